@@ -1,0 +1,78 @@
+# Everything a developer runs. `make` alone lists the targets.
+
+# A Python to use instead of the first good one that tools/setup finds, for example PYTHON=python3.12.
+PYTHON ?=
+# APT=no keeps `make peers` and `make setup` from installing Debian packages.
+APT ?= yes
+# How long `make fuzz` spends on each decoder.
+FUZZ_SECONDS ?= 60
+# More arguments for pytest, for example ARGS='-k keepty -x'.
+ARGS ?=
+export PYTHON APT FUZZ_SECONDS
+
+BIN := .venv/bin
+# One stamp for each set of extras, and for each PYTHON, so that asking for another Python is not ignored.
+READY := .venv/.ready-$(if $(PYTHON),$(notdir $(PYTHON))-)
+SETUP_INPUTS := pyproject.toml requirements/dev.lock tools/setup
+# mypy refuses a directory that has no Python in it.
+CHECKED := $(foreach dir,src tests bench fuzz demo tools,$(if $(wildcard $(dir)/*.py $(dir)/*/*.py),$(dir)))
+
+.PHONY: help setup peers test lint types imports pytest format lock demo bench-formats fuzz clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: $(READY)dev ## make .venv with what development needs
+
+$(READY)dev: $(SETUP_INPUTS)
+	tools/setup dev
+	@touch $@
+
+$(READY)bench: $(SETUP_INPUTS)
+	tools/setup dev bench
+	@touch $@ $(READY)dev
+
+$(READY)fuzz: $(SETUP_INPUTS)
+	tools/setup dev fuzz
+	@touch $@ $(READY)dev
+
+peers: ## install the programs that tests compare with, where apt-get may
+	tools/peers
+
+test: setup peers lint types imports ## run every check and all tests with coverage, as .ci/run does
+	$(BIN)/pytest -n auto --cov=fairlead --cov-report=term $(ARGS)
+	$(BIN)/python tools/coverage_floor.py
+
+lint: setup ## check style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup ## check types
+	$(BIN)/mypy $(CHECKED)
+
+imports: setup ## check which room imports which
+	$(BIN)/lint-imports --no-logo
+
+pytest: setup ## run the tests alone; ARGS='-k word' chooses some
+	$(BIN)/pytest -n auto $(ARGS)
+
+format: setup ## format the code and fix what ruff can fix
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lock: setup ## pin again everything that development installs (uses uv)
+	tools/lock
+
+demo: setup ## show both ends of each protocol talking, frame by frame
+	$(BIN)/python demo/protocols.py
+
+bench-formats: $(READY)bench ## compare the speed of the formats and decoders with their peers
+	$(BIN)/python bench/formats.py
+
+fuzz: $(READY)fuzz ## fuzz each decoder for FUZZ_SECONDS
+	$(BIN)/python fuzz/run.py
+
+clean: ## remove what the other targets made
+	rm -rf .venv .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf build dist src/fairlead.egg-info
+	find src tests bench fuzz demo tools -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

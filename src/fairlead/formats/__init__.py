@@ -1,0 +1,1 @@
+"""Text formats: text to values and back. Imports nothing else of Fairlead."""

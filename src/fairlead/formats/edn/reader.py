@@ -1,0 +1,502 @@
+"""Reading EDN: one loop over tokens with a stack of its own, so that no nesting can end it.
+
+Tokens come from `lexing` where the text is simple and from `_TOKEN`, which knows the whole of EDN, where not.
+Both cut a text in the same way, so the place of an error is looked for only when there is one.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from itertools import islice
+from operator import length_hint
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from ..faults import Fault, line_and_column, shown, utf8
+from ..lexing import apart, cut, spaced
+from .shapes import MAX_SHAPE_LENGTH, Shapes
+from .values import (
+    CHARACTERS,
+    CONSTANTS,
+    MAX_DEPTH,
+    MAX_KEY_DEPTH,
+    BigInt,
+    Char,
+    Distinct,
+    EdnError,
+    FrozenMap,
+    Keyword,
+    Symbol,
+    Tagged,
+    Vector,
+    exact,
+    is_name,
+    is_number,
+)
+from .writer import dumps
+
+MAX_LENGTH = 64 * 1024 * 1024
+"""How many characters a text may have."""
+MAX_DIGITS = 4096
+"""How long a number may be. Python itself refuses to convert integers of more than 4,300 digits."""
+_MAX_KNOWN_ATOMS = 4096  # tokens whose values are remembered; when it is full we start anew
+_MAX_KNOWN_LENGTH = 48  # a longer token is not worth remembering,
+_MAX_KNOWN_NUMBER = 4  # nor a longer number: they rarely come again
+_MAX_DECIMAL_EXPONENT = 2**31 - 1  # as Java's BigDecimal
+
+
+# --- tokens -----------------------------------------------------------------------------------------------
+
+_BLANK = r"[\t-\r\x1c-\x20,\u1680\u2000-\u2006\u2008-\u200a\u2028\u2029\u205f\u3000]"
+_INSIDE = _BLANK.replace("[", '[^"();\\[\\\\\\]^{}', 1)  # what may follow within a symbol
+_TOKEN = re.compile(
+    rf"""{_BLANK}*+ (?: ;[^\n\r]*+ {_BLANK}*+ )*+
+    ( "[^"\\]*+(?:\\.[^"\\]*+)*+"             # a string
+    | [()\[\]{{}}^]
+    | \#(?:[_:{{^\#] | [^\W\d_]{_INSIDE}*+)   # a dispatch or a tag
+    | \\.{_INSIDE}*+                          # a character
+    | [+-]?[0-9](?:(?!\#){_INSIDE})*+         # a number, which a # ends
+    | (?!\#){_INSIDE}++
+    | \Z
+    | .[^\n]*+ )                              # none of these: the reader says what is wrong with it
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+_BRACKETS = (*spaced("{}[]()"), (",", " "))
+_SPECIAL = ";#^"
+
+
+def _tokens(text: str) -> tuple[list[str], list[str]]:
+    """The tokens of any text, in the form of `lexing.quick`, with an empty token at the end."""
+    tokens = _TOKEN.findall(text)
+    del tokens[tokens.index("") + 1 :]
+    strings = []
+    for index, token in enumerate(tokens):
+        if token[:1] == '"' and len(token) > 1 and token[-1] == '"':
+            strings.append(token[1:-1])
+            tokens[index] = '"'
+    return tokens, strings
+
+
+def _place(text: str, at: int) -> tuple[int, int]:
+    """The line and column of a text's token."""
+    starts = (match.start(1) for match in _TOKEN.finditer(text))
+    return line_and_column(text, next(islice(starts, at, None), len(text)))
+
+
+# --- atoms ------------------------------------------------------------------------------------------------
+
+_INTEGER = re.compile(
+    r"([-+]?)(?:(0|[1-9][0-9]*)|0[xX]([0-9A-Fa-f]+)|0([0-7]+)|([1-9][0-9]?)[rR]([0-9A-Za-z]+))(N)?"
+)
+_RATIO = re.compile(r"([-+]?[0-9]+)/([0-9]+)")
+_FLOAT = re.compile(r"([-+]?[0-9]+(?:\.[0-9]*)?(?:[eE]([-+]?[0-9]+))?)(M)?")
+_BAD_OCTAL = re.compile(r"[-+]?0[0-9]+N?")
+
+
+_known_atoms: dict[str, Any] = {}
+_shapes = Shapes()
+
+
+def _atom(token: str, max_digits: int) -> Any:
+    """The value of a token that is neither a string nor a bracket nor a prefix."""
+    first = token[0]
+    if is_number(token):
+        if len(token) > max_digits:
+            raise Fault(f"a number of {len(token)} characters; at most {max_digits} are allowed")
+        value: Any = _number(token)
+        if len(token) > _MAX_KNOWN_NUMBER:
+            return value
+    elif first == "\\":
+        return _character(token)
+    elif token in CONSTANTS:
+        value = CONSTANTS[token]
+    elif is_name(token) and first != "#":
+        value = Keyword(token[1:]) if first == ":" else Symbol(token)
+    else:
+        raise Fault(_why_no_atom(token))
+    if len(token) <= _MAX_KNOWN_LENGTH:
+        if len(_known_atoms) >= _MAX_KNOWN_ATOMS:
+            _known_atoms.clear()
+        _known_atoms[token] = value
+    return value
+
+
+def _why_no_atom(token: str) -> str:
+    if token[0] == '"':
+        return "a string without its closing quote"
+    if token[0] == "#":
+        return f"unknown dispatch {shown(token[:2])!r}; expected #{{, #_, #:, ##, #^ or a tag"
+    return f"invalid token {shown(token)!r}; expected a symbol, a keyword or a number"
+
+
+def _number(token: str) -> Any:
+    try:
+        if token[0] != "0" and token.isdigit() and token.isascii():
+            return int(token)
+        if match := _INTEGER.fullmatch(token):
+            sign, decimal, hexadecimal, octal, radix, digits, big = match.groups()
+            if decimal:
+                value = int(decimal)
+            elif hexadecimal:
+                value = int(hexadecimal, 16)
+            elif octal:
+                value = int(octal, 8)
+            else:
+                value = int(digits, int(radix))
+            value = -value if sign == "-" else value
+            return BigInt(value) if big else value
+        if (match := _FLOAT.fullmatch(token)) and not _BAD_OCTAL.fullmatch(token):
+            text, exponent, is_decimal = match.groups()
+            if not is_decimal:
+                return float(text)
+            if exponent is None or abs(int(exponent)) <= _MAX_DECIMAL_EXPONENT:
+                decimal_value = Decimal(text)
+                return decimal_value if decimal_value else abs(decimal_value)  # Java's has no negative zero
+        if match := _RATIO.fullmatch(token):
+            ratio = Fraction(int(match[1]), int(match[2]))
+            return ratio if ratio.denominator != 1 else ratio.numerator
+    except (ValueError, ZeroDivisionError):
+        pass
+    raise Fault(f"invalid number {shown(token)!r}")
+
+
+def _character(token: str) -> Char:
+    name = token[1:]
+    if len(name) == 1 and name < "\U00010000" and not "\ud800" <= name <= "\udfff":
+        return Char(name)
+    if name in CHARACTERS:
+        return Char(CHARACTERS[name])
+    code = -1
+    if re.fullmatch("u[0-9A-Fa-f]{4}", name):
+        code = int(name[1:], 16)
+    elif re.fullmatch("o[0-3]?[0-7]{1,2}", name):
+        code = int(name[1:], 8)
+    if code < 0 or 0xD800 <= code <= 0xDFFF:
+        raise Fault(
+            f"unsupported character {shown(token)!r}; expected \\c, \\newline or the like, \\uXXXX or \\oNNN"
+        )
+    return Char(chr(code))
+
+
+_ESCAPE = re.compile(r'\\(?:([tnrbf"\\])|u([0-9A-Fa-f]{4})|([0-7]{1,3}))?')
+_AFTER_OCTAL = re.compile(
+    rf'{_BLANK}|[";^()\[\]{{}}\\#]|\Z'
+)  # what may end an octal escape before its third digit
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "b": "\b", "f": "\f", '"': '"', "\\": "\\"}
+_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+
+
+def _unescaped(raw: str) -> str:
+    text = _ESCAPE.sub(_unescape, raw)
+    return _PAIR.sub(_joined, text) if "\\u" in raw else text
+
+
+def _unescape(match: re.Match[str]) -> str:
+    simple, unicode, octal = match.groups()
+    if simple:
+        return _ESCAPES[simple]
+    if unicode:
+        return chr(int(unicode, 16))
+    if (
+        octal
+        and int(octal, 8) <= 0o377
+        and (len(octal) == 3 or _AFTER_OCTAL.match(match.string, match.end()))
+    ):
+        return chr(int(octal, 8))
+    start = match.start()
+    escape = shown(match.string[start : start + 6])
+    raise Fault(
+        f'unsupported escape {escape!r} in a string; expected \\t \\n \\r \\b \\f \\" \\\\ \\uXXXX or \\NNN'
+    )
+
+
+def _joined(match: re.Match[str]) -> str:
+    return match[0].encode("utf-16", "surrogatepass").decode("utf-16")
+
+
+# --- collections ------------------------------------------------------------------------------------------
+
+
+def _map(items: list[Any]) -> dict[Any, Any]:
+    keys, values = items[::2], items[1::2]
+    try:
+        entries = dict(zip(keys, values))
+    except TypeError:  # a key that can't be hashed
+        keys = [_frozen(key) for key in keys]
+        entries = dict(zip(keys, values))
+    if 2 * len(entries) == len(items):
+        return entries
+    if len(keys) != len(values):
+        raise Fault(f"a map needs a value for each key; it has {len(items)} forms")
+    return dict(zip(_told_apart(keys, "key"), values))
+
+
+def _set(items: list[Any]) -> frozenset[Any]:
+    try:
+        elements = frozenset(items)
+    except TypeError:
+        items = [_frozen(item) for item in items]
+        elements = frozenset(items)
+    return elements if len(elements) == len(items) else frozenset(_told_apart(items, "element"))
+
+
+def _frozen(value: Any, depth: int = MAX_KEY_DEPTH) -> Any:
+    """The value with vectors and maps in their hashable form."""
+    if depth == 0:
+        raise Fault(f"a key or an element of a set nests deeper than {MAX_KEY_DEPTH}")
+    kind = type(value)
+    if kind is list:
+        return Vector(_frozen(item, depth - 1) for item in value)
+    if kind is tuple:
+        return tuple(_frozen(item, depth - 1) for item in value)
+    if kind is dict:
+        return FrozenMap({key: _frozen(item, depth - 1) for key, item in value.items()})
+    if kind is Tagged:
+        return Tagged(value.tag, _frozen(value.value, depth - 1))
+    return value
+
+
+def _told_apart(keys: list[Any], what: str) -> Iterator[Any]:
+    """The keys, with those in Distinct that Python takes for an earlier one. Equal ones are a fault."""
+    seen: set[Any] = set()
+    exactly: set[Any] = set()
+    for key in keys:
+        if (stand_in := exact(key)) in exactly:
+            raise Fault(f"duplicate {what} {shown(dumps(key))}")
+        exactly.add(stand_in)
+        yield Distinct(key) if key in seen else key
+        seen.add(key)
+
+
+# --- prefixes: #tag #_ ^ ## #: apply to the forms that follow them ------------------------------------------
+
+
+class _Prefix(NamedTuple):
+    token: str
+    at: int
+
+
+def _applied(items: list[Any], max_depth: int) -> list[Any]:
+    """The items with each prefix applied to what follows it: the last one first, as it is the innermost."""
+    done: list[Any] = []
+    tags: list[int] = []  # how many stand before each of the done
+    for item in reversed(items):
+        if type(item) is not _Prefix:
+            done.append(item)
+            tags.append(0)
+            continue
+        token, at = item
+        needed = 2 if token in ("^", "#^", "#:") else 1
+        if len(done) < needed:
+            raise Fault(f"{shown(token)} needs {'two forms' if needed == 2 else 'a form'} after it", at)
+        operand, depth = done.pop(), tags.pop()
+        try:
+            if token == "##":
+                done.append(_symbolic(operand))
+            elif token == "#:":
+                done[-1] = _namespaced(operand, done[-1])
+            elif token in ("^", "#^"):
+                _check_metadata(operand, done[-1])
+            elif token != "#_":
+                if depth >= max_depth:
+                    raise Fault(f"tags nest deeper than {max_depth}")
+                done.append(_tagged(token[1:], operand))
+            if len(done) > len(tags):
+                tags.append(depth + 1)
+        except Fault as fault:
+            raise Fault(fault.message, at) from None
+    done.reverse()
+    return done
+
+
+def _symbolic(name: Any) -> float:
+    values = {"Inf": math.inf, "-Inf": -math.inf, "NaN": math.nan}
+    if not isinstance(name, Symbol) or name.name not in values:
+        raise Fault(f"unknown symbolic value ##{shown(dumps(name))}; expected ##Inf, ##-Inf or ##NaN")
+    return float(values[name.name])
+
+
+def _namespaced(name: Any, entries: Any) -> dict[Any, Any]:
+    if not isinstance(name, Symbol) or name.namespace is not None:
+        raise Fault(f"a namespaced map needs a plain symbol after #:, not {shown(dumps(name))}")
+    if type(entries) is not dict:
+        raise Fault(f"a namespaced map needs a map after #:{name}")
+    items: list[Any] = []
+    for key, value in entries.items():
+        if isinstance(key, Keyword | Symbol):
+            if key.namespace is None:
+                key = type(key)(f"{name}/{key.name}")
+            elif key.namespace == "_":
+                key = type(key)(key.local)
+        items += (key, value)
+    return _map(items)
+
+
+def _check_metadata(metadata: Any, target: Any) -> None:
+    if not isinstance(metadata, Symbol | Keyword | str | dict):
+        raise Fault("metadata must be a symbol, a keyword, a string or a map")
+    if not isinstance(target, Symbol | list | tuple | dict | frozenset):
+        raise Fault("metadata can only stand before a symbol or a collection")
+
+
+def _tagged(tag: str, value: Any) -> Any:
+    if tag == "inst":
+        return _instant(value)
+    if tag == "uuid":
+        return _uuid(value)
+    if not is_name(tag) or tag in CONSTANTS:
+        raise Fault(f"a tag must be a symbol, not {shown(tag)!r}")
+    return Tagged(Symbol(tag), value)
+
+
+_INSTANT = re.compile(
+    r"([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2})(?:T([0-9]{2})(?::([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?)?)?)?)?"
+    r"(?:Z|([-+])([0-9]{2}):([0-9]{2}))?"
+)
+
+
+def _instant(value: Any) -> datetime:
+    match = _INSTANT.fullmatch(value) if type(value) is str else None
+    if match is None:
+        raise Fault('#inst needs a string such as "2026-01-31T12:00:00.000Z"')
+    year, month, day, hour, minute, second, fraction, sign, hours, minutes = match.groups()
+    seconds = int(second or 0)
+    try:
+        if int(hours or 0) > 23 or int(minutes or 0) > 59 or (seconds == 60 and minute != "59"):
+            raise ValueError
+        moment = datetime(
+            int(year),
+            int(month or 1),
+            int(day or 1),
+            int(hour or 0),
+            int(minute or 0),
+            min(seconds, 59) if seconds <= 60 else seconds,
+            int((fraction or "")[:6].ljust(6, "0")),
+            tzinfo=UTC,
+        )
+        offset = timedelta(hours=int(hours or 0), minutes=int(minutes or 0))
+        leap = timedelta(seconds=1 if seconds == 60 else 0)
+        return moment + leap + (offset if sign == "-" else -offset)
+    except (ValueError, OverflowError):
+        raise Fault(f"#inst {shown(dumps(value))} is not a moment between the years 1 and 9999") from None
+
+
+_UUID = re.compile(
+    r"([0-9A-Fa-f]{1,8})-([0-9A-Fa-f]{1,4})-([0-9A-Fa-f]{1,4})-([0-9A-Fa-f]{1,4})-([0-9A-Fa-f]{1,12})"
+)
+
+
+def _uuid(value: Any) -> UUID:
+    match = _UUID.fullmatch(value) if type(value) is str else None
+    if match is None:
+        raise Fault('#uuid needs a string such as "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"')
+    return UUID(
+        "".join(part.zfill(width) for part, width in zip(match.groups(), (8, 4, 4, 4, 12), strict=True))
+    )
+
+
+# --- reading ----------------------------------------------------------------------------------------------
+
+
+def loads(
+    text: str | bytes,
+    *,
+    max_depth: int = MAX_DEPTH,
+    max_length: int = MAX_LENGTH,
+    max_digits: int = MAX_DIGITS,
+) -> Any:
+    """The one value that the text holds, with nothing but blanks, comments and discarded forms around it."""
+    values = loads_all(text, max_depth=max_depth, max_length=max_length, max_digits=max_digits)
+    if len(values) == 1:
+        return values[0]
+    raise EdnError(f"expected one form, found {len(values) or 'none'}", 1, 1)
+
+
+def loads_all(
+    text: str | bytes,
+    *,
+    max_depth: int = MAX_DEPTH,
+    max_length: int = MAX_LENGTH,
+    max_digits: int = MAX_DIGITS,
+) -> list[Any]:
+    """All values that the text holds, one after the other."""
+    if len(text) > max_length:
+        raise EdnError(f"a text of {len(text)} characters; at most {max_length} are allowed", 1, 1)
+    text = utf8(text, EdnError)
+    simple = apart(text, _SPECIAL)
+    if simple is None:
+        return _located(text, *_tokens(text), max_depth, max_digits)
+    between, strings = simple
+    key = between, max_depth, max_digits
+    if (shape := _shapes.find(key)) is not None:
+        try:
+            whole = [string if "\\" not in string else _unescaped(string) for string in strings]
+        except Fault:
+            pass  # the reader below says where
+        else:
+            values: list[Any] = shape.filled(whole)
+            return values
+    tokens = cut(between, _BRACKETS)
+    values = _located(text, tokens, strings, max_depth, max_digits)
+    if len(between) <= MAX_SHAPE_LENGTH:
+        _shapes.met(key, len(strings), lambda holes: _located(text, tokens, holes, max_depth, max_digits))
+    return values
+
+
+def _located(text: str, tokens: list[str], strings: list[str], max_depth: int, max_digits: int) -> list[Any]:
+    """What the tokens say. A fault in them is an error with its place in the text."""
+    rest = iter(tokens)
+    try:
+        return _read(rest, iter(strings).__next__, len(tokens), max_depth, max_digits)
+    except Fault as fault:
+        at = len(tokens) - length_hint(rest) - 1 if fault.at is None else fault.at
+        raise EdnError(fault.message, *_place(text, at)) from None
+
+
+def _read(
+    rest: Iterator[str], next_string: Callable[[], str], count: int, max_depth: int, max_digits: int
+) -> list[Any]:
+    known = _known_atoms.get
+    items: list[Any] = []
+    stack: list[tuple[list[Any], str]] = []
+    prefixed = False  # whether a prefix was met anywhere so far
+    for token in rest:
+        if (value := known(token)) is not None:
+            items.append(value)
+        elif token == '"':
+            string = next_string()
+            items.append(string if "\\" not in string else _unescaped(string))
+        elif token in _BUILDERS:
+            if len(stack) >= max_depth:
+                raise Fault(f"collections nest deeper than {max_depth}")
+            stack.append((items, token))
+            items = []
+        elif token in _OPENERS:
+            if not stack:
+                raise Fault(f"{token} without its opening partner")
+            if prefixed:
+                items = _applied(items, max_depth)
+            outer, opener = stack.pop()
+            if opener not in _OPENERS[token]:
+                raise Fault(f"{opener} is closed by {token}")
+            outer.append(_BUILDERS[opener](items) if opener != "[" else items)
+            items = outer
+        elif token in _PREFIXES or (token[:1] == "#" and token[1:2].isalpha()):
+            prefixed = True
+            items.append(_Prefix(token, count - length_hint(rest) - 1))
+        elif token:
+            items.append(_atom(token, max_digits))
+    if stack:
+        raise Fault(f"the text ends before {stack[-1][1]} is closed")
+    return _applied(items, max_depth) if prefixed else items
+
+
+_BUILDERS: dict[str, Callable[[list[Any]], Any]] = {"{": _map, "[": list, "(": tuple, "#{": _set}
+_OPENERS = {"}": ("{", "#{"), "]": ("[",), ")": ("(",)}
+_PREFIXES = frozenset({"^", "#^", "#_", "##", "#:"})

@@ -1,0 +1,161 @@
+"""Writing EDN: the tables of how each type of value is written."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import UTC, datetime
+from decimal import Decimal
+from fractions import Fraction
+from itertools import chain, cycle
+from json.encoder import encode_basestring as _quoted
+from typing import Any
+from uuid import UUID
+
+from ..floats import digits_of, notation
+from ..names import Name
+from ..writing import Dialect, Parts, digits, sequence, write
+from .values import (
+    CHARACTERS,
+    MAX_DEPTH,
+    BigInt,
+    Char,
+    Distinct,
+    EdnError,
+    FrozenMap,
+    Keyword,
+    Symbol,
+    Tagged,
+    Vector,
+)
+
+_CHARACTER_NAMES = {character: name for name, character in CHARACTERS.items()}
+_MAX_DECIMAL_EXPONENT = 2**31 - 1  # as in Java
+_LONG = range(-(2**63), 2**63)
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def dumps(value: Any, *, dialect: Dialect | None = None, max_depth: int = MAX_DEPTH) -> str:
+    """The value as one line of EDN, as Clojure's `pr-str` prints it.
+
+    `dialect` is CLOJURE by default; PLAIN keeps to what every reader of EDN knows.
+    """
+    text = write(value, dialect or CLOJURE, max_depth)
+    # half of a surrogate pair can only be in a string, where it may stand as an escape
+    return text if text.isascii() else _LONE_SURROGATE.sub(_as_escape, text)
+
+
+def _as_escape(character: re.Match[str]) -> str:
+    return f"\\u{ord(character[0]):04x}"
+
+
+def _entries(entries: Any) -> tuple[Parts, str]:
+    if not entries:
+        return (), "{}"
+    return zip(chain(("{",), cycle((" ", ", "))), chain.from_iterable(entries.items())), "}"
+
+
+def _digits(value: int) -> str:
+    return digits(value, EdnError)
+
+
+def _integer(value: int) -> str:
+    return _digits(value) if value in _LONG else _digits(value) + "N"
+
+
+def _double(value: float) -> str:
+    if not math.isfinite(value):
+        return "##NaN" if math.isnan(value) else "##Inf" if value > 0 else "##-Inf"
+    text = float.__repr__(value)
+    if 1e-3 <= abs(value) < 1e7:
+        return text
+    return notation(*digits_of(text), marker="E", plain_suffix="")
+
+
+def _decimal(value: Decimal) -> str:
+    if not value.is_finite() or abs(value.adjusted()) > _MAX_DECIMAL_EXPONENT:
+        raise EdnError(f"can't write the decimal {value} as EDN")
+    return f"{value}M".upper()
+
+
+def _character_literal(value: Char) -> str:
+    character = value.value
+    if character in _CHARACTER_NAMES:
+        return "\\" + _CHARACTER_NAMES[character]
+    if character.isprintable() and not character.isspace():
+        return "\\" + character
+    return f"\\u{ord(character):04x}"
+
+
+def _moment(value: datetime) -> str:
+    if value.tzinfo is None:
+        raise EdnError("can't write a datetime without a time zone as EDN")
+    try:
+        text = value.astimezone(UTC).isoformat(timespec="microseconds")
+    except OverflowError:
+        raise EdnError(f"{value!r} is not between the years 1 and 9999 in UTC") from None
+    moment = text.removesuffix("+00:00")
+    return moment.removesuffix("000") if moment.endswith("000") else moment
+
+
+def _literal(name: Name) -> str:
+    return name.literal
+
+
+CLOJURE = Dialect(
+    format="EDN",
+    error=EdnError,
+    scalars={
+        Keyword: _literal,
+        str: _quoted,
+        int: _integer,
+        bool: lambda value: "true" if value else "false",
+        type(None): lambda _: "nil",
+        float: _double,
+        Symbol: _literal,
+        BigInt: lambda value: _digits(value) + "N",
+        Decimal: _decimal,
+        Fraction: lambda value: f"{_digits(value.numerator)}/{_digits(value.denominator)}",
+        Char: _character_literal,
+        datetime: lambda value: f'#inst "{_moment(value)}-00:00"',
+        UUID: lambda value: f'#uuid "{value}"',
+    },
+    collections={
+        dict: _entries,
+        list: sequence("[", "]"),
+        tuple: sequence("(", ")"),
+        frozenset: sequence("#{", "}"),
+        set: sequence("#{", "}"),
+        Vector: sequence("[", "]"),
+        FrozenMap: _entries,
+        Tagged: lambda tagged: (((f"#{tagged.tag} ", tagged.value),), ""),
+        Distinct: lambda distinct: ((("", distinct.value),), ""),
+    },
+)
+"""Everything that Clojure reads back as the same value."""
+
+PLAIN = Dialect(
+    format="EDN",
+    error=EdnError,
+    scalars={
+        **CLOJURE.scalars,
+        int: _digits,
+        BigInt: _digits,
+        float: lambda value: _double(value) if math.isfinite(value) else "nil",
+        Decimal: lambda value: _double(float(value)) if value.is_finite() else "nil",
+        Fraction: lambda value: _double(float(value)),
+        Symbol: lambda value: _quoted(value.name),
+        Char: lambda value: _quoted(value.value),
+        datetime: lambda value: f'"{_moment(value)}Z"',
+        UUID: lambda value: f'"{value}"',
+    },
+    collections={
+        **CLOJURE.collections,
+        tuple: sequence("[", "]"),
+        frozenset: sequence("[", "]"),
+        set: sequence("[", "]"),
+        Tagged: lambda tagged: ((("", tagged.value),), ""),
+    },
+)
+"""Only nil, booleans, integers, doubles, strings, keywords, vectors and maps: what the simplest readers of
+EDN know. A value of another type becomes the nearest of these."""

@@ -1,0 +1,1 @@
+"""Tests. They mirror src/fairlead, one directory a room."""

@@ -1,0 +1,30 @@
+"""What all tests share: the hypothesis profiles and the `peer` fixture."""
+
+import os
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tests import peers
+
+# Coverage and a busy machine make single examples slow, which says nothing about the code under test.
+settings.register_profile(
+    "fairlead",
+    max_examples=100,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+# On a server a failure should come from the change and not from the dice; other runs go exploring.
+settings.register_profile("ci", settings.get_profile("fairlead"), derandomize=True, database=None)
+settings.register_profile("thorough", settings.get_profile("fairlead"), max_examples=5000)
+settings.load_profile(
+    os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") == "true" else "fairlead")
+)
+
+
+@pytest.fixture(scope="session")
+def peer() -> Callable[[str], str]:
+    """Give the path of a real program, as in `peer("sbcl")`; skip the test, or fail in CI, without it."""
+    return peers.require
