@@ -1,0 +1,651 @@
+"""keepty: binary frames over unix sockets, by which clients share a terminal.
+
+A frame is `[u32 length][u8 version][u8 kind][payload]`, big-endian, where the length counts all after itself.
+This module has the frames as messages, a decoder, and the two ends of a connection with their legal moves. It
+does no I/O and has no clock: deadlines are named here and kept by the door. It imports little, because
+`fairlead attach` starts with it.
+
+Extra bytes after a payload's known fields are tolerated, as the real programs do. That is where a Hello and
+its HelloAck carry our extension: the bytes `FL` and a byte of flags (`Wish`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum, IntEnum, IntFlag
+from struct import Struct
+from types import MappingProxyType
+
+from .faults import Broken, LocalError
+
+PROTOCOL_VERSION = 1
+MAX_PAYLOAD = 1_048_576
+"""How long a payload may be."""
+MAX_SIZE = 10_000
+"""The largest number of columns or rows that we give to a terminal; the smallest is 1."""
+HELLO_DEADLINE = 5.0
+"""Seconds from connecting until the whole Hello must be there."""
+MAX_CONNECTIONS = 256
+"""How many clients one session has at the most."""
+MAX_SOCKET_PATH = 107 if sys.platform == "linux" else 103
+"""How many bytes the path of a unix socket may have."""
+
+_HEADER = Struct(">IBB")
+_LENGTH_BYTES, _HEADER_BYTES, _MIN_BODY = 4, 6, 2
+
+
+class Role(IntEnum):
+    """What a client wants to be."""
+
+    WRITER = 1
+    WATCHER = 2
+    MONITOR = 3
+
+
+class Kind(IntEnum):
+    """What a frame is."""
+
+    HELLO = 1
+    HELLO_ACK = 2
+    INPUT = 3
+    OUTPUT = 4
+    RESIZE = 5
+    RESIZE_ACK = 6
+    EXIT = 10
+    SHUTDOWN = 11
+    PING = 12
+    PONG = 13
+    ERROR = 127
+
+
+class Wish(IntFlag):
+    """What a client asks for in the extension of its Hello, and what the broker grants in the HelloAck's."""
+
+    NONE = 0
+    REASONS = 1
+    """An Error frame that says why, when something that it sent is ignored."""
+
+
+# --- messages ---------------------------------------------------------------------------------------------
+
+_U16, _U32, _I32 = (0, 0xFFFF), (0, 0xFFFFFFFF), (-0x80000000, 0x7FFFFFFF)
+_SHOWN = 32  # how much of a payload a repr shows
+_EXTENSION = b"FL"
+
+
+class Message:
+    """A frame. It is checked when it is made and can't be changed, so an invalid one does not exist."""
+
+    __slots__ = ()
+
+    kind: Kind
+    fields: tuple[str, ...] = ()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a {type(self).__name__} can't be changed")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a {type(self).__name__} can't be changed")
+
+    def _set(self, name: str, value: int, bounds: tuple[int, int]) -> None:
+        if not isinstance(value, int) or not bounds[0] <= value <= bounds[1]:
+            raise ValueError(f"{name} must be an integer from {bounds[0]} to {bounds[1]}, not {value!r}")
+        object.__setattr__(self, name, value)
+
+    def _values(self) -> tuple[object, ...]:
+        return tuple(getattr(self, name) for name in self.fields)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Message) and type(other) is type(self) and self._values() == other._values()
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._values()))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={_brief(getattr(self, name))}" for name in self.fields)
+        return f"{type(self).__name__}({shown})"
+
+    def payload(self) -> bytes:
+        """The bytes after the header."""
+        return b""
+
+    def encode(self) -> bytes:
+        """The whole frame."""
+        payload = self.payload()
+        return _HEADER.pack(len(payload) + _MIN_BODY, PROTOCOL_VERSION, self.kind) + payload
+
+
+def _brief(value: object) -> str:
+    if isinstance(value, bytes) and len(value) > _SHOWN:
+        return f"{value[:_SHOWN]!r}…({len(value)} bytes)"
+    return repr(value)
+
+
+class Hello(Message):
+    """The client's first frame: what it wants to be, and the size of its terminal."""
+
+    __slots__ = ("cols", "role", "rows", "wishes")
+    kind = Kind.HELLO
+    fields = ("role", "cols", "rows", "wishes")
+    layout = Struct(">BHH")
+
+    role: Role
+    cols: int
+    rows: int
+    wishes: Wish
+
+    def __init__(self, role: Role, cols: int, rows: int, wishes: Wish = Wish.NONE) -> None:
+        object.__setattr__(self, "role", Role(role))
+        self._set("cols", cols, _U16)
+        self._set("rows", rows, _U16)
+        object.__setattr__(self, "wishes", Wish(wishes))
+
+    def payload(self) -> bytes:
+        return self.layout.pack(self.role, self.cols, self.rows) + _extension(self.wishes)
+
+
+class HelloAck(Message):
+    """The broker's first frame: the program's process id (0 before it is started) and the terminal's size."""
+
+    __slots__ = ("cols", "pid", "rows", "wishes")
+    kind = Kind.HELLO_ACK
+    fields = ("pid", "cols", "rows", "wishes")
+    layout = Struct(">IHH")
+
+    pid: int
+    cols: int
+    rows: int
+    wishes: Wish
+
+    def __init__(self, pid: int, cols: int, rows: int, wishes: Wish = Wish.NONE) -> None:
+        self._set("pid", pid, _U32)
+        self._set("cols", cols, _U16)
+        self._set("rows", rows, _U16)
+        object.__setattr__(self, "wishes", Wish(wishes))
+
+    def payload(self) -> bytes:
+        return self.layout.pack(self.pid, self.cols, self.rows) + _extension(self.wishes)
+
+
+def _extension(wishes: Wish) -> bytes:
+    return _EXTENSION + bytes((wishes,)) if wishes else b""
+
+
+class _Raw(Message):
+    """A frame whose payload is any bytes."""
+
+    __slots__ = ("data",)
+    fields = ("data",)
+
+    data: bytes
+
+    def __init__(self, data: bytes) -> None:
+        if type(data) is not bytes:
+            raise TypeError(f"data must be bytes, not {type(data).__name__}")
+        if len(data) > MAX_PAYLOAD:
+            raise ValueError(f"data of {len(data)} bytes; a frame holds at most {MAX_PAYLOAD}")
+        _set_data(self, data)
+
+    def payload(self) -> bytes:
+        return self.data
+
+    @classmethod
+    def split(cls, data: bytes) -> Iterator[_Raw]:
+        """As many frames as the data needs."""
+        for start in range(0, len(data), MAX_PAYLOAD):
+            yield cls(data[start : start + MAX_PAYLOAD])
+
+
+_set_data = _Raw.__dict__["data"].__set__  # the quickest way past our own __setattr__; every output takes it
+
+
+class Input(_Raw):
+    """What the client's keyboard says to the program."""
+
+    __slots__ = ()
+    kind = Kind.INPUT
+
+
+class Output(_Raw):
+    """What the program says to the terminal."""
+
+    __slots__ = ()
+    kind = Kind.OUTPUT
+
+
+class Resize(Message):
+    """The client's terminal has a new size."""
+
+    __slots__ = ("cols", "rows")
+    kind = Kind.RESIZE
+    fields = ("cols", "rows")
+    layout = Struct(">HH")
+
+    cols: int
+    rows: int
+
+    def __init__(self, cols: int, rows: int) -> None:
+        self._set("cols", cols, _U16)
+        self._set("rows", rows, _U16)
+
+    def payload(self) -> bytes:
+        return self.layout.pack(self.cols, self.rows)
+
+
+class ResizeAck(Message):
+    """The terminal has this size now; all output before this frame was made for the old one."""
+
+    __slots__ = ("cols", "generation", "rows")
+    kind = Kind.RESIZE_ACK
+    fields = ("generation", "cols", "rows")
+    layout = Struct(">IHH")
+
+    generation: int
+    cols: int
+    rows: int
+
+    def __init__(self, generation: int, cols: int, rows: int) -> None:
+        self._set("generation", generation, _U32)
+        self._set("cols", cols, _U16)
+        self._set("rows", rows, _U16)
+
+    def payload(self) -> bytes:
+        return self.layout.pack(self.generation, self.cols, self.rows)
+
+
+class Exit(Message):
+    """The program has ended; 128 + n when a signal n ended it."""
+
+    __slots__ = ("code",)
+    kind = Kind.EXIT
+    fields = ("code",)
+    layout = Struct(">i")
+
+    code: int
+
+    def __init__(self, code: int) -> None:
+        self._set("code", code, _I32)
+
+    def payload(self) -> bytes:
+        return self.layout.pack(self.code)
+
+
+class Shutdown(Message):
+    """The client asks for the program's end."""
+
+    __slots__ = ()
+    kind = Kind.SHUTDOWN
+
+
+class Ping(Message):
+    """The client asks whether the broker lives."""
+
+    __slots__ = ()
+    kind = Kind.PING
+
+
+class Pong(Message):
+    """The broker's answer to a Ping."""
+
+    __slots__ = ()
+    kind = Kind.PONG
+
+
+class Error(Message):
+    """A sentence that says what was wrong."""
+
+    __slots__ = ("text",)
+    kind = Kind.ERROR
+    fields = ("text",)
+
+    text: str
+
+    def __init__(self, text: str) -> None:
+        if len(text.encode("utf-8")) > MAX_PAYLOAD:
+            raise ValueError(f"an error of more than {MAX_PAYLOAD} bytes")
+        object.__setattr__(self, "text", text)
+
+    def payload(self) -> bytes:
+        return self.text.encode("utf-8")
+
+
+class Malformed:
+    """A frame of a known kind whose payload is wrong: too short, or no such role."""
+
+    __slots__ = ("kind", "reason")
+
+    def __init__(self, kind: Kind, reason: str) -> None:
+        self.kind = kind
+        self.reason = reason
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Malformed) and (self.kind, self.reason) == (other.kind, other.reason)
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self.reason))
+
+    def __repr__(self) -> str:
+        return f"Malformed({self.kind.name}, {self.reason!r})"
+
+
+# --- decoding ---------------------------------------------------------------------------------------------
+
+
+def _parser(
+    message: Callable[..., Message], layout: Struct, kind: Kind
+) -> Callable[[bytes], Message | Malformed]:
+    """How to read a payload that begins with these fields."""
+
+    def parse(payload: bytes) -> Message | Malformed:
+        if len(payload) < layout.size:
+            return Malformed(kind, f"{kind.name} has {len(payload)} bytes of payload; it needs {layout.size}")
+        fields = layout.unpack_from(payload)
+        if kind not in (Kind.HELLO, Kind.HELLO_ACK):
+            return message(*fields)
+        extension = payload[layout.size :]
+        wishes = Wish.NONE
+        if extension[:2] == _EXTENSION and len(extension) > 2:
+            wishes = Wish(extension[2] & Wish.REASONS)
+        try:
+            return message(*fields, wishes)
+        except ValueError:
+            return Malformed(kind, f"no role {fields[0]}; expected 1 (writer), 2 (watcher) or 3 (monitor)")
+
+    return parse
+
+
+_PARSERS: dict[int, Callable[[bytes], Message | Malformed]] = {
+    Kind.OUTPUT: Output,
+    Kind.INPUT: Input,
+    Kind.SHUTDOWN: lambda _: Shutdown(),
+    Kind.PING: lambda _: Ping(),
+    Kind.PONG: lambda _: Pong(),
+    Kind.ERROR: lambda payload: Error(payload.decode("utf-8", "replace")[:MAX_PAYLOAD]),
+    **{
+        message.kind: _parser(message, message.layout, message.kind)
+        for message in (Hello, HelloAck, Resize, ResizeAck, Exit)
+    },
+}
+
+
+class Decoder:
+    """Takes bytes as they come and gives messages.
+
+    Nothing is allocated by a length that the peer claims: what is kept is what has come. A frame that can't
+    be one is refused as soon as its length, version or kind is there, without waiting for the rest.
+    """
+
+    def __init__(self, max_payload: int = MAX_PAYLOAD) -> None:
+        self._max_body = max_payload + _MIN_BODY
+        self._kept = bytearray()
+        self._needed = _LENGTH_BYTES  # with fewer bytes than this there is nothing to decide
+        self._broken = False
+
+    @property
+    def pending(self) -> int:
+        """How many bytes of an unfinished frame are kept."""
+        return len(self._kept)
+
+    def feed(self, data: bytes) -> list[Message | Malformed | Broken]:
+        """The messages that are complete with this data. A Broken is the last one ever."""
+        if self._broken:
+            return []
+        if self._kept or len(data) < self._needed:
+            self._kept += data
+            if len(self._kept) < self._needed:
+                return []
+            data = bytes(self._kept)
+            self._kept.clear()
+        messages: list[Message | Malformed | Broken] = []
+        start, end = 0, len(data)
+        while end - start >= _HEADER_BYTES:
+            length, version, kind = _HEADER.unpack_from(data, start)
+            parse = _PARSERS.get(kind)
+            if parse is None or version != PROTOCOL_VERSION or not _MIN_BODY <= length <= self._max_body:
+                return self._refuse(messages, length, version, kind)
+            stop = start + _LENGTH_BYTES + length
+            if stop > end:
+                break
+            messages.append(parse(data[start + _HEADER_BYTES : stop]))
+            start = stop
+        left = end - start
+        self._needed = _LENGTH_BYTES
+        if left >= _LENGTH_BYTES:
+            length = int.from_bytes(data[start : start + _LENGTH_BYTES])
+            if not _MIN_BODY <= length <= self._max_body:
+                return self._refuse(messages, length)
+            self._needed = _HEADER_BYTES if left < _HEADER_BYTES else _LENGTH_BYTES + length
+        if left:
+            self._kept += memoryview(data)[start:]
+        return messages
+
+    def _refuse(
+        self,
+        messages: list[Message | Malformed | Broken],
+        length: int,
+        version: int = PROTOCOL_VERSION,
+        kind: int = Kind.ERROR,
+    ) -> list[Message | Malformed | Broken]:
+        if length < _MIN_BODY:
+            reason = f"frame too short: {length} bytes (min {_MIN_BODY})"
+        elif length > self._max_body:
+            reason = f"frame too large: {length} bytes (max {self._max_body})"
+        elif version != PROTOCOL_VERSION:
+            reason = f"unsupported protocol version: {version} (expected {PROTOCOL_VERSION})"
+        else:
+            reason = f"unknown kind: {kind}"
+        self._broken = True
+        messages.append(Broken(reason))
+        return messages
+
+
+# --- connections ------------------------------------------------------------------------------------------
+
+
+class State(Enum):
+    """How far a connection has come; the same at both ends."""
+
+    CONNECTED = "connected"
+    GREETED = "greeted"
+    """The client's Hello is there."""
+    OPEN = "open"
+    """The broker's HelloAck is there too."""
+    ENDED = "ended"
+    """The program has ended, and so has the broker's part."""
+    CLOSED = "closed"
+
+
+_Moves = Mapping[State, Mapping[Kind, State]]
+
+CLIENT_MOVES: _Moves = {
+    State.CONNECTED: {Kind.HELLO: State.GREETED},
+    **{
+        state: dict.fromkeys((Kind.INPUT, Kind.RESIZE, Kind.SHUTDOWN, Kind.PING), state)
+        for state in (State.GREETED, State.OPEN, State.ENDED)
+    },
+}
+"""What a client may send, and the state after it."""
+
+BROKER_MOVES: _Moves = {
+    State.CONNECTED: {Kind.ERROR: State.CLOSED},
+    State.GREETED: {Kind.HELLO_ACK: State.OPEN, Kind.ERROR: State.GREETED},
+    State.OPEN: {
+        **dict.fromkeys((Kind.OUTPUT, Kind.RESIZE_ACK, Kind.PONG, Kind.ERROR), State.OPEN),
+        Kind.EXIT: State.ENDED,
+    },
+}
+"""What a broker may send, and the state after it."""
+
+
+class _Connection:
+    """One end: a decoder, a state, and which moves are ours and which the peer's."""
+
+    _us: str
+    _ours: _Moves
+    _theirs: _Moves
+
+    def __init__(self) -> None:
+        self.state = State.CONNECTED
+        self._decoder = Decoder()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.state.value}>"
+
+    def send(self, message: Message) -> bytes:
+        """The bytes of a message that we may send now, else a LocalError; the state moves on."""
+        after = self._ours.get(self.state, {}).get(message.kind)
+        if after is None:
+            raise LocalError(f"a {self._us} can't send {message.kind.name} when {self.state.value}")
+        self.state = after
+        return message.encode()
+
+    def close(self) -> None:
+        """The connection is over."""
+        self.state = State.CLOSED
+
+
+class BrokerConnection(_Connection):
+    """The broker's end.
+
+    Call `receive` with what comes. The first message is the client's Hello: answer it with
+    `send(HelloAck(…))`, one Output with the screen, then whatever happens, and an Exit last. What a client
+    sends later is to be judged by `verdict`, as it depends on who holds the terminal now.
+    """
+
+    _ours, _theirs, _us = BROKER_MOVES, CLIENT_MOVES, "broker"
+
+    def receive(self, data: bytes) -> list[Message | Malformed | Broken]:
+        """The client's messages. After a Broken, send its reply and close."""
+        if self.state is State.CLOSED:
+            return []
+        messages = self._decoder.feed(data)
+        if self.state is State.CONNECTED and messages:
+            first = messages[0]
+            if isinstance(first, Hello):
+                self.state = State.GREETED
+            elif not isinstance(first, Broken):
+                reason = (
+                    first.reason if isinstance(first, Malformed) else f"expected HELLO, not {first.kind.name}"
+                )
+                messages = [Broken(f"bad first frame: {reason}")]
+        if messages and isinstance(broken := messages[-1], Broken):
+            self.close()
+            messages[-1] = Broken(broken.reason, Error(broken.reason).encode())
+        return messages
+
+
+class ClientConnection(_Connection):
+    """The client's end.
+
+    Begin with `send(Hello(…))`. Then `receive` gives a HelloAck (or an Error that says why not), and from
+    then on what the broker sends, until an Exit.
+    """
+
+    _ours, _theirs, _us = CLIENT_MOVES, BROKER_MOVES, "client"
+
+    def receive(self, data: bytes) -> list[Message | Broken]:
+        """The broker's messages. After a Broken, close."""
+        if self.state is State.CLOSED:
+            return []
+        allowed: list[Message | Broken] = []
+        for message in self._decoder.feed(data):
+            if isinstance(message, Message):
+                after = self._theirs.get(self.state, {}).get(message.kind)
+                if after is not None:
+                    self.state = after
+                    allowed.append(message)
+                    continue
+                message = Broken(f"a broker can't send {message.kind.name} when {self.state.value}")
+            self.close()
+            allowed.append(message if isinstance(message, Broken) else Broken(message.reason))
+            break
+        return allowed
+
+
+# --- who may do what --------------------------------------------------------------------------------------
+
+
+class Standing(Enum):
+    """What a client is at this moment."""
+
+    WRITER = "the writer"
+    FORMER = "a writer that another has taken over from"
+    WATCHER = "a watcher"
+    MONITOR = "a monitor"
+
+
+class Verdict(Enum):
+    """What the broker does with a client's message."""
+
+    ACT = "act"
+    REDRAW = "redraw"
+    """Send this client a fresh screen; the terminal keeps its size."""
+    ANSWER = "answer"
+    """Send a Pong."""
+    IGNORE = "ignore"
+
+
+_VERDICTS: Mapping[tuple[Kind, Standing], Verdict] = MappingProxyType(
+    {
+        (Kind.INPUT, Standing.WRITER): Verdict.ACT,
+        (Kind.RESIZE, Standing.WRITER): Verdict.ACT,
+        (Kind.RESIZE, Standing.WATCHER): Verdict.REDRAW,
+        (Kind.SHUTDOWN, Standing.WRITER): Verdict.ACT,
+        (Kind.SHUTDOWN, Standing.MONITOR): Verdict.ACT,
+        **{(Kind.PING, standing): Verdict.ANSWER for standing in Standing},
+    }
+)
+"""What is not here is ignored."""
+
+
+def verdict(
+    message: Message | Malformed, standing: Standing, *, has_writer: bool = True, cols: int = 0
+) -> tuple[Verdict, str]:
+    """What to do with a client's message, and if it is to be ignored, why.
+
+    `has_writer` is whether anyone is the writer now, `cols` the terminal's width.
+    """
+    if isinstance(message, Malformed):
+        return Verdict.IGNORE, message.reason
+    kind = message.kind
+    if kind is Kind.SHUTDOWN and standing is Standing.FORMER and not has_writer:
+        return Verdict.ACT, ""
+    decided = _VERDICTS.get((kind, standing), Verdict.IGNORE)
+    if decided is Verdict.REDRAW and isinstance(message, Resize) and message.cols < cols:
+        return Verdict.IGNORE, f"a watcher's RESIZE asks for a redraw only at {cols} columns or more"
+    if decided is Verdict.IGNORE:
+        if kind is Kind.HELLO:
+            return decided, "HELLO is only for the beginning"
+        if kind in CLIENT_MOVES[State.OPEN]:
+            return decided, f"{kind.name} from {standing.value} is ignored"
+        return decided, f"{kind.name} is not for a client to send"
+    return decided, ""
+
+
+def clamped(size: int) -> int:
+    """A number of columns or rows that no emulator minds."""
+    return max(1, min(size, MAX_SIZE))
+
+
+# --- where the sockets are --------------------------------------------------------------------------------
+
+
+def socket_dir(environ: Mapping[str, str]) -> str:
+    """The directory of keepty's sockets in an environment."""
+    if runtime := environ.get("XDG_RUNTIME_DIR"):
+        return f"{runtime}/keepty"
+    return f"{(environ.get('TMPDIR') or '/tmp').rstrip('/')}/keepty"
+
+
+def socket_path(session_id: str, environ: Mapping[str, str]) -> str:
+    """The path of a session's socket. Raises ValueError for an id or a path that can't be."""
+    if not session_id or "/" in session_id or "\0" in session_id:
+        raise ValueError(f"a session id is not empty and has no slash or NUL: {session_id!r}")
+    path = f"{socket_dir(environ)}/keepty-{session_id}.sock"
+    length = len(path.encode("utf-8", "surrogateescape"))
+    if length > MAX_SOCKET_PATH:
+        raise ValueError(
+            f"the socket's path has {length} bytes; at most {MAX_SOCKET_PATH} are possible: {path}"
+        )
+    return path

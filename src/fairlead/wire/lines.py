@@ -1,0 +1,65 @@
+"""Cutting a stream of bytes into lines, for the protocols that have one message a line.
+
+A line ends at the byte 0x0A and nowhere else: U+2028, U+2029 and a lone carriage return are data. A line that
+is longer than the limit is given up as a whole, is reported once, and reading goes on after its end.
+"""
+
+from __future__ import annotations
+
+
+class TooLong:
+    """Stands for a line that was longer than allowed."""
+
+    __slots__ = ("limit",)
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TooLong) and self.limit == other.limit
+
+    def __hash__(self) -> int:
+        return hash(self.limit)
+
+    def __repr__(self) -> str:
+        return f"TooLong({self.limit})"
+
+
+class LineBuffer:
+    """Takes bytes as they come and gives complete lines, without their newlines.
+
+    It never keeps more than one line within the limit, and a byte is looked at once however the input is
+    split.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._kept = bytearray()
+        self._skipping = False  # the rest of a line that was too long
+
+    @property
+    def pending(self) -> int:
+        """How many bytes of an unfinished line are kept."""
+        return len(self._kept)
+
+    def feed(self, data: bytes) -> list[bytes | TooLong]:
+        """The lines that are complete with this data."""
+        *ends, start = data.split(b"\n")
+        lines: list[bytes | TooLong] = []
+        for end in ends:
+            if self._skipping:
+                self._skipping = False
+            elif len(self._kept) + len(end) > self.limit:
+                lines.append(TooLong(self.limit))
+            elif self._kept:
+                lines.append(bytes(self._kept) + end)
+            else:
+                lines.append(end)
+            self._kept.clear()
+        if not self._skipping:
+            self._kept += start
+            if len(self._kept) > self.limit:
+                lines.append(TooLong(self.limit))
+                self._kept.clear()
+                self._skipping = True
+        return lines

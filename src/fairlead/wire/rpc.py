@@ -1,0 +1,504 @@
+"""rpc-edn: one EDN map a line, by which an editor or a program drives sessions.
+
+A request is answered by one response or one error with the same id; events come at any time between them.
+This module has the four kinds of frame, the rules of the envelope, the gate that lets only `handshake`
+through at first, the table of pending requests, and both ends of a connection. What each op takes and each
+event carries is in `rpc_catalog`. It does no I/O and runs no op.
+
+Frames are written in EDN's plainest dialect (`edn.PLAIN`), as the simplest clients read no more than that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
+from typing import Any, Final
+
+from ..formats import edn
+from ..formats.edn import EdnError, Keyword
+from .faults import Broken, LocalError
+from .lines import LineBuffer, TooLong
+from .rpc_catalog import OPS, TOPICS, Op, fault_in_params
+
+PROTOCOL_VERSION: Final = "1.0"
+MAJOR: Final = 1
+FEATURES: Final = ("eql-graph", "eql-memory")
+"""What every server of ours offers."""
+MAX_LINE = 16 * 1024 * 1024
+"""How many bytes a line may have."""
+MAX_PENDING = 64
+"""How many requests may be unanswered on a connection."""
+MAX_ID = 256
+"""How many characters a request's id may have: it is kept while the request is pending, and echoed."""
+
+
+class ErrorCode(StrEnum):
+    """Every error code there is, by where it arises."""
+
+    NOT_READY = "transport/not-ready"
+    INVALID_FRAME = "transport/invalid-frame"
+    MAX_PENDING_EXCEEDED = "transport/max-pending-exceeded"
+    UNSUPPORTED_VERSION = "protocol/unsupported-version"
+    INVALID_ENVELOPE = "protocol/invalid-envelope"
+    INVALID_ID = "request/invalid-id"
+    INVALID_OP = "request/invalid-op"
+    INVALID_PARAMS = "request/invalid-params"
+    INVALID_QUERY = "request/invalid-query"
+    OP_NOT_SUPPORTED = "request/op-not-supported"
+    SESSION_NOT_IDLE = "request/session-not-idle"
+    NOT_FOUND = "request/not-found"
+    UNKNOWN_MODEL = "request/unknown-model"
+    NO_PENDING_LOGIN = "request/no-pending-login"
+    NO_ACTIVE_DIALOG = "request/no-active-dialog"
+    DIALOG_ID_MISMATCH = "request/dialog-id-mismatch"
+    QUERY_FAILED = "runtime/query-failed"
+    FAILED = "runtime/failed"
+
+
+# --- frames -----------------------------------------------------------------------------------------------
+
+Data = Mapping[Any, Any]
+
+
+def fields(**values: Any) -> dict[Keyword, Any]:
+    """A map with keywords as keys: `fields(session_id="s1")` is `{:session-id "s1"}`."""
+    return {Keyword(name.replace("_", "-")): value for name, value in values.items()}
+
+
+_ID, _KIND, _OP, _PARAMS = (Keyword(name) for name in ("id", "kind", "op", "params"))
+_OK, _DATA, _EVENT, _SEQ, _TS = (Keyword(name) for name in ("ok", "data", "event", "seq", "ts"))
+_CODE, _MESSAGE, _RETRYABLE = (Keyword(name) for name in ("error-code", "error-message", "retryable"))
+_REQUEST, _RESPONSE, _ERROR = (Keyword(name) for name in ("request", "response", "error"))
+
+
+def _check_text(name: str, value: object) -> None:
+    if type(value) is not str or not value:
+        raise ValueError(f"{name} must be a non-empty string, not {value!r}")
+
+
+def _check_map(name: str, value: object) -> None:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{name} must be a map, not {value!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A client asks for an op."""
+
+    id: str
+    op: str
+    params: Data = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check_text("id", self.id)
+        _check_text("op", self.op)
+        _check_map("params", self.params)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The parameter of this name, without its colon."""
+        return self.params.get(Keyword(name), default)
+
+    def envelope(self) -> Data:
+        return {_ID: self.id, _KIND: _REQUEST, _OP: self.op, _PARAMS: self.params}
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """The answer to a request."""
+
+    id: str
+    op: str
+    data: Any = None
+    ok: bool = True
+
+    def __post_init__(self) -> None:
+        _check_text("id", self.id)
+        _check_text("op", self.op)
+        if type(self.ok) is not bool:
+            raise ValueError(f"ok must be true or false, not {self.ok!r}")
+
+    def envelope(self) -> Data:
+        envelope = {_ID: self.id, _KIND: _RESPONSE, _OP: self.op, _OK: self.ok}
+        return envelope if self.data is None else envelope | {_DATA: self.data}
+
+
+@dataclass(frozen=True, slots=True)
+class Error:
+    """A request, or a line that isn't one, was refused or failed."""
+
+    code: str
+    message: str
+    id: str | None = None
+    op: str | None = None
+    data: Any = None
+    retryable: bool | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.code, ErrorCode):
+            object.__setattr__(self, "code", self.code.value)
+        _check_text("code", self.code)
+        _check_text("message", self.message)
+        for name in ("id", "op"):
+            if getattr(self, name) is not None:
+                _check_text(name, getattr(self, name))
+        if self.retryable is not None and type(self.retryable) is not bool:
+            raise ValueError(f"retryable must be true or false, not {self.retryable!r}")
+
+    def envelope(self) -> Data:
+        envelope: dict[Keyword, Any] = {_KIND: _ERROR}
+        envelope |= {key: value for key, value in ((_ID, self.id), (_OP, self.op)) if value is not None}
+        envelope |= {_CODE: self.code, _MESSAGE: self.message}
+        more = ((_RETRYABLE, self.retryable), (_DATA, self.data))
+        return envelope | {key: value for key, value in more if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something happened. `seq` counts on one connection, `ts` is an ISO time."""
+
+    topic: str
+    data: Data
+    id: str | None = None
+    seq: int | None = None
+    ts: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_text("topic", self.topic)
+        _check_map("data", self.data)
+        if self.seq is not None and (type(self.seq) is not int or self.seq < 1):
+            raise ValueError(f"seq must be a positive integer, not {self.seq!r}")
+        for name in ("id", "ts"):
+            if getattr(self, name) is not None:
+                _check_text(name, getattr(self, name))
+
+    def envelope(self) -> Data:
+        envelope: dict[Keyword, Any] = {_KIND: _EVENT, _EVENT: self.topic, _DATA: self.data}
+        more = ((_ID, self.id), (_SEQ, self.seq), (_TS, self.ts))
+        return envelope | {key: value for key, value in more if value is not None}
+
+
+Frame = Request | Response | Error | Event
+
+
+def encode(frame: Frame) -> bytes:
+    """The frame as a line."""
+    return edn.dumps(frame.envelope(), dialect=edn.PLAIN).encode("utf-8") + b"\n"
+
+
+# --- a line, step by step ----------------------------------------------------------------------------------
+
+_REQUEST_KEYS = frozenset({_ID, _KIND, _OP, _PARAMS})
+
+
+def _echo(frame: Mapping[Any, Any], key: Keyword) -> str | None:
+    """The frame's id or op, if it can be read."""
+    value = frame.get(key)
+    return value if type(value) is str and 0 < len(value) <= MAX_ID else None
+
+
+def _names(keys: Iterable[Any]) -> list[str]:
+    """Keys as text, a few of them."""
+    return sorted(edn.dumps(key)[:MAX_ID] for key in keys)[:16]
+
+
+def _loaded(line: bytes | TooLong) -> dict[Any, Any] | Error:
+    """The map on a line that a client sent."""
+    if isinstance(line, TooLong):
+        return Error(ErrorCode.INVALID_FRAME, f"frame is longer than {line.limit} bytes")
+    if not line.strip():
+        return Error(ErrorCode.INVALID_FRAME, "empty frame")
+    try:
+        frame = edn.loads(line)
+    except EdnError as error:
+        detail = fields(detail=str(error))
+        return Error(ErrorCode.INVALID_FRAME, "unable to parse EDN request frame", data=detail)
+    if type(frame) is not dict:
+        return Error(ErrorCode.INVALID_ENVELOPE, "request frame must be an EDN map")
+    return frame
+
+
+def _envelope_fault(frame: Mapping[Any, Any]) -> tuple[str, Data | None] | None:
+    """What is wrong with a request's envelope."""
+    if frame.get(_KIND) is not _REQUEST and frame.get(_KIND) != "request":
+        return "request frame :kind must be :request", None
+    if missing := {_ID, _OP} - frame.keys():
+        return "request frame missing required keys", fields(missing=_names(missing))
+    if extra := frame.keys() - _REQUEST_KEYS:
+        return "request frame contains unsupported keys", fields(unsupported=_names(extra))
+    return None
+
+
+class State(Enum):
+    """How far a connection has come."""
+
+    NOT_READY = "not ready"
+    READY = "ready"
+    CLOSED = "closed"
+
+
+class ServerConnection:
+    """The server's end.
+
+    `receive` gives requests to run and errors to send as they are, in order. Every request is answered once,
+    by `respond` or `fail`. `event` gives the bytes of an event, or none if the client did not subscribe to
+    its topic.
+    """
+
+    def __init__(
+        self,
+        ops: Mapping[str, Op] = OPS,
+        topics: Mapping[str, tuple[str, ...]] = TOPICS,
+        *,
+        max_pending: int = MAX_PENDING,
+        max_line: int = MAX_LINE,
+    ) -> None:
+        self.state = State.NOT_READY
+        self.pending: dict[str, str] = {}
+        """Each unanswered request's op, by its id."""
+        self.subscribed: frozenset[str] = frozenset()
+        """The topics that the client named; none means all."""
+        self._ops = ops
+        self._topics = topics
+        self._max_pending = max_pending
+        self._lines = LineBuffer(max_line)
+        self._seq = 0
+
+    def __repr__(self) -> str:
+        return f"<ServerConnection {self.state.value}, {len(self.pending)} pending>"
+
+    def receive(self, data: bytes) -> list[Request | Error | Broken]:
+        """What the client asks for. After a Broken, send its reply and close."""
+        received: list[Request | Error | Broken] = []
+        for line in self._lines.feed(data):
+            if self.state is State.CLOSED:
+                break
+            received.append(self._judged(line))
+        return received
+
+    def _judged(self, line: bytes | TooLong) -> Request | Error | Broken:
+        """One line, by the protocol's steps in their order. Only an accepted request changes anything."""
+        frame = _loaded(line)
+        if isinstance(frame, Error):
+            return frame
+        id_, op = _echo(frame, _ID), _echo(frame, _OP)
+
+        def refused(code: ErrorCode, message: str, data: Data | None = None) -> Error:
+            return Error(code, message, id_, op, data)
+
+        if fault := _envelope_fault(frame):
+            return refused(ErrorCode.INVALID_ENVELOPE, *fault)
+        if self.state is State.NOT_READY and op != "handshake":
+            return refused(ErrorCode.NOT_READY, "handshake must complete before non-handshake requests")
+        if id_ is None:
+            return refused(ErrorCode.INVALID_ID, _why_no_text(frame[_ID], ":id"))
+        if op is None:
+            return refused(ErrorCode.INVALID_OP, _why_no_text(frame[_OP], ":op"))
+        if id_ in self.pending:
+            return refused(ErrorCode.INVALID_ID, "duplicate request :id")
+        if len(self.pending) >= self._max_pending:
+            return refused(ErrorCode.MAX_PENDING_EXCEEDED, "maximum pending requests exceeded")
+        params = frame.get(_PARAMS)
+        params = {} if params is None else params
+        if type(params) is not dict:
+            return refused(ErrorCode.INVALID_PARAMS, "request :params must be a map")
+        known = self._ops.get(op)
+        if known is None:
+            supported = fields(supported_ops=sorted(self._ops))
+            return refused(ErrorCode.OP_NOT_SUPPORTED, f"unsupported op: {op}", supported)
+        if wrong := fault_in_params(known, params):
+            return refused(ErrorCode.INVALID_PARAMS, wrong)
+        if op == "handshake":
+            version = offered_version(params)
+            if version is None:
+                wanted = "handshake requires :params :client-info :protocol-version string"
+                return refused(ErrorCode.INVALID_PARAMS, wanted)
+            major = version.partition(".")[0]
+            if major != str(MAJOR):
+                self.state = State.CLOSED
+                error = refused(
+                    ErrorCode.UNSUPPORTED_VERSION, f"unsupported protocol major: {major[:MAX_ID]}"
+                )
+                return Broken(error.message, encode(error))
+            self.state = State.READY
+        self.pending[id_] = op
+        return Request(id_, op, params)
+
+    def respond(self, id: str, data: Any = None, *, ok: bool = True) -> bytes:
+        """The response to a pending request."""
+        return encode(Response(id, self._answered(id), data, ok))
+
+    def fail(
+        self, id: str, code: str, message: str, data: Any = None, *, retryable: bool | None = None
+    ) -> bytes:
+        """The error that answers a pending request."""
+        return encode(Error(code, message, id, self._answered(id), data, retryable))
+
+    def _answered(self, id: str) -> str:
+        op = self.pending.pop(id, None)
+        if op is None:
+            raise LocalError(f"no pending request has the id {id!r}")
+        return op
+
+    def event(self, topic: str, data: Data, *, id: str | None = None, ts: str | None = None) -> bytes:
+        """An event with the next number, or nothing if the client is not subscribed to the topic."""
+        required = self._topics.get(topic)
+        if required is None:
+            raise LocalError(f"no such topic: {topic}")
+        if missing := [name for name in required if Keyword(name) not in data]:
+            raise LocalError(f"the event {topic} lacks {', '.join(missing)}")
+        if not self.wants(topic):
+            return b""
+        line = encode(Event(topic, data, id, self._seq + 1, ts))
+        self._seq += 1
+        return line
+
+    def wants(self, topic: str) -> bool:
+        """Whether the client gets this topic."""
+        return not self.subscribed or topic in self.subscribed
+
+    def subscribe(self, topics: Iterable[str] = ()) -> list[str]:
+        """Add topics, dropping unknown ones. Gives the sorted set, as the response lists it."""
+        self.subscribed |= self._topics.keys() & set(topics)
+        return sorted(self.subscribed)
+
+    def unsubscribe(self, topics: Iterable[str] = ()) -> list[str]:
+        """Remove topics, all of them if none is named. Gives the sorted set, as the response lists it."""
+        gone = frozenset(topics)
+        self.subscribed = self.subscribed - gone if gone else frozenset()
+        return sorted(self.subscribed)
+
+    def close(self) -> None:
+        """The connection is over."""
+        self.state = State.CLOSED
+
+
+def _why_no_text(value: object, name: str) -> str:
+    if type(value) is str and value:
+        return f"request {name} must have at most {MAX_ID} characters"
+    return f"request {name} must be a non-empty string"
+
+
+def offered_version(params: Data) -> str | None:
+    """The protocol version that a handshake's parameters offer."""
+    name = Keyword("protocol-version")
+    info = params.get(Keyword("client-info"))
+    version = info.get(name) if isinstance(info, Mapping) else None
+    if version is None:
+        version = params.get(name)
+    return version if type(version) is str and version.strip() else None
+
+
+def server_info(*, features: Iterable[str] = FEATURES, **more: Any) -> dict[Keyword, Any]:
+    """The data of a handshake's response; `more` is session_id, model_id, thinking_level."""
+    return fields(server_info=fields(protocol_version=PROTOCOL_VERSION, features=list(features), **more))
+
+
+# --- the client's end --------------------------------------------------------------------------------------
+
+_RESPONSE_KEYS = frozenset({_ID, _KIND, _OP, _OK, _DATA})
+_ERROR_KEYS = frozenset({_KIND, _ID, _OP, _CODE, _MESSAGE, _RETRYABLE, _DATA})
+_EVENT_KEYS = frozenset({_KIND, _EVENT, _DATA, _ID, _SEQ, _TS})
+
+
+def _parsed(frame: Mapping[Any, Any]) -> Response | Error | Event:
+    """A server's frame. Raises ValueError if the envelope is wrong."""
+    kind = frame.get(_KIND)
+    get: Callable[[Keyword], Any] = frame.get
+    parsed: Response | Error | Event
+    if kind is _RESPONSE:
+        allowed = _RESPONSE_KEYS
+        parsed = Response(get(_ID), get(_OP), get(_DATA), get(_OK))
+    elif kind is _ERROR:
+        allowed = _ERROR_KEYS
+        parsed = Error(get(_CODE), get(_MESSAGE), get(_ID), get(_OP), get(_DATA), get(_RETRYABLE))
+    elif kind is _EVENT:
+        allowed = _EVENT_KEYS
+        parsed = Event(get(_EVENT), get(_DATA), get(_ID), get(_SEQ), get(_TS))
+    else:
+        raise ValueError(f":kind must be :response, :error or :event, not {edn.dumps(kind)}")
+    if extra := frame.keys() - allowed:
+        raise ValueError(f"unsupported keys: {', '.join(_names(extra))}")
+    return parsed
+
+
+class ClientConnection:
+    """The client's end.
+
+    Begin with `handshake`. When its response has come, `request` gives the bytes of anything else. `receive`
+    gives responses, errors and events as they come; a response or an error with an id ends that request.
+    """
+
+    def __init__(self, *, max_pending: int = MAX_PENDING, max_line: int = MAX_LINE) -> None:
+        self.state = State.NOT_READY
+        self.pending: dict[str, str] = {}
+        """Each unanswered request's op, by its id."""
+        self._max_pending = max_pending
+        self._lines = LineBuffer(max_line)
+        self._made = 0
+        self._seq = 0
+
+    def __repr__(self) -> str:
+        return f"<ClientConnection {self.state.value}, {len(self.pending)} pending>"
+
+    def handshake(self, name: str, version: str, features: Iterable[str] = ()) -> bytes:
+        """The request that comes first."""
+        info = fields(name=name, version=version, protocol_version=PROTOCOL_VERSION, features=list(features))
+        return self._sent("handshake", fields(client_info=info))[1]
+
+    def request(self, op: str, params: Data | None = None) -> tuple[str, bytes]:
+        """A request's id and its bytes."""
+        if self.state is not State.READY:
+            raise LocalError(f"can't request {op}: the connection is {self.state.value}")
+        return self._sent(op, params or {})
+
+    def _sent(self, op: str, params: Data) -> tuple[str, bytes]:
+        if self.state is State.CLOSED:
+            raise LocalError("the connection is closed")
+        if len(self.pending) >= self._max_pending:
+            raise LocalError(f"{self._max_pending} requests are pending already")
+        request = Request(f"req-{self._made + 1}", op, params)
+        line = encode(request)
+        self._made += 1
+        self.pending[request.id] = op
+        return request.id, line
+
+    def receive(self, data: bytes) -> list[Response | Error | Event | Broken]:
+        """What the server says. After a Broken, close."""
+        received: list[Response | Error | Event | Broken] = []
+        for line in self._lines.feed(data):
+            if self.state is State.CLOSED:
+                break
+            try:
+                received.append(self._judged(line))
+            except ValueError as fault:
+                self.state = State.CLOSED
+                received.append(Broken(f"bad frame from the server: {fault}"))
+        return received
+
+    def _judged(self, line: bytes | TooLong) -> Response | Error | Event:
+        if isinstance(line, TooLong):
+            raise ValueError(f"a line of more than {line.limit} bytes")
+        frame = edn.loads(line)
+        if type(frame) is not dict:
+            raise ValueError("not a map")
+        parsed = _parsed(frame)
+        if isinstance(parsed, Event):
+            if parsed.seq is not None:
+                if parsed.seq <= self._seq:
+                    raise ValueError(f":seq {parsed.seq} after {self._seq}")
+                self._seq = parsed.seq
+        elif isinstance(parsed, Response):
+            op = self.pending.get(parsed.id)
+            if op is None or op != parsed.op:
+                raise ValueError(f"a response to {parsed.op} {parsed.id!r}, which is not pending")
+            del self.pending[parsed.id]
+            if op == "handshake" and parsed.ok:
+                self.state = State.READY
+        elif parsed.id is not None:
+            self.pending.pop(parsed.id, None)
+        return parsed
+
+    def close(self) -> None:
+        """The connection is over."""
+        self.state = State.CLOSED

@@ -1,0 +1,177 @@
+"""rpc-edn's vocabulary as data: what each op takes, and what each event must carry.
+
+A parameter has the same meaning in every op that takes it, so its kind stands once, by its name. A door that
+has more ops or topics adds them to a copy of these tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from ..formats.edn import Keyword
+
+
+class Kind(NamedTuple):
+    """What a parameter's value must be."""
+
+    wanted: str
+    """In words, for the error."""
+    holds: Callable[[Any], bool]
+
+
+class Op(NamedTuple):
+    """The parameters of an op, by name."""
+
+    required: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+
+
+def _one_of(*words: str) -> Kind:
+    return Kind("one of " + ", ".join(f'"{word}"' for word in words), lambda value: value in words)
+
+
+def _is_strings(value: Any) -> bool:
+    return isinstance(value, list | tuple | frozenset) and all(type(item) is str for item in value)
+
+
+STRING = Kind("a string", lambda value: type(value) is str)
+NON_BLANK = Kind("a non-blank string", lambda value: type(value) is str and value.strip() != "")
+BOOLEAN = Kind("true or false", lambda value: type(value) is bool)
+MAP = Kind("a map", lambda value: isinstance(value, Mapping))
+STRINGS = Kind("a vector of strings", _is_strings)
+LEVEL = Kind(
+    "a keyword, a string or an integer",
+    lambda value: isinstance(value, Keyword | str | int) and not isinstance(value, bool),
+)
+ANYTHING = Kind("anything", lambda value: True)
+
+PARAMS: Mapping[str, Kind] = MappingProxyType(
+    {
+        "action-name": STRING,
+        "behavior": _one_of("steer", "queue"),
+        "client-info": MAP,
+        "command": STRING,
+        "custom-instructions": STRING,
+        "dialog-id": NON_BLANK,
+        "direction": _one_of("next", "prev"),
+        "enabled": BOOLEAN,
+        "entity": STRING,
+        "entry-id": NON_BLANK,
+        "error-message": STRING,
+        "images": ANYTHING,
+        "input": STRING,
+        "level": LEVEL,
+        "message": STRING,
+        "model-id": NON_BLANK,
+        "name": STRING,
+        "parent-session": ANYTHING,
+        "path": STRING,
+        "protocol-version": STRING,
+        "provider": NON_BLANK,
+        "query": STRING,
+        "request-id": NON_BLANK,
+        "result": ANYTHING,
+        "session-id": NON_BLANK,
+        "session-path": NON_BLANK,
+        "status": _one_of("submitted", "cancelled", "failed"),
+        "text": STRING,
+        "topics": STRINGS,
+        "value": ANYTHING,
+    }
+)
+
+OPS: Mapping[str, Op] = MappingProxyType(
+    {
+        "handshake": Op((), ("client-info", "protocol-version")),
+        "ping": Op(),
+        "subscribe": Op((), ("topics", "session-id")),
+        "unsubscribe": Op((), ("topics",)),
+        "query_eql": Op(("query",), ("entity", "session-id")),
+        "command": Op(("text",), ("session-id",)),
+        "frontend_action_result": Op(
+            ("request-id", "action-name", "status"), ("value", "error-message", "session-id")
+        ),
+        "resolve_dialog": Op(("dialog-id",), ("result", "session-id")),
+        "cancel_dialog": Op(("dialog-id",), ("session-id",)),
+        "prompt": Op(("message",), ("images", "session-id")),
+        "prompt_while_streaming": Op(("message",), ("behavior", "images", "session-id")),
+        "steer": Op(("message",), ("images", "session-id")),
+        "follow_up": Op(("message",), ("images", "session-id")),
+        "abort": Op((), ("session-id",)),
+        "interrupt": Op((), ("session-id",)),
+        "login_begin": Op((), ("provider", "session-id")),
+        "login_complete": Op((), ("input", "session-id")),
+        "new_session": Op((), ("session-id", "parent-session", "name")),
+        "switch_session": Op((), ("session-id", "session-path")),
+        "list_sessions": Op((), ("session-id",)),
+        "fork": Op(("entry-id",), ("session-id",)),
+        "set_session_name": Op(("name",), ("session-id",)),
+        "set_model": Op(("provider", "model-id"), ("session-id",)),
+        "cycle_model": Op((), ("direction", "session-id")),
+        "set_thinking_level": Op(("level",), ("session-id",)),
+        "cycle_thinking_level": Op((), ("session-id",)),
+        "compact": Op((), ("custom-instructions", "session-id")),
+        "set_auto_compaction": Op(("enabled",), ("session-id",)),
+        "set_auto_retry": Op(("enabled",), ("session-id",)),
+        "abort_retry": Op((), ("session-id",)),
+        "bash": Op(("command",), ("session-id",)),
+        "abort_bash": Op((), ("session-id",)),
+        "export_html": Op((), ("path", "session-id")),
+        "get_state": Op((), ("session-id",)),
+        "get_messages": Op((), ("session-id",)),
+        "get_session_stats": Op((), ("session-id",)),
+        "get_fork_messages": Op((), ("session-id",)),
+        "get_last_assistant_text": Op((), ("session-id",)),
+        "get_commands": Op((), ("session-id",)),
+        "get_available_models": Op((), ("session-id",)),
+    }
+)
+
+TOPICS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "session/updated": (
+            "session-id",
+            "phase",
+            "is-streaming",
+            "is-compacting",
+            "pending-message-count",
+            "retry-attempt",
+            "interrupt-pending",
+        ),
+        "session/resumed": ("session-id", "session-file", "message-count"),
+        "session/rehydrated": ("messages", "tool-calls", "tool-order"),
+        "context/updated": ("active-session-id", "sessions"),
+        "assistant/delta": ("text",),
+        "assistant/thinking-delta": ("text",),
+        "assistant/message": ("role", "content"),
+        "tool/start": ("tool-id", "tool-name"),
+        "tool/executing": ("tool-id", "tool-name"),
+        "tool/delta": ("tool-id",),
+        "tool/update": ("tool-id", "tool-name", "content", "result-text", "is-error"),
+        "tool/result": ("tool-id", "tool-name", "content", "result-text", "is-error"),
+        "ui/dialog-requested": ("dialog-id", "kind", "title"),
+        "ui/frontend-action-requested": ("request-id", "ui/action"),
+        "ui/widgets-updated": ("widgets",),
+        "ui/widget-specs-updated": (),
+        "ui/status-updated": ("statuses",),
+        "ui/notification": ("id", "message", "level"),
+        "footer/updated": ("path-line", "stats-line"),
+        "command-result": ("type",),
+        "error": ("error-code", "error-message"),
+    }
+)
+"""The topics of events, each with the keys that its data must have."""
+
+
+def fault_in_params(op: Op, params: Mapping[Any, Any]) -> str | None:
+    """What is wrong with an op's parameters, in the protocol's words, or None. Others may come along."""
+    for name in (*op.required, *op.optional):
+        value = params.get(Keyword(name))
+        if value is None and name not in op.required:
+            continue
+        kind = PARAMS[name]
+        if value is None or not kind.holds(value):
+            return f"invalid request parameter :{name}: {kind.wanted}"
+    return None
