@@ -33,6 +33,7 @@ MAX_BLANKS = 4096
 CAPABILITIES = ("AUTH", "ORG-AST")
 
 _HEADER = 6
+_SHOWN = 200  # how much of a message its repr shows
 _BLANKS = " \n\t\r"
 _HEX = re.compile("[0-9A-Fa-f]*")
 
@@ -223,12 +224,16 @@ class Health(StrEnum):
     UNKNOWN = "UNKNOWN"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Message:
     """A valid message. `get("payload", "action")` reads it; `plist` is what is framed."""
 
     plist: list[Any]
     type: Type = field(init=False)
+
+    def __repr__(self) -> str:
+        text = sexp.dumps(self.plist)
+        return f"Message({text[:_SHOWN]}{'…' if len(text) > _SHOWN else ''})"
 
     def __post_init__(self) -> None:
         if not is_plist(self.plist):

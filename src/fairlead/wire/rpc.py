@@ -6,6 +6,7 @@ through at first, the table of pending requests, and both ends of a connection. 
 event carries is in `rpc_catalog`. It does no I/O and runs no op.
 
 Frames are written in EDN's plainest dialect (`edn.PLAIN`), as the simplest clients read no more than that.
+The repr of a frame leaves out what it carries: that may be long, or a key that somebody logs in with.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class Request:
 
     id: str
     op: str
-    params: Data = field(default_factory=dict)
+    params: Data = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         _check_text("id", self.id)
@@ -109,7 +110,7 @@ class Response:
 
     id: str
     op: str
-    data: Any = None
+    data: Any = field(default=None, repr=False)
     ok: bool = True
 
     def __post_init__(self) -> None:
@@ -131,7 +132,7 @@ class Error:
     message: str
     id: str | None = None
     op: str | None = None
-    data: Any = None
+    data: Any = field(default=None, repr=False)
     retryable: bool | None = None
 
     def __post_init__(self) -> None:
@@ -158,7 +159,7 @@ class Event:
     """Something happened. `seq` counts on one connection, `ts` is an ISO time."""
 
     topic: str
-    data: Data
+    data: Data = field(repr=False)
     id: str | None = None
     seq: int | None = None
     ts: str | None = None

@@ -53,6 +53,10 @@ class _Envelope(
 ):
     """What all envelopes share: names as in JavaScript on the wire, and no key for what is not said."""
 
+    def __repr__(self) -> str:
+        shown = (f"{name}={getattr(self, name)!r:.{_SHOWN}}" for name in self.__struct_fields__)
+        return f"{type(self).__name__}({', '.join(shown)})"
+
     def encode(self) -> bytes:
         """The envelope as a line, byte for byte as JavaScript's JSON.stringify gives it."""
         try:
