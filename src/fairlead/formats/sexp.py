@@ -38,15 +38,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from itertools import chain, islice
-from operator import length_hint
+from itertools import islice
+from operator import attrgetter, length_hint
 from typing import Any, Final, NamedTuple
 
 from .faults import Fault, TextError, line_and_column, shown, utf8
 from .floats import digits_of, notation
 from .lexing import apart, cut, spaced
 from .names import Name
-from .writing import Dialect, Parts, digits, sequence, write
+from .writing import Brackets, Dialect, Verbatim, digits, write
 
 MAX_DEPTH = 256
 """How deep lists may nest."""
@@ -614,31 +614,26 @@ def _denormal(value: float, precision: int) -> str:
     return text
 
 
-def _dotted_parts(value: Dotted) -> tuple[Parts, str]:
-    parts, closer = _list_parts(value.items)
-    return chain(parts, ((" . ", value.tail),)), closer
-
-
-_list_parts = sequence("(", ")")
-
 _LISP = Dialect(
     format="an S-expression",
     error=SexpError,
     scalars={
-        Keyword: lambda keyword: keyword.literal,
+        Keyword: attrgetter("literal"),
         str: _string,
         int: _integer,
-        bool: lambda value: "T" if value else "NIL",
-        type(None): lambda _: "NIL",
+        bool: {True: "T", False: "NIL"}.__getitem__,
+        type(None): {None: "NIL"}.__getitem__,
         float: _double,
         Single: _single,
-        Symbol: lambda symbol: symbol.literal,
+        Symbol: attrgetter("literal"),
         Fraction: _ratio,
         Char: _character_literal,
+        Verbatim: str,
     },
+    maps=frozenset(),
     collections={
-        list: lambda items: _list_parts(items) if items else ((), "NIL"),
-        tuple: sequence("#(", ")"),
-        Dotted: _dotted_parts,
+        list: Brackets("(", ")", "NIL"),
+        tuple: Brackets("#(", ")", "#()"),
+        Dotted: Brackets("(", ")", "", lambda dotted: (*dotted.items, Verbatim("."), dotted.tail)),
     },
 )

@@ -7,65 +7,108 @@ Python's recursion limit, and it joins the pieces once at the end, so the cost i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain, repeat
 from typing import Any, NamedTuple
 
-Parts = Iterable[tuple[str, Any]]
-"""The values inside of a collection, each with the text that goes before it."""
+
+class Brackets(NamedTuple):
+    """How a collection is written: its items with blanks between them, and what stands around them."""
+
+    opener: str
+    closer: str
+    empty: str
+    items: Callable[[Any], Iterable[Any]] = iter
+
+
+class Verbatim(str):
+    """A piece of syntax among the items of a collection, such as a tag or a dot."""
+
+    __slots__ = ()
 
 
 class Dialect(NamedTuple):
-    """How values are written: those without parts as a text, the others as their parts and an ending."""
+    """How each type is written: as a text, as a map with its entries, or as a collection with its items."""
 
     format: str
-    scalars: Mapping[type, Callable[[Any], str]]
-    collections: Mapping[type, Callable[[Any], tuple[Parts, str]]]
     error: type[ValueError]
+    scalars: Mapping[type, Callable[[Any], str]]
+    maps: frozenset[type]
+    collections: Mapping[type, Brackets]
 
     def nearest(self, kind: type) -> type:
         """The closest base of a type that can be written."""
         for base in kind.__mro__:
-            if base in self.scalars or base in self.collections:
+            if base in self.scalars or base in self.maps or base in self.collections:
                 return base
         raise self.error(f"can't write a {kind.__qualname__} as {self.format}")
 
 
-def sequence(opener: str, closer: str) -> Callable[[Any], tuple[Parts, str]]:
-    """How to write a collection whose items stand between brackets, with blanks between them."""
-    return lambda items: (
-        (zip(chain((opener,), repeat(" ")), items), closer) if items else ((), opener + closer)
-    )
-
-
 def write(value: Any, dialect: Dialect, max_depth: int) -> str:
-    """The text of a value."""
-    scalar, collection = dialect.scalars.get, dialect.collections.get
+    """The text of a value.
+
+    While a map is written `entries` has the rest of it, otherwise `items` the rest of a collection. Both
+    loops write what they can and leave at the first item that must be opened.
+    """
+    scalar = dialect.scalars.get
     out: list[str] = []
-    stack: list[tuple[Iterator[tuple[str, Any]], str]] = []
-    parts: Iterator[tuple[str, Any]] = iter((("", value),))
-    ending = ""
+    stack: list[tuple[Iterator[tuple[Any, Any]] | None, Iterator[Any], str, str]] = []
+    entries: Iterator[tuple[Any, Any]] | None = None
+    items: Iterator[Any] = iter((value,))
+    before = closer = ""
     while True:
-        for before, item in parts:
-            out.append(before)
-            kind = type(item)
-            written, opened = scalar(kind), None
-            if written is None and (opened := collection(kind)) is None:
-                kind = dialect.nearest(kind)
-                written, opened = scalar(kind), collection(kind)
-            if written is not None:
+        if entries is not None:
+            for key, item in entries:
+                out.append(before)
+                before = ", "
+                if (written := scalar(type(key))) is not None:
+                    out.append(written(key))
+                else:  # a collection that is a key is hashable, so it can't be deep
+                    out.append(write(key, dialect, max_depth - len(stack)))
+                out.append(" ")
+                if (written := scalar(type(item))) is None:
+                    break
                 out.append(written(item))
-            elif opened is not None:
-                if len(stack) >= max_depth:
-                    raise dialect.error(f"the value nests deeper than {max_depth}, or holds itself")
-                stack.append((parts, ending))
-                inner, ending = opened(item)
-                parts = iter(inner)
-                break
+            else:
+                out.append(closer)
+                entries, items, before, closer = stack.pop()
+                continue
         else:
-            out.append(ending)
-            if not stack:
-                return "".join(out)
-            parts, ending = stack.pop()
+            for item in items:
+                out.append(before)
+                before = " "
+                if (written := scalar(type(item))) is None:
+                    break
+                out.append(written(item))
+            else:
+                out.append(closer)
+                if not stack:
+                    return "".join(out)
+                entries, items, before, closer = stack.pop()
+                continue
+        kind = type(item)
+        is_map = kind in dialect.maps
+        brackets = dialect.collections.get(kind)
+        if not is_map and brackets is None:
+            kind = dialect.nearest(kind)
+            if (written := scalar(kind)) is not None:
+                out.append(written(item))
+                continue
+            is_map = kind in dialect.maps
+            brackets = dialect.collections.get(kind)
+        if len(stack) >= max_depth:
+            raise dialect.error(f"the value nests deeper than {max_depth}, or holds itself")
+        if is_map:
+            if not item:
+                out.append("{}")
+                continue
+            stack.append((entries, items, before, closer))
+            entries, before, closer = iter(item.items()), "{", "}"
+        elif brackets is not None:
+            if not item:
+                out.append(brackets.empty)
+                continue
+            stack.append((entries, items, before, closer))
+            before, closer, _, items_of = brackets
+            entries, items = None, iter(items_of(item))
 
 
 def digits(value: int, error: type[ValueError]) -> str:

@@ -7,14 +7,13 @@ import re
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
-from itertools import chain, cycle
 from json.encoder import encode_basestring as _quoted
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
 from ..floats import digits_of, notation
-from ..names import Name
-from ..writing import Dialect, Parts, digits, sequence, write
+from ..writing import Brackets, Dialect, Verbatim, digits, write
 from .values import (
     CHARACTERS,
     MAX_DEPTH,
@@ -32,6 +31,7 @@ from .values import (
 _CHARACTER_NAMES = {character: name for name, character in CHARACTERS.items()}
 _MAX_DECIMAL_EXPONENT = 2**31 - 1  # as in Java
 _LONG = range(-(2**63), 2**63)
+_digits_of_short = int.__repr__
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -49,18 +49,12 @@ def _as_escape(character: re.Match[str]) -> str:
     return f"\\u{ord(character[0]):04x}"
 
 
-def _entries(entries: Any) -> tuple[Parts, str]:
-    if not entries:
-        return (), "{}"
-    return zip(chain(("{",), cycle((" ", ", "))), chain.from_iterable(entries.items())), "}"
-
-
 def _digits(value: int) -> str:
     return digits(value, EdnError)
 
 
 def _integer(value: int) -> str:
-    return _digits(value) if value in _LONG else _digits(value) + "N"
+    return _digits_of_short(value) if value in _LONG else _digits(value) + "N"
 
 
 def _double(value: float) -> str:
@@ -98,9 +92,10 @@ def _moment(value: datetime) -> str:
     return moment.removesuffix("000") if moment.endswith("000") else moment
 
 
-def _literal(name: Name) -> str:
-    return name.literal
+_literal = attrgetter("literal")
 
+_VECTOR = Brackets("[", "]", "[]")
+_SET = Brackets("#{", "}", "#{}")
 
 CLOJURE = Dialect(
     format="EDN",
@@ -109,8 +104,8 @@ CLOJURE = Dialect(
         Keyword: _literal,
         str: _quoted,
         int: _integer,
-        bool: lambda value: "true" if value else "false",
-        type(None): lambda _: "nil",
+        bool: {True: "true", False: "false"}.__getitem__,
+        type(None): {None: "nil"}.__getitem__,
         float: _double,
         Symbol: _literal,
         BigInt: lambda value: _digits(value) + "N",
@@ -119,17 +114,17 @@ CLOJURE = Dialect(
         Char: _character_literal,
         datetime: lambda value: f'#inst "{_moment(value)}-00:00"',
         UUID: lambda value: f'#uuid "{value}"',
+        Verbatim: str,
     },
+    maps=frozenset({dict, FrozenMap}),
     collections={
-        dict: _entries,
-        list: sequence("[", "]"),
-        tuple: sequence("(", ")"),
-        frozenset: sequence("#{", "}"),
-        set: sequence("#{", "}"),
-        Vector: sequence("[", "]"),
-        FrozenMap: _entries,
-        Tagged: lambda tagged: (((f"#{tagged.tag} ", tagged.value),), ""),
-        Distinct: lambda distinct: ((("", distinct.value),), ""),
+        list: _VECTOR,
+        tuple: Brackets("(", ")", "()"),
+        frozenset: _SET,
+        set: _SET,
+        Vector: _VECTOR,
+        Tagged: Brackets("", "", "", lambda tagged: (Verbatim(f"#{tagged.tag}"), tagged.value)),
+        Distinct: Brackets("", "", "", lambda distinct: (distinct.value,)),
     },
 )
 """Everything that Clojure reads back as the same value."""
@@ -149,12 +144,13 @@ PLAIN = Dialect(
         datetime: lambda value: f'"{_moment(value)}Z"',
         UUID: lambda value: f'"{value}"',
     },
+    maps=CLOJURE.maps,
     collections={
         **CLOJURE.collections,
-        tuple: sequence("[", "]"),
-        frozenset: sequence("[", "]"),
-        set: sequence("[", "]"),
-        Tagged: lambda tagged: ((("", tagged.value),), ""),
+        tuple: _VECTOR,
+        frozenset: _VECTOR,
+        set: _VECTOR,
+        Tagged: Brackets("", "", "", lambda tagged: (tagged.value,)),
     },
 )
 """Only nil, booleans, integers, doubles, strings, keywords, vectors and maps: what the simplest readers of
