@@ -23,7 +23,8 @@ from fairlead.wire import keepty as wire_keepty
 from fairlead.wire import passepartout, rpc, verifier
 
 FRAMES = 300
-WORDS = "please look at the failing test in parser then mend it and run all of them again".split()
+SENTENCE = "please look at the failing test in parser then mend it and run all of them again"
+WORDS = SENTENCE.split()
 
 
 def request(number: int, chance: random.Random, *, known_shape: bool) -> dict[str, Any]:

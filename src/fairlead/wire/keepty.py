@@ -119,7 +119,7 @@ class Message:
 def _brief(value: object) -> str:
     if isinstance(value, bytes) and len(value) > _SHOWN:
         return f"{value[:_SHOWN]!r}…({len(value)} bytes)"
-    return repr(value)
+    return str(value.name) if isinstance(value, Enum) else repr(value)
 
 
 class Hello(Message):
