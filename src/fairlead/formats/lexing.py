@@ -9,6 +9,8 @@ that is not of this kind is left to the format's own expression, which knows eve
 
 from __future__ import annotations
 
+UNCLOSED = '"…'
+"""Stands where a string without its closing quote was: a lone quote is one that is complete."""
 _ESCAPED_BACKSLASH, _ESCAPED_QUOTE = "\0", "\1"  # stand for \\ and \" while the text is cut at its quotes
 
 
@@ -53,3 +55,13 @@ def cut(between: str, replacements: tuple[tuple[str, str], ...]) -> list[str]:
         if bracket in between:
             between = between.replace(bracket, replacement)
     return between.split()
+
+
+def is_closed(token: str) -> bool:
+    """Whether a token that starts with a quote is a whole string."""
+    if len(token) == 1 or token[-1] != '"':
+        return False
+    if token[-2] != "\\":
+        return True
+    inside = token[1:-1]
+    return (len(inside) - len(inside.rstrip("\\"))) % 2 == 0

@@ -44,7 +44,7 @@ from typing import Any, Final, NamedTuple
 
 from .faults import Fault, TextError, line_and_column, shown, utf8
 from .floats import digits_of, notation
-from .lexing import apart, cut, spaced
+from .lexing import UNCLOSED, apart, cut, is_closed, spaced
 from .names import Name
 from .writing import Brackets, Dialect, Verbatim, digits, write
 
@@ -71,9 +71,14 @@ class SexpError(TextError):
 
 # --- names ------------------------------------------------------------------------------------------------
 
-_NEEDS_BARS = re.compile("""["#'(),;`|\\\\:\\s\\x00-\\x1f\\x7f-\\x9f]""")
-_NUMBER_LIKE = re.compile(
-    r"(?=.*[0-9])[0-9+\-./^_](?:[0-9+\-./^_]|(?<![A-Za-z])[A-Za-z](?![A-Za-z]))*(?<![+\-])"
+_NEEDS_BARS = re.compile(r"""["#'(),;`|\\:\x00-\x20\x7f-\x9f]""")
+_NUMBER_LIKE = (
+    re.compile(  # SBCL's own idea of it, which is not quite the standard's; A stands for any letter
+        r"""(?: [+\-^_] (?:[+\-^_/]|[A-Z](?![A-Z]))*+ (?:\.[+\-^_/.A-Z]*+)?
+          | \.++ (?: (?:[+\-^_/]|[A-Z](?![A-Z])) [+\-^_/.A-Z]*+ )? )?
+        [0-9] (?:[0-9+\-^_/.]|[A-Z](?![A-Z]))*+ (?<![+\-])""",
+        re.VERBOSE,
+    )
 )
 _CASED_LATER = re.compile(  # letters that got an upper case in Unicode after version 10, which SBCL has
     "[\u0282\u10d0-\u10ff\u1d8e\u2c5f\ua794\ua7b9-\ua7ff\U00010597-\U000105bc\U00016e60-\U00016e7f]"
@@ -96,6 +101,12 @@ def _upper(letter: str) -> str:
     return upper if upper.lower() in (letter, letter.lower()) else letter
 
 
+def _as_ascii(letter: str) -> str:
+    """An A for any letter that has a lower case: SBCL takes it for a possible part of a number."""
+    lower = letter.lower()
+    return "A" if len(lower) == 1 and lower != letter and _upper(lower) == letter else letter
+
+
 def _name_literal(name: str) -> str:
     """A name as SBCL prints it: between bars unless it would be read back as it is."""
     if (
@@ -103,7 +114,7 @@ def _name_literal(name: str) -> str:
         or _NEEDS_BARS.search(name)
         or _upcase(name) != name
         or not name.strip(".")
-        or _NUMBER_LIKE.fullmatch(name)
+        or _NUMBER_LIKE.fullmatch(name if name.isascii() else "".join(map(_as_ascii, name)))
         or unicodedata.normalize("NFKC", name) != name
     ):
         return "|" + name.replace("\\", "\\\\").replace("|", "\\|") + "|"
@@ -156,7 +167,7 @@ class Single(float):
 
     def __new__(cls, value: float) -> Single:
         try:
-            return super().__new__(cls, struct.unpack("f", struct.pack("f", value))[0])
+            return super().__new__(cls, struct.unpack("<f", struct.pack("<f", value))[0])
         except OverflowError:
             raise ValueError(f"{value!r} is too large for a single float") from None
 
@@ -190,13 +201,34 @@ _CONTROLS = (
     "Nul Soh Stx Etx Eot Enq Ack Bel Backspace Tab Newline Vt Page Return So Si "
     "Dle Dc1 Dc2 Dc3 Dc4 Nak Syn Etb Can Em Sub Esc Fs Gs Rs Us"
 )
-_CHARACTER_NAMES = {chr(code): name for code, name in enumerate(_CONTROLS.split())} | {"\x7f": "Rubout"}
-_CHARACTERS = {name.upper(): character for character, name in _CHARACTER_NAMES.items()} | {
-    "SPACE": " ",
-    "NULL": "\0",
-    "LINEFEED": "\n",
-    "ESCAPE": "\x1b",
-    "DELETE": "\x7f",
+_HIGH_CONTROLS = (
+    "C80 C81 Break-Permitted No-Break-Permitted C84 Next-Line Start-Selected-Area End-Selected-Area "
+    "Character-Tabulation-Set Character-Tabulation-With-Justification Line-Tabulation-Set "
+    "Partial-Line-Forward Partial-Line-Backward Reverse-Linefeed Single-Shift-Two Single-Shift-Three "
+    "Device-Control-String Private-Use-One Private-Use-Two Set-Transmit-State Cancel-Character "
+    "Message-Waiting Start-Guarded-Area End-Guarded-Area Start-String C99 Single-Character-Introducer "
+    "Control-Sequence-Introducer String-Terminator Operating-System-Command Privacy-Message "
+    "Application-Program-Command"
+)
+_CHARACTER_NAMES = {
+    **{chr(code): name for code, name in enumerate(_CONTROLS.split())},
+    **{chr(code): name for code, name in enumerate(["Rubout", *_HIGH_CONTROLS.split()], start=0x7F)},
+}
+_OTHER_NAMES = {
+    "\0": "NULL",
+    "\b": "BS",
+    "\t": "HT",
+    "\n": "LINEFEED LF NL",
+    "\f": "FORMFEED FORM FF",
+    "\r": "CR",
+    "\x1b": "ESCAPE ALTMODE",
+    " ": "SPACE SP",
+    "\x7f": "DELETE DEL",
+}
+_CHARACTERS = {
+    **{name.upper(): character for character, name in _CHARACTER_NAMES.items()},
+    **{name: character for character, names in _OTHER_NAMES.items() for name in names.split()},
+    **{f"^{chr(code + 64)}": chr(code) for code in range(32)},
 }
 
 
@@ -219,28 +251,34 @@ def _character(name: str) -> Char | None:
         return Char(name)
     if name.upper() in _CHARACTERS:
         return Char(_CHARACTERS[name.upper()])
-    if code := re.fullmatch(r"[Uu]\+?([0-9A-Fa-f]{1,6})", name):
+    if code := re.fullmatch(r"[Uu]\+?0*([0-9A-Fa-f]{1,6})", name):
         number = int(code[1], 16)
         return Char(chr(number)) if number < 0x110000 and not 0xD800 <= number < 0xE000 else None
+    full_name = name.replace("_", " ").upper()
     try:
-        found = unicodedata.lookup(name.replace("_", " "))
-    except KeyError:
+        found = unicodedata.lookup(full_name)
+    except (KeyError, UnicodeEncodeError):
         return None
-    return Char(found) if len(found) == 1 else None
+    # Python also finds aliases, sequences of characters, and ideographs by a name that is only their code
+    known = (
+        len(found) == 1 and unicodedata.name(found) == full_name and not full_name.startswith("CJK UNIFIED")
+    )
+    return Char(found) if known else None
 
 
 # --- tokens -----------------------------------------------------------------------------------------------
 
 _INSIDE = r"""[^\t\n\f\r "'(),;`|\\]"""  # what goes on with a token, but for escapes
+_CONSTITUENT = rf"(?: {_INSIDE}++ | \\. | \|[^|\\]*+(?:\\.[^|\\]*+)*+\| )"
 _TOKEN = re.compile(
     rf"""(?:[\t\n\f\r ]++ | ;[^\n]*+)*+
-    ( "[^"\\]*+(?:\\.[^"\\]*+)*+"                                        # a string
+    ( "[^"\\]*+(?:\\.[^"\\]*+)*+"  # a string
     | [()']
     | \#\( | \#\|
-    | \#\\.{_INSIDE}*+                                                   # a character
-    | (?!\#)(?: {_INSIDE}++ | \\. | \|[^|\\]*+(?:\\.[^|\\]*+)*+\| )++    # a name or a number, escapes and all
+    | \#\\. {_CONSTITUENT}*+       # a character
+    | (?!\#){_CONSTITUENT}++        # a name or a number
     | \Z
-    | .[^\n]*+ )                                                         # none of these
+    | .[^\n]*+ )                   # none of these
     """,
     re.DOTALL | re.VERBOSE,
 )
@@ -250,20 +288,16 @@ _SPECIAL = ";#'`|,"
 
 
 def _scan(text: str) -> Iterator[tuple[str, int]]:
-    """The tokens of any text and where they start, with an empty one at the end."""
+    """The tokens of any text and where they start."""
     position = 0
-    token = " "
-    while token:
-        match = _TOKEN.match(text, position)
-        assert match is not None
-        token, start, position = match[1], match.start(1), match.end()
+    while (match := _TOKEN.match(text, position)) and (token := match[1]):
+        position = match.end()
         if token == "#|":
             position = _after_block(text, position)
             if position:
                 continue
-            position = len(text)
-            token = "#|"  # without an end: the reader says so
-        yield token, start
+            position = len(text)  # a comment without an end: the reader says so
+        yield token, match.start(1)
 
 
 def _after_block(text: str, position: int) -> int:
@@ -280,13 +314,14 @@ def _tokens(text: str, max_tokens: int) -> tuple[list[str], list[str]]:
     """The tokens of any text, a lone quote for each string, and the strings."""
     tokens: list[str] = []
     strings: list[str] = []
-    for token, _ in _scan(text):
-        if len(token) > 1 and token[0] == '"' and token[-1] == '"':
-            strings.append(token[1:-1])
-            token = '"'
+    for token, _ in islice(_scan(text), max_tokens + 1):
+        if token[0] == '"':
+            if is_closed(token):
+                strings.append(token[1:-1])
+                token = '"'
+            else:
+                token = UNCLOSED
         tokens.append(token)
-        if len(tokens) > max_tokens + 1:
-            break
     return tokens, strings
 
 
@@ -300,9 +335,10 @@ def _place(text: str, at: int) -> tuple[int, int]:
 
 _INTEGER = re.compile(r"[+-]?\d+\.?")
 _RATIO = re.compile(r"([+-]?\d+)/(\d+)")
-_FLOAT = re.compile(r"([+-]?(?:\d*\.\d+|\d+(?:\.\d*)?(?=[esfdlESFDL])))(?:([esfdlESFDL])([+-]?\d+))?")
-_PIECE = re.compile(r"\|([^|\\]*(?:\\.[^|\\]*)*)\||\\(.)|([^|\\]+)", re.DOTALL)
-_ESCAPED_NAME = re.compile(rf"(?:{_PIECE.pattern})+\Z", re.DOTALL)
+_FLOAT = re.compile(  # any digits before the point, but only ASCII after it, is what SBCL takes
+    r"([+-]?(?:\d*\.[0-9]+|\d+(?:\.[0-9]*)?(?=[esfdlESFDL])))(?:([esfdlESFDL])([+-]?[0-9]+))?"
+)
+_PIECE = re.compile(r"\|([^|\\]*+(?:\\.[^|\\]*+)*+)\||\\(.)|(:+)|([^|\\:]+)", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _INVALID = re.compile("[\b\x7f]")  # characters that the standard gives no place in a token
 
@@ -315,7 +351,7 @@ def _atom(token: str, max_digits: int) -> Any:
     first = token[0]
     if first == "#":
         return _dispatched(token)
-    if first in '"`,' or (first in "|\\" and not _ESCAPED_NAME.match(token)):
+    if first in '"`,':
         raise Fault(_why_no_atom(token))
     if (first.isdecimal() or first in "+-.") and (number := _number(token, max_digits)) is not None:
         return number
@@ -390,30 +426,22 @@ def _float(mantissa: str, marker: str, exponent: int) -> float:
 
 def _named(token: str) -> Any:
     """The keyword or symbol that a token is. NIL is the empty list, T is True."""
-    if "|" in token or "\\" in token:
-        name, colons, escaped = _pieced(token)
-    else:
-        plain = token if token.isascii() else unicodedata.normalize("NFKC", token)
-        name, colons, escaped = (
-            _upcase(plain),
-            [at for at, letter in enumerate(plain) if letter == ":"],
-            False,
-        )
-        if not name.strip("."):
+    local = token.removeprefix(":")
+    if local and ":" not in local and "|" not in local and "\\" not in local:
+        if len(local) < len(token):
+            return Keyword(_name(local))
+        if not token.strip("."):
             raise Fault(f"{shown(token)} stands where no dot may stand")
-        if _INVALID.search(name):
-            raise Fault(f"a character in {shown(token)!r} can't be part of a name")
+        return _symbol(_name(token))
+    package, colons, name = _pieced(token)
     if not colons:
         return _symbol(name)
-    package, local = name[: colons[0]], name[colons[-1] + 1 :]
-    if len(colons) > 2 or colons[-1] - colons[0] != len(colons) - 1 or not (local or escaped):
-        raise Fault(f"a colon in the wrong place in {shown(token)!r}")
-    if package in ("", "KEYWORD"):
-        return Keyword(local)
+    if token[0] == ":" or package == "KEYWORD":
+        return Keyword(name)
     if package not in _PACKAGES:
         raise Fault(f"unknown package in {shown(token)!r}; expected one of {', '.join(_PACKAGES)}")
     prefix = _PACKAGES[package]
-    return Symbol(local, prefix + ":" * len(colons)) if prefix else _symbol(local)
+    return Symbol(name, prefix + ":" * colons) if prefix and name not in ("NIL", "T") else _symbol(name)
 
 
 def _symbol(name: str) -> Any:
@@ -422,22 +450,35 @@ def _symbol(name: str) -> Any:
     return True if name == "T" else Symbol(name)
 
 
-def _pieced(token: str) -> tuple[str, list[int], bool]:
-    """The name of a token with escapes, where its unescaped colons are, and whether it has escapes."""
-    name = ""
-    colons: list[int] = []
+def _name(text: str) -> str:
+    """The name that unescaped characters stand for."""
+    if _INVALID.search(text):
+        raise Fault(f"a character in {shown(text)!r} can't be part of a name")
+    return _upcase(text if text.isascii() else unicodedata.normalize("NFKC", text))
+
+
+def _pieced(token: str) -> tuple[str, int, str]:
+    """The package of a token, the number of its colons, and the name, of what is escaped and what is not."""
+    package, colons, places = "", 0, 0
+    parts: list[str] = []
     end = 0
     for match in _PIECE.finditer(token):
-        barred, single, plain = match.groups()
+        if match.start() != end:
+            break
         end = match.end()
+        barred, single, marker, plain = match.groups()
         if plain is not None:
-            plain = _upcase(unicodedata.normalize("NFKC", plain))
-            colons += (len(name) + at for at, letter in enumerate(plain) if letter == ":")
-            name += plain
+            parts.append(_name(plain))
+        elif marker is None:
+            parts.append(single if single is not None else _ESCAPED.sub(r"\1", barred))
         else:
-            name += single if single is not None else _ESCAPED.sub(r"\1", barred)
-    assert end == len(token)
-    return name, colons, True
+            package, colons, parts = "".join(parts), len(marker), []
+            places += 1
+    if end != len(token):
+        raise Fault(_why_no_atom(token[end:]))
+    if places > 1 or colons > 2 or not parts:
+        raise Fault(f"a colon in the wrong place in {shown(token)!r}")
+    return package, colons, "".join(parts)
 
 
 # --- reading ----------------------------------------------------------------------------------------------
@@ -467,7 +508,7 @@ def loads(
         tokens, strings = cut(simple[0], _BRACKETS), simple[1]
     else:
         tokens, strings = _tokens(text, max_tokens)
-    if len(tokens) > max_tokens + 1:
+    if len(tokens) > max_tokens:
         raise SexpError(f"more than {max_tokens} atoms and brackets", 1, 1)
     rest = iter(tokens)
     try:
@@ -508,10 +549,10 @@ def _read(
         elif token in ("'", "."):
             marked = True
             items.append(_Mark(token, count - length_hint(rest) - 1))
-        elif token:
+        else:
             items.append(_atom(token, max_digits))
     if stack:
-        raise Fault("the text ends before a list is closed")
+        raise Fault("the text ends before a list is closed", count)
     return _unmarked(items, "", max_depth) if marked else items
 
 

@@ -20,7 +20,7 @@ from io import StringIO
 from typing import Any
 
 from ..formats import sexp
-from ..formats.sexp import Keyword, SexpError
+from ..formats.sexp import Dotted, Keyword, SexpError
 from .faults import Broken, LocalError
 
 PORT = 9105
@@ -35,7 +35,7 @@ CAPABILITIES = ("AUTH", "ORG-AST")
 _HEADER = 6
 _SHOWN = 200  # how much of a message its repr shows
 _BLANKS = " \n\t\r"
-_HEX = re.compile("[0-9A-Fa-f]*")
+_NOT_HEX = re.compile("[^0-9A-Fa-f]")
 
 
 # --- framing ----------------------------------------------------------------------------------------------
@@ -99,8 +99,8 @@ class Decoder:
                 raise ValueError(f"more than {MAX_BLANKS} blanks before a frame")
         taken = text[at : at + _HEADER - len(self._header)]
         self._header += taken
-        if not _HEX.fullmatch(self._header):
-            raise ValueError(f"a frame must begin with six hex digits, not {self._header!r}")
+        if wrong := _NOT_HEX.search(self._header):
+            raise ValueError(f"a frame must begin with six hex digits, not {self._header[: wrong.end()]!r}")
         if len(self._header) == _HEADER:
             self._missing = int(self._header, 16)
             if self._missing > self.max_characters:
@@ -146,6 +146,7 @@ def frame(value: Any) -> bytes:
 
 TRANSIENT = frozenset({"REPLY-STREAM", "SOCKET", "STREAM"})
 """Keys of what lives only inside of a daemon."""
+_TOO_DEEP = f"the value nests deeper than {sexp.MAX_DEPTH}, or holds itself"
 
 
 def plist(**fields: Any) -> list[Any]:
@@ -191,10 +192,12 @@ def sanitized(value: Any, depth: int = sexp.MAX_DEPTH) -> Any:
     """The value without the transient keys of its plists, at any depth. Every other list stays as it was.
 
     `(:STREAM :SOCKET)` could be a plist or a list of names; names of transient things are no values, so a
-    list that has one in the place of a value is data.
+    list that has one in the place of a value is data. A SexpError says that lists nest too deep to be sent.
     """
-    if not isinstance(value, list) or depth == 0:
+    if not isinstance(value, list):
         return value
+    if depth == 0:
+        raise SexpError(_TOO_DEEP)
     items = [sanitized(item, depth - 1) for item in value]
     if not is_plist(items) or any(map(_is_transient, items[1::2])):
         return items
@@ -232,8 +235,11 @@ class Message:
     type: Type = field(init=False)
 
     def __repr__(self) -> str:
-        text = sexp.dumps(self.plist)
-        return f"Message({text[:_SHOWN]}{'…' if len(text) > _SHOWN else ''})"
+        try:
+            text = sexp.dumps(sanitized(self.plist))
+        except SexpError as error:
+            return f"Message(<{error}>)"
+        return f"Message({text[:_SHOWN]!r}{'…' if len(text) > _SHOWN else ''})"
 
     def __post_init__(self) -> None:
         if not is_plist(self.plist):
@@ -241,8 +247,8 @@ class Message:
         kind = proto_get(self.plist, "type")
         name = kind.name.upper() if isinstance(kind, Keyword) else ""
         if name not in Type.__members__:
-            shown = sexp.dumps(kind) if kind is None or isinstance(kind, Keyword | str | int) else "a list"
-            raise ValueError(f"Invalid message type '{shown[:64]}'; expected one of {', '.join(Type)}")
+            shown = "a list" if kind and isinstance(kind, list | tuple | Dotted) else sexp.dumps(kind)
+            raise ValueError(f"Invalid message type {shown[:64]!r}; expected one of {', '.join(Type)}")
         object.__setattr__(self, "type", Type[name])
         object.__setattr__(self, "plist", _copied(self.plist))
 
@@ -253,7 +259,14 @@ class Message:
 
 def _copied(value: Any, depth: int = sexp.MAX_DEPTH) -> Any:
     """Lists of its own, so that a message stays as it is when the caller's list changes."""
-    return [_copied(item, depth - 1) for item in value] if isinstance(value, list) and depth else value
+    if not isinstance(value, list | tuple | Dotted):
+        return value
+    if depth == 0:
+        raise ValueError(_TOO_DEEP)
+    items = [_copied(item, depth - 1) for item in (value.items if isinstance(value, Dotted) else value)]
+    if isinstance(value, Dotted):
+        return Dotted(tuple(items), _copied(value.tail, depth - 1))
+    return items if isinstance(value, list) else tuple(items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +304,9 @@ class Hello:
     def __post_init__(self) -> None:
         if not isinstance(self.version, str):
             raise ValueError(f"version must be a string, not {self.version!r}")
+        object.__setattr__(self, "capabilities", tuple(self.capabilities))
+        if not all(isinstance(name, str) for name in self.capabilities):
+            raise ValueError(f"capabilities must be strings, not {self.capabilities!r}")
 
     @property
     def plist(self) -> list[Any]:
@@ -488,11 +504,12 @@ class ClientConnection(_Connection):
             status = proto_get(value, "status")
             name = status.name.upper() if isinstance(status, Keyword) else ""
             known = Health(name) if name in Health.__members__ else Health.UNKNOWN
-            return HealthResponse(known, bool(proto_get(value, "checked-p")))
+            return HealthResponse(known, proto_get(value, "checked-p", default=[]) != [])
         message = Message(value)
         is_event = message.type is Type.EVENT and self.state is State.CONNECTED
         if is_event and _is_keyword(message.get("payload", "action"), "HANDSHAKE"):
-            capabilities = message.get("payload", "capabilities", default=[])
-            named = [each.name for each in capabilities if isinstance(each, Keyword)]
-            return Hello(message.get("payload", "version", default=""), tuple(named))
+            listed = message.get("payload", "capabilities")
+            capabilities = listed if isinstance(listed, list) else ()
+            named = tuple(each.name for each in capabilities if isinstance(each, Keyword))
+            return Hello(message.get("payload", "version", default=""), named)
         return message

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from ..faults import Fault, line_and_column, shown, utf8
-from ..lexing import apart, cut, spaced
+from ..lexing import UNCLOSED, apart, cut, is_closed, spaced
 from .shapes import MAX_SHAPE_LENGTH, Shapes
 from .values import (
     CHARACTERS,
@@ -47,6 +47,7 @@ MAX_DIGITS = 4096
 _MAX_KNOWN_ATOMS = 4096  # tokens whose values are remembered; when it is full we start anew
 _MAX_KNOWN_LENGTH = 48  # a longer token is not worth remembering,
 _MAX_KNOWN_NUMBER = 4  # nor a longer number: they rarely come again
+_SURE_DIGITS = 600  # Python converts integers of this length whatever limit is set for it
 _MAX_DECIMAL_EXPONENT = 2**31 - 1  # as Java's BigDecimal
 
 
@@ -72,14 +73,17 @@ _SPECIAL = ";#^"
 
 
 def _tokens(text: str) -> tuple[list[str], list[str]]:
-    """The tokens of any text, in the form of `lexing.quick`, with an empty token at the end."""
+    """The tokens of any text, a lone quote for each string, and the strings."""
     tokens = _TOKEN.findall(text)
-    del tokens[tokens.index("") + 1 :]
+    del tokens[tokens.index("") :]
     strings = []
     for index, token in enumerate(tokens):
-        if token[:1] == '"' and len(token) > 1 and token[-1] == '"':
-            strings.append(token[1:-1])
-            tokens[index] = '"'
+        if token[0] == '"':
+            if is_closed(token):
+                strings.append(token[1:-1])
+                tokens[index] = '"'
+            else:
+                tokens[index] = UNCLOSED
     return tokens, strings
 
 
@@ -94,6 +98,7 @@ def _place(text: str, at: int) -> tuple[int, int]:
 _INTEGER = re.compile(
     r"([-+]?)(?:(0|[1-9][0-9]*)|0[xX]([0-9A-Fa-f]+)|0([0-7]+)|([1-9][0-9]?)[rR]([0-9A-Za-z]+))(N)?"
 )
+_PLAIN_FLOAT = re.compile(r"[-+]?[0-9]+\.[0-9]*(?:[eE][-+]?[0-9]+)?")
 _RATIO = re.compile(r"([-+]?[0-9]+)/([0-9]+)")
 _FLOAT = re.compile(r"([-+]?[0-9]+(?:\.[0-9]*)?(?:[eE]([-+]?[0-9]+))?)(M)?")
 _BAD_OCTAL = re.compile(r"[-+]?0[0-9]+N?")
@@ -106,6 +111,8 @@ _shapes = Shapes()
 def _atom(token: str, max_digits: int) -> Any:
     """The value of a token that is neither a string nor a bracket nor a prefix."""
     first = token[0]
+    if token.isdigit() and first != "0" and token.isascii() and len(token) <= min(max_digits, _SURE_DIGITS):
+        return int(token)  # most numbers are short and plain
     if is_number(token):
         if len(token) > max_digits:
             raise Fault(f"a number of {len(token)} characters; at most {max_digits} are allowed")
@@ -137,8 +144,8 @@ def _why_no_atom(token: str) -> str:
 
 def _number(token: str) -> Any:
     try:
-        if token[0] != "0" and token.isdigit() and token.isascii():
-            return int(token)
+        if "." in token and _PLAIN_FLOAT.fullmatch(token):
+            return float(token)
         if match := _INTEGER.fullmatch(token):
             sign, decimal, hexadecimal, octal, radix, digits, big = match.groups()
             if decimal:
@@ -224,20 +231,24 @@ def _joined(match: re.Match[str]) -> str:
 
 
 def _map(items: list[Any]) -> dict[Any, Any]:
-    keys, values = items[::2], items[1::2]
+    pairs = iter(items)
     try:
-        entries = dict(zip(keys, values))
+        entries = dict(zip(pairs, pairs))
+        if 2 * len(entries) == len(items):
+            return entries
+        keys = items[::2]
     except TypeError:  # a key that can't be hashed
-        keys = [_frozen(key) for key in keys]
-        entries = dict(zip(keys, values))
-    if 2 * len(entries) == len(items):
-        return entries
-    if len(keys) != len(values):
+        keys = [_frozen(key) for key in items[::2]]
+    if len(items) & 1:
         raise Fault(f"a map needs a value for each key; it has {len(items)} forms")
-    return dict(zip(_told_apart(keys, "key"), values))
+    return dict(zip(_told_apart(keys, "key"), items[1::2]))
 
 
-def _set(items: list[Any]) -> frozenset[Any]:
+def _list_or_set(opener: str, closer: str, items: list[Any]) -> Any:
+    if opener == "(" and closer == ")":
+        return tuple(items)
+    if opener != "#{" or closer != "}":
+        raise Fault(f"{opener} is closed by {closer}")
     try:
         elements = frozenset(items)
     except TypeError:
@@ -472,31 +483,32 @@ def _read(
         elif token == '"':
             string = next_string()
             items.append(string if "\\" not in string else _unescaped(string))
-        elif token in _BUILDERS:
+        elif token in ("{", "[", "(", "#{"):
             if len(stack) >= max_depth:
                 raise Fault(f"collections nest deeper than {max_depth}")
             stack.append((items, token))
             items = []
-        elif token in _OPENERS:
+        elif token in ("}", "]", ")"):
             if not stack:
                 raise Fault(f"{token} without its opening partner")
             if prefixed:
                 items = _applied(items, max_depth)
             outer, opener = stack.pop()
-            if opener not in _OPENERS[token]:
-                raise Fault(f"{opener} is closed by {token}")
-            outer.append(_BUILDERS[opener](items) if opener != "[" else items)
+            if opener == "{" and token == "}":
+                outer.append(_map(items))
+            elif opener == "[" and token == "]":
+                outer.append(items)
+            else:
+                outer.append(_list_or_set(opener, token, items))
             items = outer
         elif token in _PREFIXES or (token[:1] == "#" and token[1:2].isalpha()):
             prefixed = True
             items.append(_Prefix(token, count - length_hint(rest) - 1))
-        elif token:
+        else:
             items.append(_atom(token, max_digits))
     if stack:
-        raise Fault(f"the text ends before {stack[-1][1]} is closed")
+        raise Fault(f"the text ends before {stack[-1][1]} is closed", count)
     return _applied(items, max_depth) if prefixed else items
 
 
-_BUILDERS: dict[str, Callable[[list[Any]], Any]] = {"{": _map, "[": list, "(": tuple, "#{": _set}
-_OPENERS = {"}": ("{", "#{"), "]": ("[",), ")": ("(",)}
 _PREFIXES = frozenset({"^", "#^", "#_", "##", "#:"})
