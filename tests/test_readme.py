@@ -1,0 +1,71 @@
+"""What the README shows is run, and so is the demo."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from fairlead.wire import keepty
+
+ROOT = Path(__file__).parent.parent
+BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+SOCKET = "/run/user/1000/keepty/keepty-work.sock"
+WAIT = 30.0
+"""Seconds until a program that hangs fails its test."""
+
+
+def run(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=WAIT, check=False
+    )
+
+
+def test_the_client_of_the_readme_shows_a_sessions_output_and_exits_with_its_code(tmp_path: Path) -> None:
+    (block,) = (block for block in BLOCKS if SOCKET in block)
+    path = str(tmp_path / "work.sock")
+
+    def serve(listener: socket.socket) -> None:
+        client, _ = listener.accept()
+        with client:
+            broker = keepty.BrokerConnection()
+            while not (messages := broker.receive(client.recv(65_536))):
+                pass
+            assert messages == [keepty.Hello(keepty.Role.WATCHER, 80, 24)]
+            for message in (keepty.HelloAck(1, 80, 24), keepty.Output(b"2 passed\n"), keepty.Exit(3)):
+                client.sendall(broker.send(message))
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.settimeout(WAIT)
+        listener.bind(path)
+        listener.listen()
+        server = threading.Thread(target=serve, args=[listener])
+        server.start()
+        done = run(block.replace(SOCKET, path))
+        server.join()
+    assert (done.stdout, done.returncode) == ("2 passed\n", 3)
+
+
+def test_the_examples_of_the_formats_give_what_their_comments_say() -> None:
+    (block,) = (block for block in BLOCKS if "edn.dumps" in block)
+    claims = re.findall(r"^(\S.*?) +# (.+)$", block, re.MULTILINE)
+    assert len(claims) == 2
+    checks = "".join(f"\nassert {call} == {wanted}, {call}" for call, wanted in claims)
+    done = run(block + checks)
+    assert (done.stderr, done.returncode) == ("", 0)
+
+
+def test_the_demo_speaks_all_four_protocols_and_exits_with_0() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "demo" / "protocols.py"],
+        capture_output=True,
+        text=True,
+        timeout=WAIT,
+        check=False,
+    )
+    assert (done.stderr, done.returncode) == ("", 0)
+    for name in ("keepty", "rpc-edn", "verifier", "passepartout"):
+        assert f"\n{name} — the same over a socket" in done.stdout
