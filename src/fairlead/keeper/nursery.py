@@ -1,0 +1,177 @@
+"""The nursery: a small process that forks keepers, so that a thousand of them share most of their memory.
+
+It listens on a unix socket and speaks JSON, one object a line. `{"keep": spec, "socket": path}` forks a
+keeper that listens at the path; the answer is `{"pid": n}` or `{"error": text}`. A daemon introduces itself
+with `{"daemon": [its command]}`: if its connection then ends without `{"bye": true}`, the nursery starts that
+command, so a daemon that was killed is back at once. The daemon does the same for the nursery. Neither is the
+parent of a program: a keeper is, and it doesn't notice when either of them dies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import gc
+import json
+import os
+import selectors
+import signal
+import socket
+import sys
+import time
+import traceback
+
+from .credentials import is_our_user
+from .keeper import Keeper, Spec
+
+MAX_LINE = 4 * 1024 * 1024
+"""How long a request may be: it carries a whole environment."""
+MIN_LIFE = 1.0
+"""A daemon that lived shorter than this is started again only after a pause."""
+PAUSE = 0.5
+"""Seconds of that pause."""
+BACKLOG = 64
+
+
+class _Client:
+    """A connection to the nursery."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.received = b""
+        self.command: list[str] | None = None
+        """If it is the daemon: how to start it again."""
+        self.since = time.monotonic()
+
+
+class Nursery:
+    """Forks keepers and starts a killed daemon again. `run` returns when a daemon said goodbye."""
+
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener = listener
+        self._selector = selectors.DefaultSelector()
+        self._done = False
+
+    def run(self) -> None:
+        """Serve until a daemon says goodbye."""
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers that end leave nothing behind
+        for ignored in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
+            signal.signal(ignored, signal.SIG_IGN)
+        self._listener.setblocking(False)
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        gc.collect()
+        gc.freeze()  # a keeper that never collects never copies these pages
+        gc.disable()
+        while not self._done:
+            for key, _ in self._selector.select():
+                if key.data is None:
+                    self._accept()
+                else:
+                    self._serve(key.data)
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            connection, _ = self._listener.accept()
+            if is_our_user(connection):
+                self._selector.register(connection, selectors.EVENT_READ, _Client(connection))
+            else:
+                connection.close()
+
+    def _serve(self, client: _Client) -> None:
+        try:
+            data = client.connection.recv(65_536)
+        except OSError:
+            data = b""
+        client.received += data
+        if not data or len(client.received) > MAX_LINE:
+            self._lose(client)
+            return
+        *lines, client.received = client.received.split(b"\n")
+        for line in lines:
+            try:
+                answer = self._answer(client, json.loads(line))
+            except (ValueError, KeyError, TypeError, OSError) as error:
+                answer = {"error": f"{type(error).__name__}: {error}"}
+            with contextlib.suppress(OSError):
+                client.connection.sendall(json.dumps(answer).encode() + b"\n")
+
+    def _answer(self, client: _Client, request: dict[str, object]) -> dict[str, object]:
+        if "keep" in request:
+            return {"pid": self._fork_keeper(request["keep"], str(request["socket"]))}  # type: ignore[arg-type]
+        if "daemon" in request:
+            client.command = [str(word) for word in request["daemon"]]  # type: ignore[attr-defined]
+            return {"pid": os.getpid()}
+        if "bye" in request:
+            client.command = None
+            self._done = True
+            return {"bye": True}
+        raise ValueError("expected keep, daemon or bye")
+
+    def _lose(self, client: _Client) -> None:
+        self._selector.unregister(client.connection)
+        client.connection.close()
+        if client.command is not None:
+            if time.monotonic() - client.since < MIN_LIFE:
+                time.sleep(PAUSE)
+            self._start(client.command)
+
+    def _start(self, command: list[str]) -> None:
+        """Start a daemon that has nothing to do with us but its command."""
+        if os.fork() == 0:
+            try:
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                os.setsid()
+                os.execvp(command[0], command)
+            finally:
+                os._exit(127)
+
+    def _fork_keeper(self, spec: Spec, path: str) -> int:
+        listener = socket.socket(socket.AF_UNIX)
+        try:
+            listener.bind(path)
+            os.chmod(path, 0o600)
+            listener.listen(BACKLOG)
+            pid = os.fork()
+        except BaseException:
+            listener.close()
+            raise
+        if pid:
+            listener.close()
+            return pid
+        code = 1
+        try:
+            os.setsid()
+            self._selector.close()
+            self._listener.close()
+            os.closerange(3, listener.fileno())
+            os.closerange(listener.fileno() + 1, 1024)
+            Keeper(spec, listener).run()
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+            os._exit(code)
+
+
+def main(path: str) -> int:
+    """Run the nursery at a path. A second one at the same path ends at once."""
+    lock = os.open(f"{path}.lock", os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return 0
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        os.chmod(path, 0o600)
+        listener.listen(BACKLOG)
+        Nursery(listener).run()
+        os.unlink(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

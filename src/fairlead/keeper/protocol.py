@@ -1,0 +1,99 @@
+"""What a keeper and the daemon say to each other: the private protocol that must outlive both.
+
+A frame is `[u32 length][u8 kind][payload]`, big-endian, where the length counts all after itself. The keeper
+begins with STATE, the last keyframe and all that happened since; from then on both talk freely. Offsets count
+the bytes that the program has printed since its start.
+
+A newer daemon must be able to talk to an older keeper: kinds are only ever added, STATE carries the keeper's
+version, and either side skips a kind that it does not know.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from struct import Struct
+
+VERSION = 1
+MAX_FRAME = 64 * 1024 * 1024
+"""How long a frame may be; the longest is a keyframe."""
+
+_HEADER = Struct(">IB")
+_LENGTH = 4
+OFFSET = Struct(">Q")
+KEYFRAME = Struct(">QI")
+RESIZE = Struct(">HHI")
+MARK = Struct(">QHHI")
+NUMBER = Struct(">i")
+
+
+class Kind(IntEnum):
+    """What a frame is. The keeper sends those below 16."""
+
+    STATE = 1
+    """JSON: version, id, command, pid, size, when it started, and so on."""
+    KEYFRAME = 2
+    """Offset, generation and blob: the screen at that offset, after the resize of that generation."""
+    DATA = 3
+    """Offset and what the program printed there."""
+    RESIZED = 4
+    """Offset, columns, rows, generation: the size changed there."""
+    EXITED = 5
+    """The exit code; 128 + n after a signal n. Nothing follows it."""
+    FAILED = 6
+    """A sentence: why the command could not be started. EXITED follows."""
+    TAKEN = 7
+    """How many bytes of input the program's terminal has taken since the last one."""
+    STARTED = 8
+    """The program's process id."""
+
+    INPUT = 16
+    """What is typed."""
+    RESIZE = 17
+    """Columns, rows, generation."""
+    SIGNAL = 18
+    """A signal for the program's process group."""
+    SET_KEYFRAME = 19
+    """Offset, generation and blob: what lies before it may be forgotten."""
+    START = 20
+    """Columns, rows: start the program, if that was put off."""
+    DISMISS = 21
+    """The exit status has been noted; the keeper may go."""
+
+
+def frame(kind: Kind, *parts: bytes) -> bytes:
+    """A frame as bytes."""
+    payload = b"".join(parts)
+    return _HEADER.pack(len(payload) + 1, kind) + payload
+
+
+class Decoder:
+    """Takes bytes as they come and gives (kind, payload) pairs. Raises ValueError if a frame can't be one."""
+
+    def __init__(self) -> None:
+        self._kept = bytearray()
+        self._needed = _LENGTH + 1
+
+    def feed(self, data: bytes) -> list[tuple[int, bytes]]:
+        """The frames that are complete with this data."""
+        if self._kept or len(data) < self._needed:
+            self._kept += data
+            if len(self._kept) < self._needed:
+                return []
+            data = bytes(self._kept)
+            self._kept.clear()
+        frames = []
+        start, end = 0, len(data)
+        self._needed = _LENGTH + 1
+        while end - start > _LENGTH:
+            length, kind = _HEADER.unpack_from(data, start)
+            if not 1 <= length <= MAX_FRAME:
+                raise ValueError(f"a frame of {length} bytes; expected 1 to {MAX_FRAME}")
+            stop = start + _LENGTH + length
+            if stop > end:
+                self._needed = _LENGTH + length
+                break
+            frames.append((kind, data[start + _LENGTH + 1 : stop]))
+            start = stop
+        if start < end:
+            self._kept += memoryview(data)[start:]
+        return frames

@@ -1,0 +1,83 @@
+"""Opening a PTY and starting a program in it, as a login on a real terminal would."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import pty
+import signal
+import struct
+import termios
+from collections.abc import Mapping, Sequence
+
+NOT_FOUND, NOT_EXECUTABLE = 127, 126  # what shells exit with
+
+_IUTF8 = getattr(termios, "IUTF8", 0x4000)
+
+
+class StartError(Exception):
+    """A command that can't be started. `code` is what a shell would exit with."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def open_terminal(cols: int, rows: int) -> tuple[int, int]:
+    """The two ends of a new PTY of this size: ours, which doesn't block, and the program's."""
+    ours, theirs = pty.openpty()
+    os.set_blocking(ours, False)
+    attributes = termios.tcgetattr(theirs)
+    attributes[0] |= _IUTF8
+    attributes[1] |= termios.OPOST | termios.ONLCR
+    termios.tcsetattr(theirs, termios.TCSANOW, attributes)
+    set_size(ours, cols, rows)
+    return ours, theirs
+
+
+def set_size(terminal: int, cols: int, rows: int) -> None:
+    """Give a terminal a size; its foreground program gets SIGWINCH if that is a change."""
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
+
+
+def start(command: Sequence[str], cwd: str, environment: Mapping[str, str], theirs: int) -> int:
+    """Start a program with the terminal as its own; gives its process id. Raises StartError."""
+    reading, writing = os.pipe()  # closed by a successful exec, else it says why not
+    child = os.fork()
+    if child == 0:
+        try:
+            _become(command, cwd, environment, theirs)
+        except OSError as error:
+            os.write(writing, struct.pack("i", error.errno or errno.EIO))
+        finally:
+            os._exit(NOT_FOUND)
+    os.close(writing)
+    with open(reading, "rb") as pipe:
+        failure = pipe.read(4)
+    if not failure:
+        return child
+    os.waitpid(child, 0)
+    (number,) = struct.unpack("i", failure)
+    code = NOT_FOUND if number in (errno.ENOENT, errno.ENOTDIR) else NOT_EXECUTABLE
+    raise StartError(f"can't start {command[0]!r}: {os.strerror(number)}", code)
+
+
+def _become(command: Sequence[str], cwd: str, environment: Mapping[str, str], theirs: int) -> None:
+    """In the child: a session of its own, the terminal for input, output and errors, then the program."""
+    os.setsid()
+    fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
+    for descriptor in (0, 1, 2):
+        os.dup2(theirs, descriptor)
+    os.chdir(cwd)
+    for number in (
+        signal.SIGHUP,
+        signal.SIGINT,
+        signal.SIGPIPE,
+        signal.SIGTERM,
+        signal.SIGCHLD,
+        signal.SIGTTOU,
+    ):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    os.execvpe(command[0], list(command), dict(environment))

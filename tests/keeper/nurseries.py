@@ -1,0 +1,164 @@
+"""A real nursery in a directory of its own, and connections to its keepers as a daemon makes them."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from fairlead.keeper.protocol import NUMBER, OFFSET, Decoder, Kind, frame
+
+WAIT = 20.0
+"""Seconds until something that does not happen fails the test."""
+
+
+SILENCE = 0.5
+"""Seconds after which nothing more is expected from a keeper that waits."""
+
+
+class Daemon:
+    """The daemon's end of a connection to a keeper."""
+
+    def __init__(self, path: Path) -> None:
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.settimeout(WAIT)
+        self._socket.connect(str(path))
+        self._decoder = Decoder()
+        self.frames: list[tuple[int, bytes]] = []
+
+    def send(self, data: bytes) -> None:
+        self._socket.sendall(data)
+
+    def tell(self, kind: Kind, *parts: bytes) -> None:
+        self.send(frame(kind, *parts))
+
+    def until_silent(self) -> None:
+        """Take frames until none comes for a while, which is a TimeoutError."""
+        self._socket.settimeout(SILENCE)
+        try:
+            self.until(lambda: False)
+        finally:
+            self._socket.settimeout(WAIT)
+
+    def until(self, holds: Callable[[], bool]) -> None:
+        """Take frames until something holds."""
+        while not holds():
+            data = self._socket.recv(1 << 20)
+            assert data, f"the keeper closed the connection; got {self.frames}"
+            self.frames += self._decoder.feed(data)
+
+    def until_kind(self, kind: Kind) -> bytes:
+        """The payload of the first frame of a kind."""
+        self.until(lambda: any(each == kind for each, _ in self.frames))
+        return next(payload for each, payload in self.frames if each == kind)
+
+    @property
+    def state(self) -> dict[str, Any]:
+        state: dict[str, Any] = json.loads(self.until_kind(Kind.STATE))
+        return state
+
+    @property
+    def printed(self) -> bytes:
+        """What the program printed since the keyframe, checked to be without gap or repeat."""
+        printed = b""
+        start = None
+        for kind, payload in self.frames:
+            if kind == Kind.DATA:
+                (offset,) = OFFSET.unpack_from(payload)
+                start = offset if start is None else start
+                assert offset == start + len(printed), f"a gap or a repeat at {offset}"
+                printed += payload[OFFSET.size :]
+        return printed
+
+    def exit_code(self) -> int:
+        code: int = NUMBER.unpack(self.until_kind(Kind.EXITED))[0]
+        return code
+
+    def at_end(self) -> bool:
+        """Whether the keeper closed the connection."""
+        while data := self._socket.recv(1 << 20):
+            self.frames += self._decoder.feed(data)
+        return True
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class Nursery:
+    """A nursery process."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.path = directory / "nursery.sock"
+        self.process = subprocess.Popen([sys.executable, "-m", "fairlead.keeper.nursery", str(self.path)])
+        self.connection = self.connect()
+        self.keepers: list[int] = []
+        self._daemons: list[Daemon] = []
+
+    def connect(self) -> Any:
+        """A connection to the nursery, as a file."""
+        for _ in range(int(WAIT / 0.01)):
+            try:
+                connection = socket.socket(socket.AF_UNIX)
+                connection.connect(str(self.path))
+                break
+            except OSError:
+                connection.close()
+                try:
+                    self.process.wait(0.01)
+                except subprocess.TimeoutExpired:
+                    continue
+                raise AssertionError("the nursery ended") from None
+        connection.settimeout(WAIT)
+        with connection:  # the file keeps it open
+            return connection.makefile("rwb")
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        self.connection.write(json.dumps(request).encode() + b"\n")
+        self.connection.flush()
+        answer: dict[str, Any] = json.loads(self.connection.readline())
+        return answer
+
+    def keep(self, id: str, command: Sequence[str], **more: Any) -> dict[str, Any]:
+        """Ask for a keeper."""
+        spec = {
+            "id": id,
+            "command": list(command),
+            "cwd": str(self.directory),
+            "environment": {**os.environ, "TERM": "xterm-256color"},
+            "cols": 80,
+            "rows": 24,
+            "deferred": False,
+        } | more
+        answer = self.ask({"keep": spec, "socket": str(self.directory / f"{id}.sock")})
+        if "pid" in answer:
+            self.keepers.append(answer["pid"])
+        return answer
+
+    def connect_to(self, id: str) -> Daemon:
+        daemon = Daemon(self.directory / f"{id}.sock")
+        self._daemons.append(daemon)
+        return daemon
+
+    def start(self, id: str, script: str, **more: Any) -> Daemon:
+        """A keeper with a shell script, and a connection to it."""
+        assert "pid" in self.keep(id, ["sh", "-c", script], **more)
+        return self.connect_to(id)
+
+    def close(self) -> None:
+        """End everything that was started, by its process id."""
+        self.connection.close()
+        for daemon in self._daemons:
+            daemon.close()
+        self.process.kill()
+        self.process.wait()
+        for pid in self.keepers:
+            try:
+                os.kill(pid, 9)
+            except ProcessLookupError:
+                pass
