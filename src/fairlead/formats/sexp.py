@@ -38,14 +38,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from itertools import islice
 from operator import attrgetter, length_hint
 from typing import Any, Final, NamedTuple
 
 from .faults import Fault, TextError, line_and_column, shown, utf8
-from .floats import digits_of, notation
+from .floats import digits_of, notation, shortest
 from .lexing import UNCLOSED, apart, cut, is_closed, spaced
 from .names import Name
+from .nesting import Parts, nests_deeper
 from .writing import Brackets, Dialect, Verbatim, digits, write
 
 MAX_DEPTH = 256
@@ -58,6 +60,8 @@ MAX_DIGITS = 4096
 """How long a number may be. Python itself refuses to convert integers of more than 4,300 digits."""
 MAX_EXPONENT = 9_999
 """How large a float's exponent may be: far more than a double holds, little enough to compute with."""
+MAX_NAME = 1024
+"""How long a name beyond ASCII may be without bars: to put n combining marks into order takes n² steps."""
 MAX_DOTTED_TAIL = 1024
 """How many elements a list after a dot may have: it is copied to join it with what is before the dot."""
 
@@ -94,6 +98,7 @@ def _upcase(text: str) -> str:
     return "".join(map(_upper, text))
 
 
+@lru_cache(4096)
 def _upper(letter: str) -> str:
     upper = letter.upper()
     if len(upper) != 1 or unicodedata.category(letter) not in ("Ll", "Lt") or _CASED_LATER.match(letter):
@@ -115,7 +120,7 @@ def _name_literal(name: str) -> str:
         or _upcase(name) != name
         or not name.strip(".")
         or _NUMBER_LIKE.fullmatch(name if name.isascii() else "".join(map(_as_ascii, name)))
-        or unicodedata.normalize("NFKC", name) != name
+        or (not name.isascii() and (len(name) > MAX_NAME or unicodedata.normalize("NFKC", name) != name))
     ):
         return "|" + name.replace("\\", "\\\\").replace("|", "\\|") + "|"
     return name
@@ -145,7 +150,12 @@ class Symbol:
     @property
     def literal(self) -> str:
         """How the symbol is printed."""
-        return self.package + _name_literal(self.name)
+        name = _name_literal(self.name)
+        if not name.isascii() and _is_number(
+            name
+        ):  # of other digits: SBCL leaves the bars out and reads a number
+            name = f"|{name}|"
+        return self.package + name
 
     def __str__(self) -> str:
         return self.literal
@@ -166,10 +176,19 @@ class Single(float):
     __slots__ = ()
 
     def __new__(cls, value: float) -> Single:
-        try:
-            return super().__new__(cls, struct.unpack("<f", struct.pack("<f", value))[0])
-        except OverflowError:
-            raise ValueError(f"{value!r} is too large for a single float") from None
+        single = _rounded(value)
+        if math.isinf(single) and not math.isinf(value):
+            raise ValueError(f"{value!r} is too large for a single float")
+        return super().__new__(cls, single)
+
+
+def _rounded(value: float) -> float:
+    """The nearest float of 32 bits."""
+    try:
+        (single,) = struct.unpack("<f", struct.pack("<f", value))
+    except OverflowError:
+        return math.copysign(math.inf, value)
+    return float(single)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +214,9 @@ class Dotted:
             raise ValueError("a dotted list needs something before the dot")
         if isinstance(self.tail, list | Dotted) or self.tail is None or self.tail is False:
             raise ValueError("what follows the dot must not be a list: join them instead")
+
+
+_PARTS: Parts = {list: iter, tuple: iter, Dotted: lambda dotted: (*dotted.items, dotted.tail)}
 
 
 _CONTROLS = (
@@ -248,7 +270,7 @@ def _character_literal(value: Char) -> str:
 
 def _character(name: str) -> Char | None:
     if len(name) == 1:
-        return Char(name)
+        return Char(name) if not "\ud800" <= name <= "\udfff" else None
     if name.upper() in _CHARACTERS:
         return Char(_CHARACTERS[name.upper()])
     if code := re.fullmatch(r"[Uu]\+?0*([0-9A-Fa-f]{1,6})", name):
@@ -386,10 +408,14 @@ def _dispatched(token: str) -> Char:
     raise Fault(f"the reader macro {shown(token[:3])!r} is not read; only #\\ #( and #| are")
 
 
+def _is_number(token: str) -> bool:
+    return any(kind.fullmatch(token) for kind in (_INTEGER, _RATIO, _FLOAT))
+
+
 def _number(token: str, max_digits: int) -> int | float | Fraction | None:
     """The number that a token is, or None if it is a name."""
     if len(token) > max_digits:
-        if _INTEGER.fullmatch(token) or _RATIO.fullmatch(token) or _FLOAT.fullmatch(token):
+        if _is_number(token):
             raise Fault(f"a number of {len(token)} characters; at most {max_digits} are allowed")
         return None
     try:
@@ -408,20 +434,30 @@ def _number(token: str, max_digits: int) -> int | float | Fraction | None:
 def _float(mantissa: str, marker: str, exponent: int) -> float:
     """A float as SBCL reads it. Too large is an error; a denormal is rounded to full precision, then cut."""
     double = marker in "dl"
-    zero = not float(mantissa) or exponent < -MAX_EXPONENT
+    zero = not Decimal(mantissa) or exponent < -MAX_EXPONENT
     if exponent > MAX_EXPONENT and not zero:
         raise ValueError
     text = f"{mantissa}e{0 if zero else exponent}"
     value = float(text)
     if math.isinf(value):
         raise ValueError
-    if zero:
+    least = 2.0**-1074 if double else 2.0**-149
+    if zero or 2 * abs(value) < least:  # exact fractions of very small numbers are very long
         value = math.copysign(0.0, value)
     elif abs(value) <= (_LEAST_NORMAL if double else _LEAST_NORMAL_SINGLE):
-        least = 2.0**-1074 if double else 2.0**-149
         steps = float(abs(Fraction(text)) / Fraction(least))
         value = math.copysign(math.floor(steps if double else Single(steps)) * least, value)
+    elif not double and _is_between_singles(value) and (exact := Fraction(text)) != value:
+        value = math.nextafter(
+            value, math.inf if exact > value else -math.inf
+        )  # it must be rounded only once
     return value if double else Single(value)
+
+
+def _is_between_singles(value: float) -> bool:
+    """Whether a double is as near to one float of 32 bits as to the next."""
+    bits: int = struct.unpack("<Q", struct.pack("<d", value))[0]
+    return bits & 0x1FFFFFFF == 0x10000000
 
 
 def _named(token: str) -> Any:
@@ -454,7 +490,11 @@ def _name(text: str) -> str:
     """The name that unescaped characters stand for."""
     if _INVALID.search(text):
         raise Fault(f"a character in {shown(text)!r} can't be part of a name")
-    return _upcase(text if text.isascii() else unicodedata.normalize("NFKC", text))
+    if text.isascii():
+        return text.upper()
+    if len(text) > MAX_NAME:
+        raise Fault(f"a name of {len(text)} characters; at most {MAX_NAME} are allowed beyond ASCII")
+    return _upcase(unicodedata.normalize("NFKC", text))
 
 
 def _pieced(token: str) -> tuple[str, int, str]:
@@ -527,6 +567,8 @@ def _read(
     known = _known_atoms.get
     items: list[Any] = []
     stack: list[tuple[list[Any], str]] = []
+    quotes = 0
+    deepest = max_depth // 2  # no brackets nest deeper, as far as we know
     marked = False  # whether a quote or a dot was met anywhere so far
     for token in rest:
         if (value := known(token)) is not None:
@@ -535,42 +577,44 @@ def _read(
             string = next_string()
             items.append(string if "\\" not in string else _ESCAPED.sub(r"\1", string))
         elif token in ("(", "#("):
-            if len(stack) >= max_depth:
-                raise Fault(f"lists nest deeper than {max_depth}")
+            if len(stack) >= deepest:
+                if len(stack) >= max_depth:
+                    raise Fault(f"lists nest deeper than {max_depth}")
+                deepest = max_depth
             stack.append((items, token))
             items = []
         elif token == ")":
             if not stack:
                 raise Fault(") without its opening partner")
             outer, opener = stack.pop()
-            value = _unmarked(items, opener, max_depth) if marked else items
+            value = _unmarked(items, opener) if marked else items
             outer.append(value if opener == "(" else tuple(value))
             items = outer
         elif token in ("'", "."):
             marked = True
+            quotes += token == "'"
             items.append(_Mark(token, count - length_hint(rest) - 1))
         else:
             items.append(_atom(token, max_digits))
     if stack:
         raise Fault("the text ends before a list is closed", count)
-    return _unmarked(items, "", max_depth) if marked else items
+    if marked:
+        items = _unmarked(items, "")
+        if quotes + deepest > max_depth and nests_deeper(items, _PARTS, max_depth):
+            raise Fault(f"lists and quotes nest deeper than {max_depth}", 0)
+    return items
 
 
-def _unmarked(items: list[Any], opener: str, max_depth: int) -> Any:
+def _unmarked(items: list[Any], opener: str) -> Any:
     """The items with each quote applied to what follows it, the last one first, and the dot to its list."""
     done: list[Any] = []
-    quotes: list[int] = []  # how many stand before each of the done
     dot: _Mark | None = None
     for item in reversed(items):
         if type(item) is not _Mark:
             done.append(item)
-            quotes.append(0)
         elif item.token == "'":
             if not done or (dot is not None and len(done) == 1):
                 raise Fault("a quote needs a form after it", item.at)
-            quotes[-1] += 1
-            if quotes[-1] > max_depth:
-                raise Fault(f"quotes nest deeper than {max_depth}", item.at)
             done[-1] = [QUOTE, done[-1]]
         else:
             if opener != "(" or len(done) != 1 or dot is not None:
@@ -618,41 +662,26 @@ def _ratio(value: Fraction) -> str:
 
 
 _PRECISION, _PRECISION_SINGLE = 53, 24
+_SURE_DIGITS, _SURE_DENOMINATOR = 15, 2**25  # no double with less of them, or with a larger one, is a tie
 
 
 def _double(value: float) -> str:
     if not math.isfinite(value):
         raise SexpError(f"{value!r} can't be printed readably")
-    if value == 0 or abs(value) >= _LEAST_NORMAL:
-        text = float.__repr__(value)
-    else:
-        text = _denormal(value, _PRECISION)
-    return notation(*digits_of(text), marker="d", plain_suffix="d0")
+    sign, digits, point = digits_of(float.__repr__(value))
+    if 0 < abs(value) < _LEAST_NORMAL or (
+        len(digits) > _SURE_DIGITS and value.as_integer_ratio()[1] <= _SURE_DENOMINATOR
+    ):
+        digits, point = shortest(abs(value), _PRECISION)
+    return notation(sign, digits, point, marker="d", plain_suffix="d0")
 
 
 def _single(value: Single) -> str:
     if not math.isfinite(value):
         raise SexpError(f"{value!r} can't be printed readably")
-    if 0 < abs(value) < _LEAST_NORMAL_SINGLE:
-        text = _denormal(value, _PRECISION_SINGLE)
-    else:
-        text = next(
-            text for text in (f"{value:.{places}e}" for places in range(10)) if Single(float(text)) == value
-        )
-    return notation(*digits_of(text), marker="e", plain_suffix="")
-
-
-def _denormal(value: float, precision: int) -> str:
-    """The digits that SBCL prints for a denormal: as many as if it had its full precision."""
-    fraction, exponent = math.frexp(abs(value))
-    above = Fraction(2) ** (exponent - precision - 1)
-    below = above / 2 if fraction == 0.5 else above  # the next float below a power of two is nearer
-    exact = Decimal(value)
-    for places in range(17):
-        text = f"{exact:.{places}e}"
-        if -below < abs(Fraction(text)) - abs(Fraction(value)) < above:
-            break
-    return text
+    sign = "-" if math.copysign(1, value) < 0 else ""
+    digits, point = shortest(abs(value), _PRECISION_SINGLE) if value else ("", 0)
+    return notation(sign, digits, point, marker="e", plain_suffix="")
 
 
 _LISP = Dialect(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from enum import Enum, IntEnum, IntFlag
+from enum import STRICT, Enum, IntEnum, IntFlag
 from struct import Struct
 from types import MappingProxyType
 
@@ -59,7 +59,7 @@ class Kind(IntEnum):
     ERROR = 127
 
 
-class Wish(IntFlag):
+class Wish(IntFlag, boundary=STRICT):
     """What a client asks for in the extension of its Hello, and what the broker grants in the HelloAck's."""
 
     NONE = 0
@@ -117,8 +117,8 @@ class Message:
 
 
 def _brief(value: object) -> str:
-    if isinstance(value, bytes) and len(value) > _SHOWN:
-        return f"{value[:_SHOWN]!r}…({len(value)} bytes)"
+    if isinstance(value, bytes | str) and len(value) > _SHOWN:
+        return f"{value[:_SHOWN]!r}…({len(value)} {'bytes' if isinstance(value, bytes) else 'characters'})"
     return str(value.name) if isinstance(value, Enum) else repr(value)
 
 
@@ -302,6 +302,8 @@ class Error(Message):
     text: str
 
     def __init__(self, text: str) -> None:
+        if type(text) is not str:
+            raise TypeError(f"text must be str, not {type(text).__name__}")
         if len(text.encode("utf-8")) > MAX_PAYLOAD:
             raise ValueError(f"an error of more than {MAX_PAYLOAD} bytes")
         object.__setattr__(self, "text", text)
@@ -355,13 +357,19 @@ def _parser(
     return parse
 
 
+def _error(payload: bytes) -> Error:
+    """What is no UTF-8 is replaced by a longer character, so the text is cut to what a frame holds."""
+    text = payload.decode("utf-8", "replace").encode("utf-8")
+    return Error(text[:MAX_PAYLOAD].decode("utf-8", "ignore"))
+
+
 _PARSERS: dict[int, Callable[[bytes], Message | Malformed]] = {
     Kind.OUTPUT: Output,
     Kind.INPUT: Input,
     Kind.SHUTDOWN: lambda _: Shutdown(),
     Kind.PING: lambda _: Ping(),
     Kind.PONG: lambda _: Pong(),
-    Kind.ERROR: lambda payload: Error(payload.decode("utf-8", "replace")[:MAX_PAYLOAD]),
+    Kind.ERROR: _error,
     **{
         message.kind: _parser(message, message.layout, message.kind)
         for message in (Hello, HelloAck, Resize, ResizeAck, Exit)
@@ -550,6 +558,8 @@ class ClientConnection(_Connection):
             return []
         allowed: list[Message | Broken] = []
         for message in self._decoder.feed(data):
+            if self.state is State.CLOSED:  # by an Error that the broker sent instead of a HelloAck
+                break
             if isinstance(message, Message):
                 after = self._theirs.get(self.state, {}).get(message.kind)
                 if after is not None:

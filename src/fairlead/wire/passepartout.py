@@ -127,6 +127,7 @@ class Decoder:
 
     def _break(self, reason: str) -> Broken:
         self._broken = True
+        self._header = ""
         self._body = None
         return Broken(reason)
 

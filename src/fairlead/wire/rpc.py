@@ -73,14 +73,20 @@ _CODE, _MESSAGE, _RETRYABLE = (Keyword(name) for name in ("error-code", "error-m
 _REQUEST, _RESPONSE, _ERROR = (Keyword(name) for name in ("request", "response", "error"))
 
 
+def _shown(value: object) -> str:
+    """A value in a message; what has parts by its type alone: its repr may be as long and deep as a line."""
+    is_plain = not value or isinstance(value, str | int | float | Keyword)
+    return repr(value)[:MAX_ID] if is_plain else f"a {type(value).__name__}"
+
+
 def _check_text(name: str, value: object) -> None:
     if type(value) is not str or not value:
-        raise ValueError(f"{name} must be a non-empty string, not {value!r}")
+        raise ValueError(f"{name} must be a non-empty string, not {_shown(value)}")
 
 
 def _check_map(name: str, value: object) -> None:
     if not isinstance(value, Mapping):
-        raise ValueError(f"{name} must be a map, not {value!r}")
+        raise ValueError(f"{name} must be a map, not {_shown(value)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +123,7 @@ class Response:
         _check_text("id", self.id)
         _check_text("op", self.op)
         if type(self.ok) is not bool:
-            raise ValueError(f"ok must be true or false, not {self.ok!r}")
+            raise ValueError(f"ok must be true or false, not {_shown(self.ok)}")
 
     def envelope(self) -> Data:
         envelope = {_ID: self.id, _KIND: _RESPONSE, _OP: self.op, _OK: self.ok}
@@ -144,7 +150,7 @@ class Error:
             if getattr(self, name) is not None:
                 _check_text(name, getattr(self, name))
         if self.retryable is not None and type(self.retryable) is not bool:
-            raise ValueError(f"retryable must be true or false, not {self.retryable!r}")
+            raise ValueError(f"retryable must be true or false, not {_shown(self.retryable)}")
 
     def envelope(self) -> Data:
         envelope: dict[Keyword, Any] = {_KIND: _ERROR}
@@ -168,7 +174,7 @@ class Event:
         _check_text("topic", self.topic)
         _check_map("data", self.data)
         if self.seq is not None and (type(self.seq) is not int or self.seq < 1):
-            raise ValueError(f"seq must be a positive integer, not {self.seq!r}")
+            raise ValueError(f"seq must be a positive integer, not {_shown(self.seq)}")
         for name in ("id", "ts"):
             if getattr(self, name) is not None:
                 _check_text(name, getattr(self, name))
@@ -200,7 +206,14 @@ def _echo(frame: Mapping[Any, Any], key: Keyword) -> str | None:
 
 def _names(keys: Iterable[Any]) -> list[str]:
     """Keys as text, a few of them."""
-    return sorted(edn.dumps(key)[:MAX_ID] for key in keys)[:16]
+    return sorted(_name(key) for key in keys)[:16]
+
+
+def _name(key: Any) -> str:
+    try:
+        return edn.dumps(key)[:MAX_ID]
+    except EdnError:  # a number that can be read but not written, as 0xfff… of thousands of digits
+        return f"a key that is a {type(key).__name__}"
 
 
 def _loaded(line: bytes | TooLong) -> dict[Any, Any] | Error:
@@ -270,11 +283,13 @@ class ServerConnection:
 
     def receive(self, data: bytes) -> list[Request | Error | Broken]:
         """What the client asks for. After a Broken, send its reply and close."""
+        if self.state is State.CLOSED:
+            return []
         received: list[Request | Error | Broken] = []
         for line in self._lines.feed(data):
-            if self.state is State.CLOSED:
-                break
             received.append(self._judged(line))
+            if isinstance(received[-1], Broken):
+                break
         return received
 
     def _judged(self, line: bytes | TooLong) -> Request | Error | Broken:
@@ -327,19 +342,24 @@ class ServerConnection:
 
     def respond(self, id: str, data: Any = None, *, ok: bool = True) -> bytes:
         """The response to a pending request."""
-        return encode(Response(id, self._answered(id), data, ok))
+        return self._answered(id, Response(id, self._op(id), data, ok))
 
     def fail(
         self, id: str, code: str, message: str, data: Any = None, *, retryable: bool | None = None
     ) -> bytes:
         """The error that answers a pending request."""
-        return encode(Error(code, message, id, self._answered(id), data, retryable))
+        return self._answered(id, Error(code, message, id, self._op(id), data, retryable))
 
-    def _answered(self, id: str) -> str:
-        op = self.pending.pop(id, None)
+    def _op(self, id: str) -> str:
+        op = self.pending.get(id)
         if op is None:
             raise LocalError(f"no pending request has the id {id!r}")
         return op
+
+    def _answered(self, id: str, answer: Response | Error) -> bytes:
+        line = encode(answer)  # before anything changes: an answer that can't be written is none
+        del self.pending[id]
+        return line
 
     def event(self, topic: str, data: Data, *, id: str | None = None, ts: str | None = None) -> bytes:
         """An event with the next number, or nothing if the client is not subscribed to the topic."""
@@ -417,7 +437,7 @@ def _parsed(frame: Mapping[Any, Any]) -> Response | Error | Event:
         allowed = _EVENT_KEYS
         parsed = Event(get(_EVENT), get(_DATA), get(_ID), get(_SEQ), get(_TS))
     else:
-        raise ValueError(f":kind must be :response, :error or :event, not {edn.dumps(kind)}")
+        raise ValueError(f":kind must be :response, :error or :event, not {_name(kind)}")
     if extra := frame.keys() - allowed:
         raise ValueError(f"unsupported keys: {', '.join(_names(extra))}")
     return parsed
@@ -466,6 +486,8 @@ class ClientConnection:
 
     def receive(self, data: bytes) -> list[Response | Error | Event | Broken]:
         """What the server says. After a Broken, close."""
+        if self.state is State.CLOSED:
+            return []
         received: list[Response | Error | Event | Broken] = []
         for line in self._lines.feed(data):
             if self.state is State.CLOSED:
@@ -492,7 +514,9 @@ class ClientConnection:
         elif isinstance(parsed, Response):
             op = self.pending.get(parsed.id)
             if op is None or op != parsed.op:
-                raise ValueError(f"a response to {parsed.op} {parsed.id!r}, which is not pending")
+                raise ValueError(
+                    f"a response to {parsed.op[:MAX_ID]} {_shown(parsed.id)}, which is not pending"
+                )
             del self.pending[parsed.id]
             if op == "handshake" and parsed.ok:
                 self.state = State.READY

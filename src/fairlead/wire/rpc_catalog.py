@@ -46,37 +46,59 @@ LEVEL = Kind(
     lambda value: isinstance(value, Keyword | str | int) and not isinstance(value, bool),
 )
 ANYTHING = Kind("anything", lambda value: True)
+COUNT = Kind("a positive integer", lambda value: type(value) is int and 0 < value <= 0xFFFF)
+SECONDS = Kind(
+    "a number of seconds",
+    lambda value: isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e9,
+)
+COMMAND = Kind("a vector of strings, the program first", lambda value: _is_strings(value) and len(value) > 0)
 
 PARAMS: Mapping[str, Kind] = MappingProxyType(
     {
         "action-name": STRING,
+        "argv": COMMAND,
         "behavior": _one_of("steer", "queue"),
         "client-info": MAP,
+        "cols": COUNT,
         "command": STRING,
         "custom-instructions": STRING,
+        "cwd": STRING,
+        "deferred": BOOLEAN,
         "dialog-id": NON_BLANK,
         "direction": _one_of("next", "prev"),
         "enabled": BOOLEAN,
         "entity": STRING,
+        "env": MAP,
         "entry-id": NON_BLANK,
         "error-message": STRING,
+        "exit": BOOLEAN,
+        "format": _one_of("text", "ansi", "cells", "html", "svg"),
+        "idle": SECONDS,
         "images": ANYTHING,
         "input": STRING,
+        "keys": STRINGS,
         "level": LEVEL,
         "message": STRING,
         "model-id": NON_BLANK,
+        "limit": COUNT,
         "name": STRING,
+        "needle": STRING,
         "parent-session": ANYTHING,
+        "paste": STRING,
         "path": STRING,
         "protocol-version": STRING,
         "provider": NON_BLANK,
         "query": STRING,
+        "regex": STRING,
         "request-id": NON_BLANK,
         "result": ANYTHING,
+        "rows": COUNT,
+        "scrollback": BOOLEAN,
         "session-id": NON_BLANK,
         "session-path": NON_BLANK,
         "status": _one_of("submitted", "cancelled", "failed"),
         "text": STRING,
+        "timeout": SECONDS,
         "topics": STRINGS,
         "value": ANYTHING,
     }
@@ -126,6 +148,17 @@ OPS: Mapping[str, Op] = MappingProxyType(
         "get_last_assistant_text": Op((), ("session-id",)),
         "get_commands": Op((), ("session-id",)),
         "get_available_models": Op((), ("session-id",)),
+        "daemon_status": Op(),
+        "daemon_stop": Op(),
+        "daemon_restart": Op(),
+        "terminal_start": Op(("name", "argv"), ("cwd", "env", "cols", "rows", "deferred")),
+        "terminal_list": Op(),
+        "terminal_stop": Op(("name",)),
+        "terminal_send": Op(("name",), ("text", "keys", "paste")),
+        "terminal_screen": Op(("name",), ("format", "scrollback")),
+        "terminal_search": Op(("name",), ("needle", "regex", "limit")),
+        "terminal_wait": Op(("name",), ("text", "regex", "idle", "exit", "timeout")),
+        "terminal_resize": Op(("name", "cols", "rows")),
     }
 )
 
@@ -160,6 +193,12 @@ TOPICS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "footer/updated": ("path-line", "stats-line"),
         "command-result": ("type",),
         "error": ("error-code", "error-message"),
+        "terminal/started": ("name", "pid"),
+        "terminal/exited": ("name", "exit-code"),
+        "terminal/title": ("name", "title"),
+        "terminal/bell": ("name",),
+        "terminal/notification": ("name", "body"),
+        "terminal/progress": ("name", "state"),
     }
 )
 """The topics of events, each with the keys that its data must have."""

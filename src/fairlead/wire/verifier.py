@@ -12,6 +12,7 @@ does a connection end for that here: an envelope of a known type with wrong fiel
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from enum import Enum
@@ -47,6 +48,8 @@ CONFIDENCE_OF: dict[Status, Confidence] = {"verified": "verified", "failed": "fe
 
 # --- envelopes --------------------------------------------------------------------------------------------
 
+_HALF = re.compile("[\ud800-\udfff]")  # of a surrogate pair
+
 
 class _Envelope(
     msgspec.Struct, frozen=True, kw_only=True, tag_field="type", rename="camel", omit_defaults=True
@@ -62,7 +65,8 @@ class _Envelope(
         try:
             return msgspec.json.encode(self) + b"\n"
         except UnicodeEncodeError:  # half of a surrogate pair in a text: JavaScript writes it as an escape
-            return json.dumps(msgspec.to_builtins(self), separators=(",", ":")).encode("ascii") + b"\n"
+            text = json.dumps(msgspec.to_builtins(self), separators=(",", ":"), ensure_ascii=False)
+            return _HALF.sub(lambda half: f"\\u{ord(half[0]):04x}", text).encode("utf-8") + b"\n"
 
 
 def _check(envelope: _Envelope, **wanted: Any) -> None:
@@ -140,6 +144,11 @@ class Report(_Envelope, frozen=True, kw_only=True, tag="report"):
             self, session_id=str, turn_index=int, status=get_args(Status), summary=str, sections=dict, raw=str
         )
         _check(self, confidence=(None, *get_args(Confidence)))
+        for title, body in self.sections.items():
+            if not isinstance(title, str) or not isinstance(body, str):
+                raise ValueError(
+                    f"sections of a Report must be texts by their titles, not {title!r}: {body!r}"
+                )
         if self.confidence is None:
             msgspec.structs.force_setattr(self, "confidence", CONFIDENCE_OF[self.status])
 
@@ -160,6 +169,11 @@ class Event(_Envelope, frozen=True, kw_only=True, tag="event"):
         _check(self, name=get_args(EventName), session_id=str, turn_index=int | None, detail=str | None)
         _check(self, timestamp=int | float, user_prompt=str | None)
         _check(self, session_file_start_line=int | None, session_file_end_line=int | None)
+        if isinstance(self.timestamp, float):
+            if not math.isfinite(self.timestamp):
+                raise ValueError(f"timestamp of an Event must be finite, not {self.timestamp}")
+            if self.timestamp.is_integer():  # JavaScript writes 5, not 5.0
+                msgspec.structs.force_setattr(self, "timestamp", int(self.timestamp))
 
 
 class Ping(_Envelope, frozen=True, kw_only=True, tag="ping"):
@@ -227,7 +241,7 @@ def decode(line: bytes) -> Envelope | Malformed | Broken:
 def _explained(line: bytes) -> Envelope | Malformed | Broken:
     """What is wrong with a line that msgspec refused. It may be right: JSON allows half a surrogate pair."""
     try:
-        raw = json.loads(line, parse_constant=_no_constant)
+        raw = json.loads(line.decode("utf-8"), parse_constant=_no_constant)
     except (ValueError, RecursionError) as fault:
         return Broken(f"not JSON: {fault}; got {_brief(line)}")
     if not isinstance(raw, dict) or "type" not in raw:
@@ -238,7 +252,7 @@ def _explained(line: bytes) -> Envelope | Malformed | Broken:
     try:
         converted: Envelope = msgspec.convert(raw, _TYPES[kind])
         return converted
-    except (msgspec.ValidationError, RecursionError) as fault:
+    except (msgspec.ValidationError, RecursionError, UnicodeEncodeError) as fault:
         return Malformed(kind, f"{kind}: {fault}", raw)
 
 
@@ -346,6 +360,8 @@ class _Connection:
 
     def receive(self, data: bytes) -> list[Envelope | Malformed | Misdirected | Broken]:
         """What the peer says. After a Broken, send its reply and close."""
+        if self.state is State.CLOSED:
+            return []
         received: list[Envelope | Malformed | Misdirected | Broken] = []
         for line in self._lines.feed(data):
             if self.state is State.CLOSED:
@@ -381,7 +397,10 @@ class _Connection:
         return envelope.encode()
 
     def answer(self, envelope: Envelope | Malformed | Misdirected | Broken) -> Envelope | None:
-        """What the protocol itself demands as a reply."""
+        """What the protocol itself demands as a reply, if anything can still be sent."""
+        return self._demanded(envelope) if self.state is State.OPEN else None
+
+    def _demanded(self, envelope: Envelope | Malformed | Misdirected | Broken) -> Envelope | None:
         return Pong(nonce=envelope.nonce) if isinstance(envelope, Ping) else None
 
     def close(self) -> None:
@@ -394,7 +413,7 @@ class BuilderConnection(_Connection):
 
     side, peer = Side.BUILDER, Side.VERIFIER
 
-    def answer(self, envelope: Envelope | Malformed | Misdirected | Broken) -> Envelope | None:
+    def _demanded(self, envelope: Envelope | Malformed | Misdirected | Broken) -> Envelope | None:
         """A HelloAck, a Pong, or the PromptAck for a prompt that can't be taken at all."""
         if isinstance(envelope, Hello):
             return HelloAck(session_id=self.session_id)
@@ -408,7 +427,7 @@ class BuilderConnection(_Connection):
             return PromptAck(
                 session_id=self.session_id, correlation_id=known, ok=False, error=envelope.reason
             )
-        return super().answer(envelope)
+        return super()._demanded(envelope)
 
     def ack(self, prompt: Prompt, error: str | None = None) -> PromptAck:
         """The answer to a prompt: queued, or refused for a reason."""
@@ -432,8 +451,8 @@ class VerifierConnection(_Connection):
 
 # --- reports ----------------------------------------------------------------------------------------------
 
-_FENCE = re.compile(r"^ {0,3}(```+|~~~+)")
-_HEADING = re.compile(r"^ {0,3}(#{1,3})[ \t]+(.*?)[ \t]*#*[ \t]*$")
+_FENCE = re.compile(r"^ {0,3}(`{3,}(?=[^`]*$)|~{3,})")
+_HEADING = re.compile(r"^ {0,3}(#{1,3})[ \t]+(.*)$")
 _FIELD = re.compile(r"^[\s>*_`-]*(STATUS|CONFIDENCE)[\s*_`]*:[\s*_`]*([A-Za-z]+)", re.IGNORECASE)
 _FOCUS = "what did you verify"
 
@@ -499,9 +518,16 @@ def _marked(message: str) -> Iterator[tuple[int, str]]:
         elif mark:
             fence = mark[1]
         elif heading := _HEADING.match(line):
-            yield len(heading[1]), heading[2]
+            yield len(heading[1]), _title(heading[2])
             continue
         yield 0, line
+
+
+def _title(text: str) -> str:
+    """A heading's text without the marks that may close it: `Report ##` is `Report`, `C#` stays."""
+    text = text.rstrip(" \t")
+    bare = text.rstrip("#")
+    return bare.rstrip(" \t") if not bare or bare[-1] in " \t" else text
 
 
 # --- where the sockets are --------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -19,12 +20,15 @@ from uuid import UUID
 
 from ..faults import Fault, line_and_column, shown, utf8
 from ..lexing import UNCLOSED, apart, cut, is_closed, spaced
+from ..nesting import nests_deeper
 from .shapes import MAX_SHAPE_LENGTH, Shapes
 from .values import (
     CHARACTERS,
     CONSTANTS,
+    MAX_DECIMAL_EXPONENT,
     MAX_DEPTH,
     MAX_KEY_DEPTH,
+    PARTS,
     BigInt,
     Char,
     Distinct,
@@ -34,9 +38,11 @@ from .values import (
     Symbol,
     Tagged,
     Vector,
+    begins_tag,
     exact,
     is_name,
     is_number,
+    is_of_java,
 )
 from .writer import dumps
 
@@ -44,11 +50,13 @@ MAX_LENGTH = 64 * 1024 * 1024
 """How many characters a text may have."""
 MAX_DIGITS = 4096
 """How long a number may be. Python itself refuses to convert integers of more than 4,300 digits."""
+MAX_SAME_HASH = 16
+"""How many keys of a map, or elements of a set, may have the same hash."""
 _MAX_KNOWN_ATOMS = 4096  # tokens whose values are remembered; when it is full we start anew
 _MAX_KNOWN_LENGTH = 48  # a longer token is not worth remembering,
 _MAX_KNOWN_NUMBER = 4  # nor a longer number: they rarely come again
+_FEW_FORMS = 2 * MAX_SAME_HASH  # no more than so many can't be a crowd
 _SURE_DIGITS = 600  # Python converts integers of this length whatever limit is set for it
-_MAX_DECIMAL_EXPONENT = 2**31 - 1  # as Java's BigDecimal
 
 
 # --- tokens -----------------------------------------------------------------------------------------------
@@ -105,6 +113,7 @@ _BAD_OCTAL = re.compile(r"[-+]?0[0-9]+N?")
 
 
 _known_atoms: dict[str, Any] = {}
+_no_atoms: dict[str, Any] = {}  # instead of them where even a short number may be too long
 _shapes = Shapes()
 
 
@@ -162,9 +171,11 @@ def _number(token: str) -> Any:
             text, exponent, is_decimal = match.groups()
             if not is_decimal:
                 return float(text)
-            if exponent is None or abs(int(exponent)) <= _MAX_DECIMAL_EXPONENT:
+            if exponent is None or abs(int(exponent)) <= MAX_DECIMAL_EXPONENT:
                 decimal_value = Decimal(text)
-                return decimal_value if decimal_value else abs(decimal_value)  # Java's has no negative zero
+                if is_of_java(decimal_value):
+                    # Java has no negative zero, and abs() would round to the context that is set
+                    return decimal_value if decimal_value else decimal_value.copy_abs()
         if match := _RATIO.fullmatch(token):
             ratio = Fraction(int(match[1]), int(match[2]))
             return ratio if ratio.denominator != 1 else ratio.numerator
@@ -227,18 +238,28 @@ def _joined(match: re.Match[str]) -> str:
     return match[0].encode("utf-16", "surrogatepass").decode("utf-16")
 
 
+def _shown(value: Any) -> str:
+    """As much of a value as a message should have."""
+    try:
+        return shown(dumps(value))
+    except EdnError:  # it nests too deep, which we would have said later
+        return "…"
+
+
 # --- collections ------------------------------------------------------------------------------------------
 
 
 def _map(items: list[Any]) -> dict[Any, Any]:
     pairs = iter(items)
     try:
+        if len(items) > _FEW_FORMS:
+            _check_hashes(items[::2])
         entries = dict(zip(pairs, pairs))
         if 2 * len(entries) == len(items):
             return entries
         keys = items[::2]
     except TypeError:  # a key that can't be hashed
-        keys = [_frozen(key) for key in items[::2]]
+        keys = list(map(_frozen, items[::2]))
     if len(items) & 1:
         raise Fault(f"a map needs a value for each key; it has {len(items)} forms")
     return dict(zip(_told_apart(keys, "key"), items[1::2]))
@@ -250,36 +271,62 @@ def _list_or_set(opener: str, closer: str, items: list[Any]) -> Any:
     if opener != "#{" or closer != "}":
         raise Fault(f"{opener} is closed by {closer}")
     try:
+        _check_hashes(items)
         elements = frozenset(items)
-    except TypeError:
-        items = [_frozen(item) for item in items]
-        elements = frozenset(items)
-    return elements if len(elements) == len(items) else frozenset(_told_apart(items, "element"))
+        if len(elements) == len(items):
+            return elements
+    except TypeError:  # an element that can't be hashed
+        items = list(map(_frozen, items))
+    return frozenset(_told_apart(items, "element"))
 
 
-def _frozen(value: Any, depth: int = MAX_KEY_DEPTH) -> Any:
+def _frozen(value: Any) -> Any:
     """The value with vectors and maps in their hashable form."""
-    if depth == 0:
-        raise Fault(f"a key or an element of a set nests deeper than {MAX_KEY_DEPTH}")
     kind = type(value)
     if kind is list:
-        return Vector(_frozen(item, depth - 1) for item in value)
+        return Vector(map(_frozen, value))
     if kind is tuple:
-        return tuple(_frozen(item, depth - 1) for item in value)
+        return tuple(map(_frozen, value))
     if kind is dict:
-        return FrozenMap({key: _frozen(item, depth - 1) for key, item in value.items()})
+        return FrozenMap({key: _frozen(item) for key, item in value.items()})
     if kind is Tagged:
-        return Tagged(value.tag, _frozen(value.value, depth - 1))
+        return Tagged(value.tag, _frozen(value.value))
     return value
 
 
+def _check_keys(opener: str, items: list[Any]) -> None:
+    """Keys and elements are hashed and compared, which recurses."""
+    keys = items[::2] if opener == "{" else items if opener == "#{" else ()
+    if nests_deeper(keys, PARTS, MAX_KEY_DEPTH):
+        raise Fault(f"a key or an element of a set nests deeper than {MAX_KEY_DEPTH}")
+
+
+def _check_hashes(keys: list[Any]) -> None:
+    """Unlike those of strings, the hashes of numbers can be foreseen, so a peer can send a crowd that shares
+    one: to tell n such keys apart takes n² comparisons."""
+    if len(keys) - len(set(map(hash, keys))) > MAX_SAME_HASH:
+        most = max(Counter(map(hash, keys)).values())
+        if most > MAX_SAME_HASH:
+            raise Fault(
+                f"{most} keys of a map or elements of a set have the same hash; at most {MAX_SAME_HASH} may"
+            )
+
+
 def _told_apart(keys: list[Any], what: str) -> Iterator[Any]:
-    """The keys, with those in Distinct that Python takes for an earlier one. Equal ones are a fault."""
+    """The keys, with those in Distinct that Python takes for an earlier one. Equal ones are a fault.
+
+    Only those are looked into: a large key would otherwise be looked into again at each level above it.
+    """
+    _check_hashes(keys)
+    count = Counter(keys)
     seen: set[Any] = set()
     exactly: set[Any] = set()
     for key in keys:
+        if count[key] == 1:
+            yield key
+            continue
         if (stand_in := exact(key)) in exactly:
-            raise Fault(f"duplicate {what} {shown(dumps(key))}")
+            raise Fault(f"duplicate {what} {_shown(key)}")
         exactly.add(stand_in)
         yield Distinct(key) if key in seen else key
         seen.add(key)
@@ -293,35 +340,34 @@ class _Prefix(NamedTuple):
     at: int
 
 
-def _applied(items: list[Any], max_depth: int) -> list[Any]:
+def _applied(items: list[Any]) -> list[Any]:
     """The items with each prefix applied to what follows it: the last one first, as it is the innermost."""
     done: list[Any] = []
-    tags: list[int] = []  # how many stand before each of the done
-    for item in reversed(items):
+    starts: list[int] = []  # where each of the done begins, with all that stands before it and belongs to it
+    for start in range(len(items) - 1, -1, -1):
+        item = items[start]
         if type(item) is not _Prefix:
             done.append(item)
-            tags.append(0)
+            starts.append(start)
             continue
         token, at = item
         needed = 2 if token in ("^", "#^", "#:") else 1
         if len(done) < needed:
             raise Fault(f"{shown(token)} needs {'two forms' if needed == 2 else 'a form'} after it", at)
-        operand, depth = done.pop(), tags.pop()
+        operand = done.pop()
+        del starts[-1]
         try:
             if token == "##":
                 done.append(_symbolic(operand))
             elif token == "#:":
-                done[-1] = _namespaced(operand, done[-1])
+                done[-1] = _namespaced(operand, items[starts[-1]])
             elif token in ("^", "#^"):
                 _check_metadata(operand, done[-1])
             elif token != "#_":
-                if depth >= max_depth:
-                    raise Fault(f"tags nest deeper than {max_depth}")
                 done.append(_tagged(token[1:], operand))
-            if len(done) > len(tags):
-                tags.append(depth + 1)
         except Fault as fault:
             raise Fault(fault.message, at) from None
+        starts[len(done) - 1 :] = [start] if done else []
     done.reverse()
     return done
 
@@ -329,22 +375,25 @@ def _applied(items: list[Any], max_depth: int) -> list[Any]:
 def _symbolic(name: Any) -> float:
     values = {"Inf": math.inf, "-Inf": -math.inf, "NaN": math.nan}
     if not isinstance(name, Symbol) or name.name not in values:
-        raise Fault(f"unknown symbolic value ##{shown(dumps(name))}; expected ##Inf, ##-Inf or ##NaN")
+        raise Fault(f"unknown symbolic value ##{_shown(name)}; expected ##Inf, ##-Inf or ##NaN")
     return float(values[name.name])
 
 
 def _namespaced(name: Any, entries: Any) -> dict[Any, Any]:
     if not isinstance(name, Symbol) or name.namespace is not None:
-        raise Fault(f"a namespaced map needs a plain symbol after #:, not {shown(dumps(name))}")
+        raise Fault(f"a namespaced map needs a plain symbol after #:, not {_shown(name)}")
     if type(entries) is not dict:
-        raise Fault(f"a namespaced map needs a map after #:{name}")
+        raise Fault(f"a namespaced map needs a map right after #:{shown(name.name)}")
     items: list[Any] = []
     for key, value in entries.items():
         if isinstance(key, Keyword | Symbol):
-            if key.namespace is None:
-                key = type(key)(f"{name}/{key.name}")
-            elif key.namespace == "_":
-                key = type(key)(key.local)
+            try:
+                if key.namespace is None:
+                    key = type(key)(f"{name}/{key.name}")
+                elif key.namespace == "_":
+                    key = type(key)(key.local)
+            except ValueError:  # Clojure makes a name that it could not read itself
+                raise Fault(f"{shown(str(key))} can't be a key of a map with a namespace") from None
         items += (key, value)
     return _map(items)
 
@@ -367,7 +416,7 @@ def _tagged(tag: str, value: Any) -> Any:
 
 
 _INSTANT = re.compile(
-    r"([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2})(?:T([0-9]{2})(?::([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?)?)?)?)?"
+    r"([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2})(?:T([0-9]{2})(?::([0-9]{2})(?::([0-9]{2})(?:\.([0-9]+))?)?)?)?)?)?"
     r"(?:Z|([-+])([0-9]{2}):([0-9]{2}))?"
 )
 
@@ -395,7 +444,7 @@ def _instant(value: Any) -> datetime:
         leap = timedelta(seconds=1 if seconds == 60 else 0)
         return moment + leap + (offset if sign == "-" else -offset)
     except (ValueError, OverflowError):
-        raise Fault(f"#inst {shown(dumps(value))} is not a moment between the years 1 and 9999") from None
+        raise Fault(f"#inst {_shown(value)} is not a moment between the years 1 and 9999") from None
 
 
 _UUID = re.compile(
@@ -437,9 +486,9 @@ def loads_all(
     max_digits: int = MAX_DIGITS,
 ) -> list[Any]:
     """All values that the text holds, one after the other."""
+    text = utf8(text, EdnError)
     if len(text) > max_length:
         raise EdnError(f"a text of {len(text)} characters; at most {max_length} are allowed", 1, 1)
-    text = utf8(text, EdnError)
     simple = apart(text, _SPECIAL)
     if simple is None:
         return _located(text, *_tokens(text), max_depth, max_digits)
@@ -473,10 +522,12 @@ def _located(text: str, tokens: list[str], strings: list[str], max_depth: int, m
 def _read(
     rest: Iterator[str], next_string: Callable[[], str], count: int, max_depth: int, max_digits: int
 ) -> list[Any]:
-    known = _known_atoms.get
+    known = _known_atoms.get if max_digits >= _MAX_KNOWN_NUMBER else _no_atoms.get
     items: list[Any] = []
     stack: list[tuple[list[Any], str]] = []
-    prefixed = False  # whether a prefix was met anywhere so far
+    tags = 0
+    deepest = min(MAX_KEY_DEPTH, max_depth)  # no brackets nest deeper, as far as we know
+    careful = False  # whether prefixes, or keys that nest too deep, are possible
     for token in rest:
         if (value := known(token)) is not None:
             items.append(value)
@@ -484,16 +535,19 @@ def _read(
             string = next_string()
             items.append(string if "\\" not in string else _unescaped(string))
         elif token in ("{", "[", "(", "#{"):
-            if len(stack) >= max_depth:
-                raise Fault(f"collections nest deeper than {max_depth}")
+            if len(stack) >= deepest:
+                if len(stack) >= max_depth:
+                    raise Fault(f"collections nest deeper than {max_depth}")
+                deepest, careful = max_depth, True
             stack.append((items, token))
             items = []
         elif token in ("}", "]", ")"):
             if not stack:
                 raise Fault(f"{token} without its opening partner")
-            if prefixed:
-                items = _applied(items, max_depth)
             outer, opener = stack.pop()
+            if careful:
+                items = _applied(items)
+                _check_keys(opener, items)
             if opener == "{" and token == "}":
                 outer.append(_map(items))
             elif opener == "[" and token == "]":
@@ -501,14 +555,19 @@ def _read(
             else:
                 outer.append(_list_or_set(opener, token, items))
             items = outer
-        elif token in _PREFIXES or (token[:1] == "#" and token[1:2].isalpha()):
-            prefixed = True
+        elif token in _PREFIXES or (token[0] == "#" and begins_tag(token[1:])):
+            careful = True
+            tags += token not in _PREFIXES
             items.append(_Prefix(token, count - length_hint(rest) - 1))
         else:
             items.append(_atom(token, max_digits))
     if stack:
         raise Fault(f"the text ends before {stack[-1][1]} is closed", count)
-    return _applied(items, max_depth) if prefixed else items
+    if careful:
+        items = _applied(items)
+        if tags + deepest > max_depth and nests_deeper(items, PARTS, max_depth):
+            raise Fault(f"collections and tags nest deeper than {max_depth}", 0)
+    return items
 
 
 _PREFIXES = frozenset({"^", "#^", "#_", "##", "#:"})

@@ -52,7 +52,7 @@ def _shape(model: Any, depth: int = MAX_SHAPE_DEPTH) -> Shape | None:
     shape = Shape(model, [], [])
     for place, part in model.items() if type(model) is dict else enumerate(model):
         kind = type(part)
-        if type(place) is Hole or depth == 0:
+        if type(place) not in _SHARED or depth == 0:
             return None
         if kind is Hole:
             shape.holes.append((place, int(part)))

@@ -5,15 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
+from itertools import chain
 from typing import Any
 
 from ..faults import TextError
 from ..names import Name
+from ..nesting import Parts
 
 MAX_DEPTH = 512
 """How deep collections may nest."""
 MAX_KEY_DEPTH = 64
 """How deep a collection may nest that is a key or an element of a set; hashing and comparing recurse."""
+MAX_DECIMAL_EXPONENT = 2**31 - 1
+"""How large the exponent of a decimal may be, as in Java."""
 
 CONSTANTS = {"nil": None, "true": True, "false": False}
 CHARACTERS = {
@@ -51,7 +56,23 @@ def is_name(text: str) -> bool:
 
 def is_number(text: str) -> bool:
     """Whether a token starts as numbers start; it must then be one."""
-    return text[0].isdecimal() or (text[0] in "+-" and text[1:2].isdecimal())
+    first = text[1:2] if text[0] in "+-" else text[0]
+    return first.isdecimal() and first < "\U00010000"  # Java looks at half of a pair, which is no digit
+
+
+def begins_tag(text: str) -> bool:
+    """Whether a tag can begin in this way: Clojure fails at letters beyond Latin-1."""
+    return text[:1].isalpha() and text[0] < "\u0100"
+
+
+def is_of_java(value: Decimal) -> bool:
+    """Whether a decimal that is finite has a scale and an exponent that Java can hold."""
+    exponent = value.as_tuple().exponent
+    return (
+        isinstance(exponent, int)
+        and exponent >= -MAX_DECIMAL_EXPONENT
+        and abs(value.adjusted()) <= MAX_DECIMAL_EXPONENT
+    )
 
 
 class _Named(Name):
@@ -115,8 +136,8 @@ class Tagged:
     value: Any
 
     def __post_init__(self) -> None:
-        if not self.tag.name[0].isalpha():
-            raise ValueError(f"a tag must begin with a letter: {self.tag.name!r}")
+        if not begins_tag(self.tag.name):
+            raise ValueError(f"a tag must begin with a letter of Latin-1: {self.tag.name!r}")
 
 
 class BigInt(int):
@@ -152,6 +173,9 @@ class FrozenMap(Mapping[Any, Any]):
     def __hash__(self) -> int:
         return self._hash
 
+    def __reduce__(self) -> tuple[type[FrozenMap], tuple[dict[Any, Any]]]:
+        return FrozenMap, (self._entries,)  # the hash is another one in another process
+
     def __repr__(self) -> str:
         return f"FrozenMap({self._entries!r})"
 
@@ -173,6 +197,23 @@ class Distinct:
 
     def __repr__(self) -> str:
         return f"Distinct({self.value!r})"
+
+
+def _entries(entries: Mapping[Any, Any]) -> Iterator[Any]:
+    return chain(entries, entries.values())
+
+
+PARTS: Parts = {
+    list: iter,
+    tuple: iter,
+    Vector: iter,
+    frozenset: iter,
+    dict: _entries,
+    FrozenMap: _entries,
+    Tagged: lambda tagged: (tagged.value,),
+    Distinct: lambda distinct: (distinct.value,),
+}
+"""The values that have others inside, as they are read."""
 
 
 def exact(value: Any) -> Any:

@@ -26,10 +26,10 @@ from .values import (
     Symbol,
     Tagged,
     Vector,
+    is_of_java,
 )
 
 _CHARACTER_NAMES = {character: name for name, character in CHARACTERS.items()}
-_MAX_DECIMAL_EXPONENT = 2**31 - 1  # as in Java
 _LONG = range(-(2**63), 2**63)
 _digits_of_short = int.__repr__
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -66,8 +66,22 @@ def _double(value: float) -> str:
     return notation(*digits_of(text), marker="E", plain_suffix="")
 
 
+def _ratio(value: Fraction) -> str:
+    if value.denominator == 1:
+        return _integer(value.numerator)
+    return f"{_digits(value.numerator)}/{_digits(value.denominator)}"
+
+
+def _nearest_double(value: float | Decimal | Fraction) -> str:
+    try:
+        double = float(value)
+    except (OverflowError, ValueError):  # a ratio that is too large, or a NaN that signals
+        return "nil"
+    return _double(double) if math.isfinite(double) else "nil"
+
+
 def _decimal(value: Decimal) -> str:
-    if not value.is_finite() or abs(value.adjusted()) > _MAX_DECIMAL_EXPONENT:
+    if not is_of_java(value):
         raise EdnError(f"can't write the decimal {value} as EDN")
     return f"{value}M".upper()
 
@@ -82,7 +96,7 @@ def _character_literal(value: Char) -> str:
 
 
 def _moment(value: datetime) -> str:
-    if value.tzinfo is None:
+    if value.utcoffset() is None:
         raise EdnError("can't write a datetime without a time zone as EDN")
     try:
         text = value.astimezone(UTC).isoformat(timespec="microseconds")
@@ -110,7 +124,7 @@ CLOJURE = Dialect(
         Symbol: _literal,
         BigInt: lambda value: _digits(value) + "N",
         Decimal: _decimal,
-        Fraction: lambda value: f"{_digits(value.numerator)}/{_digits(value.denominator)}",
+        Fraction: _ratio,
         Char: _character_literal,
         datetime: lambda value: f'#inst "{_moment(value)}-00:00"',
         UUID: lambda value: f'#uuid "{value}"',
@@ -136,9 +150,9 @@ PLAIN = Dialect(
         **CLOJURE.scalars,
         int: _digits,
         BigInt: _digits,
-        float: lambda value: _double(value) if math.isfinite(value) else "nil",
-        Decimal: lambda value: _double(float(value)) if value.is_finite() else "nil",
-        Fraction: lambda value: _double(float(value)),
+        float: _nearest_double,
+        Decimal: _nearest_double,
+        Fraction: _nearest_double,
         Symbol: lambda value: _quoted(value.name),
         Char: lambda value: _quoted(value.value),
         datetime: lambda value: f'"{_moment(value)}Z"',
