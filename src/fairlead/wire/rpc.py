@@ -32,6 +32,8 @@ MAX_PENDING = 64
 """How many requests may be unanswered on a connection."""
 MAX_ID = 256
 """How many characters a request's id may have: it is kept while the request is pending, and echoed."""
+MAX_SEQ = 2**63 - 1
+"""How far events are counted."""
 
 
 class ErrorCode(StrEnum):
@@ -75,7 +77,8 @@ _REQUEST, _RESPONSE, _ERROR = (Keyword(name) for name in ("request", "response",
 
 def _shown(value: object) -> str:
     """A value in a message; what has parts by its type alone: its repr may be as long and deep as a line."""
-    is_plain = not value or isinstance(value, str | int | float | Keyword)
+    is_long = isinstance(value, int) and abs(value) > MAX_SEQ  # Python may refuse to print it
+    is_plain = not value or (isinstance(value, str | int | float | Keyword) and not is_long)
     return repr(value)[:MAX_ID] if is_plain else f"a {type(value).__name__}"
 
 
@@ -173,7 +176,7 @@ class Event:
     def __post_init__(self) -> None:
         _check_text("topic", self.topic)
         _check_map("data", self.data)
-        if self.seq is not None and (type(self.seq) is not int or self.seq < 1):
+        if self.seq is not None and (type(self.seq) is not int or not 0 < self.seq <= MAX_SEQ):
             raise ValueError(f"seq must be a positive integer, not {_shown(self.seq)}")
         for name in ("id", "ts"):
             if getattr(self, name) is not None:

@@ -453,7 +453,9 @@ class VerifierConnection(_Connection):
 
 _FENCE = re.compile(r"^ {0,3}(`{3,}(?=[^`]*$)|~{3,})")
 _HEADING = re.compile(r"^ {0,3}(#{1,3})[ \t]+(.*)$")
-_FIELD = re.compile(r"^[\s>*_`-]*(STATUS|CONFIDENCE)[\s*_`]*:[\s*_`]*([A-Za-z]+)", re.IGNORECASE)
+_FIELD = re.compile(  # a template's choice, verified|failed, is no answer
+    r"^[\s>*_`-]*(STATUS|CONFIDENCE)[\s*_`]*:[\s*_`]*([A-Za-z]++)(?!\s*\|)", re.IGNORECASE
+)
 _FOCUS = "what did you verify"
 
 
@@ -472,7 +474,7 @@ def parse_report(message: str, session_id: str, turn_index: int) -> Report:
     inside = found = False
     for level, text in _marked(message):
         if level in (1, 2):
-            inside = level == 2 and text.casefold().rstrip(":") == "report"
+            inside = level == 2 and text.strip("*_: ").casefold() == "report"
             if inside:
                 found = True
                 fields, sections, section = {}, {}, None
