@@ -50,7 +50,8 @@ class Name:
     def __setattr__(self, attribute: str, value: object) -> None:
         raise AttributeError(f"a {type(self).__name__} can't be changed")
 
-    __delattr__ = __setattr__  # type: ignore[assignment]
+    def __delattr__(self, attribute: str) -> None:
+        raise AttributeError(f"a {type(self).__name__} can't be changed")
 
     def __reduce__(self) -> tuple[type[Self], tuple[str]]:
         return type(self), (self.name,)

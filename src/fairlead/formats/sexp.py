@@ -283,7 +283,9 @@ def _character(name: str) -> Char | None:
         return None
     # Python also finds aliases, sequences of characters, and ideographs by a name that is only their code
     known = (
-        len(found) == 1 and unicodedata.name(found) == full_name and not full_name.startswith("CJK UNIFIED")
+        len(found) == 1
+        and unicodedata.name(found, "") == full_name
+        and not full_name.startswith("CJK UNIFIED")
     )
     return Char(found) if known else None
 

@@ -286,10 +286,8 @@ class ServerConnection:
 
     def receive(self, data: bytes) -> list[Request | Error | Broken]:
         """What the client asks for. After a Broken, send its reply and close."""
-        if self.state is State.CLOSED:
-            return []
         received: list[Request | Error | Broken] = []
-        for line in self._lines.feed(data):
+        for line in self._lines.feed(data) if self.state is not State.CLOSED else ():
             received.append(self._judged(line))
             if isinstance(received[-1], Broken):
                 break
@@ -489,10 +487,8 @@ class ClientConnection:
 
     def receive(self, data: bytes) -> list[Response | Error | Event | Broken]:
         """What the server says. After a Broken, close."""
-        if self.state is State.CLOSED:
-            return []
         received: list[Response | Error | Event | Broken] = []
-        for line in self._lines.feed(data):
+        for line in self._lines.feed(data) if self.state is not State.CLOSED else ():
             if self.state is State.CLOSED:
                 break
             try:

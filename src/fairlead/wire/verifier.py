@@ -360,10 +360,8 @@ class _Connection:
 
     def receive(self, data: bytes) -> list[Envelope | Malformed | Misdirected | Broken]:
         """What the peer says. After a Broken, send its reply and close."""
-        if self.state is State.CLOSED:
-            return []
         received: list[Envelope | Malformed | Misdirected | Broken] = []
-        for line in self._lines.feed(data):
+        for line in self._lines.feed(data) if self.state is not State.CLOSED else ():
             if self.state is State.CLOSED:
                 break
             if line == b"":

@@ -170,6 +170,10 @@ class FrozenMap(Mapping[Any, Any]):
     def __len__(self) -> int:
         return len(self._entries)
 
+    def __eq__(self, other: object) -> bool:
+        # what we inherit would copy both
+        return self._entries == other._entries if isinstance(other, FrozenMap) else super().__eq__(other)
+
     def __hash__(self) -> int:
         return self._hash
 

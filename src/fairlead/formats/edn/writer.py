@@ -30,7 +30,7 @@ from .values import (
 )
 
 _CHARACTER_NAMES = {character: name for name, character in CHARACTERS.items()}
-_LONG = range(-(2**63), 2**63)
+_LEAST_LONG, _GREATEST_LONG = -(2**63), 2**63 - 1
 _digits_of_short = int.__repr__
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -54,7 +54,7 @@ def _digits(value: int) -> str:
 
 
 def _integer(value: int) -> str:
-    return _digits_of_short(value) if value in _LONG else _digits(value) + "N"
+    return _digits_of_short(value) if _LEAST_LONG <= value <= _GREATEST_LONG else _digits(value) + "N"
 
 
 def _double(value: float) -> str:
