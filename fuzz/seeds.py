@@ -1,0 +1,187 @@
+"""What fuzzing starts from: good and nearly good inputs for each target, and words worth putting into others.
+
+The golden vectors of `tests/data` are used too, where they are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from fairlead.wire import keepty
+
+DATA = Path(__file__).parent.parent / "tests" / "data"
+
+_CHOICES = (b"\0\0", b"\0\2", b"\7\1", b"\7\3", b"\0\4", b"\0\6", b"\7\5", b"\7\7")
+"""The first two bytes of a stream's input: see `targets.Choice`."""
+
+_EDN = (
+    '{:id "req-1" :kind :request :op "prompt" :params {:message "a\\tb\\u00e9\\101" :n [1 2.5 nil true]}}',
+    "#{1 1.0 true [1] (1) {1 2} #{1}} {[1 {2 3}] \\newline, \\u0041 \\o101}",
+    "[0x1F -017 36rZz 1N 1.5M 1e3 1/2 +4/2 ##Inf ##-Inf ##NaN -0.0 0M 1E-7M]",
+    '#inst "2026-01-31T23:59:60.123456789+01:00" #uuid "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"',
+    "#:a{:b 1 :_/c 2 d/e 3} #_ #_ 1 2 ^:m ^{:k v} [x] #psi/ref #tag (1)",
+    '; comment\n"\\ud83d\\ude00 \\ud800" a/b :a/b / :/ +1 -a .b ->c a#b',
+)
+_SEXP = (
+    '(:type :event :payload (:text "a\\"b" :ids (1 2) :n NIL :ok T))',
+    "((a b . c) (1 . (2 . (3))) #(1 #(2)) ''a #\\Newline #\\U+41 #\\()",
+    "(|a B|c\\d :|x| cl:car passepartout::y keyword:z |a\\|b|)",
+    "(1 -2. 1/2 4/2 1.5 1.5d0 1e-40 1d-310 .5 -0.0 1l0 3.4028235e38 1e-9999)",
+    '; c\n#| a #| b |# c |# "two\nlines"',
+    "(#\\LATIN_SMALL_LETTER_SHARP_S ß ÄÖ #\\é \u00a0)",
+)
+_RPC = (
+    '{:id "1" :kind :request :op "handshake" :params {:client-info {:protocol-version "1.0"}}}',
+    '{:id "2" :kind :request :op "ping"}',
+    '{:id "2" :kind "request" :op "subscribe" :params {:topics ["error"]}}',
+    '{:id "3" :kind :request :op "prompt" :params {:message "hi" :images #{1 \\a 1/3 1M}}}',
+    '{:id "4" :kind :request :op "handshake" :params {:protocol-version "2.0"}}',
+    '{:id 5 :kind :request :op "x" :y 1}',
+    '{:kind :response :id "req-1" :op "handshake" :ok true :data {:server-info {}}}',
+    '{:kind :response :id "req-2" :op "ping" :ok true}',
+    '{:kind :error :error-code "request/not-found" :error-message "no" :id "req-2" :retryable false}',
+    '{:kind :event :event "error" :data {:a 1.5} :seq 1 :ts "t"}',
+    "",
+)
+_VERIFIER = (
+    '{"type":"hello","role":"verifier","sessionId":"s1","pid":1}',
+    '{"type":"hello_ack","sessionId":"s1"}',
+    '{"type":"prompt","sessionId":"s2","message":"fix\\ud800","correlationId":"c","deliverAs":"steer"}',
+    '{"type":"prompt","sessionId":"s1","correlationId":"c"}',
+    '{"type":"prompt_ack","sessionId":"s1","correlationId":"c","ok":false,"error":"no"}',
+    '{"type":"report","sessionId":"s1","turnIndex":1,"status":"failed","summary":"","sections":{},"raw":""}',
+    '{"type":"event","name":"stop","sessionId":"s1","turnIndex":1,"timestamp":1.5,"userPrompt":"\u2028"}',
+    '{"type":"ping","nonce":"1"}',
+    '{"type":"pong","nonce":"1"}',
+    '{"type":"bye","reason":"done"}',
+    "",
+)
+_REPORT = (
+    "# Turn\n```\n## Report\n```\n## Report: ##\n**STATUS**: verified\n> CONFIDENCE: `PERFECT`\n"
+    "### What did you verify?\nthe parser\n### Feedback ###\n- none\n"
+)
+_PASSEPARTOUT = (
+    '(:TYPE :EVENT :PAYLOAD (:ACTION :HANDSHAKE :VERSION "1" :CAPABILITIES (:AUTH)))',
+    '(:type :request :payload (:action :auth :token "t"))',
+    "(:type :health-check)",
+    "(:TYPE :HEALTH-RESPONSE :STATUS :HEALTHY :CHECKED-P T)",
+    '(:type :event :meta (:source :tui) :payload (:sensor :user-input :text "hé \U0001f600"))',
+    "(:type :request :socket 1 :payload (:stream (:socket :stream) :action :x))",
+    "(:type :nothing)",
+    "",
+)
+_KEEPTY = (
+    keepty.Hello(keepty.Role.WRITER, 80, 24, keepty.Wish.REASONS),
+    keepty.HelloAck(1, 80, 24),
+    keepty.Output(b"out" * 50),
+    keepty.Input(b"in"),
+    keepty.Resize(100, 30),
+    keepty.ResizeAck(1, 100, 30),
+    keepty.Ping(),
+    keepty.Pong(),
+    keepty.Error("é"),
+    keepty.Shutdown(),
+    keepty.Exit(-1),
+)
+
+
+def _framed(text: str) -> bytes:
+    return b"%06X" % len(text) + text.encode()
+
+
+def _texts(*texts: str) -> list[bytes]:
+    return [text.encode("utf-8", "surrogatepass") for text in texts]
+
+
+def _lines(texts: tuple[str, ...]) -> list[bytes]:
+    return [text.encode() + b"\n" for text in texts]
+
+
+def _streams(parts: list[bytes]) -> Iterator[bytes]:
+    """Each part, and all of them together, with each choice of how they are taken."""
+    for choice in _CHOICES:
+        yield choice + b"".join(parts)
+        yield from (choice + part for part in parts)
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _strings(part)
+
+
+def _vectors(prefix: str) -> Iterator[str]:
+    """The texts in the golden vectors of a format."""
+    for path in sorted(DATA.glob(f"{prefix}*.json")):
+        yield from _strings(json.loads(path.read_text(encoding="utf-8")))
+
+
+def seeds(target: str) -> list[bytes]:
+    """Inputs to begin with."""
+    match target:
+        case "edn":
+            return _texts(*_EDN, *_vectors("edn"))
+        case "sexp":
+            return _texts(*_SEXP, *_vectors("sexp"))
+        case "keepty":
+            return list(_streams([message.encode() for message in _KEEPTY]))
+        case "rpc":
+            values = _texts(*_EDN[:-1], *_vectors("edn"))
+            request = b'\0\2{:id "9" :kind :request :op "new_session" :params {:parent-session %s}}\n'
+            return [*_streams(_lines(_RPC)), *(request % value for value in values)]
+        case "verifier":
+            return [*_streams(_lines(_VERIFIER)), b"\0\0" + _REPORT.encode()]
+        case "passepartout":
+            events = (_framed(f"(:type :event :payload {text})") for text in _SEXP)
+            return [
+                *_streams([_framed(text) for text in _PASSEPARTOUT]),
+                *(b"\0\2" + event for event in events),
+            ]
+    raise ValueError(f"no such target: {target}")
+
+
+_EDN_WORDS = r"""
+{ } [ ] ( ) #{ #_ #: ## ^ #^ ; \ " , / : #inst #uuid #a ##Inf ##NaN nil true false 0x 36r N M e1 E-7M 1/2 1.0
+1 1N 1M \u0041 \o101 \newline :a a/b 00 -0.0 e999999999M 2147483647 9223372036854775808 2305843009213693951
+2026-01-31T12:00:00Z {1,2}, [[[[[[[[ ]]]]]]]]
+"""
+_SEXP_WORDS = r"""
+( ) #( #| |# #\ ' . ; | \ " ` , #. #' NIL T nil t 1/2 1.5 1d0 e-40 d-310 e38 e39 -0.0 :a cl: keyword: U+ |a|
+\| passepartout:: Newline 1+ 9999 ١ ß (((((((( )))))))) ''''''''
+"""
+_RPC_WORDS = ":id :kind :request :response :error :event :op :params :seq :data :ok :ts req-1 req-2 ping"
+_VERIFIER_WORDS = r"""
+" { } [ ] : , \ud800 \u0000 1e400 null true type sessionId deliverAs confidence ``` ~~~ ### -1 1.5 é
+999999999999999999999999999999 STATUS:failed
+"""
+_PASSEPARTOUT_WORDS = "000000 000002() FFFFFF 00000 :type :event :payload :action :token :stream :socket é"
+_KEEPTY_WORDS = (
+    b"\0\0\0\2\1",
+    b"\0\0\0\7\1\1",
+    b"\0\0\0\3\1\4",
+    b"\0\x10\0\2\1\4",
+    b"\0\x10\0\3",
+    b"FL\1",
+    b"\x7f",
+    b"\xff",
+)
+_BLANKS = ("\n", "\r\n", "\f", "\u00a0", "\u2028", "\ufeff", "\ud800", "\udc00", "## Report")
+
+
+def words(target: str) -> list[bytes]:
+    """Words of the format, for the dictionary."""
+    if target == "keepty":
+        return list(_KEEPTY_WORDS)
+    texts = {
+        "edn": _EDN_WORDS,
+        "sexp": _SEXP_WORDS,
+        "rpc": _EDN_WORDS + _RPC_WORDS,
+        "verifier": _VERIFIER_WORDS,
+        "passepartout": _SEXP_WORDS + _PASSEPARTOUT_WORDS,
+    }
+    return _texts(*texts[target].split(), *_BLANKS)
