@@ -3,8 +3,9 @@
 It listens on a unix socket and speaks JSON, one object a line. `{"keep": spec, "socket": path}` forks a
 keeper that listens at the path; the answer is `{"pid": n}` or `{"error": text}`. A daemon introduces itself
 with `{"daemon": [its command]}`: if its connection then ends without `{"bye": true}`, the nursery starts that
-command, so a daemon that was killed is back at once. The daemon does the same for the nursery. Neither is the
-parent of a program: a keeper is, and it doesn't notice when either of them dies.
+command, so a daemon that was killed is back at once. `{"back": true}` says that it will come back by itself.
+The daemon starts a nursery that was killed. Neither is the parent of a program: a keeper is, and it doesn't
+notice when either of them dies.
 """
 
 from __future__ import annotations
@@ -101,11 +102,14 @@ class Nursery:
         if "daemon" in request:
             client.command = [str(word) for word in request["daemon"]]  # type: ignore[attr-defined]
             return {"pid": os.getpid()}
+        if "back" in request:
+            client.command = None
+            return {"back": True}
         if "bye" in request:
             client.command = None
             self._done = True
             return {"bye": True}
-        raise ValueError("expected keep, daemon or bye")
+        raise ValueError("expected keep, daemon, back or bye")
 
     def _lose(self, client: _Client) -> None:
         self._selector.unregister(client.connection)

@@ -1,0 +1,1 @@
+"""Reaching a daemon from another process."""

@@ -1,0 +1,60 @@
+"""Starting the daemon when there is none. Imports little, as every command may need it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+
+from ..settings import Settings, safe_dir
+
+START_WAIT = 10.0
+"""Seconds until a daemon that does not come up is an error."""
+
+
+class NoDaemon(Exception):
+    """There is no daemon, and none could be started."""
+
+
+def connected(settings: Settings, *, start: bool = True) -> socket.socket:
+    """A connection to the daemon's control socket; the daemon is started if need be."""
+    deadline = time.monotonic() + START_WAIT
+    started = False
+    while True:
+        connection = socket.socket(socket.AF_UNIX)
+        try:
+            connection.connect(settings.rpc_path)
+            return connection
+        except (FileNotFoundError, ConnectionRefusedError):
+            connection.close()
+        if not start:
+            raise NoDaemon("no daemon is running")
+        if not started:
+            started = True
+            _spawn(settings)
+        if time.monotonic() > deadline:
+            raise NoDaemon(f"the daemon did not start; see {settings.log_path}")
+        time.sleep(0.01)
+
+
+def _spawn(settings: Settings) -> None:
+    """A daemon of its own session, with its output in the log."""
+    safe_dir(settings.runtime_dir)
+    safe_dir(settings.state_dir)
+    log = os.open(settings.log_path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    command = [sys.executable, "-m", "fairlead", "daemon", "run"]
+    os.posix_spawn(
+        sys.executable,
+        command,
+        os.environ,
+        file_actions=[
+            (os.POSIX_SPAWN_DUP2, nothing, 0),
+            (os.POSIX_SPAWN_DUP2, log, 1),
+            (os.POSIX_SPAWN_DUP2, log, 2),
+        ],
+        setsid=True,
+    )
+    os.close(log)
+    os.close(nothing)

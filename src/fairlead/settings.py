@@ -1,0 +1,129 @@
+"""Every place and limit that a user can set, with its one default.
+
+A value comes from the environment, else from the configuration file, else from `DEFAULTS`; a command's flag
+is stronger than all. `key` of `[section]` in the file is FAIRLEAD_SECTION_KEY in the environment. The three
+places have names of their own: FAIRLEAD_RUNTIME_DIR, FAIRLEAD_STATE_DIR, FAIRLEAD_CONFIG. It imports little,
+because every command begins with it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+
+DEFAULTS: Mapping[str, Mapping[str, int | float | str]] = {
+    "terminal": {
+        "scrollback_lines": 10_000,
+        "scrollback_bytes": 4 * 1024 * 1024,
+        "max_sessions": 1000,
+        "max_connections": 256,  # clients of one session
+        "keep_ended": 600.0,  # seconds that an ended session can still be looked at
+        "stop_grace": 5.0,  # seconds between SIGTERM and SIGKILL
+        "client_backlog": 4 * 1024 * 1024,  # bytes that a slow client may be behind before it is resynced
+    },
+    "rpc": {"max_connections": 256},
+}
+
+
+class SettingError(Exception):
+    """A setting that makes no sense, or a place that is not safe."""
+
+
+class Settings:
+    """The settings that hold in an environment."""
+
+    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
+        self._environ = environ
+        self._file: Mapping[str, object] | None = None
+        self.runtime_dir = environ.get("FAIRLEAD_RUNTIME_DIR") or _runtime_dir(environ)
+        state = _home_dir(environ, "XDG_STATE_HOME", ".local/state")
+        config = _home_dir(environ, "XDG_CONFIG_HOME", ".config")
+        self.state_dir = environ.get("FAIRLEAD_STATE_DIR") or state
+        self.config_path = environ.get("FAIRLEAD_CONFIG") or f"{config}/config.toml"
+
+    @property
+    def keepers_dir(self) -> str:
+        return f"{self.runtime_dir}/keepers"
+
+    @property
+    def nursery_path(self) -> str:
+        return f"{self.runtime_dir}/nursery.sock"
+
+    @property
+    def rpc_path(self) -> str:
+        return f"{self.runtime_dir}/rpc.sock"
+
+    @property
+    def log_path(self) -> str:
+        return f"{self.state_dir}/daemon.log"
+
+    def number(self, section: str, key: str) -> float:
+        """A setting that is a number."""
+        default = DEFAULTS[section][key]
+        value = self._environ.get(f"FAIRLEAD_{section}_{key}".upper())
+        if value is None:
+            found = self._section(section).get(key, default)
+            value = found if isinstance(found, str) else repr(found)
+        try:
+            number = float(value)
+        except ValueError:
+            raise SettingError(f"[{section}] {key} must be a number, not {value!r}") from None
+        if number < 0:
+            raise SettingError(f"[{section}] {key} must not be negative: {value}")
+        return number
+
+    def count(self, section: str, key: str) -> int:
+        """A setting that is a whole number."""
+        return int(self.number(section, key))
+
+    def _section(self, section: str) -> Mapping[str, object]:
+        if self._file is None:
+            self._file = _read(self.config_path)
+        found = self._file.get(section, {})
+        if not isinstance(found, Mapping):
+            raise SettingError(f"{self.config_path}: [{section}] must be a table")
+        return found
+
+
+def _runtime_dir(environ: Mapping[str, str]) -> str:
+    if runtime := environ.get("XDG_RUNTIME_DIR"):
+        return f"{runtime}/fairlead"
+    return f"{(environ.get('TMPDIR') or '/tmp').rstrip('/')}/fairlead-{os.getuid()}"
+
+
+def _home_dir(environ: Mapping[str, str], variable: str, default: str) -> str:
+    base = environ.get(variable) or f"{environ.get('HOME') or os.path.expanduser('~')}/{default}"
+    return f"{base}/fairlead"
+
+
+def _read(path: str) -> Mapping[str, object]:
+    try:
+        file = open(path, "rb")  # noqa: SIM115 - closed below
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise SettingError(f"can't read {path}: {error.strerror}") from None
+    import tomllib
+
+    with file:
+        try:
+            return tomllib.load(file)
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise SettingError(f"{path}: {error}") from None
+
+
+def safe_dir(path: str) -> str:
+    """The directory, made if need be, that only our user can enter. Refuses a foreign one, or a link."""
+    try:
+        os.makedirs(path, mode=0o700, exist_ok=True)
+        found = os.lstat(path)
+    except OSError as error:
+        raise SettingError(f"can't make {path}: {error.strerror}") from None
+    if not stat.S_ISDIR(found.st_mode):
+        raise SettingError(f"{path} is not a directory; a link there is not safe")
+    if found.st_uid != os.getuid():
+        raise SettingError(f"{path} belongs to another user")
+    if found.st_mode & 0o077:
+        os.chmod(path, 0o700)
+    return path

@@ -1,0 +1,1 @@
+"""Terminal sessions: their screens, who shares them, and the way to their keepers."""

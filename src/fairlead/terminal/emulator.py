@@ -1,0 +1,416 @@
+"""libghostty-vt, reached through pyghostty: a terminal that takes bytes and keeps a picture of them.
+
+This is the only module that imports pyghostty, and the only one where types are `Any`. It adds nothing to the
+library but names, defaults and lifetimes; what a screen means is `screen.py`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from .. import __version__
+from .keyframe import ENVELOPE, RECORD
+
+try:
+    from pyghostty import ffi as _ffi
+    from pyghostty import lib as _lib
+except ImportError as error:
+    raise ImportError(
+        "terminal sessions need pyghostty, of the extra 'terminal': pip install 'fairlead[terminal]'",
+        name=error.name,
+    ) from error
+
+ffi: Final[Any] = _ffi
+lib: Final[Any] = _lib
+
+CELL_PIXELS = (8, 16)
+"""Width and height of a cell in what programs are told of pixels while no real terminal is attached."""
+FOREGROUND = (0xD8, 0xD8, 0xD8)
+BACKGROUND = (0x10, 0x10, 0x10)
+"""The colours that programs are told while no real terminal is attached, and that pictures use."""
+IDENTITY = f"fairlead {__version__}".encode()
+"""The answer to the question which terminal this is (XTVERSION)."""
+
+_identity = ffi.new("uint8_t[]", IDENTITY)
+
+
+class NativeError(RuntimeError):
+    """The library refused. `code` is its result."""
+
+    def __init__(self, doing: str, code: int) -> None:
+        super().__init__(f"libghostty-vt failed in {doing} with result {code}")
+        self.code = code
+
+
+class Signals:
+    """What a terminal says while it is fed. `calls` counts how often, whatever it was."""
+
+    __slots__ = ("calls",)
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def reply(self, data: bytes) -> None:
+        """An answer for the program."""
+
+    def bell(self) -> None: ...
+
+    def title(self) -> None: ...
+
+    def pwd(self) -> None: ...
+
+    def notify(self, title: bytes, body: bytes) -> None: ...
+
+    def progress(self, state: int, percent: int) -> None: ...
+
+    def clipboard(self, selection: int, data: bytes) -> None: ...
+
+
+def _check(code: int, doing: str) -> None:
+    if code:
+        raise NativeError(doing, code)
+
+
+def _bytes(string: Any) -> bytes:
+    return bytes(ffi.buffer(string.ptr, string.len)) if string.len else b""
+
+
+def _heard(userdata: Any) -> Signals:
+    signals: Signals = ffi.from_handle(userdata)
+    signals.calls += 1
+    return signals
+
+
+# One set of callbacks serves all terminals; each terminal's userdata says whose they are.
+
+
+@ffi.callback("GhosttyTerminalWritePtyFn")  # type: ignore[untyped-decorator]
+def _on_reply(_: Any, userdata: Any, data: Any, size: int) -> None:
+    _heard(userdata).reply(bytes(ffi.buffer(data, size)))
+
+
+@ffi.callback("GhosttyTerminalBellFn")  # type: ignore[untyped-decorator]
+def _on_bell(_: Any, userdata: Any) -> None:
+    _heard(userdata).bell()
+
+
+@ffi.callback("GhosttyTerminalTitleChangedFn")  # type: ignore[untyped-decorator]
+def _on_title(_: Any, userdata: Any) -> None:
+    _heard(userdata).title()
+
+
+@ffi.callback("GhosttyTerminalPwdChangedFn")  # type: ignore[untyped-decorator]
+def _on_pwd(_: Any, userdata: Any) -> None:
+    _heard(userdata).pwd()
+
+
+@ffi.callback("GhosttyTerminalDesktopNotificationFn")  # type: ignore[untyped-decorator]
+def _on_notification(_: Any, userdata: Any, note: Any) -> None:
+    _heard(userdata).notify(_bytes(note.title), _bytes(note.body))
+
+
+@ffi.callback("GhosttyTerminalProgressReportFn")  # type: ignore[untyped-decorator]
+def _on_progress(_: Any, userdata: Any, report: Any) -> None:
+    _heard(userdata).progress(report.state, report.progress)
+
+
+@ffi.callback("GhosttyTerminalClipboardWriteFn")  # type: ignore[untyped-decorator]
+def _on_clipboard(_: Any, userdata: Any, write: Any) -> None:
+    data = b""
+    for index in range(write.contents_len):
+        if _bytes(write.contents[index].mime).startswith(b"text/plain"):
+            data = _bytes(write.contents[index].data)
+            break
+    _heard(userdata).clipboard(write.location, data)
+    answer = ffi.new("GhosttyClipboardWriteReply*")
+    answer.size = ffi.sizeof("GhosttyClipboardWriteReply")
+    # No clipboard is here; whoever hears of the event may have one, but the program can't be told of that.
+    answer.result = lib.GHOSTTY_CLIPBOARD_WRITE_RESULT_UNSUPPORTED
+    write.reply(write, answer)
+
+
+@ffi.callback("GhosttyTerminalSizeFn")  # type: ignore[untyped-decorator]
+def _on_size(terminal: Any, _: Any, size: Any) -> bool:
+    cols, rows = ffi.new("uint16_t*"), ffi.new("uint16_t*")
+    lib.ghostty_terminal_get(terminal, lib.GHOSTTY_TERMINAL_DATA_COLS, cols)
+    lib.ghostty_terminal_get(terminal, lib.GHOSTTY_TERMINAL_DATA_ROWS, rows)
+    size.columns, size.rows = cols[0], rows[0]
+    size.cell_width, size.cell_height = CELL_PIXELS
+    return True
+
+
+@ffi.callback("GhosttyTerminalColorSchemeFn")  # type: ignore[untyped-decorator]
+def _on_color_scheme(_: Any, userdata: Any, scheme: Any) -> bool:
+    scheme[0] = lib.GHOSTTY_COLOR_SCHEME_DARK
+    return True
+
+
+@ffi.callback("GhosttyTerminalXtversionFn")  # type: ignore[untyped-decorator]
+def _on_identity(_: Any, userdata: Any) -> Any:
+    return ffi.new("GhosttyString*", {"ptr": _identity, "len": len(IDENTITY)})[0]
+
+
+_SIGNALS = (
+    (lib.GHOSTTY_TERMINAL_OPT_WRITE_PTY, _on_reply),
+    (lib.GHOSTTY_TERMINAL_OPT_BELL, _on_bell),
+    (lib.GHOSTTY_TERMINAL_OPT_TITLE_CHANGED, _on_title),
+    (lib.GHOSTTY_TERMINAL_OPT_PWD_CHANGED, _on_pwd),
+    (lib.GHOSTTY_TERMINAL_OPT_DESKTOP_NOTIFICATION, _on_notification),
+    (lib.GHOSTTY_TERMINAL_OPT_PROGRESS_REPORT, _on_progress),
+    (lib.GHOSTTY_TERMINAL_OPT_CLIPBOARD_WRITE, _on_clipboard),
+)
+_ANSWERS = (
+    (lib.GHOSTTY_TERMINAL_OPT_SIZE, _on_size),
+    (lib.GHOSTTY_TERMINAL_OPT_COLOR_SCHEME, _on_color_scheme),
+    (lib.GHOSTTY_TERMINAL_OPT_XTVERSION, _on_identity),
+)
+
+
+class Limits:
+    """What one terminal may keep. Limits are no part of a snapshot and are set again on each terminal."""
+
+    __slots__ = ("clipboard", "scrollback_bytes", "scrollback_lines", "unfinished")
+
+    def __init__(
+        self, *, scrollback_lines: int, scrollback_bytes: int, unfinished: int, clipboard: int
+    ) -> None:
+        self.scrollback_lines = scrollback_lines
+        self.scrollback_bytes = scrollback_bytes
+        self.unfinished = unfinished
+        """How many bytes of a sequence that has not ended are kept, so that it can be told to others."""
+        self.clipboard = clipboard
+
+
+class Emulator:
+    """One terminal. Not for two threads at once. After `close` nothing else may be called."""
+
+    def __init__(self, terminal: Any, limits: Limits, signals: Signals) -> None:
+        self._terminal = ffi.gc(terminal, lib.ghostty_terminal_free)
+        self._handle = ffi.new_handle(signals)
+        self._set(lib.GHOSTTY_TERMINAL_OPT_USERDATA, self._handle)
+        for option, value in (
+            (lib.GHOSTTY_TERMINAL_OPT_CONTINUATION_MAX_BYTES, limits.unfinished),
+            (lib.GHOSTTY_TERMINAL_OPT_SCROLLBACK_MAX_LINES, limits.scrollback_lines),
+            (lib.GHOSTTY_TERMINAL_OPT_SCROLLBACK_MAX_BYTES, limits.scrollback_bytes),
+            (lib.GHOSTTY_TERMINAL_OPT_CLIPBOARD_WRITE_MAX_BYTES, limits.clipboard),
+            (lib.GHOSTTY_TERMINAL_OPT_APC_MAX_BYTES, limits.unfinished),
+        ):
+            self._set(option, ffi.new("size_t*", value))
+        # Images and glyphs are in no snapshot and in no redraw, so none are kept and no program is told to
+        # send any.
+        self._set(lib.GHOSTTY_TERMINAL_OPT_KITTY_IMAGE_STORAGE_LIMIT, ffi.new("uint64_t*", 0))
+        self._set(lib.GHOSTTY_TERMINAL_OPT_GLYPH_PROTOCOL, ffi.new("bool*", False))
+        for option, color in (
+            (lib.GHOSTTY_TERMINAL_OPT_COLOR_FOREGROUND, FOREGROUND),
+            (lib.GHOSTTY_TERMINAL_OPT_COLOR_BACKGROUND, BACKGROUND),
+            (lib.GHOSTTY_TERMINAL_OPT_COLOR_CURSOR, FOREGROUND),
+        ):
+            self._set(option, ffi.new("GhosttyColorRgb*", color))
+        for option, callback in _ANSWERS:
+            self._set(option, callback)
+        self.listen(True)
+        self._ground, self._cols = ffi.new("bool*"), ffi.new("uint16_t*")
+        self._settled_keys = ffi.new(
+            "GhosttyTerminalData[]", [lib.GHOSTTY_TERMINAL_DATA_VT_GROUND, lib.GHOSTTY_TERMINAL_DATA_COLS]
+        )
+        self._settled_values = ffi.new("void*[]", [self._ground, self._cols])
+
+    @classmethod
+    def new(cls, cols: int, rows: int, limits: Limits, signals: Signals) -> Emulator:
+        """Make an empty terminal."""
+        out = ffi.new("GhosttyTerminal*")
+        _check(lib.ghostty_terminal_new(ffi.NULL, out, cols, rows), "making a terminal")
+        return cls(out[0], limits, signals)
+
+    @classmethod
+    def decode(cls, blob: bytes, limits: Limits, signals: Signals) -> tuple[Emulator, int]:
+        """Make a terminal from a snapshot, and say how many bytes of `blob` that was."""
+        decoder, out, used = (
+            ffi.new("GhosttySnapshotDecoder*"),
+            ffi.new("GhosttyTerminal*"),
+            ffi.new("size_t*"),
+        )
+        source = ffi.from_buffer("uint8_t[]", blob)
+        _check(
+            lib.ghostty_snapshot_decoder_new_buf(ffi.NULL, decoder, source, len(blob)), "reading a snapshot"
+        )
+        try:
+            for option, value in (
+                (
+                    lib.GHOSTTY_SNAPSHOT_DECODER_OPT_MAX_CONTINUATION_BYTES,
+                    ffi.new("size_t*", limits.unfinished),
+                ),
+                (lib.GHOSTTY_SNAPSHOT_DECODER_OPT_RETAIN_CONTINUATION, ffi.new("bool*", True)),
+            ):
+                _check(lib.ghostty_snapshot_decoder_set(decoder[0], option, value), "reading a snapshot")
+            _check(lib.ghostty_snapshot_decoder_decode(decoder[0], out), "reading a snapshot")
+            offset = lib.GHOSTTY_SNAPSHOT_DECODER_DATA_SOURCE_OFFSET
+            lib.ghostty_snapshot_decoder_get(decoder[0], offset, used)
+        finally:
+            lib.ghostty_snapshot_decoder_free(decoder[0])
+        return cls(out[0], limits, signals), used[0]
+
+    def _set(self, option: int, value: Any) -> None:
+        _check(lib.ghostty_terminal_set(self._terminal, option, value), f"setting option {option}")
+
+    def listen(self, on: bool) -> None:
+        """Tell the signals, or stop telling them: each costs a call into Python."""
+        for option, callback in _SIGNALS:
+            self._set(option, callback if on else ffi.NULL)
+
+    def write(self, data: bytes) -> None:
+        """Take what the program printed."""
+        lib.ghostty_terminal_vt_write(self._terminal, data, len(data))
+
+    def settled(self) -> tuple[bool, int]:
+        """Whether no sequence or character is unfinished, and how many columns there are."""
+        lib.ghostty_terminal_get_multi(self._terminal, 2, self._settled_keys, self._settled_values, ffi.NULL)
+        return self._ground[0], self._cols[0]
+
+    def unfinished_size(self) -> int:
+        """How many bytes of an unfinished sequence or character there are."""
+        size = ffi.new("size_t*")
+        lib.ghostty_terminal_continuation_buf(self._terminal, ffi.NULL, 0, size)
+        return int(size[0])
+
+    def unfinished(self) -> bytes:
+        """The bytes of an unfinished sequence or character."""
+        size = ffi.new("size_t*")
+        lib.ghostty_terminal_continuation_buf(self._terminal, ffi.NULL, 0, size)
+        if not size[0]:
+            return b""
+        buffer = ffi.new("uint8_t[]", size[0])
+        _check(
+            lib.ghostty_terminal_continuation_buf(self._terminal, buffer, size[0], size),
+            "asking for the unfinished sequence",
+        )
+        return bytes(ffi.buffer(buffer, size[0]))
+
+    def resize(self, cols: int, rows: int) -> None:
+        _check(lib.ghostty_terminal_resize(self._terminal, cols, rows, *CELL_PIXELS), "resizing")
+
+    def snapshot(self) -> bytes:
+        """All of the state, to be decoded by `decode`."""
+        parts: list[bytes] = []
+
+        def take(_: Any, data: Any, size: int) -> bool:
+            parts.append(bytes(ffi.buffer(data, size)))
+            return True
+
+        _check(self._encode(take), "making a snapshot")
+        return b"".join(parts)
+
+    def records(self, take: Callable[[int, bytes], bool]) -> None:
+        """Hand over the records of a snapshot, each as tag and payload, until `take` gives false."""
+        waiting = bytearray()
+        at = ENVELOPE.size
+        trouble: list[BaseException] = []
+        enough = False
+
+        def write(_: Any, data: Any, size: int) -> bool:
+            nonlocal at, enough
+            waiting.extend(ffi.buffer(data, size))
+            try:
+                while len(waiting) >= at + RECORD.size:
+                    tag, length, _ = RECORD.unpack_from(waiting, at)
+                    end = at + RECORD.size + length
+                    if len(waiting) < end:
+                        break
+                    payload = bytes(waiting[at + RECORD.size : end])
+                    del waiting[:end]
+                    at = 0
+                    if not take(tag, payload):
+                        enough = True
+                        return False
+            except BaseException as error:
+                trouble.append(error)
+                return False
+            return True
+
+        code = self._encode(write)
+        if trouble:
+            raise trouble[0]
+        if not enough:
+            _check(code, "making a snapshot")
+
+    def _encode(self, write: Callable[[Any, Any, int], bool]) -> int:
+        callback = ffi.callback("GhosttyWriterFn", write)
+        writer = ffi.new("GhosttyWriter*", {"write": callback})
+        return int(lib.ghostty_snapshot_encode(self._terminal, writer[0]))
+
+    def alternate(self) -> bool:
+        """Whether the alternate screen is shown."""
+        return bool(self._get("ACTIVE_SCREEN", "GhosttyTerminalScreen")[0])
+
+    def at_prompt(self) -> bool:
+        """Whether the cursor is at a shell's prompt."""
+        return bool(self._get("CURSOR_AT_PROMPT", "bool")[0])
+
+    def keyboard_flags(self) -> int:
+        """The flags of kitty's keyboard protocol."""
+        return int(self._get("KITTY_KEYBOARD_FLAGS", "uint8_t")[0])
+
+    def scrollback_rows(self) -> int:
+        """How many rows are above the screen that is shown."""
+        return int(self._get("SCROLLBACK_ROWS", "size_t")[0])
+
+    def title(self) -> bytes:
+        return _bytes(self._get("TITLE", "GhosttyString")[0])
+
+    def pwd(self) -> bytes:
+        """The working directory in the program's own words."""
+        return _bytes(self._get("PWD", "GhosttyString")[0])
+
+    def bracketed_paste(self) -> bool:
+        """Whether the program wants pasted text to be marked."""
+        out = ffi.new("GhosttyTerminalModeConfig*", {"mode": 2004})
+        code = lib.ghostty_terminal_get(self._terminal, lib.GHOSTTY_TERMINAL_DATA_MODE, out)
+        _check(code, "asking for a mode")
+        return bool(out.value)
+
+    def _get(self, key: str, kind: str) -> Any:
+        """One value. The type must be the one of the library's header, for it is written unchecked."""
+        out = ffi.new(f"{kind}*")
+        code = lib.ghostty_terminal_get(self._terminal, getattr(lib, f"GHOSTTY_TERMINAL_DATA_{key}"), out)
+        _check(code, f"asking for {key}")
+        return out
+
+    def compress(self) -> bool:
+        """Pack scrollback tighter, one step; false when nothing is left to do."""
+        result = ffi.new("GhosttyTerminalCompressionResult*")
+        step = lib.GHOSTTY_TERMINAL_COMPRESSION_MODE_INCREMENTAL
+        _check(lib.ghostty_terminal_compress(self._terminal, step, result), "compressing scrollback")
+        return bool(result[0] == lib.GHOSTTY_TERMINAL_COMPRESSION_RESULT_PENDING)
+
+    def key(self, place: str, text: str, unshifted: int, modifiers: int, consumed: int) -> bytes:
+        """What the program reads when a key is pressed. `place` is the last part of a GHOSTTY_KEY name."""
+        encoder = ffi.new("GhosttyKeyEncoder*")
+        event = ffi.new("GhosttyKeyEvent*")
+        _check(lib.ghostty_key_encoder_new(ffi.NULL, encoder), "encoding a key")
+        owned = ffi.gc(encoder[0], lib.ghostty_key_encoder_free)
+        _check(lib.ghostty_key_event_new(ffi.NULL, event), "encoding a key")
+        pressed = ffi.gc(event[0], lib.ghostty_key_event_free)
+        lib.ghostty_key_encoder_setopt_from_terminal(owned, self._terminal)
+        lib.ghostty_key_event_set_action(pressed, lib.GHOSTTY_KEY_ACTION_PRESS)
+        lib.ghostty_key_event_set_key(pressed, getattr(lib, f"GHOSTTY_KEY_{place}"))
+        lib.ghostty_key_event_set_mods(pressed, modifiers)
+        lib.ghostty_key_event_set_consumed_mods(pressed, consumed)
+        spelled = text.encode()
+        typed = ffi.new("char[]", spelled)
+        lib.ghostty_key_event_set_utf8(pressed, typed, len(spelled))
+        lib.ghostty_key_event_set_unshifted_codepoint(pressed, unshifted)
+        buffer, size = ffi.new("char[]", 64), ffi.new("size_t*")
+        _check(lib.ghostty_key_encoder_encode(owned, pressed, buffer, 64, size), "encoding a key")
+        return bytes(ffi.buffer(buffer, size[0]))
+
+    def close(self) -> None:
+        """Free the terminal."""
+        if self._terminal is not None:
+            ffi.release(self._terminal)
+            self._terminal = None
+
+
+def char_width(codepoint: int) -> int:
+    """How many columns the emulator gives to a character by itself: 0, 1 or 2."""
+    return int(lib.ghostty_unicode_codepoint_width(codepoint))

@@ -1,0 +1,303 @@
+"""All terminal sessions of a daemon: finding their keepers, starting and stopping them.
+
+It asks the nursery for keepers, connects to each, and gives every session its link. When the nursery dies it
+is started again; when the daemon dies the next one finds the keepers by their sockets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..keeper.keeper import Spec
+from ..keeper.protocol import Decoder, Kind, frame
+from ..settings import Settings, safe_dir
+from ..wire import keepty
+from .session import Event, Session, State
+
+START_WAIT = 10.0
+"""Seconds until a nursery or a keeper that does not answer is an error."""
+QUIET = 1.0
+"""Seconds between looks at sessions that may want a keyframe or have ended long ago."""
+
+
+class HostError(Exception):
+    """A session that can't be started or found. `kind` tells them apart."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class _Link(asyncio.Protocol):
+    """The connection to a keeper."""
+
+    def __init__(self, lost: Callable[[], None]) -> None:
+        self.session: Session
+        self.ready = asyncio.get_running_loop().create_future()
+        self._lost = lost
+        self._decoder = Decoder()
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        for kind, payload in self._decoder.feed(data):
+            self.session.heard(kind, payload)
+        if self.session.ready and not self.ready.done():
+            self.ready.set_result(None)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._transport = None
+        if not self.ready.done():
+            self.ready.set_exception(HostError("failed", "the keeper ended before it said anything"))
+            self.ready.exception()
+        self._lost()
+
+    def tell(self, kind: Kind, *parts: bytes) -> None:
+        if self._transport is not None:
+            self._transport.write(frame(kind, *parts))
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+
+class Host:
+    """The terminal sessions of this daemon, by name."""
+
+    def __init__(self, settings: Settings, notify: Callable[[Session, Event], None]) -> None:
+        self.sessions: dict[str, Session] = {}
+        self._settings = settings
+        self._notify = notify
+        self._links: dict[Session, _Link] = {}
+        self._ended: dict[Session, float] = {}
+        self._exits: dict[Session, asyncio.Event] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._nursery: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._nursery_lock = asyncio.Lock()
+        self._closing = False
+
+    # --- life ---------------------------------------------------------------------------------------------
+
+    async def open(self, command: Sequence[str]) -> None:
+        """Find the keepers that are there. `command` is how the nursery starts this daemon again."""
+        self._command = list(command)
+        safe_dir(self._settings.runtime_dir)
+        safe_dir(self._settings.keepers_dir)
+        await self._ask_nursery({"daemon": self._command})
+        names = [name[:-5] for name in os.listdir(self._settings.keepers_dir) if name.endswith(".sock")]
+        await asyncio.gather(*(self._adopt(name) for name in names))
+        self._later(self._look_around())
+
+    async def close(self, *, for_good: bool) -> None:
+        """Leave the keepers alone. `for_good` ends the nursery too; else the daemon comes back by itself."""
+        self._closing = True
+        if self._nursery is not None:
+            with contextlib.suppress(OSError, HostError, TimeoutError):
+                await self._ask_nursery({"bye" if for_good else "back": True})
+        for task in list(self._tasks):
+            task.cancel()
+        for link in list(self._links.values()):
+            link.close()
+        if self._nursery is not None:
+            self._nursery[1].close()
+
+    def _later(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _look_around(self) -> None:
+        """Now and then: keyframes for quiet sessions, an end to those long over, the nursery's health."""
+        while True:
+            await asyncio.sleep(QUIET)
+            now = time.monotonic()
+            for session in list(self.sessions.values()):
+                if now - session.active_at > QUIET:
+                    session.keep_if_quiet()
+            keep = self._settings.number("terminal", "keep_ended")
+            for session, moment in list(self._ended.items()):
+                if now - moment > keep:
+                    self.forget(session)
+            if self._nursery is not None and self._nursery[0].at_eof():
+                with contextlib.suppress(OSError, HostError, TimeoutError):
+                    await self._ask_nursery({"daemon": self._command})
+
+    # --- the nursery ----------------------------------------------------------------------------------------
+
+    async def _ask_nursery(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Ask the nursery, starting it if there is none."""
+        async with self._nursery_lock, asyncio.timeout(START_WAIT):
+            reader, writer = await self._reach_nursery()
+            writer.write(json.dumps(request).encode() + b"\n")
+            line = await reader.readline()
+        if not line:
+            raise HostError("failed", "the nursery ended")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise HostError("failed", f"the nursery could not do it: {answer['error']}")
+        return answer
+
+    async def _reach_nursery(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if self._nursery is not None and not self._nursery[0].at_eof():
+            return self._nursery
+        path = self._settings.nursery_path
+        started = False
+        while True:
+            try:
+                self._nursery = await asyncio.open_unix_connection(path)
+            except (FileNotFoundError, ConnectionRefusedError):
+                if not started:
+                    started = True
+                    await self._start_nursery(path)
+                await asyncio.sleep(0.01)
+            else:
+                return self._nursery
+
+    async def _start_nursery(self, path: str) -> None:
+        await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "fairlead.keeper.nursery",
+            path,
+            stdin=asyncio.subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    # --- sessions -------------------------------------------------------------------------------------------
+
+    async def start(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        cwd: str,
+        environment: Mapping[str, str],
+        cols: int,
+        rows: int,
+        deferred: bool = False,
+    ) -> Session:
+        """A new session. Raises HostError if the name is taken or can't be one, or it can't be started."""
+        try:
+            keepty.socket_path(name, os.environ)
+        except ValueError as error:
+            raise HostError("invalid", str(error)) from None
+        if name in self.sessions:
+            if self.sessions[name].state is not State.ENDED:
+                raise HostError("exists", f"session {name!r} is already running")
+            self.forget(self.sessions[name])
+        if len(self.sessions) >= self._settings.count("terminal", "max_sessions"):
+            raise HostError("limit", f"there are {len(self.sessions)} sessions already")
+        if not os.path.isdir(cwd):
+            raise HostError("invalid", f"no such directory: {cwd}")
+        spec: Spec = {
+            "id": name,
+            "command": list(command),
+            "cwd": cwd,
+            "environment": {"TERM": "xterm-256color", "SHELL": "/bin/sh"} | dict(environment),
+            "cols": keepty.clamped(cols),
+            "rows": keepty.clamped(rows),
+            "deferred": deferred,
+        }
+        path = self._path(name)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)  # no session has it, so no keeper does
+        await self._ask_nursery({"keep": spec, "socket": path})
+        return await self._connect(name)
+
+    def _path(self, name: str) -> str:
+        return f"{self._settings.keepers_dir}/{name}.sock"
+
+    async def _adopt(self, name: str) -> None:
+        """Take over a keeper that is there; the socket of one that isn't is removed."""
+        try:
+            await self._connect(name)
+        except (OSError, HostError, TimeoutError):
+            with contextlib.suppress(OSError):
+                os.unlink(self._path(name))
+
+    async def _connect(self, name: str) -> Session:
+        loop = asyncio.get_running_loop()
+        session: Session
+
+        def lost() -> None:
+            self._lost(session)
+
+        link = _Link(lost)
+        session = link.session = Session(
+            link,
+            self._happened,
+            scrollback_lines=self._settings.count("terminal", "scrollback_lines"),
+            scrollback_bytes=self._settings.count("terminal", "scrollback_bytes"),
+        )
+        async with asyncio.timeout(START_WAIT):
+            await loop.create_unix_connection(lambda: link, self._path(name))
+            await link.ready
+        self.sessions[name] = session
+        self._links[session] = link
+        self._notify(session, Event("opened", {"name": name}))
+        return session
+
+    def _happened(self, session: Session, event: Event) -> None:
+        if event.topic == "shutdown":
+            self._later(self.stop(session.id))
+            return
+        if event.topic == "terminal/exited":
+            self._ended[session] = time.monotonic()
+            if session in self._exits:
+                self._exits[session].set()
+        self._notify(session, event)
+
+    def _lost(self, session: Session) -> None:
+        """The keeper is gone. If that was not our wish, its program is gone with it."""
+        self._links.pop(session, None)
+        if self._closing or not session.ready or session.state is State.ENDED:
+            return
+        session.heard(Kind.EXITED, (128 + signal.SIGKILL).to_bytes(4))
+
+    def find(self, name: str) -> Session:
+        """The session of this name. Raises HostError."""
+        if name not in self.sessions:
+            raise HostError("missing", f"no session {name!r}")
+        return self.sessions[name]
+
+    def forget(self, session: Session) -> None:
+        """An ended session can't be looked at any more."""
+        self._ended.pop(session, None)
+        self._exits.pop(session, None)
+        if self.sessions.get(session.id) is session:
+            del self.sessions[session.id]
+        session.dismiss()
+        if link := self._links.pop(session, None):
+            link.close()
+        self._notify(session, Event("forgotten", {"name": session.id}))
+
+    async def ended(self, session: Session) -> int:
+        """Wait until a session has ended; gives its exit code."""
+        if session.exit_code is None:
+            await self._exits.setdefault(session, asyncio.Event()).wait()
+        assert session.exit_code is not None
+        return session.exit_code
+
+    async def stop(self, name: str) -> int:
+        """End a session's program: SIGTERM, some grace, SIGKILL. Gives its exit code."""
+        session = self.find(name)
+        for number in (signal.SIGTERM, signal.SIGCONT, signal.SIGKILL):
+            if session.state is State.WAITING:  # nothing runs yet, so there is nothing to wait for
+                session.heard(Kind.EXITED, (0).to_bytes(4))
+            session.signal(number)
+            grace = 0.0 if number == signal.SIGTERM else self._settings.number("terminal", "stop_grace")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(grace if number != signal.SIGKILL else START_WAIT):
+                    return await self.ended(session)
+        raise HostError("failed", f"session {name!r} does not end")

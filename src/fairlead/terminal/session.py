@@ -1,0 +1,336 @@
+"""A terminal session: one keeper's program on an emulated screen, and the clients that share it.
+
+The session hears from its keeper (`heard`) and from its clients (`attach`, `receive`, `detach`), feeds every
+byte to the emulator, fans it out, and decides who may do what by keepty's tables. It does no I/O: a keeper is
+a `Link`, a client is a `Viewer`, and what happens that others may want to know goes to `notify`.
+
+A client that falls behind is left out until it has caught up and then gets a fresh redraw, so nobody waits
+for it and its queue stays short. A keyframe is given to the keeper as often as the output demands, so that
+the next daemon can rebuild this screen exactly from the keyframe and what was printed since.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, NamedTuple, Protocol
+
+from ..keeper.protocol import KEYFRAME, MARK, NUMBER, OFFSET, RESIZE, Kind
+from ..wire import keepty
+from ..wire.keepty import Role, Standing, Verdict
+from .screen import Bell, Cwd, Notification, Progress, Screen, Title
+
+KEYFRAME_EVERY = 2 * 1024 * 1024
+"""After how many printed bytes a keyframe is due at the latest."""
+QUIET_KEYFRAME = 64 * 1024
+"""After how many printed bytes one is due when the program has gone quiet."""
+INPUT_WINDOW = 256 * 1024
+"""How many bytes of input may be on their way to the program before its writer is made to wait."""
+
+
+class Link(Protocol):
+    """The way to a session's keeper."""
+
+    def tell(self, kind: Kind, *parts: bytes) -> None: ...
+
+
+class Viewer(Protocol):
+    """A client of a session. `write` takes whole keepty frames; it may be slow, then `behind` is true."""
+
+    behind: bool
+
+    def write(self, frame: bytes) -> None: ...
+
+    def finish(self) -> None:
+        """Nothing more will come: close when all is written."""
+
+    def pause(self) -> None:
+        """Take no more input from this client for now."""
+
+    def resume(self) -> None: ...
+
+
+class State(Enum):
+    """How far a session has come."""
+
+    WAITING = "waiting"
+    """Its program is started when the first writer comes."""
+    RUNNING = "running"
+    ENDED = "ended"
+
+
+class Event(NamedTuple):
+    """Something that others may want to know: a topic of rpc-edn and its data, by plain names."""
+
+    topic: str
+    data: dict[str, Any]
+
+
+class Session:
+    """One terminal session."""
+
+    def __init__(
+        self,
+        link: Link,
+        notify: Callable[[Session, Event], None],
+        *,
+        scrollback_lines: int,
+        scrollback_bytes: int,
+    ) -> None:
+        self.id = ""
+        self.command: list[str] = []
+        self.cwd = ""
+        self.pid = 0
+        self.started_at = 0.0
+        self.state = State.WAITING
+        self.exit_code: int | None = None
+        self.failure = ""
+        self.generation = 0
+        self.active_at = 0.0
+        """When the program last printed, by the monotonic clock."""
+        self.ready = False
+        """Whether the keeper has told its state."""
+        self._link = link
+        self._notify = notify
+        self._limits = {"scrollback_lines": scrollback_lines, "scrollback_bytes": scrollback_bytes}
+        self._screen: Screen | None = None
+        self._viewers: dict[Viewer, Role] = {}
+        self._writer: Viewer | None = None
+        self._offset = 0
+        self._keyframe_due = KEYFRAME_EVERY
+        self._unkept = 0  # bytes printed since the last keyframe
+        self._untaken = 0  # bytes of input that the program has not taken
+        self._paused: Viewer | None = None
+        self.watchers: set[Callable[[], None]] = set()
+        """Called after anything has changed on the screen, or the session has ended."""
+
+    def __repr__(self) -> str:
+        return f"<Session {self.id} {self.state.value}, {len(self._viewers)} viewers>"
+
+    @property
+    def screen(self) -> Screen:
+        assert self._screen is not None
+        return self._screen
+
+    @property
+    def viewers(self) -> int:
+        return len(self._viewers)
+
+    @property
+    def has_writer(self) -> bool:
+        return self._writer is not None
+
+    # --- what the keeper says -----------------------------------------------------------------------------
+
+    def heard(self, kind: int, payload: bytes) -> None:
+        """A frame from the keeper."""
+        match kind:
+            case Kind.DATA:
+                self._printed(payload)
+            case Kind.TAKEN:
+                self._taken(NUMBER.unpack(payload)[0])
+            case Kind.STATE:
+                self._told_state(json.loads(payload))
+            case Kind.KEYFRAME:
+                self._restored(payload)
+            case Kind.RESIZED:
+                self._resized(*MARK.unpack(payload))
+            case Kind.STARTED:
+                self.pid = NUMBER.unpack(payload)[0]
+                self.state = State.RUNNING
+                self._tell("terminal/started", pid=self.pid, command=self.command)
+            case Kind.FAILED:
+                self.failure = payload.decode("utf-8", "replace")
+                self._broadcast(keepty.Error(self.failure))
+            case Kind.EXITED:
+                self._exited(NUMBER.unpack(payload)[0])
+
+    def _told_state(self, state: dict[str, Any]) -> None:
+        self.id = state["id"]
+        self.command = state["command"]
+        self.cwd = state["cwd"]
+        self.pid = state["pid"]
+        self.started_at = state["started_at"]
+        self.generation = state["generation"]
+        self.state = State.WAITING if state["deferred"] else State.RUNNING
+        self._screen = Screen(state["cols"], state["rows"], **self._limits)
+        self.ready = True
+
+    def _restored(self, payload: bytes) -> None:
+        self._offset, self.generation = KEYFRAME.unpack_from(payload)
+        self.screen.close()
+        self._screen = Screen.restore(payload[KEYFRAME.size :], **self._limits)
+
+    def _printed(self, payload: bytes) -> None:
+        data = payload[OFFSET.size :]
+        self._offset = OFFSET.unpack_from(payload)[0] + len(data)
+        screen = self.screen
+        screen.feed(data)
+        if self._viewers:
+            for output in keepty.Output.split(data):
+                frame = output.encode()
+                for viewer in self._viewers:
+                    if not viewer.behind:
+                        viewer.write(frame)
+        replies = screen.take_replies()
+        if replies and self._writer is None:  # a writer's own terminal answers, if there is one
+            self.type(replies)
+        for event in screen.take_events():
+            self._screen_event(event)
+        self.active_at = time.monotonic()
+        self._unkept += len(data)
+        if self._unkept >= self._keyframe_due:
+            self.keep()
+        self._changed()
+
+    def _screen_event(self, event: object) -> None:
+        match event:
+            case Title(text=text):
+                self._tell("terminal/title", title=text)
+            case Bell():
+                self._tell("terminal/bell")
+            case Notification(title=title, body=body):
+                self._tell("terminal/notification", title=title, body=body)
+            case Progress(state=state, percent=percent):
+                self._tell("terminal/progress", state=state, percent=percent)
+            case Cwd(path=path):
+                self.cwd = path
+
+    def _resized(self, offset: int, cols: int, rows: int, generation: int) -> None:
+        self.generation = generation
+        self.screen.resize(cols, rows)
+        self._broadcast(keepty.ResizeAck(generation, cols, rows))
+
+    def _exited(self, code: int) -> None:
+        self.state = State.ENDED
+        self.exit_code = code
+        self._broadcast(keepty.Exit(code))
+        for viewer in list(self._viewers):
+            viewer.finish()
+        self._tell("terminal/exited", exit_code=code)
+        self._changed()
+
+    def _changed(self) -> None:
+        for watcher in list(self.watchers):
+            watcher()
+
+    def _tell(self, topic: str, **data: Any) -> None:
+        self._notify(self, Event(topic, {"name": self.id} | data))
+
+    def _broadcast(self, message: keepty.Message) -> None:
+        frame = message.encode()
+        for viewer in self._viewers:
+            viewer.write(frame)
+
+    # --- what it tells the keeper -------------------------------------------------------------------------
+
+    def keep(self) -> None:
+        """Give the keeper a keyframe, so that it can forget what is in it."""
+        blob = self.screen.snapshot()
+        self._link.tell(Kind.SET_KEYFRAME, KEYFRAME.pack(self._offset, self.generation), blob)
+        self._unkept = 0
+        self._keyframe_due = max(KEYFRAME_EVERY, min(2 * len(blob), 2 * KEYFRAME_EVERY))
+
+    def keep_if_quiet(self) -> None:
+        """Call now and then when nothing was printed for a while."""
+        if self._unkept >= QUIET_KEYFRAME:
+            self.keep()
+
+    def type(self, data: bytes) -> None:
+        """Give the program input."""
+        if data and self.state is State.RUNNING:
+            self._link.tell(Kind.INPUT, data)
+            self._untaken += len(data)
+
+    def _taken(self, count: int) -> None:
+        self._untaken = max(0, self._untaken - count)
+        if self._paused is not None and self._untaken < INPUT_WINDOW // 2:
+            self._paused.resume()
+            self._paused = None
+
+    def resize(self, cols: int, rows: int) -> None:
+        """Ask for a size; all clients are told when it holds."""
+        size = RESIZE.pack(keepty.clamped(cols), keepty.clamped(rows), self.generation + 1)
+        self.generation += 1
+        self._link.tell(Kind.RESIZE, size)
+
+    def start(self, cols: int, rows: int) -> None:
+        """Start the program, if that was put off."""
+        self.state = State.RUNNING
+        self.generation += 1
+        self._link.tell(Kind.START, RESIZE.pack(keepty.clamped(cols), keepty.clamped(rows), self.generation))
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the program's process group."""
+        self._link.tell(Kind.SIGNAL, NUMBER.pack(number))
+
+    def dismiss(self) -> None:
+        """The session has ended and nobody will look at it any more: the keeper may go."""
+        self._link.tell(Kind.DISMISS)
+        if self._screen is not None:
+            self._screen.close()
+
+    # --- clients ------------------------------------------------------------------------------------------
+
+    def attach(self, viewer: Viewer, hello: keepty.Hello, greet: Callable[[keepty.Message], None]) -> None:
+        """A client comes: it is greeted with the size, then shown the screen, and then all that happens."""
+        screen = self.screen
+        greet(keepty.HelloAck(self.pid, screen.cols, screen.rows, hello.wishes & keepty.Wish.REASONS))
+        if self.state is not State.WAITING:
+            viewer.write(keepty.Output(screen.redraw(keepty.MAX_PAYLOAD)).encode())
+        if self.state is State.ENDED:
+            if self.failure:
+                viewer.write(keepty.Error(self.failure).encode())
+            assert self.exit_code is not None
+            viewer.write(keepty.Exit(self.exit_code).encode())
+            viewer.finish()
+            return
+        self._viewers[viewer] = hello.role
+        if hello.role is Role.WRITER:
+            self._writer = viewer
+            if self.state is State.WAITING:
+                self.start(hello.cols or screen.cols, hello.rows or screen.rows)
+            elif hello.cols and hello.rows and (hello.cols, hello.rows) != (screen.cols, screen.rows):
+                self.resize(hello.cols, hello.rows)
+
+    def detach(self, viewer: Viewer) -> None:
+        """A client has gone."""
+        self._viewers.pop(viewer, None)
+        if self._writer is viewer:
+            self._writer = None
+        if self._paused is viewer:
+            self._paused = None
+
+    def resync(self, viewer: Viewer) -> None:
+        """A client that was behind has caught up: it sees the screen as it is now."""
+        if viewer in self._viewers:
+            viewer.write(keepty.Output(self.screen.redraw(keepty.MAX_PAYLOAD, scrollback=False)).encode())
+
+    def receive(self, viewer: Viewer, message: keepty.Message | keepty.Malformed) -> str:
+        """What a client says. Gives the reason if it is ignored, else nothing."""
+        decided, reason = keepty.verdict(
+            message, self._standing(viewer), has_writer=self.has_writer, cols=self.screen.cols
+        )
+        match decided, message:
+            case Verdict.ACT, keepty.Input(data=data):
+                self.type(data)
+                if self._untaken >= INPUT_WINDOW:
+                    viewer.pause()
+                    self._paused = viewer
+            case Verdict.ACT, keepty.Resize(cols=cols, rows=rows):
+                self.resize(cols, rows)
+            case Verdict.ACT, keepty.Shutdown():
+                self._tell("shutdown")
+            case Verdict.REDRAW, _:
+                self.resync(viewer)
+            case Verdict.ANSWER, _:
+                viewer.write(keepty.Pong().encode())
+        return reason
+
+    def _standing(self, viewer: Viewer) -> Standing:
+        role = self._viewers.get(viewer)
+        if role is Role.WRITER:
+            return Standing.WRITER if viewer is self._writer else Standing.FORMER
+        return Standing.MONITOR if role is Role.MONITOR else Standing.WATCHER

@@ -1,0 +1,215 @@
+"""Terminal sessions from the outside: the real command, a real daemon, real programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.hosting import WAIT, Hosting
+
+
+@pytest.fixture
+def hosting() -> Iterator[Hosting]:
+    hosting = Hosting()
+    yield hosting
+    hosting.close()
+
+
+ECHO = "echo ready; while read line; do echo got $line; done"
+
+
+def test_a_session_is_started_typed_into_looked_at_and_stopped(hosting: Hosting) -> None:
+    hosting.start("work", ECHO)
+    hosting.wait_text("work", "ready")
+    hosting.run("send", "work", "hello there", "-k", "Enter")
+    hosting.wait_text("work", "got hello there")
+    assert hosting.screen("work") == "ready\nhello there\ngot hello there\n"
+    row = hosting.sessions()["work"]
+    assert (row["state"], row["cols"], row["rows"], row["exit_code"]) == ("running", 80, 24, None)
+    assert row["argv"] == ["sh", "-c", ECHO]
+    assert hosting.run("stop", "work").stdout == "session work ended with 143\n"
+    assert hosting.sessions()["work"]["exit_code"] == 143
+
+
+def test_a_name_that_is_taken_is_refused_and_free_again_when_its_program_has_ended(hosting: Hosting) -> None:
+    hosting.start("work", "exit 3")
+    assert hosting.run("wait", "work", "--exit", check=False).returncode == 3
+    hosting.start("work", ECHO)
+    again = hosting.run("start", "work", "-d", "--", "true", check=False)
+    assert (again.returncode, again.stderr) == (1, "fairlead start: session 'work' is already running\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["screen", "nobody"], "fairlead screen: no session 'nobody'\n"),
+        (
+            ["start", "a/b", "-d"],
+            "fairlead start: a session id is not empty and has no slash or NUL: 'a/b'\n",
+        ),
+        (["start", "a", "-d", "--cwd", "/no/such"], "fairlead start: no such directory: /no/such\n"),
+    ],
+)
+def test_what_cant_be_done_is_said_in_one_line(hosting: Hosting, words: list[str], message: str) -> None:
+    done = hosting.run(*words, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", message)
+
+
+def test_a_command_that_cant_be_started_ends_with_127(hosting: Hosting) -> None:
+    hosting.run("start", "work", "-d", "--", "no-such-program")
+    assert hosting.run("wait", "work", "--exit", check=False).returncode == 127
+
+
+def test_waiting_tells_what_happened_by_its_exit_code(hosting: Hosting) -> None:
+    hosting.start("work", "echo one; read line; exit 5")
+    assert hosting.run("wait", "work", "--regex", "^o.e$", "--timeout", "20").returncode == 0
+    assert hosting.run("wait", "work", "--idle", "0.2", "--timeout", "20").returncode == 0
+    assert hosting.run("wait", "work", "--text", "never", "--timeout", "0.2", check=False).returncode == 124
+    hosting.run("send", "work", "-k", "Enter")
+    assert hosting.run("wait", "work", "--text", "never", check=False).returncode == 1
+    assert hosting.run("wait", "work", "--exit", check=False).returncode == 5
+
+
+def test_text_is_found_in_what_has_scrolled_away(hosting: Hosting) -> None:
+    hosting.start("work", "seq 1 500; read line")
+    hosting.wait_text("work", "500")
+    found = json.loads(hosting.run("search", "work", "123", "--json").stdout)
+    assert [match["text"].strip() for match in found] == ["123"]
+    assert hosting.run("search", "work", "^4[89]0$", "-e").stdout.count("\n") == 2
+    assert hosting.run("search", "work", "no such text", check=False).returncode == 1
+
+
+def test_the_daemon_may_be_killed_and_no_session_notices(hosting: Hosting) -> None:
+    hosting.start("work", ECHO)
+    hosting.wait_text("work", "ready")
+    before = hosting.sessions()["work"]["pid"]
+    for number in range(5):
+        hosting.kill_daemon()
+        hosting.run("send", "work", f"line {number}", "-k", "Enter")
+        hosting.wait_text("work", f"got line {number}")
+    assert hosting.sessions()["work"]["pid"] == before
+    expected = "ready\n" + "".join(f"line {number}\ngot line {number}\n" for number in range(5))
+    assert hosting.screen("work") == expected
+
+
+def test_a_program_that_ends_while_there_is_no_daemon_keeps_its_exit_code(
+    hosting: Hosting, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    hosting.start("work", f"echo ready; read line < {gate}; exit 9")
+    hosting.wait_text("work", "ready")
+    hosting.run("daemon", "stop")
+    gate.write_text("go\n")
+    assert hosting.run("wait", "work", "--exit", check=False).returncode == 9
+
+
+def test_a_restart_keeps_sessions_and_is_over_when_it_returns(hosting: Hosting) -> None:
+    for number in range(10):
+        hosting.start(f"s{number}", ECHO)
+    pids = {name: row["pid"] for name, row in hosting.sessions().items()}
+    hosting.run("daemon", "restart")
+    assert {name: row["pid"] for name, row in hosting.sessions().items()} == pids
+
+
+def read_until(terminal: int, text: bytes) -> bytes:
+    seen = b""
+    while text not in seen:
+        ready, _, _ = select.select([terminal], [], [], WAIT)
+        assert ready, f"{text!r} did not come: {seen!r}"
+        seen += os.read(terminal, 65_536)
+    return seen
+
+
+def attached(hosting: Hosting, *words: str) -> tuple[subprocess.Popen[bytes], int]:
+    """`fairlead attach` on a real terminal."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "fairlead", "attach", *words]
+    client = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=hosting.environment)
+    os.close(theirs)
+    return client, ours
+
+
+def test_attach_shows_the_screen_types_and_leaves_with_three_commas_and_d(hosting: Hosting) -> None:
+    hosting.start("work", ECHO)
+    hosting.wait_text("work", "ready")
+    client, terminal = attached(hosting, "work")
+    read_until(terminal, b"ready")
+    os.write(terminal, b"a,b,,c\r")
+    read_until(terminal, b"got a,b,,c")
+    os.write(terminal, b",,")
+    os.write(terminal, b",d")
+    assert client.wait(WAIT) == 0
+    assert hosting.sessions()["work"]["exit_code"] is None
+    os.close(terminal)
+
+
+def test_attach_goes_on_by_itself_when_the_daemon_is_killed_and_exits_with_the_programs_code(
+    hosting: Hosting,
+) -> None:
+    hosting.start("work", "echo ready; while read line; do test $line = end && exit 6; echo got $line; done")
+    hosting.wait_text("work", "ready")
+    client, terminal = attached(hosting, "work")
+    read_until(terminal, b"ready")
+    for number in range(3):
+        hosting.kill_daemon()
+        read_until(terminal, b"ready")  # drawn again
+        os.write(terminal, b"n%d\r" % number)
+        read_until(terminal, b"got n%d" % number)
+    os.write(terminal, b"end\r")
+    assert client.wait(WAIT) == 6
+    os.close(terminal)
+
+
+def test_a_watcher_sees_and_cant_type(hosting: Hosting) -> None:
+    hosting.start("work", ECHO)
+    hosting.wait_text("work", "ready")
+    client, terminal = attached(hosting, "-w", "work")
+    read_until(terminal, b"ready")
+    os.write(terminal, b"xyz\r")
+    hosting.run("send", "work", "typed elsewhere", "-k", "Enter")
+    read_until(terminal, b"got typed elsewhere")
+    os.write(terminal, b"q")
+    assert client.wait(WAIT) == 0
+    assert "xyz" not in hosting.screen("work")
+    os.close(terminal)
+
+
+def test_not_a_line_of_a_flood_is_lost_repeated_or_changed_while_daemons_die(hosting: Hosting) -> None:
+    lines = 60_000
+    hosting.start("flood", f"read line; seq 1 {lines}; echo done; read line", "--cols", "20")
+    hosting.start("typed", ECHO)
+    hosting.run("send", "flood", "-k", "Enter")
+    for number in range(8):
+        hosting.kill_daemon()
+        hosting.run("send", "typed", f"n{number}", "-k", "Enter")
+        hosting.wait_text("typed", f"got n{number}")
+    hosting.wait_text("flood", "done")
+    text = hosting.run("screen", "flood", "--scrollback").stdout.split()
+    numbers = [int(word) for word in text[:-1]]
+    assert text[-1] == "done"
+    assert numbers == list(range(lines - len(numbers) + 1, lines + 1))
+    assert len(numbers) > 5000
+
+
+def test_signals_reach_the_program_through_the_terminal(hosting: Hosting) -> None:
+    hosting.start("work", "trap 'echo caught; exit 4' INT; echo ready; while :; do sleep 0.05; done")
+    hosting.wait_text("work", "ready")
+    hosting.run("send", "work", "-k", "C-c")
+    assert hosting.run("wait", "work", "--exit", check=False).returncode == 4
+
+
+def test_stopping_kills_what_ignores_sigterm(hosting: Hosting) -> None:
+    hosting.environment["FAIRLEAD_TERMINAL_STOP_GRACE"] = "0.3"
+    hosting.start("work", "trap '' TERM HUP; echo ready; while :; do sleep 0.05; done")
+    hosting.wait_text("work", "ready")
+    assert hosting.run("stop", "work").stdout == f"session work ended with {128 + signal.SIGKILL}\n"

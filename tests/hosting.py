@@ -1,0 +1,128 @@
+"""A real daemon in places of its own, driven by the real command."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+WAIT = 30.0
+"""Seconds until something that does not happen fails the test."""
+
+
+class Hosting:
+    """A runtime directory, a home, and what runs there. Everything is ended by `close`."""
+
+    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+        # short, as the path of a unix socket has at most 103 bytes
+        self.directory = Path(tempfile.mkdtemp(prefix="fl-", dir="/tmp"))
+        runtime, home = self.directory / "run", self.directory / "home"
+        for each in (runtime, home):
+            each.mkdir(mode=0o700)
+        kept = {
+            name: os.environ[name]
+            for name in ("PATH", "LANG", "COVERAGE_PROCESS_START")
+            if name in os.environ
+        }
+        self.environment = {
+            **kept,
+            "HOME": str(home),
+            "XDG_RUNTIME_DIR": str(runtime),
+            "SHELL": "/bin/sh",
+            "TERM": "xterm-256color",
+            **(settings or {}),
+        }
+
+    def run(
+        self, *words: str, check: bool = True, input: str | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run `fairlead WORDS…`."""
+        done = subprocess.run(
+            [sys.executable, "-m", "fairlead", *words],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=WAIT,
+            input=input if input is not None else "",
+            check=False,
+        )
+        assert not check or done.returncode == 0, f"fairlead {' '.join(words)}: {done.stderr}{self.log()}"
+        return done
+
+    def start(self, name: str, script: str, *words: str) -> None:
+        """A session that runs a shell script."""
+        self.run("start", name, "-d", *words, "--", "sh", "-c", script)
+
+    def screen(self, name: str) -> str:
+        return self.run("screen", name).stdout
+
+    def sessions(self) -> dict[str, dict[str, Any]]:
+        return {row["name"]: row for row in json.loads(self.run("ls", "--json").stdout)}
+
+    def wait_text(self, name: str, text: str) -> None:
+        self.run("wait", name, "--text", text, "--timeout", "20")
+
+    def daemon_pid(self) -> int:
+        pid: int = json.loads(self.run("daemon", "status", "--json").stdout)["pid"]
+        return pid
+
+    def kill_daemon(self) -> None:
+        """As hard as can be."""
+        os.kill(self.daemon_pid(), signal.SIGKILL)
+
+    def log(self) -> str:
+        log = Path(self.environment["HOME"], ".local/state/fairlead/daemon.log")
+        return log.read_text() if log.exists() else ""
+
+    def use(self) -> None:
+        """Let this very process find the sockets, as a real client in it would."""
+        os.environ["XDG_RUNTIME_DIR"] = self.environment["XDG_RUNTIME_DIR"]
+
+    def close(self) -> None:
+        """End all sessions, the daemon and the nursery."""
+        names = [name for name, row in self.sessions().items() if row["exit_code"] is None]
+        pids = [row["pid"] for row in self.sessions().values()]
+        if names:
+            for pid in pids:
+                _kill_group(pid)
+        for name in names:
+            self.run("wait", name, "--exit", "--timeout", "10", check=False)
+        pid = self.daemon_pid()
+        self.run("daemon", "stop")
+        for _ in range(int(WAIT / 0.01)):
+            try:
+                os.kill(pid, 0)
+            except ProcessLookupError:
+                break
+            time.sleep(0.01)
+        for keeper in _keepers_in(str(self.directory)):
+            os.kill(keeper, signal.SIGKILL)
+        shutil.rmtree(self.directory)
+
+
+def _kill_group(pid: int) -> None:
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def _keepers_in(directory: str) -> list[int]:
+    """Processes of ours that were started for this directory: keepers that hold an ended session's status."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = entry.read_bytes()
+        except OSError:
+            continue
+        if b"fairlead.keeper.nursery" in words and directory.encode() in words:
+            found.append(int(entry.parent.name))
+    return found
