@@ -69,3 +69,15 @@ def test_the_demo_speaks_all_four_protocols_and_exits_with_0() -> None:
     assert (done.stderr, done.returncode) == ("", 0)
     for name in ("keepty", "rpc-edn", "verifier", "passepartout"):
         assert f"\n{name} — the same over a socket" in done.stdout
+
+
+def test_the_demo_of_terminals_shows_a_program_that_outlives_the_daemon() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "demo" / "terminal.py"],
+        capture_output=True,
+        text=True,
+        timeout=4 * WAIT,
+        check=False,
+    )
+    assert (done.stderr, done.returncode) == ("", 0)
+    assert "the same program" in done.stdout

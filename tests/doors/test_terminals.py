@@ -37,7 +37,7 @@ def test_a_session_is_started_typed_into_looked_at_and_stopped(hosting: Hosting)
     assert (row["state"], row["cols"], row["rows"], row["exit_code"]) == ("running", 80, 24, None)
     assert row["argv"] == ["sh", "-c", ECHO]
     assert hosting.run("stop", "work").stdout == "session work ended with 143\n"
-    assert hosting.sessions()["work"]["exit_code"] == 143
+    assert hosting.sessions() == {}
 
 
 def test_a_name_that_is_taken_is_refused_and_free_again_when_its_program_has_ended(hosting: Hosting) -> None:

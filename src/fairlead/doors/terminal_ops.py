@@ -56,8 +56,11 @@ def terminal_ops(host: Host) -> dict[str, Handler]:
         return fields(sessions=[_row(session) for session in host.sessions.values()])
 
     async def stop(request: Request) -> Mapping[Any, Any]:
-        find(request)
-        return fields(exit_code=await host.stop(request.get("name")))
+        session = find(request)
+        code = await host.stop(session.id)
+        if session in host:
+            host.forget(session)  # who stops a session doesn't want to look at it any more
+        return fields(exit_code=code)
 
     async def send(request: Request) -> Mapping[Any, Any]:
         session = find(request)

@@ -107,6 +107,9 @@ class Host:
                 await self._ask_nursery({"bye" if for_good else "back": True})
         for task in list(self._tasks):
             task.cancel()
+        if for_good:
+            for session in list(self._ended):
+                self.forget(session)
         for link in list(self._links.values()):
             link.close()
         if self._nursery is not None:
@@ -264,6 +267,9 @@ class Host:
         if self._closing or not session.ready or session.state is State.ENDED:
             return
         session.heard(Kind.EXITED, (128 + signal.SIGKILL).to_bytes(4))
+
+    def __contains__(self, session: Session) -> bool:
+        return self.sessions.get(session.id) is session
 
     def find(self, name: str) -> Session:
         """The session of this name. Raises HostError."""
