@@ -203,6 +203,14 @@ def test_the_program_has_the_terminal_as_its_own_and_the_given_environment(nurse
     assert foreground == shell
 
 
+def test_the_program_starts_with_no_signal_ignored_or_blocked(nursery: Nursery) -> None:
+    if not Path("/proc/self/status").exists():
+        pytest.skip("there is no /proc here that would tell")
+    daemon = nursery.start("a", "grep -E '^Sig(Ign|Blk)' /proc/self/status")
+    assert daemon.exit_code() == 0
+    assert {line.split()[1] for line in daemon.printed.decode().splitlines()} == {"0" * 16}
+
+
 def test_killing_the_nursery_harms_no_keeper(nursery: Nursery) -> None:
     daemon = nursery.start("a", "echo ready; read line; echo $line; exit 4")
     daemon.until(lambda: b"ready" in daemon.printed)

@@ -39,15 +39,15 @@ def connected(settings: Settings, *, start: bool = True) -> socket.socket:
 
 
 def _spawn(settings: Settings) -> None:
-    """A daemon of its own session, with its output in the log."""
+    """A daemon in a session of its own, with its output in the log. A shell starts it and ends at once, so
+    that it is nobody's child: a program that uses the SDK need not wait for it."""
     safe_dir(settings.runtime_dir)
     safe_dir(settings.state_dir)
     log = os.open(settings.log_path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
     nothing = os.open(os.devnull, os.O_RDONLY)
-    command = [sys.executable, "-m", "fairlead", "daemon", "run"]
-    os.posix_spawn(
-        sys.executable,
-        command,
+    shell = os.posix_spawn(
+        "/bin/sh",
+        ["sh", "-c", '"$@" &', "sh", sys.executable, "-m", "fairlead", "daemon", "run"],
         os.environ,
         file_actions=[
             (os.POSIX_SPAWN_DUP2, nothing, 0),
@@ -56,5 +56,6 @@ def _spawn(settings: Settings) -> None:
         ],
         setsid=True,
     )
+    os.waitpid(shell, 0)
     os.close(log)
     os.close(nothing)

@@ -13,7 +13,7 @@ import os
 import socket
 
 from ..keeper.credentials import is_our_user
-from ..settings import Settings, safe_dir
+from ..settings import SettingError, Settings, safe_dir
 from ..terminal.session import Session
 from ..wire import keepty
 from ..wire.faults import Broken
@@ -29,7 +29,10 @@ class KeeptyDoor:
 
     async def open(self, session: Session) -> None:
         """Listen for a session's clients. A dead socket at its path is removed, a live one is an error."""
-        safe_dir(keepty.socket_dir(os.environ))
+        try:
+            safe_dir(keepty.socket_dir(os.environ))
+        except SettingError as error:
+            raise OSError(str(error)) from None
         path = keepty.socket_path(session.id, os.environ)
         if _is_alive(path):
             raise OSError(f"another program serves {path}")
@@ -64,8 +67,10 @@ def _is_alive(path: str) -> bool:
         probe.settimeout(1.0)
         try:
             probe.connect(path)
-        except OSError:
+        except (FileNotFoundError, ConnectionRefusedError):
             return False
+        except OSError:  # it is too busy to answer, or not ours to ask
+            return True
         return True
 
 
@@ -78,6 +83,7 @@ class _Client(asyncio.Protocol):
         self._door = door
         self._wire = keepty.BrokerConnection()
         self._reasons = False
+        self._overfull = False
         self._transport: asyncio.Transport
         self._deadline: asyncio.TimerHandle | None = None
 
@@ -114,11 +120,17 @@ class _Client(asyncio.Protocol):
                     reason = self._session.receive(self, message)
                     if reason and self._reasons:
                         self.write(keepty.Error(reason).encode())
+        if self._transport.get_write_buffer_size() > 2 * self._door.backlog:
+            self._overfull = True  # it asks and asks and never reads an answer
+            self._transport.pause_reading()
 
     def pause_writing(self) -> None:
         self.behind = True
 
     def resume_writing(self) -> None:
+        if self._overfull:
+            self._overfull = False
+            self.resume()
         if self.behind:
             self.behind = False
             self._session.resync(self)

@@ -70,14 +70,7 @@ def _become(command: Sequence[str], cwd: str, environment: Mapping[str, str], th
     for descriptor in (0, 1, 2):
         os.dup2(theirs, descriptor)
     os.chdir(cwd)
-    for number in (
-        signal.SIGHUP,
-        signal.SIGINT,
-        signal.SIGPIPE,
-        signal.SIGTERM,
-        signal.SIGCHLD,
-        signal.SIGTTOU,
-    ):
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     os.execvpe(command[0], list(command), dict(environment))

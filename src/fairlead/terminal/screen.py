@@ -449,7 +449,7 @@ def _limits(scrollback_lines: int, scrollback_bytes: int) -> Limits:
     return Limits(
         scrollback_lines=max(0, scrollback_lines),
         scrollback_bytes=max(0, scrollback_bytes),
-        unfinished=MAX_UNFINISHED,
+        unfinished=MAX_UNFINISHED + FEED_SLICE,  # the library needs some room to work in
         clipboard=events.MAX_CLIPBOARD,
     )
 

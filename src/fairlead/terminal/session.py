@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import deque
 from collections.abc import Callable
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
@@ -100,9 +101,13 @@ class Session:
         self._writer: Viewer | None = None
         self._offset = 0
         self._keyframe_due = KEYFRAME_EVERY
+        self._has_keyframe = False
         self._unkept = 0  # bytes printed since the last keyframe
-        self._untaken = 0  # bytes of input that the program has not taken
-        self._paused: Viewer | None = None
+        self._asked = 0  # the generation of the last size that was asked for; `generation` is the one that holds
+        self._untaken = 0  # bytes of input that the keeper has and the program has not taken
+        self._held: deque[bytes] = deque()  # input that the keeper has no room for
+        self._paused: set[Viewer] = set()
+        self._unsized: set[Viewer] = set()  # those behind that have not been told the size
         self.watchers: set[Callable[[], None]] = set()
         """Called after anything has changed on the screen, or the session has ended."""
 
@@ -153,7 +158,7 @@ class Session:
         self.cwd = state["cwd"]
         self.pid = state["pid"]
         self.started_at = state["started_at"]
-        self.generation = state["generation"]
+        self.generation = self._asked = state["generation"]
         self.state = State.WAITING if state["deferred"] else State.RUNNING
         self._screen = Screen(state["cols"], state["rows"], **self._limits)
         self.ready = True
@@ -162,6 +167,7 @@ class Session:
         self._offset, self.generation = KEYFRAME.unpack_from(payload)
         self.screen.close()
         self._screen = Screen.restore(payload[KEYFRAME.size :], **self._limits)
+        self._has_keyframe = True
 
     def _printed(self, payload: bytes) -> None:
         data = payload[OFFSET.size :]
@@ -176,7 +182,7 @@ class Session:
                         viewer.write(frame)
         replies = screen.take_replies()
         if replies and self._writer is None:  # a writer's own terminal answers, if there is one
-            self.type(replies)
+            self._answer(replies)
         for event in screen.take_events():
             self._screen_event(event)
         self.active_at = time.monotonic()
@@ -200,12 +206,22 @@ class Session:
 
     def _resized(self, offset: int, cols: int, rows: int, generation: int) -> None:
         self.generation = generation
+        self._asked = max(self._asked, generation)
         self.screen.resize(cols, rows)
-        self._broadcast(keepty.ResizeAck(generation, cols, rows))
+        frame = keepty.ResizeAck(generation, cols, rows).encode()
+        for viewer in self._viewers:
+            if viewer.behind:
+                self._unsized.add(viewer)
+            else:
+                viewer.write(frame)
 
     def _exited(self, code: int) -> None:
+        for viewer in self._viewers:
+            if viewer.behind:  # it will not catch up before the end, so the end begins with the last screen
+                self.resync(viewer)
         self.state = State.ENDED
         self.exit_code = code
+        self._held.clear()
         self._broadcast(keepty.Exit(code))
         for viewer in list(self._viewers):
             viewer.finish()
@@ -231,6 +247,7 @@ class Session:
         blob = self.screen.snapshot()
         self._link.tell(Kind.SET_KEYFRAME, KEYFRAME.pack(self._offset, self.generation), blob)
         self._unkept = 0
+        self._has_keyframe = True
         self._keyframe_due = max(KEYFRAME_EVERY, min(2 * len(blob), 2 * KEYFRAME_EVERY))
 
     def keep_if_quiet(self) -> None:
@@ -241,26 +258,44 @@ class Session:
     def type(self, data: bytes) -> None:
         """Give the program input."""
         if data and self.state is State.RUNNING:
+            self._held.append(data)
+            self._pass_input()
+
+    def _answer(self, replies: bytes) -> None:
+        """Give the program its terminal's answers; one that asks and never reads goes without."""
+        if not self._held:
+            self.type(replies)
+
+    def _pass_input(self) -> None:
+        """Give the keeper as much of the held input as it has room for; it drops what is more."""
+        while self._held and self._untaken < INPUT_WINDOW:
+            data = self._held.popleft()
+            room = INPUT_WINDOW - self._untaken
+            if len(data) > room:
+                self._held.appendleft(data[room:])
+                data = data[:room]
             self._link.tell(Kind.INPUT, data)
             self._untaken += len(data)
 
     def _taken(self, count: int) -> None:
         self._untaken = max(0, self._untaken - count)
-        if self._paused is not None and self._untaken < INPUT_WINDOW // 2:
-            self._paused.resume()
-            self._paused = None
+        self._pass_input()
+        if not self._held and self._untaken < INPUT_WINDOW // 2:
+            while self._paused:
+                self._paused.pop().resume()
 
     def resize(self, cols: int, rows: int) -> None:
         """Ask for a size; all clients are told when it holds."""
-        size = RESIZE.pack(keepty.clamped(cols), keepty.clamped(rows), self.generation + 1)
-        self.generation += 1
-        self._link.tell(Kind.RESIZE, size)
+        if not self._has_keyframe:  # without one, what was printed so far would be rebuilt at the new size
+            self.keep()
+        self._asked += 1
+        self._link.tell(Kind.RESIZE, RESIZE.pack(keepty.clamped(cols), keepty.clamped(rows), self._asked))
 
     def start(self, cols: int, rows: int) -> None:
         """Start the program, if that was put off."""
         self.state = State.RUNNING
-        self.generation += 1
-        self._link.tell(Kind.START, RESIZE.pack(keepty.clamped(cols), keepty.clamped(rows), self.generation))
+        self._asked += 1
+        self._link.tell(Kind.START, RESIZE.pack(keepty.clamped(cols), keepty.clamped(rows), self._asked))
 
     def signal(self, number: int) -> None:
         """Send a signal to the program's process group."""
@@ -300,12 +335,15 @@ class Session:
         self._viewers.pop(viewer, None)
         if self._writer is viewer:
             self._writer = None
-        if self._paused is viewer:
-            self._paused = None
+        self._paused.discard(viewer)
+        self._unsized.discard(viewer)
 
     def resync(self, viewer: Viewer) -> None:
         """A client that was behind has caught up: it sees the screen as it is now."""
-        if viewer in self._viewers:
+        if viewer in self._viewers and self.state is not State.ENDED:
+            if viewer in self._unsized:
+                self._unsized.discard(viewer)
+                viewer.write(keepty.ResizeAck(self.generation, self.screen.cols, self.screen.rows).encode())
             viewer.write(keepty.Output(self.screen.redraw(keepty.MAX_PAYLOAD, scrollback=False)).encode())
 
     def receive(self, viewer: Viewer, message: keepty.Message | keepty.Malformed) -> str:
@@ -318,12 +356,12 @@ class Session:
                 self.type(data)
                 if self._untaken >= INPUT_WINDOW:
                     viewer.pause()
-                    self._paused = viewer
+                    self._paused.add(viewer)
             case Verdict.ACT, keepty.Resize(cols=cols, rows=rows):
                 self.resize(cols, rows)
             case Verdict.ACT, keepty.Shutdown():
                 self._tell("shutdown")
-            case Verdict.REDRAW, _:
+            case Verdict.REDRAW, _ if not viewer.behind:  # else it gets one anyway
                 self.resync(viewer)
             case Verdict.ANSWER, _:
                 viewer.write(keepty.Pong().encode())
