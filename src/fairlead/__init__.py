@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # typing has the same, but importing it is a fifth of the start of a command
 if TYPE_CHECKING:
     from .client.sdk import Host
 
