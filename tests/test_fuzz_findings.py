@@ -144,7 +144,7 @@ EDN = [
     Finding(
         "a large set in sixty sets each of which has elements to tell apart",
         lambda data: len(edn.dumps(edn.loads(data))) - len(data),
-        b"#{1 1.0 " * 60 + b"#{" + b" ".join(b"%d" % key for key in range(20_000)) + b"}" * 61,
+        b"#{1 1.0 " * 60 + b"#{" + b" ".join(b"%d" % key for key in range(200_000)) + b"}" * 61,
         0,
     ),
     Finding("a text with fewer characters than bytes", from_short_edn, '"éééé"'.encode(), '"éééé"'),
@@ -159,16 +159,10 @@ EDN = [
     Finding("a ratio too large for a double", from_edn_to_plain, b"1" + b"0" * 400 + b"/3", "nil"),
     Finding("a decimal too large for a double", from_edn_to_plain, b"1e999M", "nil"),
     Finding(
-        "a text that ends too early, cut at its blanks",
+        "a text that ends too early",
         column_in_edn,
         b"[1 2",
         5,
-    ),
-    Finding(
-        "a text that ends too early, cut by the expression",
-        column_in_edn,
-        b"[1 #_2",
-        7,
     ),
     Finding(
         "a duplicate that is too long to be written",
@@ -198,7 +192,6 @@ SEXP = [
         r"unknown character '#\\spa'; expected #\c, #\Newline, #\U+41 or the like",
     ),
     Finding("a symbol whose name is a number in other digits", from_sexp, b"||\xd9\xa3", "|\u0663|"),
-    Finding("a keyword whose name is a number in other digits", from_sexp, b":\xd9\xa3", ":\u0663"),
     Finding(
         "floats whose exact value is very long", length_of_sexp, b"(" + b"1e-9999 " * 20_000 + b")", 20_000
     ),
@@ -294,9 +287,9 @@ VERIFIER = [
         "[Malformed(type='event', reason='event: timestamp of an Event must be finite, not inf'",
     ),
     Finding(
-        "a heading with many blanks",
+        "a heading with many blanks in it",
         from_report,
-        b"## Report\n# " + b" " * 100_000 + b"x",
+        b"## Report\n# a" + b" " * 20_000 + b"b",
         "below '## Report' there must be STATUS: verified, failed or unsure, not None",
     ),
 ]

@@ -25,6 +25,7 @@ from fairlead.formats.edn import (
     loads_all,
     reader,
 )
+from fairlead.formats.edn.reader import MAX_SAME_HASH
 
 FEW, MANY = 20_000, 100_000
 LONG = 2_000_000
@@ -191,6 +192,28 @@ def test_known_tokens_and_shapes_are_bounded() -> None:
     assert len(reader._shapes._shapes) <= 256
 
 
+@pytest.mark.parametrize("brackets", ["{%s}", "#{%s}", "{[%s] 1}"])
+def test_a_crowd_of_keys_with_the_same_hash_is_refused(brackets: str) -> None:
+    """They can be foreseen for numbers, and to tell them apart takes time with the square of their number."""
+
+    def keys(count: int) -> str:
+        numbers = (str(1 + number * (2**61 - 1)) for number in range(count))
+        if brackets.startswith("{["):
+            return "] 1 [".join(numbers)
+        return (" 1 " if brackets.startswith("{") else " ").join(numbers) + " 1" * brackets.startswith("{")
+
+    assert len(loads(brackets % keys(MAX_SAME_HASH))) == MAX_SAME_HASH
+    for count in (MAX_SAME_HASH + 1, FEW):
+        with pytest.raises(EdnError, match=f"{count} keys of a map or elements of a set have the same hash"):
+            loads(brackets % keys(count))
+
+
+def test_many_pairs_of_keys_that_share_a_hash_are_no_crowd() -> None:
+    assert (
+        len(loads("#{" + " ".join(f"{number} {number + 2**61 - 1}" for number in range(1, 100)) + "}")) == 198
+    )
+
+
 # --- writing ----------------------------------------------------------------------------------------------
 
 
@@ -255,3 +278,11 @@ def test_reading_and_writing_need_no_more_of_pythons_stack_for_deep_values() -> 
         assert dumps(loads(text)) == text
     finally:
         sys.setrecursionlimit(limit)
+
+
+@pytest.mark.parametrize("text", ["[1 2 3]", "[1 #_0 3]"])
+def test_a_text_of_too_many_tokens_is_refused_also_when_its_shape_is_known(text: str) -> None:
+    for _ in range(3):
+        edn.loads(text)
+        with pytest.raises(edn.EdnError, match="5 atoms and brackets; at most 4 are allowed"):
+            edn.loads(text, max_tokens=4)

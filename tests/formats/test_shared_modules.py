@@ -125,6 +125,11 @@ def test_the_shortest_digits_are_as_many_as_python_finds(value: float) -> None:
     assert abs(int(digits) - int(expected)) <= 1  # Python decides a tie in another way
 
 
+def test_the_shortest_digits_are_found_where_the_logarithm_is_rounded_up() -> None:
+    assert shortest(99.99999999999999, 53) == ("9999999999999999", 2)
+    assert shortest(100.0, 53) == ("1", 3)
+
+
 @given(st.integers(0x00800000, 0x7F7FFFFF))
 def test_the_shortest_digits_of_a_single_tell_it_from_its_neighbours(bits: int) -> None:
     below, value, above = (

@@ -28,6 +28,8 @@ FEATURES: Final = ("eql-graph", "eql-memory")
 """What every server of ours offers."""
 MAX_LINE = 16 * 1024 * 1024
 """How many bytes a line may have."""
+MAX_TOKENS = 500_000
+"""How many atoms and brackets a line may have: they cost far more memory than their bytes."""
 MAX_PENDING = 64
 """How many requests may be unanswered on a connection."""
 MAX_ID = 256
@@ -226,7 +228,7 @@ def _loaded(line: bytes | TooLong) -> dict[Any, Any] | Error:
     if not line.strip():
         return Error(ErrorCode.INVALID_FRAME, "empty frame")
     try:
-        frame = edn.loads(line)
+        frame = edn.loads(line, max_tokens=MAX_TOKENS)
     except EdnError as error:
         detail = fields(detail=str(error))
         return Error(ErrorCode.INVALID_FRAME, "unable to parse EDN request frame", data=detail)
@@ -501,7 +503,7 @@ class ClientConnection:
     def _judged(self, line: bytes | TooLong) -> Response | Error | Event:
         if isinstance(line, TooLong):
             raise ValueError(f"a line of more than {line.limit} bytes")
-        frame = edn.loads(line)
+        frame = edn.loads(line, max_tokens=MAX_TOKENS)
         if type(frame) is not dict:
             raise ValueError("not a map")
         parsed = _parsed(frame)

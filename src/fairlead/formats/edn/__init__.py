@@ -22,12 +22,12 @@ A vector or map that is a key or an element of a set is hashable there: a Vector
 Clojure tells apart and Python does not (1, 1.0 and true) stay apart: the later one is wrapped in Distinct.
 Metadata is read and dropped, as it is no part of the value.
 
-Depth, length and digits are limited (MAX_DEPTH, MAX_LENGTH, MAX_DIGITS, or as the caller says), nesting never
-reaches Python's recursion limit, and whatever the input, nothing but EdnError is raised.
+Depth, length, tokens and digits are limited (MAX_DEPTH, MAX_LENGTH, MAX_TOKENS, MAX_DIGITS, or as the caller
+says), nesting never reaches Python's recursion limit, and whatever the input, nothing but EdnError is raised.
 """
 
 from ..writing import Dialect
-from .reader import MAX_DIGITS, MAX_LENGTH, loads, loads_all
+from .reader import MAX_DIGITS, MAX_LENGTH, MAX_TOKENS, loads, loads_all
 from .values import (
     MAX_DEPTH,
     MAX_KEY_DEPTH,
@@ -49,6 +49,7 @@ __all__ = [
     "MAX_DIGITS",
     "MAX_KEY_DEPTH",
     "MAX_LENGTH",
+    "MAX_TOKENS",
     "PLAIN",
     "BigInt",
     "Char",

@@ -48,6 +48,8 @@ from .writer import dumps
 
 MAX_LENGTH = 64 * 1024 * 1024
 """How many characters a text may have."""
+MAX_TOKENS = 4_000_000
+"""How many atoms and brackets a text may have."""
 MAX_DIGITS = 4096
 """How long a number may be. Python itself refuses to convert integers of more than 4,300 digits."""
 MAX_SAME_HASH = 16
@@ -304,7 +306,7 @@ def _check_keys(opener: str, items: list[Any]) -> None:
 def _check_hashes(keys: list[Any]) -> None:
     """Unlike those of strings, the hashes of numbers can be foreseen, so a peer can send a crowd that shares
     one: to tell n such keys apart takes n² comparisons."""
-    if len(keys) - len(set(map(hash, keys))) > MAX_SAME_HASH:
+    if len(keys) - len(set(map(hash, keys))) >= MAX_SAME_HASH:
         most = max(Counter(map(hash, keys)).values())
         if most > MAX_SAME_HASH:
             raise Fault(
@@ -469,10 +471,13 @@ def loads(
     *,
     max_depth: int = MAX_DEPTH,
     max_length: int = MAX_LENGTH,
+    max_tokens: int = MAX_TOKENS,
     max_digits: int = MAX_DIGITS,
 ) -> Any:
     """The one value that the text holds, with nothing but blanks, comments and discarded forms around it."""
-    values = loads_all(text, max_depth=max_depth, max_length=max_length, max_digits=max_digits)
+    values = loads_all(
+        text, max_depth=max_depth, max_length=max_length, max_tokens=max_tokens, max_digits=max_digits
+    )
     if len(values) == 1:
         return values[0]
     raise EdnError(f"expected one form, found {len(values) or 'none'}", 1, 1)
@@ -483,6 +488,7 @@ def loads_all(
     *,
     max_depth: int = MAX_DEPTH,
     max_length: int = MAX_LENGTH,
+    max_tokens: int = MAX_TOKENS,
     max_digits: int = MAX_DIGITS,
 ) -> list[Any]:
     """All values that the text holds, one after the other."""
@@ -491,9 +497,11 @@ def loads_all(
         raise EdnError(f"a text of {len(text)} characters; at most {max_length} are allowed", 1, 1)
     simple = apart(text, _SPECIAL)
     if simple is None:
-        return _located(text, *_tokens(text), max_depth, max_digits)
+        tokens, strings = _tokens(text)
+        _check_count(tokens, max_tokens)
+        return _located(text, tokens, strings, max_depth, max_digits)
     between, strings = simple
-    key = between, max_depth, max_digits
+    key = between, max_depth, max_tokens, max_digits
     if (shape := _shapes.find(key)) is not None:
         try:
             whole = [string if "\\" not in string else _unescaped(string) for string in strings]
@@ -503,10 +511,16 @@ def loads_all(
             values: list[Any] = shape.filled(whole)
             return values
     tokens = cut(between, _BRACKETS)
+    _check_count(tokens, max_tokens)
     values = _located(text, tokens, strings, max_depth, max_digits)
     if len(between) <= MAX_SHAPE_LENGTH:
         _shapes.met(key, len(strings), lambda holes: _located(text, tokens, holes, max_depth, max_digits))
     return values
+
+
+def _check_count(tokens: list[str], max_tokens: int) -> None:
+    if len(tokens) > max_tokens:
+        raise EdnError(f"{len(tokens)} atoms and brackets; at most {max_tokens} are allowed", 1, 1)
 
 
 def _located(text: str, tokens: list[str], strings: list[str], max_depth: int, max_digits: int) -> list[Any]:
