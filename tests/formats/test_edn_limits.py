@@ -283,6 +283,6 @@ def test_reading_and_writing_need_no_more_of_pythons_stack_for_deep_values() -> 
 @pytest.mark.parametrize("text", ["[1 2 3]", "[1 #_0 3]"])
 def test_a_text_of_too_many_tokens_is_refused_also_when_its_shape_is_known(text: str) -> None:
     for _ in range(3):
-        edn.loads(text)
-        with pytest.raises(edn.EdnError, match="5 atoms and brackets; at most 4 are allowed"):
-            edn.loads(text, max_tokens=4)
+        loads(text)
+        with pytest.raises(EdnError, match="5 atoms and brackets; at most 4 are allowed"):
+            loads(text, max_tokens=4)
