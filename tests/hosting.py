@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,13 @@ class Hosting:
     def wait_text(self, name: str, text: str) -> None:
         self.run("wait", name, "--text", text, "--timeout", "20")
 
+    def until(self, holds: Callable[[], bool]) -> None:
+        """Wait until something holds that nobody tells."""
+        deadline = time.monotonic() + WAIT
+        while not holds():
+            assert time.monotonic() < deadline, self.log()
+            time.sleep(0.01)
+
     def daemon_pid(self) -> int:
         pid: int = json.loads(self.run("daemon", "status", "--json").stdout)["pid"]
         return pid
@@ -88,13 +95,10 @@ class Hosting:
 
     def close(self) -> None:
         """End all sessions, the daemon and the nursery."""
-        names = [name for name, row in self.sessions().items() if row["exit_code"] is None]
-        pids = [row["pid"] for row in self.sessions().values()]
-        if names:
-            for pid in pids:
-                _kill_group(pid)
-        for name in names:
-            self.run("wait", name, "--exit", "--timeout", "10", check=False)
+        for name, row in self.sessions().items():
+            if row["state"] == "running":
+                _kill_group(row["pid"])
+                self.run("wait", name, "--exit", "--timeout", "10", check=False)
         pid = self.daemon_pid()
         self.run("daemon", "stop")
         for _ in range(int(WAIT / 0.01)):

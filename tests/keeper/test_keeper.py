@@ -151,6 +151,13 @@ def test_a_deferred_program_starts_when_it_is_told_to_at_that_size(nursery: Nurs
     assert daemon.printed == b"30 100\r\n"
 
 
+def test_a_program_that_was_never_started_can_be_dismissed(nursery: Nursery) -> None:
+    daemon = nursery.start("a", "true", deferred=True)
+    assert daemon.state["deferred"]
+    daemon.tell(Kind.DISMISS)
+    assert daemon.at_end()
+
+
 def test_a_child_left_on_the_terminal_does_not_keep_the_session_alive(nursery: Nursery) -> None:
     daemon = nursery.start("a", "sleep 100 & echo parent gone; exit 5")
     assert daemon.exit_code() == 5

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import shlex
 import socket
 import sys
+import time
 from collections.abc import Sequence
 
 from ..wire import keepty
+
+ANSWER_WAIT = 5.0
+"""Seconds until a session that does not answer counts as none."""
+STOP_WAIT = 30.0
+"""Seconds until a session that was told to end, and does not, is given up."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -18,12 +25,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cut = words.index("--") if "--" in words else len(words)
     options = _parser().parse_args(words[:cut])
     command = words[cut + 1 :]
-    if len(command) == 1 and " " in command[0]:
-        command = shlex.split(command[0])  # the SDKs give a whole command as one word
     try:
+        if len(command) == 1 and " " in command[0]:
+            command = shlex.split(command[0])  # the SDKs give a whole command as one word
         code: int = options.run(options, command or [os.environ.get("SHELL") or "/bin/sh"])
     except KeyboardInterrupt:
         return 130
+    except (ValueError, OSError) as error:  # an open quote, an id that can't be one, nobody who answers
+        print(f"Error: {error}", file=sys.stderr)
+        return 1
     return code
 
 
@@ -57,6 +67,8 @@ def _parser() -> argparse.ArgumentParser:
 def _begin(options: argparse.Namespace, command: list[str]) -> str | None:
     """Start a session whose program waits for the first writer; gives what went wrong."""
     from ..client.control import Control, RequestError
+    from ..client.launch import NoDaemon
+    from ..settings import SettingError
 
     try:
         with Control() as control:
@@ -70,9 +82,16 @@ def _begin(options: argparse.Namespace, command: list[str]) -> str | None:
                 rows=keepty.clamped(options.rows),
                 deferred=True,
             )
-    except (RequestError, OSError) as error:
+    except (RequestError, NoDaemon, SettingError, OSError) as error:
         return str(error)
-    return None
+    path = keepty.socket_path(options.id, os.environ)
+    deadline = time.monotonic() + ANSWER_WAIT
+    while time.monotonic() < deadline:  # the daemon may answer before it listens there
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
+            probe.connect(path)
+            return None
+        time.sleep(0.005)
+    return f"nobody listens at {path}"
 
 
 def _start(options: argparse.Namespace, command: list[str]) -> int:
@@ -96,31 +115,47 @@ def _list(options: argparse.Namespace, command: list[str]) -> int:
     names = sorted(os.listdir(directory)) if os.path.isdir(directory) else []
     found = [name[7:-5] for name in names if name.startswith("keepty-") and name.endswith(".sock")]
     for name in found:
-        with socket.socket(socket.AF_UNIX) as probe:
-            try:
-                probe.connect(f"{directory}/keepty-{name}.sock")
-                state = "running"
-            except OSError:
-                state = "stale"
-        print(f"  {name}  ({state})")
+        connection = _monitor(f"{directory}/keepty-{name}.sock")
+        print(f"  {name}  ({'running' if connection else 'stale'})")
+        if connection:
+            connection.close()
     if not found:
         print("No running sessions", file=sys.stderr)
     return 0
 
 
-def _stop(options: argparse.Namespace, command: list[str]) -> int:
-    path = keepty.socket_path(options.id, os.environ)
-    with socket.socket(socket.AF_UNIX) as connection:
-        try:
-            connection.connect(path)
-        except OSError:
-            print(f"Error: session '{options.id}' is not running", file=sys.stderr)
-            return 1
-        wire = keepty.ClientConnection()
+def _monitor(path: str) -> socket.socket | None:
+    """A connection to a session whose program has not ended, if there is one at this path."""
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(ANSWER_WAIT)
+    wire = keepty.ClientConnection()
+    try:
+        connection.connect(path)
         connection.sendall(wire.send(keepty.Hello(keepty.Role.MONITOR, 80, 24)))
-        connection.sendall(wire.send(keepty.Shutdown()))
-        while connection.recv(65_536):
-            pass
+        connection.sendall(wire.send(keepty.Ping()))
+        while data := connection.recv(65_536):
+            for message in wire.receive(data):
+                if isinstance(message, keepty.Pong):
+                    return connection
+                if not isinstance(message, keepty.HelloAck | keepty.Output | keepty.ResizeAck):
+                    break  # it has ended, or will not have us
+    except OSError:
+        pass
+    connection.close()
+    return None
+
+
+def _stop(options: argparse.Namespace, command: list[str]) -> int:
+    connection = _monitor(keepty.socket_path(options.id, os.environ))
+    if connection is None:
+        print(f"Error: session '{options.id}' is not running", file=sys.stderr)
+        return 1
+    with connection:
+        connection.settimeout(STOP_WAIT)
+        connection.sendall(keepty.Shutdown().encode())
+        with contextlib.suppress(ConnectionResetError):
+            while connection.recv(65_536):
+                pass
     print(f"Session '{options.id}' stopped", file=sys.stderr)
     return 0
 
@@ -131,6 +166,9 @@ def _broker(options: argparse.Namespace, command: list[str]) -> int:
         return 1
     from ..client.control import Control
 
-    with Control() as control:
-        code: int = control.ask("terminal_wait", name=options.id, exit=True)["exit_code"]
-    return code
+    while True:
+        with contextlib.suppress(ConnectionError), Control() as control:  # a daemon may die; we go on
+            answer = control.ask("terminal_wait", name=options.id, exit=True)
+            if answer["reason"] == "exit":
+                code: int = answer["exit_code"]
+                return code

@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import socket
 
 from ..keeper.credentials import is_our_user
 from ..settings import SettingError, Settings, safe_dir
+from ..terminal.host import is_served
 from ..terminal.session import Session
 from ..wire import keepty
 from ..wire.faults import Broken
@@ -34,7 +34,7 @@ class KeeptyDoor:
         except SettingError as error:
             raise OSError(str(error)) from None
         path = keepty.socket_path(session.id, os.environ)
-        if _is_alive(path):
+        if is_served(path):
             raise OSError(f"another program serves {path}")
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
@@ -60,18 +60,6 @@ class KeeptyDoor:
     @property
     def backlog(self) -> int:
         return self._settings.count("terminal", "client_backlog")
-
-
-def _is_alive(path: str) -> bool:
-    with socket.socket(socket.AF_UNIX) as probe:
-        probe.settimeout(1.0)
-        try:
-            probe.connect(path)
-        except (FileNotFoundError, ConnectionRefusedError):
-            return False
-        except OSError:  # it is too busy to answer, or not ours to ask
-            return True
-        return True
 
 
 class _Client(asyncio.Protocol):

@@ -430,7 +430,8 @@ class Keeper:
         self._start()
 
     def _on_dismiss(self, payload: bytes) -> None:
-        if self._told_exit:
+        never_started = not self._pid and self._exit is None
+        if self._told_exit or never_started:
             self._dismissed = True
 
 

@@ -79,10 +79,16 @@ def spacer_head(line: Line) -> bool:
     return line.width == 3 and len(line.cells) == line.page.cols * 8 and line.cells[-3] >> 2 & 3 == 3
 
 
+def is_halved(line: Line, cols: int) -> bool:
+    """Whether a wide character would be cut in half if only the first columns were left."""
+    return line.width == 3 and len(line.cells) >= 8 * cols and line.cells[8 * cols - 3] >> 2 & 3 == 1
+
+
 _WRITTEN = re.compile(r"[^\0]+|\0+")
 _SAME = re.compile(rb"(.)\1*", re.DOTALL)
 _LOW_BITS = bytes(byte & 3 for byte in range(256))
 _REGIONAL = range(0x1F1E6, 0x1F200)
+_SPACE = 0x20  # which is wide where a wide character was printed in a character set that has none
 # Of a packed cell without its content: all that must be equal within a run, which is not the cell's width.
 _LOOK = (1 << 38) - 1 & ~(3 << 16)
 _BLANK = 1 << 40
@@ -139,7 +145,7 @@ def _mixed(line: Line, cells: tuple[int, ...]) -> Iterator[Run]:
         blank = cell & 2 or not content
         # A blank's look is its background, which is in its content; that of a text is all but the content.
         now = cell & 0x3FFFFFF | _BLANK if blank else cell >> 26 & _LOOK
-        alone = not blank and (cell & 1 or content in _REGIONAL)
+        alone = not blank and (cell & 1 or content in _REGIONAL or (width == 1 and content == _SPACE))
         if now != look or alone:
             if look >= 0:
                 yield _run(line, start, x - start, text, look)

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from .. import __version__
-from .keyframe import ENVELOPE, RECORD
+from .keyframe import ENVELOPE, RECORD, page_rows
 
 try:
     from pyghostty import ffi as _ffi
@@ -29,7 +28,7 @@ CELL_PIXELS = (8, 16)
 FOREGROUND = (0xD8, 0xD8, 0xD8)
 BACKGROUND = (0x10, 0x10, 0x10)
 """The colours that programs are told while no real terminal is attached, and that pictures use."""
-IDENTITY = f"fairlead {__version__}".encode()
+IDENTITY = b"fairlead"
 """The answer to the question which terminal this is (XTVERSION)."""
 
 _identity = ffi.new("uint8_t[]", IDENTITY)
@@ -167,6 +166,16 @@ _ANSWERS = (
 )
 
 
+PAGE_BYTES = 400 * 1024
+"""What the library counts for a page of rows, full or not."""
+MAX_SPARE = 64 * 1024 * 1024
+"""How much of that may be for pages that are not full, which takes no memory but counts."""
+
+
+def _row_bytes(cols: int) -> int:
+    return 9 * cols + 16
+
+
 class Limits:
     """What one terminal may keep. Limits are no part of a snapshot and are set again on each terminal."""
 
@@ -181,22 +190,38 @@ class Limits:
         """How many bytes of a sequence that has not ended are kept, so that it can be told to others."""
         self.clipboard = clipboard
 
+    def scrollback(self, cols: int, spare: int) -> tuple[int, int]:
+        """The limits of scrollback in lines and in bytes as the library should have them.
+
+        When its limit in bytes is reached it uses memory again; when its limit in lines is reached it frees
+        memory and asks for new, and is ten times slower. So the limit in lines is told as one in bytes too.
+
+        A restored terminal never adds to a page that it was restored with, so each time some of a page stays
+        empty, and yet is counted. That is `spare`, and it comes on top; else scrollback would shrink with
+        every restart.
+        """
+        if not self.scrollback_lines or not self.scrollback_bytes:
+            return 0, 0
+        enough = 3 * PAGE_BYTES // 2 + self.scrollback_lines * _row_bytes(cols)
+        return 2 * self.scrollback_lines + 1000, min(self.scrollback_bytes, enough) + spare
+
 
 class Emulator:
     """One terminal. Not for two threads at once. After `close` nothing else may be called."""
 
-    def __init__(self, terminal: Any, limits: Limits, signals: Signals) -> None:
+    def __init__(self, terminal: Any, cols: int, spare: int, limits: Limits, signals: Signals) -> None:
         self._terminal = ffi.gc(terminal, lib.ghostty_terminal_free)
+        self._limits = limits
+        self._columns, self._spare = cols, spare
         self._handle = ffi.new_handle(signals)
         self._set(lib.GHOSTTY_TERMINAL_OPT_USERDATA, self._handle)
         for option, value in (
             (lib.GHOSTTY_TERMINAL_OPT_CONTINUATION_MAX_BYTES, limits.unfinished),
-            (lib.GHOSTTY_TERMINAL_OPT_SCROLLBACK_MAX_LINES, limits.scrollback_lines),
-            (lib.GHOSTTY_TERMINAL_OPT_SCROLLBACK_MAX_BYTES, limits.scrollback_bytes),
             (lib.GHOSTTY_TERMINAL_OPT_CLIPBOARD_WRITE_MAX_BYTES, limits.clipboard),
             (lib.GHOSTTY_TERMINAL_OPT_APC_MAX_BYTES, limits.unfinished),
         ):
             self._set(option, ffi.new("size_t*", value))
+        self._limit_scrollback()
         # Images and glyphs are in no snapshot and in no redraw, so none are kept and no program is told to
         # send any.
         self._set(lib.GHOSTTY_TERMINAL_OPT_KITTY_IMAGE_STORAGE_LIMIT, ffi.new("uint64_t*", 0))
@@ -221,10 +246,10 @@ class Emulator:
         """Make an empty terminal."""
         out = ffi.new("GhosttyTerminal*")
         _check(lib.ghostty_terminal_new(ffi.NULL, out, cols, rows), "making a terminal")
-        return cls(out[0], limits, signals)
+        return cls(out[0], cols, 0, limits, signals)
 
     @classmethod
-    def decode(cls, blob: bytes, limits: Limits, signals: Signals) -> tuple[Emulator, int]:
+    def decode(cls, blob: bytes, cols: int, limits: Limits, signals: Signals) -> tuple[Emulator, int]:
         """Make a terminal from a snapshot, and say how many bytes of `blob` that was."""
         decoder, out, used = (
             ffi.new("GhosttySnapshotDecoder*"),
@@ -249,10 +274,15 @@ class Emulator:
             lib.ghostty_snapshot_decoder_get(decoder[0], offset, used)
         finally:
             lib.ghostty_snapshot_decoder_free(decoder[0])
-        return cls(out[0], limits, signals), used[0]
+        return cls(out[0], cols, _spare(blob, cols), limits, signals), used[0]
 
     def _set(self, option: int, value: Any) -> None:
         _check(lib.ghostty_terminal_set(self._terminal, option, value), f"setting option {option}")
+
+    def _limit_scrollback(self) -> None:
+        lines, size = self._limits.scrollback(self._columns, self._spare)
+        self._set(lib.GHOSTTY_TERMINAL_OPT_SCROLLBACK_MAX_LINES, ffi.new("size_t*", lines))
+        self._set(lib.GHOSTTY_TERMINAL_OPT_SCROLLBACK_MAX_BYTES, ffi.new("size_t*", size))
 
     def listen(self, on: bool) -> None:
         """Tell the signals, or stop telling them: each costs a call into Python."""
@@ -288,7 +318,18 @@ class Emulator:
         return bytes(ffi.buffer(buffer, size[0]))
 
     def resize(self, cols: int, rows: int) -> None:
+        """Change the size. Lines are wrapped anew even if the program has turned wrapping off.
+
+        Else the library would cut them off, and wide characters with them in the middle.
+        """
+        wraps = self._mode(7)
+        if not wraps:
+            self._set_mode(7, True)
         _check(lib.ghostty_terminal_resize(self._terminal, cols, rows, *CELL_PIXELS), "resizing")
+        if not wraps:
+            self._set_mode(7, False)
+        self._columns = cols
+        self._limit_scrollback()
 
     def snapshot(self) -> bytes:
         """All of the state, to be decoded by `decode`."""
@@ -299,7 +340,12 @@ class Emulator:
             return True
 
         _check(self._encode(take), "making a snapshot")
-        return b"".join(parts)
+        blob = b"".join(parts)
+        spare = _spare(blob, self._columns)
+        if spare < self._spare:  # pages that were not full are gone
+            self._spare = spare
+            self._limit_scrollback()
+        return blob
 
     def records(self, take: Callable[[int, bytes], bool]) -> None:
         """Hand over the records of a snapshot, each as tag and payload, until `take` gives false."""
@@ -337,7 +383,13 @@ class Emulator:
     def _encode(self, write: Callable[[Any, Any, int], bool]) -> int:
         callback = ffi.callback("GhosttyWriterFn", write)
         writer = ffi.new("GhosttyWriter*", {"write": callback})
-        return int(lib.ghostty_snapshot_encode(self._terminal, writer[0]))
+        code = int(lib.ghostty_snapshot_encode(self._terminal, writer[0]))
+        if code == lib.GHOSTTY_INVALID_VALUE:
+            # Some unfinished sequences can't be encoded, such as an APC with a C1 control in it, and then
+            # nothing was written. A state that can't be kept is worse than a sequence that is given up.
+            self.write(b"\x18")
+            code = int(lib.ghostty_snapshot_encode(self._terminal, writer[0]))
+        return code
 
     def alternate(self) -> bool:
         """Whether the alternate screen is shown."""
@@ -364,10 +416,17 @@ class Emulator:
 
     def bracketed_paste(self) -> bool:
         """Whether the program wants pasted text to be marked."""
-        out = ffi.new("GhosttyTerminalModeConfig*", {"mode": 2004})
+        return self._mode(2004)
+
+    def _mode(self, number: int) -> bool:
+        out = ffi.new("GhosttyTerminalModeConfig*", {"mode": number})
         code = lib.ghostty_terminal_get(self._terminal, lib.GHOSTTY_TERMINAL_DATA_MODE, out)
         _check(code, "asking for a mode")
         return bool(out.value)
+
+    def _set_mode(self, number: int, on: bool) -> None:
+        mode = ffi.new("GhosttyTerminalModeConfig*", {"mode": number, "value": on})
+        self._set(lib.GHOSTTY_TERMINAL_OPT_MODE, mode)
 
     def _get(self, key: str, kind: str) -> Any:
         """One value. The type must be the one of the library's header, for it is written unchecked."""
@@ -409,6 +468,12 @@ class Emulator:
         if self._terminal is not None:
             ffi.release(self._terminal)
             self._terminal = None
+
+
+def _spare(blob: bytes, cols: int) -> int:
+    """How many bytes of a snapshot's pages are counted and not used, but for those being filled."""
+    pages = sorted(page_rows(blob))[:-2]
+    return min(MAX_SPARE, sum(max(0, PAGE_BYTES - rows * _row_bytes(cols)) for rows in pages))
 
 
 def char_width(codepoint: int) -> int:

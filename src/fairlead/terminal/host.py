@@ -10,7 +10,9 @@ import asyncio
 import contextlib
 import json
 import os
+import secrets
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +20,7 @@ from typing import Any
 
 from ..keeper.keeper import Spec
 from ..keeper.protocol import Decoder, Kind, frame
-from ..settings import Settings, safe_dir
+from ..settings import SettingError, Settings, safe_dir
 from ..wire import keepty
 from .session import Event, Session, State
 
@@ -34,6 +36,19 @@ class HostError(Exception):
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
         self.kind = kind
+
+
+def is_served(path: str) -> bool:
+    """Whether a program listens at this socket."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(path)
+        except (FileNotFoundError, ConnectionRefusedError):
+            return False
+        except OSError:  # it is too busy to answer, or not ours to ask
+            return True
+        return True
 
 
 class _Link(asyncio.Protocol):
@@ -85,6 +100,7 @@ class Host:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._nursery: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self._nursery_lock = asyncio.Lock()
+        self._starting: set[str] = set()
         self._closing = False
 
     # --- life ---------------------------------------------------------------------------------------------
@@ -95,8 +111,9 @@ class Host:
         safe_dir(self._settings.runtime_dir)
         safe_dir(self._settings.keepers_dir)
         await self._ask_nursery({"daemon": self._command})
-        names = [name[:-5] for name in os.listdir(self._settings.keepers_dir) if name.endswith(".sock")]
-        await asyncio.gather(*(self._adopt(name) for name in names))
+        directory = self._settings.keepers_dir
+        found = [f"{directory}/{name}" for name in os.listdir(directory) if name.endswith(".sock")]
+        await asyncio.gather(*(self._adopt(path) for path in found))
         self._later(self._look_around())
 
     async def close(self, *, for_good: bool) -> None:
@@ -193,12 +210,19 @@ class Host:
         """A new session. Raises HostError if the name is taken or can't be one, or it can't be started."""
         try:
             keepty.socket_path(name, os.environ)
+            safe_dir(keepty.socket_dir(os.environ))
         except ValueError as error:
             raise HostError("invalid", str(error)) from None
+        except SettingError as error:
+            raise HostError("failed", str(error)) from None
+        if name in self._starting:
+            raise HostError("exists", f"session {name!r} is being started")
         if name in self.sessions:
             if self.sessions[name].state is not State.ENDED:
                 raise HostError("exists", f"session {name!r} is already running")
             self.forget(self.sessions[name])
+        if is_served(path := keepty.socket_path(name, os.environ)):
+            raise HostError("exists", f"another program serves {path}")
         if len(self.sessions) >= self._settings.count("terminal", "max_sessions"):
             raise HostError("limit", f"there are {len(self.sessions)} sessions already")
         if not os.path.isdir(cwd):
@@ -212,24 +236,24 @@ class Host:
             "rows": keepty.clamped(rows),
             "deferred": deferred,
         }
-        path = self._path(name)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)  # no session has it, so no keeper does
-        await self._ask_nursery({"keep": spec, "socket": path})
-        return await self._connect(name)
+        # never a path that was there before: a keeper that is told to go removes its own when it is gone
+        path = f"{self._settings.keepers_dir}/{secrets.token_hex(8)}.sock"
+        self._starting.add(name)
+        try:
+            await self._ask_nursery({"keep": spec, "socket": path})
+            return await self._connect(path)
+        finally:
+            self._starting.discard(name)
 
-    def _path(self, name: str) -> str:
-        return f"{self._settings.keepers_dir}/{name}.sock"
-
-    async def _adopt(self, name: str) -> None:
+    async def _adopt(self, path: str) -> None:
         """Take over a keeper that is there; the socket of one that isn't is removed."""
         try:
-            await self._connect(name)
+            await self._connect(path)
         except (OSError, HostError, TimeoutError):
             with contextlib.suppress(OSError):
-                os.unlink(self._path(name))
+                os.unlink(path)
 
-    async def _connect(self, name: str) -> Session:
+    async def _connect(self, path: str) -> Session:
         loop = asyncio.get_running_loop()
         session: Session
 
@@ -244,11 +268,16 @@ class Host:
             scrollback_bytes=self._settings.count("terminal", "scrollback_bytes"),
         )
         async with asyncio.timeout(START_WAIT):
-            await loop.create_unix_connection(lambda: link, self._path(name))
+            await loop.create_unix_connection(lambda: link, path)
             await link.ready
-        self.sessions[name] = session
         self._links[session] = link
-        self._notify(session, Event("opened", {"name": name}))
+        if rival := self.sessions.get(session.id):  # an ended one of the same name, not dismissed in time
+            older = min(session, rival, key=lambda each: each.started_at)
+            self.forget(older)
+            if older is session:
+                return session
+        self.sessions[session.id] = session
+        self._notify(session, Event("opened", {"name": session.id}))
         return session
 
     def _happened(self, session: Session, event: Event) -> None:

@@ -318,6 +318,19 @@ class Keyframe:
         return [line for page in (*reversed(self._older), newer) for line in page]
 
 
+def page_rows(blob: bytes) -> list[int]:
+    """How many rows each page of a snapshot has."""
+    rows = []
+    at = ENVELOPE.size
+    while at + RECORD.size <= len(blob):
+        tag, size, _ = RECORD.unpack_from(blob, at)
+        at += RECORD.size
+        if tag == Tag.PAGE:
+            rows.append(int.from_bytes(blob[at + 2 : at + 4], "little"))
+        at += size
+    return rows
+
+
 def read_terminal(payload: bytes) -> TerminalState:
     """Read a TERMINAL record."""
     (cols, rows, _, _, top, bottom, left, right, status, active, screens, last) = _TERMINAL.unpack_from(

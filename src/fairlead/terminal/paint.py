@@ -219,6 +219,8 @@ class Painter:
         """The text of a run; a cell of several characters is joined by some terminals only if asked to."""
         if not run.cluster:
             return run.text
+        if run.text[0] == " ":
+            return " " * run.width
         first, *rest = map(ord, run.text)
         width = self._char_width
         if width(first) == run.width and not any(map(width, rest)):

@@ -366,7 +366,8 @@ class Redraw:
     def _tabs(self) -> list[str]:
         state = self._terminal
         usual = sum(1 << column for column in range(_TAB_WIDTH, state.cols, _TAB_WIDTH))
-        if state.tabs == usual:
+        but_the_last = (1 << state.cols - 1) - 1  # where a tab ends anyway
+        if not (state.tabs ^ usual) & but_the_last:
             return []
         stops = [column for column in range(state.cols) if state.tabs >> column & 1]
         return ["\x1b[3g", *(f"\x1b[{column + 1}G\x1bH" for column in stops)]

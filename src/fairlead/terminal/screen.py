@@ -14,9 +14,11 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from . import events, keys, picture, text
+from .cells import is_halved
 from .emulator import BACKGROUND, FOREGROUND, Emulator, Limits, NativeError, char_width
 from .events import Bell, Clipboard, Cwd, Event, KittyNotifications, Notification, Outbox, Progress, Title
 from .keyframe import ENVELOPE, MAGIC, RECORD, VERSION, Keyframe, Mode, Rgb, Tag
+from .paint import DEFAULT, encoded, linked, protect
 from .redraw import Redraw
 from .text import MAX_MATCHES, Match
 
@@ -164,7 +166,7 @@ class Screen:
         cols, rows = _size_of(blob)
         outbox = Outbox()
         try:
-            emulator, used = Emulator.decode(blob, _limits(scrollback_lines, scrollback_bytes), outbox)
+            emulator, used = Emulator.decode(blob, cols, _limits(scrollback_lines, scrollback_bytes), outbox)
         except NativeError as error:
             raise KeyframeError(f"the keyframe of {len(blob)} bytes is damaged or cut off") from error
         if used != len(blob):
@@ -264,6 +266,8 @@ class Screen:
         """Change the size; lines that were wrapped are wrapped anew. An absurd size becomes a good one."""
         emulator = self._open
         cols, rows = fit(cols, rows)
+        if cols < self._cols:
+            emulator.write(_before_narrowing(self._frame(), cols))
         emulator.resize(cols, rows)
         self._cols, self._rows = cols, rows
 
@@ -452,6 +456,27 @@ def _limits(scrollback_lines: int, scrollback_bytes: int) -> Limits:
         unfinished=MAX_UNFINISHED + FEED_SLICE,  # the library needs some room to work in
         clipboard=events.MAX_CLIPBOARD,
     )
+
+
+def _before_narrowing(frame: Keyframe, cols: int) -> bytes:
+    """What to feed so that no wide character of the alternate screen is cut in half.
+
+    The library cuts them there, and then can make no snapshot until the program has drawn over them. For the
+    primary screen it wraps lines anew.
+    """
+    halved: list[int] = []
+    if len(frame.screens) > 1:
+        rows = enumerate(frame.shown(frame.screens[1]), 1)
+        halved = [row for row, line in rows if is_halved(line, cols)]
+    if not halved:
+        return b""
+    erase = "".join(f"\x1b[{row};{cols}H\x1b[X" for row in halved)
+    if frame.screens[1].protection == 1:  # ISO's kind of protected cells can't be erased, DEC's can
+        erase = f"{protect(2, True)}{erase}{protect(1, True)}"
+    mend = f"\x1b7\x1b[?6l{DEFAULT}{erase}\x1b8"
+    if not frame.terminal.alternate:
+        mend = f"\x1b[?47h{mend}\x1b[?47l{linked(frame.active.link) if frame.active.link else ''}"
+    return (b"\x18" if frame.unfinished else b"") + encoded(mend) + frame.unfinished
 
 
 def _cursor(frame: Keyframe) -> Cursor:

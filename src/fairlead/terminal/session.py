@@ -103,7 +103,7 @@ class Session:
         self._keyframe_due = KEYFRAME_EVERY
         self._has_keyframe = False
         self._unkept = 0  # bytes printed since the last keyframe
-        self._asked = 0  # the generation of the last size that was asked for; `generation` is the one that holds
+        self._asked = 0  # the last generation that was asked for; `generation` is the one that holds
         self._untaken = 0  # bytes of input that the keeper has and the program has not taken
         self._held: deque[bytes] = deque()  # input that the keeper has no room for
         self._paused: set[Viewer] = set()
