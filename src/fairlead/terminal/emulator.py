@@ -176,6 +176,10 @@ def _row_bytes(cols: int) -> int:
     return 9 * cols + 16
 
 
+_CLEAR = b'\x1b7\x1b[?6l\x1b[0m\x1b[1"q\x1b[0"q\x1b[2J\x1b8'
+"""Clear the screen, whatever is protected, and leave the cursor as it is."""
+
+
 class Limits:
     """What one terminal may keep. Limits are no part of a snapshot and are set again on each terminal."""
 
@@ -384,10 +388,14 @@ class Emulator:
         callback = ffi.callback("GhosttyWriterFn", write)
         writer = ffi.new("GhosttyWriter*", {"write": callback})
         code = int(lib.ghostty_snapshot_encode(self._terminal, writer[0]))
-        if code == lib.GHOSTTY_INVALID_VALUE:
-            # Some unfinished sequences can't be encoded, such as an APC with a C1 control in it, and then
-            # nothing was written. A state that can't be kept is worse than a sequence that is given up.
-            self.write(b"\x18")
+        # Some states can't be encoded, and then nothing was written. A state that can't be kept is worse than
+        # one that has lost a little. First an unfinished sequence is given up: an APC with a C1 control in it
+        # is one that can't be kept. Then the alternate screen is cleared: a program that asks for 80 columns
+        # may have cut wide characters on it in half.
+        for mend in (b"\x18", _CLEAR if self.alternate() else b"\x1b[?47h" + _CLEAR + b"\x1b[?47l"):
+            if code != lib.GHOSTTY_INVALID_VALUE:
+                break
+            self.write(mend)
             code = int(lib.ghostty_snapshot_encode(self._terminal, writer[0]))
         return code
 
