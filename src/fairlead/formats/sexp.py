@@ -78,9 +78,9 @@ class SexpError(TextError):
 _NEEDS_BARS = re.compile(r"""["#'(),;`|\\:\x00-\x20\x7f-\x9f]""")
 _NUMBER_LIKE = (
     re.compile(  # SBCL's own idea of it, which is not quite the standard's; A stands for any letter
-        r"""(?: [+\-^_] (?:[+\-^_/]|[A-Z](?![A-Z]))*+ (?:\.[+\-^_/.A-Z]*+)?
+        r"""(?: [+\-^_] (?:[+\-^_/]|[A-Z](?![A-Z]))* (?:\.[+\-^_/.A-Z]*+)?
           | \.++ (?: (?:[+\-^_/]|[A-Z](?![A-Z])) [+\-^_/.A-Z]*+ )? )?
-        [0-9] (?:[0-9+\-^_/.]|[A-Z](?![A-Z]))*+ (?<![+\-])""",
+        [0-9] (?:[0-9+\-^_/.]|[A-Z](?![A-Z]))* (?<![+\-])""",
         re.VERBOSE,
     )
 )
@@ -293,14 +293,15 @@ def _character(name: str) -> Char | None:
 # --- tokens -----------------------------------------------------------------------------------------------
 
 _INSIDE = r"""[^\t\n\f\r "'(),;`|\\]"""  # what goes on with a token, but for escapes
+# A group that can fail after its first character is never possessive: Python before 3.11.5 gets that wrong.
 _CONSTITUENT = rf"(?: {_INSIDE}++ | \\. | \|[^|\\]*+(?:\\.[^|\\]*+)*+\| )"
 _TOKEN = re.compile(
     rf"""(?:[\t\n\f\r ]++ | ;[^\n]*+)*+
     ( "[^"\\]*+(?:\\.[^"\\]*+)*+"  # a string
     | [()']
     | \#\( | \#\|
-    | \#\\. {_CONSTITUENT}*+       # a character
-    | (?!\#){_CONSTITUENT}++        # a name or a number
+    | \#\\. {_CONSTITUENT}*        # a character
+    | (?!\#){_CONSTITUENT}+         # a name or a number
     | \Z
     | .[^\n]*+ )                   # none of these
     """,
