@@ -85,6 +85,7 @@ SMALL: dict[str, bytes] = {
     "text that scrolled off": b"".join(b"line %d\r\n" % number for number in range(20)),
     "a long line that wraps": b"abcdefghij" * 9,
     "a wrap before a coloured cell": b"a" * 20 + b"\x1b[41mred\x1b[0m" + b"\r\nx" * 8,
+    "a wrap before a coloured cell far down": b"x\r\n" * 8 + b"a" * 20 + b"\x1b[41mred\x1b[0m" + b"\r\ny" * 9,
     "a wrap before a blank": b"a" * 20 + b"b\r\x1b[K\x1b[3Cc",
     "a wide character that did not fit": b"a" * 19 + "日本".encode() + b"\r\n" * 7,
     "a full row that does not wrap": b"x" * 20 + b"\r\ny",
@@ -131,6 +132,10 @@ SMALL: dict[str, bytes] = {
     "combining characters": "e\u0301x\u0308y\u20dd".encode(),
     "joined characters": "\x1b[?2027h👨‍👩‍👧❤️🇩🇪\x1b[?2027l👨‍👩‍👧❤️🇩🇪".encode(),
     "a bar that is erased": b"\x1b[7mstatus\x1b[0m\x1b[1K\x1b[5@\x1b[2P\x1b[3X",
+    "other shifts": b"\x1b+0\x1bo\x1b|qq\x1b}\x1b*A\x1bn#\x1bOq\x1bO",
+    "a status line": b"shown\x1b[1$}hidden\x1b[0$} again\x1b[1$}",
+    "a blinking cursor": b"\x1b[?12hx\x1b[2 q\x1b[?12h\x1b[0 q",
+    "a secondary prompt": b"\x1b]133;A\x07$ \x1b]133;B\x07for\r\n\x1b]133;P;k=c\x07> \x1b]133;B\x07x\x1b[K",
     "prompts": b"\x1b]133;A\x07$ \x1b]133;B\x07ls\x1b[K",
 }
 

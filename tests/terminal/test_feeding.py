@@ -91,6 +91,17 @@ def test_wide_characters_that_do_not_fit_any_more_do_no_harm(before: bytes, leav
         screen.redraw(10_000)
 
 
+def test_lines_are_wrapped_anew_even_where_wrapping_is_off() -> None:
+    for cols in range(1, 12):
+        screen = Screen(12, 4)
+        screen.feed("x日本語日本\r\n日本語日本語\x1b[?7l".encode())
+        screen.resize(cols, 4)
+        assert not screen.modes.wrap
+        Screen.restore(screen.snapshot()).close()
+        if cols > 1:
+            assert screen.text(scrollback=True, unwrap=True) == "x日本語日本\n日本語日本語"
+
+
 BOMBS = {
     "title": (b"\x1b]0;", b"x", b"\x07"),
     "clipboard": (b"\x1b]52;c;", b"QUFB", b"\x1b\\"),
@@ -163,6 +174,17 @@ def test_feeding_bit_by_bit_is_feeding_at_once() -> None:
     for start in range(0, len(stream), 61):
         bit_by_bit.feed(stream[start : start + 61])
     assert account(at_once) == account(bit_by_bit)
+
+
+def test_packed_scrollback_is_the_same_scrollback() -> None:
+    screen = Screen(80, 24)
+    screen.feed(b"".join(b"\x1b[3%dmline %d\x1b[0m\r\n" % (number % 8, number) for number in range(9000)))
+    before = account(screen)
+    while screen.compress():
+        pass
+    assert account(screen) == before
+    screen.feed(b"more\r\n" * 100)
+    assert screen.search("line 8999")
 
 
 # A new interpreter, because the highest use of memory that a process had is never forgotten.

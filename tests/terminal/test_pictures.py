@@ -42,6 +42,12 @@ def test_any_screen_is_well_formed_xml(stream: bytes) -> None:
     ElementTree.fromstring(screen.html())
 
 
+def test_what_xml_can_not_contain_is_replaced() -> None:
+    screen = screen_of("a\ufffe\uffff\U0001ffffb\x1b]2;t\uffff\x07\x1b]8;;https://a/\uffff\x07link")
+    for document in (screen.svg(), screen.html()):
+        assert "\ufffd" in "".join(ElementTree.fromstring(document).itertext())
+
+
 def test_every_text_is_in_its_place() -> None:
     root = ElementTree.fromstring(screen_of("ab 日x\r\n\x1b[5Cfar\x1b[?25l").svg())
     texts = {text.text: text for text in root.iter(f"{SVG}text")}
@@ -88,6 +94,26 @@ def test_the_cursor_is_drawn_in_its_shape_or_not_at_all() -> None:
     assert boxes("ab\x1b[?25l") == []
     assert boxes("\x1b[5 q") == [("2.0", f"{CELL_HEIGHT}")]
     assert boxes("日\x1b[D\x1b[3 q") == [(f"{2 * CELL_WIDTH}", "3")]
+
+
+def test_every_kind_of_line_is_drawn() -> None:
+    printed = "".join(f"\x1b[0;4:{kind}ma" for kind in range(1, 6)) + "\x1b[0;53;58:5:1;4mb\x1b[58:2::1:2:3mc"
+    root = ElementTree.fromstring(screen_of(printed).svg())
+    strokes = [path.get("stroke") for path in root.iter(f"{SVG}path")]
+    assert len(strokes) == 6 + 2 + 2
+    assert {"#cc6666", "#010203"} <= set(strokes)
+
+
+def test_links_are_kept_if_they_are_harmless() -> None:
+    svg = screen_of("\x1b]8;;https://a/\x07good\x1b]8;;file:///etc\x07bad\x1b]8;;\x07").svg()
+    assert [link.get("href") for link in ElementTree.fromstring(svg).iter(f"{SVG}a")] == ["https://a/"]
+
+
+@pytest.mark.parametrize("shape", range(7))
+def test_a_png_shows_attributes_and_the_cursor(shape: int) -> None:
+    printed = f"\x1b[1ma\x1b[3mb\x1b[22mc\x1b[0;4:2;9;53md\x1b[0;8mx\x1b[0m日\x1b[D\x1b[{shape} q"
+    with_cursor, without = screen_of(printed), screen_of(printed + "\x1b[?25l")
+    assert with_cursor.png() != without.png()
 
 
 def test_a_png_has_the_pixels_of_the_screen() -> None:

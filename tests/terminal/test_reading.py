@@ -138,6 +138,14 @@ def test_a_search_sees_through_soft_wraps() -> None:
 def test_a_search_gives_columns_and_not_characters() -> None:
     screen = screen_of("日本語 x e\u0301 y\x1b[2C\x1b[44mz")
     assert [screen.search(char)[0].column for char in ("日", "語", "x", "y", "z")] == [0, 4, 7, 11, 14]
+    assert screen.search("\u0301")[0].column == 9
+    assert screen.search("  z")[0].column == 12
+
+
+def test_a_wide_character_that_did_not_fit_leaves_no_gap_in_the_line() -> None:
+    screen = screen_of("a" * 19 + "日本")
+    assert screen.text(unwrap=True) == "a" * 19 + "日本"
+    assert screen.search("a日") == [Match(0, 18, "a" * 19 + "日本", "a日")]
 
 
 def test_a_search_can_be_a_regular_expression_and_has_a_limit() -> None:

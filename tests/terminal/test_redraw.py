@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fairlead.terminal.redraw import RESET
 from fairlead.terminal.screen import Screen
-from tests.terminal.comparing import account, differences
+from tests.terminal.comparing import account, differences, frame_of
 from tests.terminal.streams import COLS, MADE, ROWS, SMALL, recorded, streams
 
 PLENTY = 8 * 1024 * 1024
@@ -203,8 +203,22 @@ def test_a_plain_screen_is_redrawn_with_nothing_special() -> None:
 def test_a_program_can_not_change_the_size_of_its_redraw() -> None:
     screen = Screen(80, 24)
     screen.feed(b"\x1b[?40h\x1b[?3hwide?\x1b[?3l")
-    assert (screen.cols, screen.rows) == (80, 24)
+    state = frame_of(screen).terminal
+    assert (state.cols, state.rows) == (screen.cols, screen.rows) == (80, 24)
     assert shown(screen.redraw(PLENTY), screen).text() == screen.text()
+
+
+def test_a_screen_without_a_blank_is_redrawn_though_its_last_character_is_not_on_it() -> None:
+    screen = Screen(5, 2)
+    screen.feed(b"x\x1b#8")
+    client = shown(screen.redraw(PLENTY), screen)
+    assert client.text() == screen.text() == "EEEEE\nEEEEE"
+
+
+def test_a_line_that_wraps_before_a_wide_character_has_no_gap_there() -> None:
+    screen = Screen(20, 3)
+    screen.feed(b"a" * 19 + "日本".encode())
+    assert shown(screen.redraw(PLENTY), screen).text(unwrap=True) == "a" * 19 + "日本"
 
 
 def test_a_wide_character_that_became_a_space_leaves_what_follows_in_its_place() -> None:

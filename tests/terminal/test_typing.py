@@ -49,6 +49,8 @@ def test_a_key_is_what_it_always_was(name: str, bytes_: bytes) -> None:
         ("S-Enter", b"\x1b[>1u", b"\x1b[13;2u"),
         ("C-c", b"\x1b[>1u", b"\x1b[99;5u"),
         ("C-i", b"\x1b[>1u", b"\x1b[105;5u"),
+        ("C-C", b"\x1b[>1u", b"\x1b[99;5u"),
+        ("C-S-c", b"\x1b[>1u", b"\x1b[99;6u"),
         ("M-x", b"\x1b[>1u", b"\x1b[120;3u"),
         ("x", b"\x1b[>1u", b"x"),
         ("X", b"\x1b[>1u", b"X"),

@@ -135,12 +135,15 @@ def _mixed(line: Line, cells: tuple[int, ...]) -> Iterator[Run]:
     """Any cells: wide, joined, linked, protected, or blank with a background."""
     suffixes = line.suffixes or {}
     text: list[str] = []
-    start = 0
+    start, end = 0, len(cells)
     look = -1
     for x, cell in enumerate(cells):
         width = cell >> 42 & 3
         if width == 2:  # the right half of a wide character
             continue
+        if width == 3:  # the column that a wide character did not fit into
+            end = x
+            break
         content = cell >> 2 & 0xFFFFFF
         blank = cell & 2 or not content
         # A blank's look is its background, which is in its content; that of a text is all but the content.
@@ -158,7 +161,7 @@ def _mixed(line: Line, cells: tuple[int, ...]) -> Iterator[Run]:
         elif not blank:
             text.append(chr(content))
     if look >= 0:
-        yield _run(line, start, len(cells) - start, text, look)
+        yield _run(line, start, end - start, text, look)
 
 
 def _run(line: Line, x: int, width: int, text: list[str], look: int) -> Run:

@@ -251,11 +251,6 @@ class Line:
         return self.flags & 1 != 0
 
     @property
-    def continues(self) -> bool:
-        """Whether the line began in a row above."""
-        return self.flags & 2 != 0
-
-    @property
     def secondary_prompt(self) -> bool:
         """Whether a prompt stands here that continues an earlier one."""
         return self.flags >> 2 & 3 == 2

@@ -215,10 +215,8 @@ class Screen:
         size = len(data)
         for note in self._notifications.find(data):
             self._outbox.add(note)
-        while self._unfinished + len(data) > MAX_UNFINISHED:
+        while data and self._unfinished + len(data) > MAX_UNFINISHED:
             end = self._end_of_sequence(emulator, data)
-            if end is None:
-                return
             self._write(emulator, data[end : end + 1])
             data = data[end + 1 :]
         self._write(emulator, data)
@@ -231,11 +229,11 @@ class Screen:
         if cols != self._cols:  # a program can ask for 80 or 132 columns, but the size is not the program's
             emulator.resize(self._cols, self._rows)
 
-    def _end_of_sequence(self, emulator: Emulator, data: bytes) -> int | None:
-        """Where a sequence that is too long ends in further data, or at least does something."""
+    def _end_of_sequence(self, emulator: Emulator, data: bytes) -> int:
+        """Where in further data a sequence that is too long ends, or at least something happens."""
         ends = _ENDS.get(emulator.unfinished()[:2], _ESCAPE_END)
         match = ends.search(data)
-        return match.start() if match is not None else None
+        return len(data) if match is None else match.start()
 
     def _hear(self, emulator: Emulator, size: int) -> None:
         """See what was said while feeding, and stop listening to who says too much."""
