@@ -58,7 +58,8 @@ def main() -> int:
     shell = Shell(directory)
     print(f"\n{paint('1', 'terminal sessions')} — a program that outlives the daemon\n")
     try:
-        shell.run(f"fairlead start work -d -- sh -c {shlex.quote(PROGRAM)}")
+        cast = f"{directory}/work.cast"
+        shell.run(f"fairlead start work -d --record={cast} -- sh -c {shlex.quote(PROGRAM)}")
         shell.run("fairlead send work apples -k Enter")
         shell.run("fairlead wait work --text '1: apples' --timeout 10")
         daemon, program = shell.pids()
@@ -75,6 +76,8 @@ def main() -> int:
             f"{paint('32', f'Another daemon ({later}), the same program ({program}), and not a byte lost.')}"
         )
         shell.run("fairlead stop work")
+        print("\nThe recording has it all, too:\n")
+        shell.run(f"fairlead play {cast}")
     finally:
         shell.run("fairlead daemon stop", quiet=True)
         shutil.rmtree(directory, ignore_errors=True)

@@ -2,6 +2,7 @@
 
 There is one for each runtime directory, held by a lock. Started on first use by any command, started again by
 the nursery when it dies, and ended by SIGTERM or `fairlead daemon stop`, which leaves all sessions running.
+One that is supervised, by systemd or launchd, is started again by its supervisor and not by the nursery.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import fcntl
 import logging
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Mapping
@@ -22,11 +24,19 @@ from .doors.keepty import KeeptyDoor
 from .doors.rpc import RpcDoor
 from .doors.terminal_ops import terminal_ops
 from .settings import Settings, safe_dir
-from .terminal.host import Host
+from .terminal.host import Host, is_served
 from .terminal.session import Event, Session
 from .wire.rpc import Request, fields
 
 log = logging.getLogger("fairlead")
+
+COMMAND = [sys.executable, "-m", "fairlead", "daemon", "run"]
+"""How a daemon is started."""
+LOCK_WAIT = 5.0
+"""Seconds that another daemon which does not serve may hold the lock: one that ends says so first."""
+HOME_LOOK = 5.0
+"""Seconds between looks whether the runtime directory is still there."""
+LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
 
 class AlreadyRunning(Exception):
@@ -36,33 +46,55 @@ class AlreadyRunning(Exception):
 class Daemon:
     """All rooms of one daemon."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, supervised: bool = False, notify_socket: str = "") -> None:
         self._settings = settings
+        self._supervised = supervised
+        self._notify_socket = notify_socket
         self._host = Host(settings, self._happened)
         self._keepty = KeeptyDoor(settings)
         own = {"daemon_status": self._status, "daemon_stop": self._stop, "daemon_restart": self._restart}
-        self._rpc = RpcDoor(settings, {**terminal_ops(self._host), **own})
+        ops = terminal_ops(self._host)
+        self._start_terminal = ops["terminal_start"]
+        self._rpc = RpcDoor(settings, {**ops, **own, "terminal_start": self._start})
         self._started_at = time.time()
         self._over = asyncio.Event()
         self._again = False
+        self._handover = False  # another daemon waits to take our place
         self._opening: set[asyncio.Task[None]] = set()
 
     async def run(self) -> bool:
         """Serve until told to stop. Tells whether to start again, with the code that is installed now."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._over.set)
-        await self._host.open([sys.executable, "-m", "fairlead", "daemon", "run"])
+            loop.add_signal_handler(number, self._signalled)
+        await self._host.open(None if self._supervised else COMMAND)
         while self._opening:
             await asyncio.wait(self._opening)
         await self._rpc.open()
         log.info("serving %d sessions in %s", len(self._host.sessions), self._settings.runtime_dir)
-        await self._over.wait()
+        tell_supervisor(self._notify_socket, "READY=1")
+        await self._told_to_stop()
         self._rpc.close()
         for session in list(self._host.sessions.values()):
             self._keepty.close(session)
-        await self._host.close(for_good=not self._again)
+        await self._host.close(for_good=not self._again and not self._handover)
         return self._again
+
+    def _signalled(self) -> None:
+        """Told to end. A supervisor does that for a restart as well: the next one must find all there is."""
+        self._handover = self._supervised
+        self._over.set()
+
+    async def _told_to_stop(self) -> None:
+        """Wait until someone says so, or nobody can find us any more and we have nothing to serve."""
+        while not self._over.is_set():
+            try:
+                async with asyncio.timeout(HOME_LOOK):
+                    await self._over.wait()
+            except TimeoutError:
+                if not os.path.exists(self._settings.lock_path) and not self._host.sessions:
+                    log.warning("%s is gone, and so are we", self._settings.runtime_dir)
+                    self._over.set()
 
     def _happened(self, session: Session, event: Event) -> None:
         match event.topic:
@@ -89,10 +121,22 @@ class Daemon:
             pid=os.getpid(),
             started_at=self._started_at,
             sessions=len(self._host.sessions),
+            supervised=self._supervised,
             runtime_dir=self._settings.runtime_dir,
+            log_path=self._settings.log_path,
         )
 
+    async def _start(self, request: Request) -> Mapping[Any, Any]:
+        """Start a session, and answer when its clients can come."""
+        answer = await self._start_terminal(request)
+        if not request.get("deferred"):  # else it is told when that happens
+            self._rpc.event("terminal/started", answer)
+        if self._opening:
+            await asyncio.wait(self._opening)
+        return answer
+
     async def _stop(self, request: Request) -> Mapping[Any, Any]:
+        self._handover = bool(request.get("handover"))
         asyncio.get_running_loop().call_soon(self._over.set)
         return fields(accepted=True, started_at=self._started_at)
 
@@ -101,23 +145,76 @@ class Daemon:
         return await self._stop(request)
 
 
-def run(settings: Settings) -> None:
-    """Be the daemon. Raises AlreadyRunning if there is one."""
-    safe_dir(settings.runtime_dir)
-    safe_dir(settings.state_dir)
-    lock = os.open(f"{settings.runtime_dir}/daemon.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+def tell_supervisor(path: str, state: str) -> None:
+    """Tell systemd how far we are, if it wants to know: sd_notify(3)."""
+    if path:
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as supervisor:
+            supervisor.connect("\0" + path[1:] if path.startswith("@") else path)
+            supervisor.send(state.encode())
+
+
+def _log_to(path: str) -> None:
+    """Log to standard error, and to the file unless that is the same."""
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
+    descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
+    same = os.path.sameopenfile(descriptor, sys.stderr.fileno())
+    os.close(descriptor)
+    if not same:
+        handler = logging.FileHandler(path)
+        handler.setFormatter(logging.Formatter(LOG_FORMAT))
+        logging.getLogger().addHandler(handler)
+
+
+def _locked(lock: int) -> bool:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise AlreadyRunning(f"a daemon serves {settings.runtime_dir} already") from None
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+        return False
+    return True
+
+
+def _stopped_at(lock: int) -> float:
+    """When the last daemon was told to stop, by what it wrote; 0 if it died, or there was none."""
+    words = os.pread(lock, 64, 0).split()
+    return float(words[1]) if words[:1] == [b"stopped"] else 0.0
+
+
+def _write_down(lock: int, what: str) -> None:
+    os.truncate(lock, 0)
+    os.pwrite(lock, f"{what}\n".encode(), 0)
+
+
+def run(settings: Settings, *, supervised: bool = False, asked_at: float | None = None) -> None:
+    """Be the daemon. Raises AlreadyRunning if there is one.
+
+    One that is `supervised` is started again by who started it when it dies, so the nursery leaves that. One
+    that was `asked` for before somebody said stop, and comes only now, is not wanted any more.
+    """
+    safe_dir(settings.runtime_dir)
+    safe_dir(settings.state_dir)
+    lock = os.open(settings.lock_path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    deadline = time.monotonic() + LOCK_WAIT
+    while not _locked(lock):
+        if is_served(settings.rpc_path) or time.monotonic() > deadline:
+            os.close(lock)
+            raise AlreadyRunning(f"a daemon serves {settings.runtime_dir} already")
+        time.sleep(0.01)  # it is just coming, or going
+    if asked_at is not None and asked_at < _stopped_at(lock):
+        return
+    _write_down(lock, str(os.getpid()))
+    _log_to(settings.log_path)
+
+    notify_socket = os.environ.pop("NOTIFY_SOCKET", "")  # for us alone, and not for sessions' programs
 
     async def serve() -> bool:
-        return await Daemon(settings).run()
+        return await Daemon(settings, supervised=supervised, notify_socket=notify_socket).run()
 
     with contextlib.suppress(ImportError):
         import uvloop
 
         uvloop.install()
     if asyncio.run(serve()):
-        os.execv(sys.executable, [sys.executable, "-m", "fairlead", "daemon", "run"])
+        if notify_socket:
+            os.environ["NOTIFY_SOCKET"] = notify_socket
+        os.execv(sys.executable, [*COMMAND, *(["--supervised"] if supervised else [])])
+    _write_down(lock, f"stopped {time.time()}")

@@ -22,6 +22,7 @@ DEFAULTS: Mapping[str, Mapping[str, int | float | str]] = {
         "stop_grace": 5.0,  # seconds between SIGTERM and SIGKILL
         "client_backlog": 4 * 1024 * 1024,  # bytes that a slow client may be behind before it is resynced
     },
+    "daemon": {"restart_pause": 0.5},  # seconds until one that died soon is started again
     "rpc": {"max_connections": 256},
 }
 
@@ -55,6 +56,14 @@ class Settings:
         return f"{self.runtime_dir}/rpc.sock"
 
     @property
+    def recordings_dir(self) -> str:
+        return f"{self.state_dir}/recordings"
+
+    @property
+    def lock_path(self) -> str:
+        return f"{self.runtime_dir}/daemon.lock"
+
+    @property
     def log_path(self) -> str:
         return f"{self.state_dir}/daemon.log"
 
@@ -84,6 +93,11 @@ class Settings:
         if not isinstance(found, Mapping):
             raise SettingError(f"{self.config_path}: [{section}] must be a table")
         return found
+
+
+def cache_dir(environ: Mapping[str, str]) -> str:
+    """Where things are kept that can be made again."""
+    return _home_dir(environ, "XDG_CACHE_HOME", ".cache")
 
 
 def _runtime_dir(environ: Mapping[str, str]) -> str:

@@ -49,8 +49,12 @@ class Peer:
     def greeted(cls, name: str, role: Role, cols: int = 80, rows: int = 24) -> Peer:
         """A client that has been let in."""
         peer = cls(name)
-        peer.send(keepty.Hello(role, cols, rows))
-        peer.next(keepty.HelloAck)
+        try:
+            peer.send(keepty.Hello(role, cols, rows))
+            peer.next(keepty.HelloAck)
+        except BaseException:
+            peer.socket.close()
+            raise
         return peer
 
     def send(self, message: Message) -> None:

@@ -21,6 +21,7 @@ from fairlead.formats.sexp import SexpError
 from fairlead.formats.writing import digits
 
 MODULES = [
+    "asciicast",
     "edn",
     "edn.reader",
     "edn.shapes",

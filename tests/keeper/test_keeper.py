@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from fairlead.keeper.keeper import INPUT_WINDOW, MAX_BURST, READ_SIZE, WINDOW
-from fairlead.keeper.protocol import KEYFRAME, MARK, NUMBER, OFFSET, RESIZE, Kind
+from fairlead.keeper.protocol import KEYFRAME, MARK, MAX_NOTE, NUMBER, OFFSET, RESIZE, Kind
 from tests.keeper.nurseries import Daemon, Nursery
 
 
@@ -256,3 +256,29 @@ def test_a_request_that_makes_no_sense_gets_an_error_and_the_nursery_lives(nurse
     assert nursery.ask({"dance": 1}) == {"error": "ValueError: expected keep, daemon, back or bye"}
     assert "error" in nursery.ask({"keep": {}, "socket": str(nursery.directory / ("x" * 200))})
     assert "pid" in nursery.keep("a", ["true"])
+
+
+def test_a_daemons_note_is_told_to_the_next_one(nursery: Nursery) -> None:
+    daemon = nursery.start("a", "exec sleep 100")
+    assert "note" not in daemon.state
+    daemon.tell(Kind.SET_NOTE, b'{"recording": "/x", "more": [1]}')
+    daemon.tell(Kind.SET_NOTE, b'{"long": "%s"}' % (b"x" * MAX_NOTE))  # which is ignored
+    daemon.tell(Kind.RESIZE, RESIZE.pack(90, 30, 1))
+    daemon.until_kind(Kind.RESIZED)
+    daemon.close()
+    assert nursery.connect_to("a").state["note"] == {"recording": "/x", "more": [1]}
+
+
+def test_a_note_can_be_there_from_the_start(nursery: Nursery) -> None:
+    daemon = nursery.start("a", "exec sleep 100", note={"recording": "/x"})
+    assert daemon.state["note"] == {"recording": "/x"}
+
+
+@pytest.mark.parametrize("note", [b"[]", b"{", b"\xff", b"[" * MAX_NOTE], ids=["list", "half", "bad", "deep"])
+def test_a_daemon_whose_note_is_no_object_is_cut_off_and_the_note_stays(
+    nursery: Nursery, note: bytes
+) -> None:
+    daemon = nursery.start("a", "exec sleep 100", note={"recording": "/x"})
+    daemon.tell(Kind.SET_NOTE, note)
+    assert daemon.at_end()
+    assert nursery.connect_to("a").state["note"] == {"recording": "/x"}

@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
-USAGE = """\
-usage: fairlead attach [-w] NAME
+from .arguments import SESSION, Command, Option, parsed
 
-Share a session's terminal. What you type goes to its program; ,,,d leaves it running. It exits with the
-program's code when that ends.
-
-    -w, --watch   only look: q or ^C leaves, r draws the screen again
-"""
+COMMAND = Command(
+    "attach",
+    "Share a session's terminal. What you type goes to its program; ,,,d leaves it running. When the daemon\n"
+    "restarts, it goes on by itself.",
+    takes=(SESSION,),
+    options=(Option("-w", "--watch", help="only look: q or ^C leaves, r draws the screen again"),),
+    examples=(
+        ("fairlead attach work", "type , , , d to leave"),
+        ("fairlead attach -w agent", "look over its shoulder; nothing you type reaches it"),
+    ),
+    codes={0: "you left it", "program's": "it ended"},
+)
 
 
 def main(arguments: Sequence[str]) -> int:
-    watch = False
-    names = []
-    for word in arguments:
-        if word in ("-h", "--help"):
-            print(USAGE, end="")
-            return 0
-        if word in ("-w", "--watch"):
-            watch = True
-        else:
-            names.append(word)
-    if len(names) != 1 or names[0].startswith("-"):
-        print(USAGE, end="", file=sys.stderr)
-        return 2
+    options = parsed(COMMAND, arguments)
     from ..client.attach import attach
 
-    return attach(names[0], watch=watch)
+    return attach(options.name, watch=options.watch)

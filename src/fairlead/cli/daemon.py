@@ -2,74 +2,165 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+from .arguments import Argument, Command, Failure, Option, UsageError, parsed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+TAKE_OVER_WAIT = 10.0
+"""Seconds that a daemon which is asked to make room has for it."""
+LOOK_EVERY = 0.02
+
+COMMAND = Command(
+    "daemon",
+    "The daemon serves all sessions. Any command starts it, one for each user, and if it dies it is started\n"
+    "again. Sessions outlive it: stopping, restarting or killing it ends no program.",
+    takes=(
+        Argument("what", "run stays in the foreground", choices=("status", "stop", "restart", "run", "unit")),
+        Argument("manager", "for unit: whose unit file", optional=True, choices=("systemd", "launchd")),
+    ),
+    options=(
+        Option("--supervised", help="for run: systemd or launchd starts it again, so the nursery need not"),
+        Option("--asked-at", value="SECONDS", kind=float, help="for run: not if it was stopped since then"),
+        Option("--json", help="for status: as JSON"),
+    ),
+    examples=(
+        ("fairlead daemon status", "is there one, and since when?"),
+        ("fairlead daemon restart", "after an upgrade; sessions and those who share them go on"),
+        ("fairlead daemon run", "in the foreground, to see what it logs"),
+        (
+            "fairlead daemon unit systemd > ~/.config/systemd/user/fairlead.service",
+            "then: systemctl --user enable --now fairlead",
+        ),
+    ),
+    codes={1: "for status: there is none; else it could not be done"},
+)
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="fairlead daemon",
-        description="The daemon serves all sessions. Any command starts it; sessions outlive it.",
-    )
-    parser.add_argument(
-        "what", choices=("run", "status", "stop", "restart"), help="run stays in the foreground"
-    )
-    parser.add_argument("--json", action="store_true", help="status as JSON")
-    options = parser.parse_args(arguments)
-    if options.what == "run":
-        return _run()
+    options = parsed(COMMAND, arguments)
+    if (options.manager is not None) != (options.what == "unit"):
+        raise UsageError("unit, and only unit, wants one of systemd and launchd")
+    match options.what:
+        case "run":
+            return _run(supervised=options.supervised, asked_at=options.asked_at)
+        case "unit":
+            from .unit import unit
 
+            sys.stdout.write(unit(options.manager))
+            return 0
+        case "status":
+            return _status(as_json=options.json)
+        case "stop":
+            return _stop()
+        case _:
+            return _restart()
+
+
+def _ask(op: str, **params: object) -> dict[str, Any] | None:
+    """The daemon's answer, or None if there is no daemon."""
     from ..client.control import Control
     from ..client.launch import NoDaemon
 
     try:
         with Control(start=False) as control:
-            answer = control.ask(f"daemon_{options.what}")
-    except NoDaemon as error:
-        print(error, file=sys.stderr)
-        return 0 if options.what == "stop" else 1
-    if options.what == "restart":
-        return _wait_for_a_later_one(answer["started_at"])
-    if options.what == "stop":
-        return 0
-    if options.json:
+            return control.ask(op, **params)
+    except NoDaemon:
+        return None
+
+
+def _status(*, as_json: bool) -> int:
+    answer = _ask("daemon_status")
+    if as_json:
         import json
 
-        print(json.dumps(answer))
+        print(json.dumps({"running": answer is not None} | (answer or {})))
+    elif answer is None:
+        print("no daemon is running; any command starts one", file=sys.stderr)
     else:
+        import time
+
+        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(answer["started_at"]))
         print(f"fairlead {answer['version']}, process {answer['pid']}, {answer['sessions']} sessions")
-        print(f"in {answer['runtime_dir']}")
+        print(
+            f"since {since}, started again by {'its supervisor' if answer['supervised'] else 'the nursery'}"
+        )
+        print(f"in {answer['runtime_dir']}, log in {answer['log_path']}")
+    return 0 if answer else 1
+
+
+def _stop() -> int:
+    if _ask("daemon_stop") is None:
+        print("no daemon is running", file=sys.stderr)
+        return 0
+    _until(_is_over, "the daemon does not end")
     return 0
 
 
-def _wait_for_a_later_one(started_at: float) -> int:
-    """Until the restarted daemon serves; its process is the same."""
-    import time
+def _restart() -> int:
+    """It is over when the next one serves; its process is the same."""
+    answer = _ask("daemon_restart")
+    before = answer["started_at"] if answer else 0.0
 
-    from ..client.control import Control
-    from ..client.launch import START_WAIT
+    def came_back() -> bool:
+        from ..client.control import Control
 
-    deadline = time.monotonic() + START_WAIT
-    while time.monotonic() < deadline:
         try:
             with Control() as control:
-                if control.ask("daemon_status")["started_at"] > started_at:
-                    return 0
+                later: bool = control.ask("daemon_status")["started_at"] > before
+                return later
         except ConnectionError:
-            pass
-        time.sleep(0.02)
-    print("the daemon did not come back", file=sys.stderr)
-    return 1
+            return False
+
+    _until(came_back, "the daemon did not come back")
+    return 0
 
 
-def _run() -> int:
+def _run(*, supervised: bool, asked_at: float | None) -> int:
     from ..daemon import AlreadyRunning, run
     from ..settings import Settings
 
-    try:
-        run(Settings())
-    except AlreadyRunning as error:
-        print(error, file=sys.stderr)
-        return 1
+    def is_served() -> bool:
+        try:
+            run(Settings(), supervised=supervised, asked_at=asked_at)
+        except AlreadyRunning as error:
+            if not supervised:
+                raise Failure(str(error)) from None
+            # A command was quicker than our supervisor. Whoever serves makes room and leaves all as it is.
+            try:
+                _ask("daemon_stop", handover=True)
+            except ConnectionError:
+                pass  # it has just gone
+            return False
+        return True
+
+    _until(is_served, "another daemon serves and does not make room")
     return 0
+
+
+def _is_over() -> bool:
+    """Whether no daemon holds the lock."""
+    import fcntl
+
+    from ..settings import Settings
+
+    with open(Settings().lock_path, "rb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+def _until(holds: Callable[[], bool], otherwise: str) -> None:
+    import time
+
+    deadline = time.monotonic() + TAKE_OVER_WAIT
+    while not holds():
+        if time.monotonic() > deadline:
+            raise Failure(otherwise)
+        time.sleep(LOOK_EVERY)

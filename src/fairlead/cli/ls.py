@@ -4,51 +4,100 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
 
-USAGE = """\
-usage: fairlead ls [--json]
+from .arguments import Argument, Command, Option, parsed
 
-List the sessions: name, state, size, clients, how long the program has been quiet, its processor time and
-memory, and its command.
-"""
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+LEAST_COMMAND = 16
+"""How many columns a command gets at the least, however narrow the terminal is."""
+
+COMMAND = Command(
+    "ls",
+    "List the sessions: name, state, size, clients, how long the program has been quiet, the processor it\n"
+    "uses (since the last look, or its start) and has used, its memory, and its command, with its title if\n"
+    "it has set one. Processor and memory are of the program and all its children.",
+    takes=(Argument("name", "which sessions (all)", optional=True, many=True, completes="session"),),
+    options=(
+        Option("-q", "--quiet", help="only the names, one a line"),
+        Option("--json", help="everything as JSON: seconds, bytes, and more than the table has room for"),
+    ),
+    examples=(
+        ("fairlead ls", "all sessions"),
+        ("fairlead ls work && fairlead attach work", "is it there?"),
+        ("fairlead ls --json | jq '.[] | select(.idle > 60) | .name'", "which have been quiet for a minute?"),
+    ),
+    codes={1: "a session that was named is not there; the others are listed"},
+)
+HEAD = ("NAME", "STATE", "SIZE", "CLIENTS", "QUIET", "CPU", "TIME", "MEMORY", "COMMAND")
 
 
 def main(arguments: Sequence[str]) -> int:
-    if any(word not in ("--json",) for word in arguments):
-        print(USAGE, end="", file=sys.stderr)
-        return 0 if arguments[0] in ("-h", "--help") else 2
+    options = parsed(COMMAND, arguments)
     from ..client.control import Control
 
     with Control() as control:
-        sessions = control.ask("terminal_list")["sessions"]
-    if arguments:
+        sessions = control.ask("terminal_list", brief=options.quiet or None)["sessions"]
+    found = {session["name"]: session for session in sessions}
+    missing = [name for name in options.name if name not in found]
+    if options.name:
+        sessions = [found[name] for name in options.name if name in found]
+    if options.json:
         import json
 
         print(json.dumps(sessions, indent=2))
-        return 0
-    if not sessions:
+    elif options.quiet:
+        for session in sessions:
+            print(session["name"])
+    elif sessions:
+        _table([_row(session) for session in sessions])
+    elif not options.name:
         print("no sessions; `fairlead start NAME -- COMMAND` starts one", file=sys.stderr)
-        return 0
-    rows = [("NAME", "STATE", "SIZE", "CLIENTS", "QUIET", "CPU", "MEMORY", "COMMAND"), *map(_row, sessions)]
+    for name in missing:
+        print(f"fairlead ls: no session {name!r}", file=sys.stderr)
+    return 1 if missing else 0
+
+
+def _table(rows: list[tuple[str, ...]]) -> None:
+    rows = [HEAD, *rows]
     widths = [max(map(len, column)) for column in zip(*rows)]
+    if sys.stdout.isatty():
+        import os
+
+        room = os.get_terminal_size(sys.stdout.fileno()).columns - sum(widths[:-1]) - 2 * len(widths[:-1])
+        widths[-1] = max(LEAST_COMMAND, room)
     for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
-    return 0
+        cells = [cell.ljust(width) for cell, width in zip(row[:-1], widths)]
+        print("  ".join([*cells, _short(row[-1], widths[-1])]).rstrip())
+
+
+def _short(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 def _row(session: dict[str, Any]) -> tuple[str, ...]:
     state = session["state"] if session["exit_code"] is None else f"exit {session['exit_code']}"
+    percent, memory = session["cpu_percent"], session["memory"]
+    command = _printable(" ".join(session["argv"]))
+    title = _printable(session["title"])
     return (
-        session["name"],
+        _printable(session["name"]),
         state,
         f"{session['cols']}×{session['rows']}",
         str(session["clients"]),
         _span(session["idle"]),
+        "-" if percent is None else f"{percent:.0f}%",
         _span(session["cpu_seconds"]),
-        f"{session['memory'] / 1e6:.0f} MB" if session["memory"] else "-",
-        " ".join(session["argv"]),
+        "-" if memory is None else f"{memory / 1e9:.1f} GB" if memory >= 1e9 else f"{memory / 1e6:.0f} MB",
+        f"{command} — {title}" if title else command,
     )
+
+
+def _printable(text: str) -> str:
+    """A text from a program, which must not control this terminal."""
+    return "".join(char if char.isprintable() else "·" for char in text)
 
 
 def _span(seconds: float | None) -> str:

@@ -2,39 +2,75 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 
+from .arguments import SESSION, Command, Failure, Option, UsageError, parsed
+
+FORMS = ("ansi", "json", "html", "svg", "png")
+
+COMMAND = Command(
+    "screen",
+    "Show what is on a session's screen, without touching it: as text, or in another form.",
+    takes=(SESSION,),
+    options=(
+        Option("--ansi", help="with its colours, as escape sequences"),
+        Option("--json", help="cells with their colours, the cursor, the modes and the title"),
+        Option("--html", help="as HTML"),
+        Option("--svg", help="as a picture that scales"),
+        Option("--png", help="as a picture; needs Pillow: pip install 'fairlead[picture]'"),
+        Option("-s", "--scrollback", help="with what has scrolled away, as text or with --ansi"),
+        Option("-o", "--output", value="FILE", help="into a file; - is standard output", completes="file"),
+    ),
+    either=FORMS,
+    examples=(
+        ("fairlead screen work", "as text"),
+        ("fairlead screen work -s --ansi | less -R", "all there is, in colour"),
+        ("fairlead screen agent --png -o agent.png", "a picture"),
+        ("fairlead screen work --json | jq .cursor", "for a program"),
+    ),
+)
+
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="fairlead screen", description="Show what is on a session's screen, without touching it."
-    )
-    parser.add_argument("name", help="which session")
-    form = parser.add_mutually_exclusive_group()
-    for name, what in (
-        ("ansi", "with its colours, as escape sequences"),
-        ("json", "as cells with their colours, the cursor, the modes and the title"),
-        ("html", "as HTML"),
-        ("svg", "as a picture"),
-    ):
-        form.add_argument(f"--{name}", action="store_const", const=name, dest="form", help=what)
-    parser.add_argument("--scrollback", action="store_true", help="with what has scrolled away (as text)")
-    parser.set_defaults(form="text")
-    options = parser.parse_args(arguments)
+    options = parsed(COMMAND, arguments)
+    form = next((form for form in FORMS if getattr(options, form)), "text")
+    if options.scrollback and form not in ("text", "ansi"):
+        raise UsageError(f"--scrollback goes with text and --ansi, not with --{form}")
+    to_file = options.output not in (None, "-")
+    if form == "png" and not to_file and sys.stdout.isatty():
+        raise UsageError("a PNG is nothing for a terminal to show: -o FILE writes it to a file")
 
     from ..client.control import Control
 
     with Control() as control:
-        form_name = "cells" if options.form == "json" else options.form
         answer = control.ask(
-            "terminal_screen", name=options.name, format=form_name, scrollback=options.scrollback
+            "terminal_screen",
+            name=options.name,
+            format="cells" if form == "json" else form,
+            scrollback=options.scrollback,
         )
-    if options.form == "json":
+    made = _made(form, answer["screen"])
+    if not to_file:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(made)
+        return 0
+    try:
+        with open(options.output, "wb") as file:
+            file.write(made)
+    except OSError as error:
+        raise Failure(f"can't write {options.output}: {error.strerror}") from None
+    return 0
+
+
+def _made(form: str, screen: object) -> bytes:
+    if form == "json":
         import json
 
-        print(json.dumps(answer["screen"]))
-    else:
-        sys.stdout.write(answer["screen"].rstrip("\n") + "\n")
-    return 0
+        return f"{json.dumps(screen)}\n".encode()
+    assert isinstance(screen, str)
+    if form == "png":
+        from base64 import b64decode
+
+        return b64decode(screen)
+    return (screen.rstrip("\n") + "\n").encode("utf-8", "replace")

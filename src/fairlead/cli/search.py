@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
+
+from .arguments import JSON, SESSION, Argument, Command, Option, count, parsed
+
+COMMAND = Command(
+    "search",
+    "Find text in a session's screen and scrollback. It prints row:column: line for each place; row 0 is\n"
+    "the oldest. Lines are searched as they were printed, whatever their wraps.",
+    takes=(SESSION, Argument("text", "what to look for")),
+    options=(
+        Option("-e", "--regex", help="the text is a regular expression, as Python has them"),
+        Option("-n", "--limit", value="N", kind=count, help="not more places than this (1000)"),
+        JSON,
+    ),
+    examples=(
+        ("fairlead search work Traceback", "where is it?"),
+        ("fairlead search -e work '^E +\\w+Error'", "a regular expression"),
+        ("fairlead search tests FAILED --json", "for a program"),
+    ),
+    codes={0: "found", 1: "not found, or no such session"},
+)
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="fairlead search",
-        description="Find text in a session's screen and scrollback. Exits with 1 if there is none.",
-    )
-    parser.add_argument("name", help="which session")
-    parser.add_argument("text", help="what to look for")
-    parser.add_argument("-e", "--regex", action="store_true", help="the text is a regular expression")
-    parser.add_argument("--json", action="store_true", help="as JSON")
-    options = parser.parse_args(arguments)
+    options = parsed(COMMAND, arguments)
 
     from ..client.control import Control
 
     how = "regex" if options.regex else "needle"
+    given = {how: options.text, "limit": options.limit}
     with Control() as control:
-        matches = control.ask("terminal_search", name=options.name, **{how: options.text})["matches"]
+        matches = control.ask("terminal_search", name=options.name, **given)["matches"]
     if options.json:
         import json
 

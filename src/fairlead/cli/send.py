@@ -2,33 +2,47 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 
+from .arguments import JSON, SESSION, Argument, Command, Option, UsageError, parsed
+
+COMMAND = Command(
+    "send",
+    "Type into a session: a text, then named keys. A text is typed as it is, without Enter at its end. A\n"
+    "text that begins with a dash comes after --.",
+    takes=(SESSION, Argument("text", "what is typed; - takes it from standard input", optional=True)),
+    options=(
+        Option(
+            "-k", "--key", value="KEY", many=True, help="Enter, Up, C-c, M-x, S-Tab, F5, …; may be repeated"
+        ),
+        Option("-p", "--paste", help="give the text as a paste, marked as one if the program asked for that"),
+        JSON,
+    ),
+    examples=(
+        ("fairlead send work 'make test' -k Enter", "type a command and run it"),
+        ("fairlead send work -k C-c -k Up -k Enter", "interrupt, and do the last one again"),
+        ("git diff | fairlead send -p agent -", "paste what another program prints"),
+    ),
+    codes={1: "no such session, it has ended, or a key is unknown"},
+)
+
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="fairlead send",
-        description="Type into a session: a text, then named keys.",
-        epilog="example: fairlead send work 'make test' -k Enter",
-    )
-    parser.add_argument("name", help="which session")
-    parser.add_argument("text", nargs="?", help="what is typed; - takes it from standard input")
-    parser.add_argument(
-        "-k", "--key", action="append", default=[], help="Enter, Up, C-c, M-x, F5, …; may be repeated"
-    )
-    parser.add_argument(
-        "-p", "--paste", action="store_true", help="give the text as a paste, if the program knows that"
-    )
-    options = parser.parse_args(arguments)
+    options = parsed(COMMAND, arguments)
     if options.text is None and not options.key:
-        parser.error("a text or a key is wanted")
+        raise UsageError("a text or a key is wanted")
+    if options.paste and options.text is None:
+        raise UsageError("--paste wants a text")
     text = sys.stdin.read() if options.text == "-" else options.text
 
     from ..client.control import Control
 
     with Control() as control:
         how = "paste" if options.paste else "text"
-        control.ask("terminal_send", name=options.name, keys=options.key or None, **{how: text})
+        answer = control.ask("terminal_send", name=options.name, keys=options.key or None, **{how: text})
+    if options.json:
+        import json
+
+        print(json.dumps(answer))
     return 0

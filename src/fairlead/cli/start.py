@@ -2,46 +2,73 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
 
+from .arguments import Argument, Command, Option, count, parsed
+
+COMMAND = Command(
+    "start",
+    "Start a program in a terminal of its own that outlives this one, and share it. Without a command it is\n"
+    "your shell. ,,,d leaves it running.",
+    takes=(Argument("name", "what the session is called"),),
+    options=(
+        Option("-d", "--detach", help="start it and come back at once"),
+        Option("--cwd", value="DIR", help="where it runs (here)", completes="directory"),
+        Option("--cols", value="N", kind=count, help="columns of its terminal (as this one has, or 80)"),
+        Option("--rows", value="N", kind=count, help="rows of its terminal (as this one has, or 24)"),
+        Option(
+            "--record",
+            value="FILE",
+            bare="",
+            help="record it, to a new file at the usual place or to this one",
+            completes="file",
+        ),
+        Option("--json", help="print its name and process id as JSON; as with -d, it is not shared"),
+    ),
+    tail="COMMAND…",
+    examples=(
+        ("fairlead start work", "your shell, in a session called work"),
+        ("fairlead start agent -- claude --continue", "a program; what comes after -- is its command"),
+        ("fairlead start demo --record=demo.cast", "recorded; then: fairlead play demo.cast"),
+        (
+            "fairlead start tests -d --cwd ~/src -- make test",
+            "in the background; then: fairlead wait tests --exit",
+        ),
+    ),
+    codes={"program's": "when it was shared until the program ended"},
+)
+
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="fairlead start",
-        usage="fairlead start [-d] [--cwd DIR] [--cols N] [--rows N] NAME [-- COMMAND…]",
-        description="Start a program in a terminal of its own that outlives this one, and share it.",
-        epilog="Without a command it is your shell. Example: fairlead start work -- claude",
-    )
-    parser.add_argument("name", help="what the session is called")
-    parser.add_argument("-d", "--detach", action="store_true", help="start it and come back at once")
-    parser.add_argument("--cwd", default=None, metavar="DIR", help="where it runs (here)")
-    parser.add_argument("--cols", type=int, default=None, help="columns of its terminal (as this one has)")
-    parser.add_argument("--rows", type=int, default=None, help="rows of its terminal (as this one has)")
-    words = list(arguments)
-    cut = words.index("--") if "--" in words else len(words)
-    options = parser.parse_args(words[:cut])
-    command = words[cut + 1 :] or [os.environ.get("SHELL") or "/bin/sh"]
+    options = parsed(COMMAND, arguments)
 
     from ..client.control import Control
 
-    attach = sys.stdin.isatty() and not options.detach
-    size = os.get_terminal_size(sys.stdin.fileno()) if sys.stdin.isatty() else os.terminal_size((80, 24))
+    here = sys.stdin.isatty()
+    size = os.get_terminal_size(sys.stdin.fileno()) if here else os.terminal_size((80, 24))
     with Control() as control:
-        control.ask(
+        answer = control.ask(
             "terminal_start",
             name=options.name,
-            argv=command,
+            argv=options.tail or [os.environ.get("SHELL") or "/bin/sh"],
             cwd=os.path.abspath(options.cwd or "."),
             env=dict(os.environ),
             cols=options.cols or size.columns,
             rows=options.rows or size.lines,
+            record=os.path.abspath(options.record) if options.record else options.record == "" or None,
         )
-    if not attach:
-        print(f"session {options.name} runs; `fairlead attach {options.name}` shares it", file=sys.stderr)
-        return 0
-    from ..client.attach import attach as share
+    if options.json:
+        import json
 
-    return share(options.name)
+        print(json.dumps(answer))
+    elif options.detach or not here:
+        print(f"session {options.name} runs; `fairlead attach {options.name}` shares it", file=sys.stderr)
+        if answer.get("recording"):
+            print(f"recorded to {answer['recording']}", file=sys.stderr)
+    else:
+        from ..client.attach import attach
+
+        return attach(options.name)
+    return 0

@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
-import argparse
+import sys
 from collections.abc import Sequence
+
+from .arguments import JSON, Argument, Command, parsed
+
+COMMAND = Command(
+    "stop",
+    "End a session's program: SIGTERM, some seconds of grace, SIGKILL. Then the session is forgotten.",
+    takes=(Argument("name", "which sessions", many=True, completes="session"),),
+    options=(JSON,),
+    examples=(
+        ("fairlead stop work", "one session"),
+        ("fairlead stop $(fairlead ls -q)", "all of them"),
+    ),
+    codes={1: "a session is not there or does not end; the others were stopped"},
+)
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="fairlead stop",
-        description="End a session's program: SIGTERM, some seconds of grace, SIGKILL.",
-    )
-    parser.add_argument("name", nargs="+", help="which sessions")
-    options = parser.parse_args(arguments)
+    options = parsed(COMMAND, arguments)
 
-    from ..client.control import Control
+    from ..client.control import Control, RequestError
 
+    ended: list[dict[str, object]] = []
     with Control() as control:
         for name in options.name:
-            code = control.ask("terminal_stop", name=name)["exit_code"]
-            print(f"session {name} ended with {code}")
-    return 0
+            try:
+                code = control.ask("terminal_stop", name=name)["exit_code"]
+            except RequestError as error:
+                print(f"fairlead stop: {error}", file=sys.stderr)
+                continue
+            ended.append({"name": name, "exit_code": code})
+            if not options.json:
+                print(f"session {name} ended with {code}")
+    if options.json:
+        import json
+
+        print(json.dumps(ended))
+    return 0 if len(ended) == len(options.name) else 1

@@ -2,29 +2,48 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 
+from .arguments import SESSION, Command, Option, UsageError, parsed, seconds
+
 TIMED_OUT = 124  # as timeout(1) has it
+
+COMMAND = Command(
+    "wait",
+    "Wait until a session shows a text, its program falls quiet, or it ends; whichever comes first, if more\n"
+    "than one is given.",
+    takes=(SESSION,),
+    options=(
+        Option("--text", value="TEXT", help="until this is on the screen"),
+        Option("--regex", value="REGEX", help="until this regular expression matches on the screen"),
+        Option("--idle", value="SECONDS", kind=seconds, help="until nothing was printed for so long"),
+        Option("--exit", help="until the program has ended"),
+        Option("--timeout", value="SECONDS", kind=seconds, help="but not longer than this"),
+        Option("--json", help="print what happened as JSON; the exit code is the same"),
+    ),
+    examples=(
+        ("fairlead wait work --text passed --timeout 600", "ten minutes at the most"),
+        (
+            "fairlead wait agent --regex '^> $' --idle 5",
+            "until there is a prompt, or it says nothing for 5 s",
+        ),
+        ("fairlead wait tests --exit && echo good", "--exit alone gives the program's own code"),
+    ),
+    codes={
+        0: "it happened",
+        1: "the program ended before it did, or there is no such session",
+        124: "the time was over",
+        "program's": "with --exit alone",
+    },
+)
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="fairlead wait",
-        description="Wait until a session shows a text, its program falls quiet, or it ends.",
-        epilog="exits with 0 when that happened, 124 when the time was over, 1 when the program ended first; "
-        "with --exit alone, with the program's own code",
-    )
-    parser.add_argument("name", help="which session")
-    parser.add_argument("--text", help="until this is on the screen")
-    parser.add_argument("--regex", help="until this regular expression matches on the screen")
-    parser.add_argument("--idle", type=float, metavar="SECONDS", help="until nothing was printed for so long")
-    parser.add_argument("--exit", action="store_true", help="until the program has ended")
-    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="but not longer than this")
-    options = parser.parse_args(arguments)
-    if options.text is None and options.regex is None and options.idle is None and not options.exit:
-        parser.error("one of --text, --regex, --idle and --exit is wanted")
+    options = parsed(COMMAND, arguments)
+    looks = options.text is not None or options.regex is not None or options.idle is not None
+    if not looks and not options.exit:
+        raise UsageError("one of --text, --regex, --idle and --exit is wanted")
 
     from ..client.control import Control
 
@@ -38,11 +57,15 @@ def main(arguments: Sequence[str]) -> int:
             exit=options.exit or None,
             timeout=options.timeout,
         )
+    if options.json:
+        import json
+
+        print(json.dumps(answer))
     if answer["reason"] == "timeout":
-        print(f"fairlead wait: nothing within {options.timeout:g} s", file=sys.stderr)
+        if not options.json:
+            print(f"fairlead wait: nothing within {options.timeout:g} s", file=sys.stderr)
         return TIMED_OUT
     if answer["reason"] == "exit":
         code: int = answer["exit_code"]
-        only = options.exit and options.text is None and options.regex is None and options.idle is None
-        return code if only else 0 if options.exit else 1
+        return 0 if options.exit and looks else code if options.exit else 1
     return 0

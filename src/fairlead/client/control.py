@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+import socket
+import time
+from typing import Any, TypeVar
 
 from .. import __version__
-from ..formats.edn import Keyword
 from ..settings import Settings
 from ..wire import rpc
 from ..wire.faults import Broken
+from .calls import MAX_REPEATS, Call, RequestError, plain
 from .launch import connected
 
+__all__ = ["Control", "RequestError"]
+
+T = TypeVar("T")
 READ_SIZE = 65_536
 
 
-class RequestError(Exception):
-    """The daemon refused a request. `code` is rpc-edn's."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
 class Control:
-    """Requests to the daemon, one after the other."""
+    """Requests to the daemon, one after the other. If it goes away, the next request finds the next one."""
 
     def __init__(self, settings: Settings | None = None, *, start: bool = True) -> None:
-        self._socket = connected(settings or Settings(), start=start)
+        self.settings = settings or Settings()
+        self._start = start
+        self._socket: socket.socket | None = None
         self._wire = rpc.ClientConnection()
-        self._received: list[rpc.Response | rpc.Error | rpc.Event] = []
-        self._socket.sendall(self._wire.handshake("fairlead", __version__))
-        self._answer("req-1")
+        self._connected()
 
     def __enter__(self) -> Control:
         return self
@@ -40,41 +36,56 @@ class Control:
         self.close()
 
     def close(self) -> None:
-        self._socket.close()
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
 
     def ask(self, op: str, **params: Any) -> dict[str, Any]:
-        """The data of an op's response, with plain names. Raises RequestError."""
+        """The data of an op's response, with plain names. Raises RequestError or ConnectionError."""
         given = {name: value for name, value in params.items() if value is not None}
-        id, line = self._wire.request(op, rpc.fields(**given))
-        self._socket.sendall(line)
-        answer: dict[str, Any] = plain(self._answer(id))
+        connection = self._connected()
+        try:
+            id, line = self._wire.request(op, rpc.fields(**given))
+            connection.sendall(line)
+            answer: dict[str, Any] = plain(self._answer(connection, id))
+        except RequestError:
+            raise
+        except BaseException:  # an answer that nobody waits for any more would come in between
+            self.close()
+            raise
         return answer
 
-    def _answer(self, id: str) -> Any:
-        for item in self._items():
-            if isinstance(item, rpc.Response) and item.id == id:
-                return item.data
-            if isinstance(item, rpc.Error) and item.id in (id, None):
-                raise RequestError(item.code, item.message)
+    def call(self, call: Call[T]) -> T:
+        """Make a call. One that only looks is made again if the daemon goes away."""
+        began = time.monotonic()
+        for repeats in range(MAX_REPEATS + 1):
+            try:
+                answer = self.ask(call.op, **call.params(time.monotonic() - began))
+                break
+            except ConnectionError:
+                if not call.looks or repeats == MAX_REPEATS:
+                    raise
+        return call.result(answer)
 
-    def _items(self) -> Iterator[rpc.Response | rpc.Error | rpc.Event]:
-        while True:
-            data = self._socket.recv(READ_SIZE)
-            if not data:
-                raise ConnectionError("the daemon closed the connection")
+    def _connected(self) -> socket.socket:
+        if self._socket is None:
+            self._wire = rpc.ClientConnection()
+            self._socket = connected(self.settings, start=self._start)
+            try:
+                self._socket.sendall(self._wire.handshake("fairlead", __version__))
+                self._answer(self._socket, "req-1")
+            except BaseException:
+                self.close()
+                raise
+        return self._socket
+
+    def _answer(self, connection: socket.socket, id: str) -> Any:
+        while data := connection.recv(READ_SIZE):
             for item in self._wire.receive(data):
+                if isinstance(item, rpc.Response) and item.id == id:
+                    return item.data
+                if isinstance(item, rpc.Error) and item.id in (id, None):
+                    raise RequestError(item.code, item.message)
                 if isinstance(item, Broken):
                     raise ConnectionError(item.reason)
-                yield item
-
-
-def plain(value: Any) -> Any:
-    """EDN as Python people write it: names as strings with underscores."""
-    if isinstance(value, Mapping):
-        return {
-            key.name.replace("-", "_") if isinstance(key, Keyword) else key: plain(inner)
-            for key, inner in value.items()
-        }
-    if isinstance(value, list | tuple):
-        return [plain(inner) for inner in value]
-    return value.name if isinstance(value, Keyword) else value
+        raise ConnectionError("the daemon closed the connection")

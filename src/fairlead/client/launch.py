@@ -11,43 +11,67 @@ from ..settings import Settings, safe_dir
 
 START_WAIT = 10.0
 """Seconds until a daemon that does not come up is an error."""
+RECONNECT_WAIT = 15.0
+"""Seconds that a client waits for a daemon that died to come back."""
+ABSENT_TRIES = 3
+"""How often a session's socket is looked for while there is a daemon, until there is no such session."""
 
 
-class NoDaemon(Exception):
+class NoDaemon(ConnectionError):
     """There is no daemon, and none could be started."""
+
+
+def reached(path: str) -> socket.socket | None:
+    """A connection to a socket, if anyone serves it."""
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.connect(path)
+    except (FileNotFoundError, ConnectionRefusedError):
+        connection.close()
+        return None
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def connected(settings: Settings, *, start: bool = True) -> socket.socket:
     """A connection to the daemon's control socket; the daemon is started if need be."""
     deadline = time.monotonic() + START_WAIT
     started = False
-    while True:
-        connection = socket.socket(socket.AF_UNIX)
-        try:
-            connection.connect(settings.rpc_path)
-            return connection
-        except (FileNotFoundError, ConnectionRefusedError):
-            connection.close()
+    while (connection := reached(settings.rpc_path)) is None:
         if not start:
             raise NoDaemon("no daemon is running")
         if not started:
             started = True
-            _spawn(settings)
+            spawn(settings)
         if time.monotonic() > deadline:
             raise NoDaemon(f"the daemon did not start; see {settings.log_path}")
         time.sleep(0.01)
+    return connection
 
 
-def _spawn(settings: Settings) -> None:
+def session_socket(path: str, settings: Settings) -> socket.socket | None:
+    """A connection to a session's own socket, or none if there is no such session. The daemon is started if
+    need be; it opens the sockets of its sessions before its own."""
+    for _ in range(ABSENT_TRIES):
+        if (connection := reached(path)) is not None:
+            return connection
+        connected(settings).close()
+    return None
+
+
+def spawn(settings: Settings) -> None:
     """A daemon in a session of its own, with its output in the log. A shell starts it and ends at once, so
     that it is nobody's child: a program that uses the SDK need not wait for it."""
     safe_dir(settings.runtime_dir)
     safe_dir(settings.state_dir)
     log = os.open(settings.log_path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
     nothing = os.open(os.devnull, os.O_RDONLY)
+    command = [sys.executable, "-m", "fairlead", "daemon", "run"]
     shell = os.posix_spawn(
         "/bin/sh",
-        ["sh", "-c", '"$@" &', "sh", sys.executable, "-m", "fairlead", "daemon", "run"],
+        ["sh", "-c", '"$@" &', "sh", *command, "--asked-at", str(time.time())],
         os.environ,
         file_actions=[
             (os.POSIX_SPAWN_DUP2, nothing, 0),

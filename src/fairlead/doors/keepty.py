@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from typing import cast
 
 from ..keeper.credentials import is_our_user
 from ..settings import SettingError, Settings, safe_dir
@@ -78,8 +79,7 @@ class _Client(asyncio.Protocol):
     # --- asyncio's side -------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        transport = self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
         if not is_our_user(transport.get_extra_info("socket")):
             transport.abort()
             return

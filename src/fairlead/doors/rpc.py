@@ -11,7 +11,7 @@ import contextlib
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from ..keeper.credentials import is_our_user
 from ..settings import Settings
@@ -23,6 +23,9 @@ from ..wire.rpc_catalog import OPS, TOPICS
 Handler = Callable[[Request], Awaitable[Mapping[Any, Any]]]
 WRITE_LIMIT = 8 * 1024 * 1024
 """How many bytes a client may leave unread before it loses its events, and then its connection."""
+
+CANCELLABLE = frozenset({"terminal_wait"})
+"""Ops that `cancel_request` ends: those that only wait, so that nothing is left half done."""
 
 
 class OpError(Exception):
@@ -38,7 +41,7 @@ class RpcDoor:
     """The server on the control socket."""
 
     def __init__(self, settings: Settings, handlers: Mapping[str, Handler]) -> None:
-        own = ("handshake", "ping", "subscribe", "unsubscribe")
+        own = ("handshake", "ping", "cancel_request", "subscribe", "unsubscribe")
         self.handlers = handlers
         self.ops = {name: OPS[name] for name in (*own, *handlers)}
         self._settings = settings
@@ -88,8 +91,7 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        transport = self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
         if not is_our_user(transport.get_extra_info("socket")):
             transport.abort()
         elif not self._door.arrived(self):
@@ -130,6 +132,12 @@ class _Connection(asyncio.Protocol):
                 self._respond(request, rpc.server_info())
             case "ping":
                 self._respond(request, fields(pong=True, protocol_version=rpc.PROTOCOL_VERSION))
+            case "cancel_request":
+                task = self._tasks.get(request.get("request-id"))
+                found = task is not None and self._wire.pending.get(request.get("request-id")) in CANCELLABLE
+                if task is not None and found:
+                    task.cancel()
+                self._respond(request, fields(accepted=found))
             case "subscribe":
                 topics = self._wire.subscribe(request.get("topics") or ())
                 self._respond(request, fields(subscribed=topics))
@@ -146,6 +154,11 @@ class _Connection(asyncio.Protocol):
             self._respond(request, await self._door.handlers[request.op](request))
         except OpError as error:
             self._transport.write(self._wire.fail(request.id, error.code, str(error), error.data))
+        except asyncio.CancelledError:
+            if self._wire.state is rpc.State.READY:
+                message = f"{request.op} was cancelled"
+                self._transport.write(self._wire.fail(request.id, ErrorCode.FAILED, message))
+            raise
         except Exception as error:
             message = f"{request.op} failed: {type(error).__name__}: {error}"
             self._transport.write(self._wire.fail(request.id, ErrorCode.FAILED, message))

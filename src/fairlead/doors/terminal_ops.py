@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import os
 import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..formats.edn import Keyword
 from ..terminal.host import Host, HostError
+from ..terminal.lines import Follower, Followers
 from ..terminal.session import Session, State
-from ..terminal.usage import usage_of
+from ..terminal.usage import Usage, Usages
 from ..wire.rpc import ErrorCode, Request, fields
 from .rpc import Handler, OpError
 
 DEFAULT_COLS, DEFAULT_ROWS = 80, 24
 MAX_WAIT = 24 * 3600.0
 """Seconds that `terminal_wait` waits at the most."""
+MAX_UNTYPED = 1024 * 1024
+"""How many bytes may wait for a program that does not read before `terminal_send` refuses more."""
 MAX_MATCHES = 1000
 """How many matches `terminal_search` gives at the most."""
+MAX_LINES = 50_000
+"""How many lines `terminal_lines` gives at once at the most."""
+FOLLOWED_LINES = 10_000
+"""How many lines a client that follows gets at once."""
+FOLLOW_WAIT = 30.0
+"""Seconds that `terminal_lines` waits for a line at the most; less than a follower's patience."""
 
 _CODES = {
     "missing": ErrorCode.NOT_FOUND,
@@ -32,6 +43,7 @@ _CODES = {
 
 def terminal_ops(host: Host) -> dict[str, Handler]:
     """Each op's function, over these sessions."""
+    usages, followers = Usages(), Followers()
 
     def find(request: Request) -> Session:
         return _done(lambda: host.find(request.get("name")))
@@ -47,13 +59,20 @@ def terminal_ops(host: Host) -> dict[str, Handler]:
                 cols=request.get("cols") or DEFAULT_COLS,
                 rows=request.get("rows") or DEFAULT_ROWS,
                 deferred=bool(request.get("deferred")),
+                record=request.get("record") or False,
             )
         except HostError as error:
             raise OpError(_CODES[error.kind], str(error)) from None
-        return fields(name=session.id, pid=session.pid)
+        return fields(name=session.id, pid=session.pid, recording=session.recording)
 
     async def list_(request: Request) -> Mapping[Any, Any]:
-        return fields(sessions=[_row(session) for session in host.sessions.values()])
+        sessions = list(host.sessions.values())
+        running = {each.pid: each.started_at for each in sessions if each.state is State.RUNNING}
+        used: Mapping[int, Usage] = {}
+        if not request.get("brief"):
+            used = await asyncio.to_thread(usages.look, running)
+            sessions = [each for each in sessions if each in host]  # some may have gone meanwhile
+        return fields(sessions=[_row(each, used.get(each.pid)) for each in sessions])
 
     async def stop(request: Request) -> Mapping[Any, Any]:
         session = find(request)
@@ -66,6 +85,9 @@ def terminal_ops(host: Host) -> dict[str, Handler]:
         session = find(request)
         if session.state is not State.RUNNING:
             raise OpError(ErrorCode.INVALID_PARAMS, f"session {session.id!r} is {session.state.value}")
+        if session.untyped > MAX_UNTYPED:
+            message = f"session {session.id!r} does not read: {session.untyped} bytes wait to be typed"
+            raise OpError(ErrorCode.FAILED, message)
         screen = session.screen
         try:
             typed = b"".join(screen.key(name) for name in request.get("keys") or ())
@@ -85,14 +107,40 @@ def terminal_ops(host: Host) -> dict[str, Handler]:
             case "text":
                 made = shown.text(scrollback=scrollback)
             case "ansi":
-                made = shown.ansi().decode("utf-8", "replace")
+                made = shown.ansi(scrollback=scrollback).decode("utf-8", "replace")
             case "html":
                 made = shown.html()
             case "svg":
                 made = shown.svg()
+            case "png":
+                made = _png(session)
             case _:
                 made = _keyed(shown.cells())
         return fields(name=session.id, format=form, screen=made, cols=shown.cols, rows=shown.rows)
+
+    async def lines(request: Request) -> Mapping[Any, Any]:
+        if id := request.get("follower"):
+            follower = followers.find(id)
+            if follower is None:
+                raise OpError(ErrorCode.NOT_FOUND, f"no follower {id!r}")
+            answer = await _followed(follower, request)
+            if answer[_ENDED]:
+                followers.remove(follower)
+            return answer
+        session = find(request)
+        limit = min(request.get("limit") or MAX_LINES, MAX_LINES)
+        if not request.get("follow"):
+            texts, _ = session.screen.lines()
+            while texts and not texts[-1]:
+                texts.pop()
+            return fields(lines=texts[-limit:], first=max(0, len(texts) - limit) + 1)
+        try:
+            follower = followers.add(session)
+        except ValueError as error:
+            raise OpError(ErrorCode.FAILED, str(error)) from None
+        texts = follower.before
+        first = max(0, len(texts) - limit) + 1
+        return fields(lines=texts[-limit:], first=first, next=len(texts) + 1, follower=follower.id)
 
     async def search(request: Request) -> Mapping[Any, Any]:
         session = find(request)
@@ -115,15 +163,30 @@ def terminal_ops(host: Host) -> dict[str, Handler]:
         session.resize(request.get("cols"), request.get("rows"))
         return fields(accepted=True)
 
+    async def record(request: Request) -> Mapping[Any, Any]:
+        session = find(request)
+        if request.get("stop"):
+            path = session.recording
+            if path is None:
+                raise OpError(ErrorCode.INVALID_PARAMS, f"session {session.id!r} is not recorded")
+            session.stop_recording()
+            return fields(path=path)
+        try:
+            return fields(path=host.record(session.id, request.get("path")))
+        except HostError as error:
+            raise OpError(_CODES[error.kind], str(error)) from None
+
     return {
         "terminal_start": start,
         "terminal_list": list_,
         "terminal_stop": stop,
         "terminal_send": send,
         "terminal_screen": screen,
+        "terminal_lines": lines,
         "terminal_search": search,
         "terminal_wait": wait,
         "terminal_resize": resize,
+        "terminal_record": record,
     }
 
 
@@ -134,9 +197,8 @@ def _done(find: Callable[[], Session]) -> Session:
         raise OpError(_CODES[error.kind], str(error)) from None
 
 
-def _row(session: Session) -> Mapping[Any, Any]:
+def _row(session: Session, usage: Usage | None) -> Mapping[Any, Any]:
     screen = session.screen
-    usage = usage_of(session.pid) if session.state is State.RUNNING else None
     return fields(
         name=session.id,
         state=session.state.value,
@@ -150,9 +212,46 @@ def _row(session: Session) -> Mapping[Any, Any]:
         started_at=session.started_at,
         idle=max(0.0, time.monotonic() - session.active_at) if session.active_at else None,
         exit_code=session.exit_code,
+        recording=session.recording,
+        cpu_percent=round(usage.cpu_percent, 1) if usage else None,
         cpu_seconds=usage.cpu_seconds if usage else None,
         memory=usage.memory if usage else None,
     )
+
+
+def _png(session: Session) -> str:
+    try:
+        return base64.b64encode(session.screen.png()).decode()
+    except (ImportError, ValueError) as error:  # there is no Pillow, or the screen is too large
+        raise OpError(ErrorCode.FAILED, str(error)) from None
+
+
+async def _followed(follower: Follower, request: Request) -> Mapping[Any, Any]:
+    """The next lines, or none if none came in time."""
+    session = follower.session
+    changed = asyncio.Event()
+    session.watchers.add(changed.set)
+    number, timeout = request.get("from") or 0, request.get("timeout")
+    limit = min(request.get("limit") or FOLLOWED_LINES, FOLLOWED_LINES)
+    try:
+        async with asyncio.timeout(FOLLOW_WAIT if timeout is None else min(timeout, FOLLOW_WAIT)):
+            while not (found := follower.take(number, limit)).texts and not found.are_last:
+                changed.clear()
+                await changed.wait()
+    except TimeoutError:
+        found = follower.take(number, limit)
+    finally:
+        session.watchers.discard(changed.set)
+    return fields(
+        lines=found.texts,
+        first=found.first,
+        next=found.first + len(found.texts),
+        follower=follower.id,
+        ended=found.are_last,
+    )
+
+
+_ENDED = Keyword("ended")
 
 
 def _keyed(value: Any) -> Any:
@@ -162,27 +261,35 @@ def _keyed(value: Any) -> Any:
     return [_keyed(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
+def _shown(session: Session, patterns: list[re.Pattern[str]]) -> re.Match[str] | None:
+    """What of this the screen shows, if it is still there: who stops a session forgets it."""
+    if not patterns or session.screen.is_closed:
+        return None
+    text = session.screen.text()
+    return next(filter(None, (pattern.search(text) for pattern in patterns)), None)
+
+
 async def _wait(session: Session, request: Request) -> Mapping[Any, Any]:
     """Until the screen shows a text, the program has been quiet for a while, or it has ended."""
     text, regex, idle = request.get("text"), request.get("regex"), request.get("idle")
     if text is None and regex is None and idle is None and not request.get("exit"):
         raise OpError(ErrorCode.INVALID_PARAMS, "one of :text, :regex, :idle and :exit is wanted")
     try:
-        pattern = re.compile(regex if regex is not None else re.escape(text or ""), re.MULTILINE)
+        wanted = [re.escape(text) if text is not None else None, regex]
+        patterns = [re.compile(each, re.MULTILINE) for each in wanted if each is not None]
     except re.error as error:
         raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :regex: {error}") from None
     changed = asyncio.Event()
     session.watchers.add(changed.set)
-    deadline = time.monotonic() + min(request.get("timeout") or MAX_WAIT, MAX_WAIT)
+    timeout = request.get("timeout")
+    deadline = time.monotonic() + (MAX_WAIT if timeout is None else min(timeout, MAX_WAIT))
     try:
         while True:
             changed.clear()
-            looking = text is not None or regex is not None
-            if looking and (found := pattern.search(session.screen.text())):
+            if found := _shown(session, patterns):
                 return fields(matched=True, reason="text", match=found[0])
             if session.state is State.ENDED:
-                wanted = bool(request.get("exit"))
-                return fields(matched=wanted, reason="exit", exit_code=session.exit_code)
+                return fields(matched=bool(request.get("exit")), reason="exit", exit_code=session.exit_code)
             pause = deadline - time.monotonic()
             if idle is not None:
                 quiet = session.active_at + idle - time.monotonic()

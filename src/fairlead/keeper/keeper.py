@@ -6,8 +6,9 @@ to the keeper's socket, is told all that, and from then on gets every byte as it
 one does the same. There is one daemon at a time: a newcomer takes over.
 
 If the program prints more than a window of bytes without a new keyframe, the keeper stops reading: the
-program waits, and nothing is lost or grows without bound. Input is counted back to the daemon (TAKEN), which
-sends no more than a window of it ahead.
+program waits, and nothing is lost or grows without bound. A daemon also gets the PTY's end itself, with
+STATE, to type on it without a detour; what the terminal has no room for it gives to the keeper as INPUT, no
+more than a window ahead of what is counted back (TAKEN), so that this too outlives the daemon.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ import struct
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple, NotRequired, TypedDict
 
 from . import terminal
 from .credentials import is_our_user
-from .protocol import KEYFRAME, MARK, NUMBER, OFFSET, RESIZE, VERSION, Decoder, Kind, frame
+from .protocol import KEYFRAME, MARK, MAX_NOTE, NUMBER, OFFSET, RESIZE, VERSION, Decoder, Kind, frame
 
 WINDOW = 8 * 1024 * 1024
 """How many printed bytes are kept for a daemon that has not confirmed them with a keyframe."""
@@ -36,6 +37,8 @@ INPUT_WINDOW = 256 * 1024
 MAX_INPUT = 4 * INPUT_WINDOW
 """More input than this, from a daemon that does not count, is dropped."""
 READ_SIZE = 65_536
+SMALL_READ = 512
+"""A read that gives less than this has emptied the PTY, most likely."""
 MAX_BURST = 16
 """How often the PTY is read before anything else gets its turn."""
 SECOND_LOOK = 0.04
@@ -55,6 +58,8 @@ class Spec(TypedDict):
     rows: int
     deferred: bool
     """Whether the program is started only when a daemon says so."""
+    note: NotRequired[dict[str, object]]
+    """The daemon's note to begin with."""
 
 
 class _Mark(NamedTuple):
@@ -131,6 +136,7 @@ class Keeper:
         self._give_up: float | None = None  # when nobody has come for the exit status
         self._dismissed = False
         self._keyframe: bytes | None = None
+        self._note = spec.get("note")
         self._tail = _Tail()
         self._ours, self._theirs = terminal.open_terminal(self._cols, self._rows)
         self._drained = False  # nothing can come from the PTY any more
@@ -259,6 +265,8 @@ class Keeper:
                     self._drained = True
                     break
                 chunks.append(data)
+                if len(data) < SMALL_READ:
+                    break
         except BlockingIOError:
             pass
         except OSError as error:
@@ -308,7 +316,8 @@ class Keeper:
         self._daemon = connection
         self._decoder = Decoder()
         self._selector.register(connection, selectors.EVENT_READ, self._daemon_ready)
-        self._tell(Kind.STATE, json.dumps(self._state()).encode())
+        with contextlib.suppress(OSError):  # a connection that is new has room for this
+            socket.send_fds(connection, [frame(Kind.STATE, json.dumps(self._state()).encode())], [self._ours])
         if self._keyframe is not None:
             self._tell(Kind.KEYFRAME, self._keyframe)
         for told in self._tail.frames():
@@ -319,7 +328,8 @@ class Keeper:
             self._tell(Kind.EXITED, NUMBER.pack(self._exit))
 
     def _state(self) -> dict[str, object]:
-        return {
+        note = {} if self._note is None else {"note": self._note}
+        return note | {
             "version": VERSION,
             "id": self._spec["id"],
             "command": self._spec["command"],
@@ -373,7 +383,7 @@ class Keeper:
                     self._selector.modify(self._daemon, selectors.EVENT_READ, self._daemon_ready)
         if events & selectors.EVENT_READ and self._daemon is not None:
             try:
-                data = self._daemon.recv(READ_SIZE * 4)
+                data = self._daemon.recv(READ_SIZE)
                 frames = self._decoder.feed(data) if data else None
                 for kind, payload in frames or ():
                     if handle := _HANDLERS.get(kind):
@@ -423,6 +433,17 @@ class Keeper:
         self._keyframe = payload
         self._finish_if_drained()
 
+    def _on_note(self, payload: bytes) -> None:
+        if len(payload) > MAX_NOTE:
+            return
+        try:
+            note = json.loads(payload)
+        except RecursionError:
+            note = None
+        if not isinstance(note, dict):
+            raise ValueError("a note that is not an object")
+        self._note = note
+
     def _on_start(self, payload: bytes) -> None:
         if self._pid or self._exit is not None:
             return
@@ -442,4 +463,5 @@ _HANDLERS: dict[int, Callable[[Keeper, bytes], None]] = {
     Kind.SET_KEYFRAME: Keeper._on_keyframe,
     Kind.START: Keeper._on_start,
     Kind.DISMISS: Keeper._on_dismiss,
+    Kind.SET_NOTE: Keeper._on_note,
 }

@@ -2,10 +2,10 @@
 
 It listens on a unix socket and speaks JSON, one object a line. `{"keep": spec, "socket": path}` forks a
 keeper that listens at the path; the answer is `{"pid": n}` or `{"error": text}`. A daemon introduces itself
-with `{"daemon": [its command]}`: if its connection then ends without `{"bye": true}`, the nursery starts that
-command, so a daemon that was killed is back at once. `{"back": true}` says that it will come back by itself.
-The daemon starts a nursery that was killed. Neither is the parent of a program: a keeper is, and it doesn't
-notice when either of them dies.
+with `{"daemon": [its command], "pause": seconds}`: if its connection then ends without `{"bye": true}`, the
+nursery starts that command, so a daemon that was killed is back at once, also if it died before it introduced
+itself. `{"back": true}` says that it will come back by itself. The daemon starts a nursery that was killed.
+Neither is the parent of a program: a keeper is, and it doesn't notice when either of them dies.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ MAX_LINE = 4 * 1024 * 1024
 MIN_LIFE = 1.0
 """A daemon that lived shorter than this is started again only after a pause."""
 PAUSE = 0.5
-"""Seconds of that pause."""
+"""Seconds of that pause, unless the daemon wishes another."""
+LOOK = 0.1
+"""Seconds between looks at a daemon that was started and has not introduced itself yet."""
 BACKLOG = 64
 
 
@@ -42,6 +44,7 @@ class _Client:
         self.received = b""
         self.command: list[str] | None = None
         """If it is the daemon: how to start it again."""
+        self.pause = PAUSE
         self.since = time.monotonic()
 
 
@@ -52,6 +55,8 @@ class Nursery:
         self._listener = listener
         self._selector = selectors.DefaultSelector()
         self._done = False
+        self._expected: _Client | None = None  # a daemon that died; the next one has not introduced itself
+        self._pid = 0  # that next one
 
     def run(self) -> None:
         """Serve until a daemon says goodbye."""
@@ -64,7 +69,9 @@ class Nursery:
         gc.freeze()  # a keeper that never collects never copies these pages
         gc.disable()
         while not self._done:
-            for key, _ in self._selector.select():
+            if self._expected is not None and not _is_alive(self._pid):
+                self._start(self._expected)
+            for key, _ in self._selector.select(LOOK if self._expected is not None else None):
                 if key.data is None:
                     self._accept()
                 else:
@@ -101,6 +108,8 @@ class Nursery:
             return {"pid": self._fork_keeper(request["keep"], str(request["socket"]))}  # type: ignore[arg-type]
         if "daemon" in request:
             client.command = [str(word) for word in request["daemon"]]  # type: ignore[attr-defined]
+            self._expected = None
+            client.pause = float(request.get("pause", PAUSE))  # type: ignore[arg-type]
             return {"pid": os.getpid()}
         if "back" in request:
             client.command = None
@@ -114,18 +123,22 @@ class Nursery:
     def _lose(self, client: _Client) -> None:
         self._selector.unregister(client.connection)
         client.connection.close()
-        if client.command is not None:
-            if time.monotonic() - client.since < MIN_LIFE:
-                time.sleep(PAUSE)
-            self._start(client.command)
+        if client.command is not None and self._expected is None:
+            self._start(client)
 
-    def _start(self, command: list[str]) -> None:
-        """Start a daemon that has nothing to do with us but its command."""
-        if os.fork() == 0:
+    def _start(self, client: _Client) -> None:
+        """Start a daemon in place of one that died; it has nothing to do with us but its command."""
+        assert client.command is not None
+        if time.monotonic() - client.since < MIN_LIFE:
+            time.sleep(client.pause)
+        client.since = time.monotonic()
+        self._expected = client
+        self._pid = os.fork()
+        if self._pid == 0:
             try:
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 os.setsid()
-                os.execvp(command[0], command)
+                os.execvp(client.command[0], client.command)
             finally:
                 os._exit(127)
 
@@ -157,6 +170,14 @@ class Nursery:
             with contextlib.suppress(OSError):
                 os.unlink(path)
             os._exit(code)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def main(path: str) -> int:

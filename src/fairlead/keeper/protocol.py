@@ -16,6 +16,8 @@ from struct import Struct
 VERSION = 1
 MAX_FRAME = 64 * 1024 * 1024
 """How long a frame may be; the longest is a keyframe."""
+MAX_NOTE = 64 * 1024
+"""How many bytes of JSON a daemon's note may have."""
 
 _HEADER = Struct(">IB")
 _LENGTH = 4
@@ -30,7 +32,7 @@ class Kind(IntEnum):
     """What a frame is. The keeper sends those below 16."""
 
     STATE = 1
-    """JSON: version, id, command, pid, size, when it started, and so on."""
+    """JSON: version, id, command, pid, size, when it started, the daemon's note if any, and so on."""
     KEYFRAME = 2
     """Offset, generation and blob: the screen at that offset, after the resize of that generation."""
     DATA = 3
@@ -58,6 +60,8 @@ class Kind(IntEnum):
     """Columns, rows: start the program, if that was put off."""
     DISMISS = 21
     """The exit status has been noted; the keeper may go."""
+    SET_NOTE = 22
+    """A JSON object that only daemons understand: the next one is told it in STATE."""
 
 
 def frame(kind: Kind, *parts: bytes) -> bytes:

@@ -1,7 +1,7 @@
 """libghostty-vt, reached through pyghostty: a terminal that takes bytes and keeps a picture of them.
 
-This is the only module that imports pyghostty, and the only one where types are `Any`. It adds nothing to the
-library but names, defaults and lifetimes; what a screen means is `screen.py`'s.
+This is the only module where types are `Any`. It adds nothing to the library but names, defaults and
+lifetimes; what a screen means is `screen.py`'s.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from .keyframe import ENVELOPE, RECORD, page_rows
+from .native import load
 
 try:
-    from pyghostty import ffi as _ffi
-    from pyghostty import lib as _lib
+    _ffi, _lib = load()
 except ImportError as error:
     raise ImportError(
         "terminal sessions need pyghostty, of the extra 'terminal': pip install 'fairlead[terminal]'",

@@ -9,25 +9,40 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import os
+import resource
 import secrets
 import signal
 import socket
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from ..keeper.keeper import Spec
 from ..keeper.protocol import Decoder, Kind, frame
 from ..settings import SettingError, Settings, safe_dir
 from ..wire import keepty
+from .recording import Recorder, RecordingError
 from .session import Event, Session, State
+
+log = logging.getLogger("fairlead")
 
 START_WAIT = 10.0
 """Seconds until a nursery or a keeper that does not answer is an error."""
+MAX_FILES = 8192
+"""How many files the daemon may have open, where the system allows it: three a session, one a client."""
+GREETING_SIZE = 65_536
+"""How many bytes are read at once of what a keeper says first."""
 QUIET = 1.0
 """Seconds between looks at sessions that may want a keyframe or have ended long ago."""
+RECORD_DELAY = 0.25
+"""Seconds until a recording has in its file what the program printed."""
+MAX_TERM = 64
+"""How much of TERM a recording tells."""
+MAX_SAME_NAMES = 100
+"""How many recordings of one name may be begun in the same second."""
 
 
 class HostError(Exception):
@@ -51,28 +66,71 @@ def is_served(path: str) -> bool:
         return True
 
 
+def open_more_files() -> int:
+    """Let this process have as many open files as sessions need; gives how many it could have before."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(MAX_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return soft
+
+
+async def _reach(path: str) -> tuple[socket.socket, bytes, int]:
+    """A connection to a keeper, the first bytes that it says, and its PTY's end, or -1 without that."""
+    loop = asyncio.get_running_loop()
+    connection = socket.socket(socket.AF_UNIX)
+    connection.setblocking(False)
+    try:
+        await loop.sock_connect(connection, path)
+        readable = asyncio.Event()
+        loop.add_reader(connection, readable.set)
+        try:
+            await readable.wait()
+        finally:
+            loop.remove_reader(connection)
+        greeting, terminals, _, _ = socket.recv_fds(connection, GREETING_SIZE, 1)
+    except BaseException:
+        connection.close()
+        raise
+    for terminal in terminals:
+        os.set_inheritable(terminal, False)
+    return connection, greeting, terminals[0] if terminals else -1
+
+
 class _Link(asyncio.Protocol):
     """The connection to a keeper."""
 
-    def __init__(self, lost: Callable[[], None]) -> None:
+    def __init__(self, lost: Callable[[], None], greeting: bytes, terminal: int) -> None:
         self.session: Session
+        self._greeting = greeting
+        self._terminal = terminal  # the PTY's end, or -1 if the keeper did not give it
         self.ready = asyncio.get_running_loop().create_future()
         self._lost = lost
         self._decoder = Decoder()
         self._transport: asyncio.Transport | None = None
+        self._writing: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
+        self.data_received(self._greeting)
 
     def data_received(self, data: bytes) -> None:
         for kind, payload in self._decoder.feed(data):
             self.session.heard(kind, payload)
+        if self._writing is None and self.session.unwritten:
+            self._writing = asyncio.get_running_loop().call_later(RECORD_DELAY, self._write_recording)
         if self.session.ready and not self.ready.done():
             self.ready.set_result(None)
 
+    def _write_recording(self) -> None:
+        self._writing = None
+        self.session.write_recording()
+
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
+        if self._terminal >= 0:
+            os.close(self._terminal)
+            self._terminal = -1
         if not self.ready.done():
             self.ready.set_exception(HostError("failed", "the keeper ended before it said anything"))
             self.ready.exception()
@@ -81,6 +139,12 @@ class _Link(asyncio.Protocol):
     def tell(self, kind: Kind, *parts: bytes) -> None:
         if self._transport is not None:
             self._transport.write(frame(kind, *parts))
+
+    def type(self, data: bytes) -> int:
+        try:
+            return os.write(self._terminal, data) if self._terminal >= 0 else 0
+        except OSError:  # it has no room, or is gone: the keeper will see which
+            return 0
 
     def close(self) -> None:
         if self._transport is not None:
@@ -102,15 +166,18 @@ class Host:
         self._nursery_lock = asyncio.Lock()
         self._starting: set[str] = set()
         self._closing = False
+        self._files = open_more_files()
 
     # --- life ---------------------------------------------------------------------------------------------
 
-    async def open(self, command: Sequence[str]) -> None:
-        """Find the keepers that are there. `command` is how the nursery starts this daemon again."""
-        self._command = list(command)
+    async def open(self, command: Sequence[str] | None) -> None:
+        """Find the keepers that are there. `command` is how the nursery starts this daemon again; None if
+        someone else does that."""
+        pause = self._settings.number("daemon", "restart_pause")
+        self._introduction = {"back": True} if command is None else {"daemon": list(command), "pause": pause}
         safe_dir(self._settings.runtime_dir)
         safe_dir(self._settings.keepers_dir)
-        await self._ask_nursery({"daemon": self._command})
+        await self._ask_nursery(self._introduction)
         directory = self._settings.keepers_dir
         found = [f"{directory}/{name}" for name in os.listdir(directory) if name.endswith(".sock")]
         await asyncio.gather(*(self._adopt(path) for path in found))
@@ -127,10 +194,13 @@ class Host:
         if for_good:
             for session in list(self._ended):
                 self.forget(session)
-        for link in list(self._links.values()):
+        for session, link in list(self._links.items()):
+            session.write_recording()
             link.close()
         if self._nursery is not None:
             self._nursery[1].close()
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (self._files, hard))  # the next daemon begins as we did
 
     def _later(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -151,7 +221,7 @@ class Host:
                     self.forget(session)
             if self._nursery is not None and self._nursery[0].at_eof():
                 with contextlib.suppress(OSError, HostError, TimeoutError):
-                    await self._ask_nursery({"daemon": self._command})
+                    await self._ask_nursery(self._introduction)
 
     # --- the nursery ----------------------------------------------------------------------------------------
 
@@ -185,7 +255,12 @@ class Host:
                 return self._nursery
 
     async def _start_nursery(self, path: str) -> None:
+        # the programs in its keepers get as many open files as the daemon was given, not as it took
         await asyncio.create_subprocess_exec(
+            "/bin/sh",
+            "-c",
+            'ulimit -S -n "$0"; exec "$@"',
+            str(self._files),
             sys.executable,
             "-m",
             "fairlead.keeper.nursery",
@@ -206,8 +281,9 @@ class Host:
         cols: int,
         rows: int,
         deferred: bool = False,
+        record: bool | str = False,
     ) -> Session:
-        """A new session. Raises HostError if the name is taken or can't be one, or it can't be started."""
+        """A new session, recorded to a file if wanted. Raises HostError if it can't be started."""
         try:
             keepty.socket_path(name, os.environ)
             safe_dir(keepty.socket_dir(os.environ))
@@ -239,36 +315,86 @@ class Host:
         # never a path that was there before: a keeper that is told to go removes its own when it is gone
         path = f"{self._settings.keepers_dir}/{secrets.token_hex(8)}.sock"
         self._starting.add(name)
+        recording = ""
         try:
+            if record:  # the file is there before the program is, so that not even its first byte is missed
+                recording = self._new_recording(name, record, spec)
+                spec["note"] = {"recording": recording}
             await self._ask_nursery({"keep": spec, "socket": path})
-            return await self._connect(path)
+            return await self._connect(path, spec.get("note"))
+        except (OSError, HostError, TimeoutError):
+            if recording:
+                with contextlib.suppress(OSError):
+                    os.unlink(recording)
+            raise
         finally:
             self._starting.discard(name)
+
+    def record(self, name: str, path: str | None = None) -> str:
+        """Record a session from now on; gives the file. Raises HostError."""
+        session = self.find(name)
+        if session.state is State.ENDED:
+            raise HostError("invalid", f"session {name!r} has ended")
+        if session.recording is not None:
+            raise HostError("exists", f"session {name!r} is recorded already, to {session.recording}")
+        return self._recorded(name, path or True, session.record)
+
+    def _new_recording(self, name: str, wanted: bool | str, spec: Spec) -> str:
+        size = (spec["cols"], spec["rows"])
+        terminal = spec["environment"]["TERM"][:MAX_TERM]
+
+        def create(path: str) -> None:
+            Recorder.create(path, size, title=name, command=spec["command"], terminal=terminal).close()
+
+        return self._recorded(name, wanted, create)
+
+    def _recorded(self, name: str, wanted: bool | str, create: Callable[[str], None]) -> str:
+        """The path of a new recording, made: the one that is wanted, or a free one at the usual place."""
+        try:
+            if isinstance(wanted, str):
+                if not os.path.isabs(wanted):
+                    raise HostError("invalid", f"the path of a recording must be absolute: {wanted}")
+                create(wanted)
+                return wanted
+            stem = f"{safe_dir(self._settings.recordings_dir)}/{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+            paths = [f"{stem}.cast", *(f"{stem}-{number}.cast" for number in range(2, MAX_SAME_NAMES))]
+            path = next((path for path in paths if not os.path.lexists(path)), paths[-1])
+            create(path)
+            return path
+        except RecordingError as error:
+            raise HostError("invalid", str(error)) from None
+        except SettingError as error:
+            raise HostError("failed", str(error)) from None
 
     async def _adopt(self, path: str) -> None:
         """Take over a keeper that is there; the socket of one that isn't is removed."""
         try:
             await self._connect(path)
-        except (OSError, HostError, TimeoutError):
+        except TimeoutError:
+            log.warning("the keeper at %s does not answer; it is left alone", path)
+        except (OSError, HostError):
             with contextlib.suppress(OSError):
                 os.unlink(path)
 
-    async def _connect(self, path: str) -> Session:
+    async def _connect(self, path: str, note: dict[str, Any] | None = None) -> Session:
         loop = asyncio.get_running_loop()
         session: Session
 
         def lost() -> None:
             self._lost(session)
 
-        link = _Link(lost)
+        async with asyncio.timeout(START_WAIT):
+            connection, greeting, terminal = await _reach(path)
+        link = _Link(lost, greeting, terminal)
         session = link.session = Session(
             link,
             self._happened,
             scrollback_lines=self._settings.count("terminal", "scrollback_lines"),
             scrollback_bytes=self._settings.count("terminal", "scrollback_bytes"),
+            note=note,
         )
         async with asyncio.timeout(START_WAIT):
-            await loop.create_unix_connection(lambda: link, path)
+            await loop.create_unix_connection(lambda: link, sock=connection)
             await link.ready
         self._links[session] = link
         if rival := self.sessions.get(session.id):  # an ended one of the same name, not dismissed in time
@@ -284,6 +410,8 @@ class Host:
         if event.topic == "shutdown":
             self._later(self.stop(session.id))
             return
+        if event.topic == "terminal/recording" and "error" in event.data:
+            log.warning("session %s is not recorded any more: %s", session.id, event.data["error"])
         if event.topic == "terminal/exited":
             self._ended[session] = time.monotonic()
             if session in self._exits:

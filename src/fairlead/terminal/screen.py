@@ -195,6 +195,11 @@ class Screen:
             self._emulator = None
 
     @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._emulator is None
+
+    @property
     def _open(self) -> Emulator:
         if self._emulator is None:
             raise ValueError("the screen is closed")
@@ -329,10 +334,23 @@ class Screen:
         above = frame.scrollback() if scrollback else []
         return text.plain([*above, *frame.shown(frame.active)], unwrap=unwrap)
 
-    def ansi(self) -> bytes:
-        """What is shown, as text with sequences for its colours, to be printed to any terminal or pager."""
-        frame = self._frame()
-        return text.colored(frame.shown(frame.active)).encode()
+    def lines(self) -> tuple[list[str], int]:
+        """The scrollback and what is shown as the lines that were printed, and which one the cursor is in."""
+        frame = self._frame(history=True)
+        rows = [*frame.scrollback(), *frame.shown(frame.active)]
+        cursor = len(rows) - self._rows + frame.active.y
+        found = list(text.logical_lines(rows))
+        at = sum(line.first <= cursor for line in found) - 1
+        return [line.text for line in found], at
+
+    def ansi(self, scrollback: bool = False) -> bytes:
+        """What is shown, as text with sequences for its colours, to be printed to any terminal or pager.
+
+        With `scrollback`, what was scrolled off the primary screen comes first.
+        """
+        frame = self._frame(history=scrollback)
+        above = frame.scrollback() if scrollback else []
+        return text.colored([*above, *frame.shown(frame.active)]).encode()
 
     def html(self) -> str:
         """What is shown, as a `pre` element."""

@@ -2,7 +2,8 @@
 
 The session hears from its keeper (`heard`) and from its clients (`attach`, `receive`, `detach`), feeds every
 byte to the emulator, fans it out, and decides who may do what by keepty's tables. It does no I/O: a keeper is
-a `Link`, a client is a `Viewer`, and what happens that others may want to know goes to `notify`.
+a `Link`, a client is a `Viewer`, a recording is a `Recorder`, and what happens that others may want to know
+goes to `notify`.
 
 A client that falls behind is left out until it has caught up and then gets a fresh redraw, so nobody waits
 for it and its queue stays short. A keyframe is given to the keeper as often as the output demands, so that
@@ -18,9 +19,10 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
-from ..keeper.protocol import KEYFRAME, MARK, NUMBER, OFFSET, RESIZE, Kind
+from ..keeper.protocol import KEYFRAME, MARK, MAX_NOTE, NUMBER, OFFSET, RESIZE, Kind
 from ..wire import keepty
 from ..wire.keepty import Role, Standing, Verdict
+from .recording import MAX_REDRAW, Recorder, RecordingError
 from .screen import Bell, Cwd, Notification, Progress, Screen, Title
 
 KEYFRAME_EVERY = 2 * 1024 * 1024
@@ -35,6 +37,9 @@ class Link(Protocol):
     """The way to a session's keeper."""
 
     def tell(self, kind: Kind, *parts: bytes) -> None: ...
+
+    def type(self, data: bytes) -> int:
+        """Give the program's terminal input at once; tells how many bytes it had room for."""
 
 
 class Viewer(Protocol):
@@ -79,6 +84,7 @@ class Session:
         *,
         scrollback_lines: int,
         scrollback_bytes: int,
+        note: dict[str, Any] | None = None,
     ) -> None:
         self.id = ""
         self.command: list[str] = []
@@ -93,10 +99,13 @@ class Session:
         """When the program last printed, by the monotonic clock."""
         self.ready = False
         """Whether the keeper has told its state."""
+        self.note = note or {}
+        """What the keeper remembers for the next daemon: where the session is recorded to."""
         self._link = link
         self._notify = notify
         self._limits = {"scrollback_lines": scrollback_lines, "scrollback_bytes": scrollback_bytes}
         self._screen: Screen | None = None
+        self._recorder: Recorder | None = None
         self._viewers: dict[Viewer, Role] = {}
         self._writer: Viewer | None = None
         self._offset = 0
@@ -107,9 +116,12 @@ class Session:
         self._untaken = 0  # bytes of input that the keeper has and the program has not taken
         self._held: deque[bytes] = deque()  # input that the keeper has no room for
         self._paused: set[Viewer] = set()
+        self._drawn: bytes | None = None  # the screen as it is, if someone has just been shown it
         self._unsized: set[Viewer] = set()  # those behind that have not been told the size
         self.watchers: set[Callable[[], None]] = set()
         """Called after anything has changed on the screen, or the session has ended."""
+        self.taps: set[Callable[[bytes], None]] = set()
+        """Called with all that the program prints."""
 
     def __repr__(self) -> str:
         return f"<Session {self.id} {self.state.value}, {len(self._viewers)} viewers>"
@@ -162,17 +174,31 @@ class Session:
         self.state = State.WAITING if state["deferred"] else State.RUNNING
         self._screen = Screen(state["cols"], state["rows"], **self._limits)
         self.ready = True
+        if "note" in state:
+            self.note = state["note"]
+        elif self.note:  # an older keeper, which does not remember it
+            self.remember()
+        if path := self.note.get("recording"):
+            self._go_on_recording(path)
 
     def _restored(self, payload: bytes) -> None:
         self._offset, self.generation = KEYFRAME.unpack_from(payload)
         self.screen.close()
         self._screen = Screen.restore(payload[KEYFRAME.size :], **self._limits)
         self._has_keyframe = True
+        recorder = self._recorder
+        if recorder is not None and recorder.offset < self._offset:  # a daemon that can't record was here
+            size, redraw = (self.screen.cols, self.screen.rows), self.screen.redraw(MAX_REDRAW)
+            self._record(recorder.skipped, self._offset, self.generation, size, redraw)
 
     def _printed(self, payload: bytes) -> None:
         data = payload[OFFSET.size :]
-        self._offset = OFFSET.unpack_from(payload)[0] + len(data)
+        offset = OFFSET.unpack_from(payload)[0]
+        self._offset = offset + len(data)
+        if self._recorder is not None:
+            self._record(self._recorder.printed, offset, data)
         screen = self.screen
+        self._drawn = None
         screen.feed(data)
         if self._viewers:
             for output in keepty.Output.split(data):
@@ -189,6 +215,8 @@ class Session:
         self._unkept += len(data)
         if self._unkept >= self._keyframe_due:
             self.keep()
+        for tap in tuple(self.taps):
+            tap(data)
         self._changed()
 
     def _screen_event(self, event: object) -> None:
@@ -208,6 +236,9 @@ class Session:
         self.generation = generation
         self._asked = max(self._asked, generation)
         self.screen.resize(cols, rows)
+        self._drawn = None
+        if self._recorder is not None:
+            self._record(self._recorder.resized, cols, rows, generation)
         frame = keepty.ResizeAck(generation, cols, rows).encode()
         for viewer in self._viewers:
             if viewer.behind:
@@ -221,6 +252,8 @@ class Session:
                 self.resync(viewer)
         self.state = State.ENDED
         self.exit_code = code
+        if self._recorder is not None:
+            self._record(self._recorder.exited, code)
         self._held.clear()
         self._broadcast(keepty.Exit(code))
         for viewer in list(self._viewers):
@@ -244,6 +277,7 @@ class Session:
 
     def keep(self) -> None:
         """Give the keeper a keyframe, so that it can forget what is in it."""
+        self.write_recording()
         blob = self.screen.snapshot()
         self._link.tell(Kind.SET_KEYFRAME, KEYFRAME.pack(self._offset, self.generation), blob)
         self._unkept = 0
@@ -252,14 +286,25 @@ class Session:
 
     def keep_if_quiet(self) -> None:
         """Call now and then when nothing was printed for a while."""
+        self._drawn = None
         if self._unkept >= QUIET_KEYFRAME:
             self.keep()
 
     def type(self, data: bytes) -> None:
         """Give the program input."""
-        if data and self.state is State.RUNNING:
+        if self.state is not State.RUNNING:
+            return
+        in_order = not self._held and not self._untaken and self._asked == self.generation
+        if in_order:  # nothing that was typed, and no size that was asked for, is still on its way
+            data = data[self._link.type(data) :]
+        if data:
             self._held.append(data)
             self._pass_input()
+
+    @property
+    def untyped(self) -> int:
+        """How many bytes of input wait because the program does not read."""
+        return self._untaken + sum(map(len, self._held))
 
     def _answer(self, replies: bytes) -> None:
         """Give the program its terminal's answers; one that asks and never reads goes without."""
@@ -303,9 +348,77 @@ class Session:
 
     def dismiss(self) -> None:
         """The session has ended and nobody will look at it any more: the keeper may go."""
+        if self._recorder is not None:
+            self._record(self._recorder.close)
         self._link.tell(Kind.DISMISS)
         if self._screen is not None:
             self._screen.close()
+
+    def remember(self, **changes: Any) -> None:
+        """Change the note that the keeper has for the next daemon; None forgets."""
+        note = {name: value for name, value in (self.note | changes).items() if value is not None}
+        encoded = json.dumps(note).encode()
+        if len(encoded) > MAX_NOTE:
+            raise ValueError(f"a note of {len(encoded)} bytes; a keeper takes at most {MAX_NOTE}")
+        self.note = note
+        self._link.tell(Kind.SET_NOTE, encoded)
+
+    # --- recording ----------------------------------------------------------------------------------------
+
+    @property
+    def recording(self) -> str | None:
+        """The file that the session is recorded to, or was until it ended."""
+        return self._recorder.path if self._recorder is not None else None
+
+    @property
+    def unwritten(self) -> bool:
+        """Whether the recording has something to write."""
+        return self._recorder is not None and self._recorder.unwritten
+
+    def record(self, path: str) -> None:
+        """Record to a new file from now on, beginning with what is on the screen. Raises RecordingError."""
+        screen = self.screen
+        self._recorder = Recorder.create(
+            path,
+            (screen.cols, screen.rows),
+            title=self.id,
+            command=self.command,
+            offset=self._offset,
+            generation=self.generation,
+            redraw=screen.redraw(MAX_REDRAW) if self._offset else b"",
+        )
+        self.remember(recording=path)
+        self._tell("terminal/recording", path=path, recording=True)
+
+    def stop_recording(self) -> None:
+        """Record no more; the file ends here."""
+        if self._recorder is not None:
+            self._record(self._recorder.close)
+        if self._recorder is not None:
+            self._forget_recording(self.recording)
+
+    def write_recording(self) -> None:
+        """Write what the recording has gathered. Call soon after `unwritten` is true."""
+        if self._recorder is not None:
+            self._record(self._recorder.flush)
+
+    def _go_on_recording(self, path: str) -> None:
+        try:
+            self._recorder = Recorder.resume(path)
+        except RecordingError as error:
+            self._forget_recording(path, str(error))
+
+    def _record(self, step: Callable[..., None], *told: object) -> None:
+        """Tell the recorder. If it can't go on, the session does."""
+        try:
+            step(*told)
+        except RecordingError as error:
+            self._forget_recording(self.recording, str(error))
+
+    def _forget_recording(self, path: str | None, error: str = "") -> None:
+        self._recorder = None
+        self.remember(recording=None)
+        self._tell("terminal/recording", path=path, recording=False, **({"error": error} if error else {}))
 
     # --- clients ------------------------------------------------------------------------------------------
 
@@ -314,7 +427,7 @@ class Session:
         screen = self.screen
         greet(keepty.HelloAck(self.pid, screen.cols, screen.rows, hello.wishes & keepty.Wish.REASONS))
         if self.state is not State.WAITING:
-            viewer.write(keepty.Output(screen.redraw(keepty.MAX_PAYLOAD)).encode())
+            viewer.write(self._redrawn())
         if self.state is State.ENDED:
             if self.failure:
                 viewer.write(keepty.Error(self.failure).encode())
@@ -329,6 +442,12 @@ class Session:
                 self.start(hello.cols or screen.cols, hello.rows or screen.rows)
             elif hello.cols and hello.rows and (hello.cols, hello.rows) != (screen.cols, screen.rows):
                 self.resize(hello.cols, hello.rows)
+
+    def _redrawn(self) -> bytes:
+        """The frame that shows everything; many who come at once get the same."""
+        if self._drawn is None:
+            self._drawn = keepty.Output(self.screen.redraw(keepty.MAX_PAYLOAD)).encode()
+        return self._drawn
 
     def detach(self, viewer: Viewer) -> None:
         """A client has gone."""

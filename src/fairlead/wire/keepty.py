@@ -17,6 +17,7 @@ from enum import STRICT, Enum, IntEnum, IntFlag
 from struct import Struct
 from types import MappingProxyType
 
+from ..formats.frozen import Frozen
 from .faults import Broken, LocalError
 
 PROTOCOL_VERSION = 1
@@ -74,37 +75,20 @@ _SHOWN = 32  # how much of a payload a repr shows
 _EXTENSION = b"FL"
 
 
-class Message:
+class Message(Frozen):
     """A frame. It is checked when it is made and can't be changed, so an invalid one does not exist."""
 
     __slots__ = ()
 
     kind: Kind
-    fields: tuple[str, ...] = ()
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a {type(self).__name__} can't be changed")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a {type(self).__name__} can't be changed")
 
     def _set(self, name: str, value: int, bounds: tuple[int, int]) -> None:
         if not isinstance(value, int) or not bounds[0] <= value <= bounds[1]:
             raise ValueError(f"{name} must be an integer from {bounds[0]} to {bounds[1]}, not {value!r}")
         object.__setattr__(self, name, value)
 
-    def _values(self) -> tuple[object, ...]:
-        return tuple(getattr(self, name) for name in self.fields)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Message) and type(other) is type(self) and self._values() == other._values()
-
-    def __hash__(self) -> int:
-        return hash((type(self), self._values()))
-
-    def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={_brief(getattr(self, name))}" for name in self.fields)
-        return f"{type(self).__name__}({shown})"
+    def _shown(self, name: str) -> str:
+        return _brief(getattr(self, name))
 
     def payload(self) -> bytes:
         """The bytes after the header."""

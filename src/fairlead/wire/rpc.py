@@ -12,12 +12,12 @@ The repr of a frame leaves out what it carries: that may be long, or a key that 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Any, Final
 
 from ..formats import edn
 from ..formats.edn import EdnError, Keyword
+from ..formats.frozen import Frozen
 from .faults import Broken, LocalError
 from .lines import LineBuffer, TooLong
 from .rpc_catalog import OPS, TOPICS, Op, fault_in_params
@@ -94,18 +94,21 @@ def _check_map(name: str, value: object) -> None:
         raise ValueError(f"{name} must be a map, not {_shown(value)}")
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Frozen):
     """A client asks for an op."""
 
+    __slots__ = fields = ("id", "op", "params")
+    hidden = ("params",)
     id: str
     op: str
-    params: Data = field(default_factory=dict, repr=False)
+    params: Data
 
-    def __post_init__(self) -> None:
-        _check_text("id", self.id)
-        _check_text("op", self.op)
-        _check_map("params", self.params)
+    def __init__(self, id: str, op: str, params: Data | None = None) -> None:
+        params = {} if params is None else params
+        _check_text("id", id)
+        _check_text("op", op)
+        _check_map("params", params)
+        self._fill(id, op, params)
 
     def get(self, name: str, default: Any = None) -> Any:
         """The parameter of this name, without its colon."""
@@ -115,47 +118,59 @@ class Request:
         return {_ID: self.id, _KIND: _REQUEST, _OP: self.op, _PARAMS: self.params}
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(Frozen):
     """The answer to a request."""
 
+    __slots__ = fields = ("id", "op", "data", "ok")
+    hidden = ("data",)
     id: str
     op: str
-    data: Any = field(default=None, repr=False)
-    ok: bool = True
+    data: Any
+    ok: bool
 
-    def __post_init__(self) -> None:
-        _check_text("id", self.id)
-        _check_text("op", self.op)
-        if type(self.ok) is not bool:
-            raise ValueError(f"ok must be true or false, not {_shown(self.ok)}")
+    def __init__(self, id: str, op: str, data: Any = None, ok: bool = True) -> None:
+        _check_text("id", id)
+        _check_text("op", op)
+        if type(ok) is not bool:
+            raise ValueError(f"ok must be true or false, not {_shown(ok)}")
+        self._fill(id, op, data, ok)
 
     def envelope(self) -> Data:
         envelope = {_ID: self.id, _KIND: _RESPONSE, _OP: self.op, _OK: self.ok}
         return envelope if self.data is None else envelope | {_DATA: self.data}
 
 
-@dataclass(frozen=True, slots=True)
-class Error:
+class Error(Frozen):
     """A request, or a line that isn't one, was refused or failed."""
 
+    __slots__ = fields = ("code", "message", "id", "op", "data", "retryable")
+    hidden = ("data",)
     code: str
     message: str
-    id: str | None = None
-    op: str | None = None
-    data: Any = field(default=None, repr=False)
-    retryable: bool | None = None
+    id: str | None
+    op: str | None
+    data: Any
+    retryable: bool | None
 
-    def __post_init__(self) -> None:
-        if isinstance(self.code, ErrorCode):
-            object.__setattr__(self, "code", self.code.value)
-        _check_text("code", self.code)
-        _check_text("message", self.message)
-        for name in ("id", "op"):
-            if getattr(self, name) is not None:
-                _check_text(name, getattr(self, name))
-        if self.retryable is not None and type(self.retryable) is not bool:
-            raise ValueError(f"retryable must be true or false, not {_shown(self.retryable)}")
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        id: str | None = None,
+        op: str | None = None,
+        data: Any = None,
+        retryable: bool | None = None,
+    ) -> None:
+        if isinstance(code, ErrorCode):
+            code = code.value
+        _check_text("code", code)
+        _check_text("message", message)
+        for name, value in (("id", id), ("op", op)):
+            if value is not None:
+                _check_text(name, value)
+        if retryable is not None and type(retryable) is not bool:
+            raise ValueError(f"retryable must be true or false, not {_shown(retryable)}")
+        self._fill(code, message, id, op, data, retryable)
 
     def envelope(self) -> Data:
         envelope: dict[Keyword, Any] = {_KIND: _ERROR}
@@ -165,24 +180,28 @@ class Error:
         return envelope | {key: value for key, value in more if value is not None}
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Frozen):
     """Something happened. `seq` counts on one connection, `ts` is an ISO time."""
 
+    __slots__ = fields = ("topic", "data", "id", "seq", "ts")
+    hidden = ("data",)
     topic: str
-    data: Data = field(repr=False)
-    id: str | None = None
-    seq: int | None = None
-    ts: str | None = None
+    data: Data
+    id: str | None
+    seq: int | None
+    ts: str | None
 
-    def __post_init__(self) -> None:
-        _check_text("topic", self.topic)
-        _check_map("data", self.data)
-        if self.seq is not None and (type(self.seq) is not int or not 0 < self.seq <= MAX_SEQ):
-            raise ValueError(f"seq must be a positive integer, not {_shown(self.seq)}")
-        for name in ("id", "ts"):
-            if getattr(self, name) is not None:
-                _check_text(name, getattr(self, name))
+    def __init__(
+        self, topic: str, data: Data, id: str | None = None, seq: int | None = None, ts: str | None = None
+    ) -> None:
+        _check_text("topic", topic)
+        _check_map("data", data)
+        if seq is not None and (type(seq) is not int or not 0 < seq <= MAX_SEQ):
+            raise ValueError(f"seq must be a positive integer, not {_shown(seq)}")
+        for name, value in (("id", id), ("ts", ts)):
+            if value is not None:
+                _check_text(name, value)
+        self._fill(topic, data, id, seq, ts)
 
     def envelope(self) -> Data:
         envelope: dict[Keyword, Any] = {_KIND: _EVENT, _EVENT: self.topic, _DATA: self.data}

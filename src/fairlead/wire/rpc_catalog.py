@@ -51,6 +51,8 @@ SECONDS = Kind(
     "a number of seconds",
     lambda value: isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e9,
 )
+LINE = Kind("a line's number", lambda value: type(value) is int and 0 <= value < 2**63)
+RECORD = Kind("true, false or a file's path", lambda value: type(value) in (bool, str) and value != "")
 COMMAND = Kind("a vector of strings, the program first", lambda value: _is_strings(value) and len(value) > 0)
 
 PARAMS: Mapping[str, Kind] = MappingProxyType(
@@ -58,6 +60,7 @@ PARAMS: Mapping[str, Kind] = MappingProxyType(
         "action-name": STRING,
         "argv": COMMAND,
         "behavior": _one_of("steer", "queue"),
+        "brief": BOOLEAN,
         "client-info": MAP,
         "cols": COUNT,
         "command": STRING,
@@ -72,7 +75,11 @@ PARAMS: Mapping[str, Kind] = MappingProxyType(
         "entry-id": NON_BLANK,
         "error-message": STRING,
         "exit": BOOLEAN,
-        "format": _one_of("text", "ansi", "cells", "html", "svg"),
+        "follow": BOOLEAN,
+        "follower": NON_BLANK,
+        "format": _one_of("text", "ansi", "cells", "html", "svg", "png"),
+        "from": LINE,
+        "handover": BOOLEAN,
         "idle": SECONDS,
         "images": ANYTHING,
         "input": STRING,
@@ -89,6 +96,7 @@ PARAMS: Mapping[str, Kind] = MappingProxyType(
         "protocol-version": STRING,
         "provider": NON_BLANK,
         "query": STRING,
+        "record": RECORD,
         "regex": STRING,
         "request-id": NON_BLANK,
         "result": ANYTHING,
@@ -97,6 +105,7 @@ PARAMS: Mapping[str, Kind] = MappingProxyType(
         "session-id": NON_BLANK,
         "session-path": NON_BLANK,
         "status": _one_of("submitted", "cancelled", "failed"),
+        "stop": BOOLEAN,
         "text": STRING,
         "timeout": SECONDS,
         "topics": STRINGS,
@@ -108,6 +117,7 @@ OPS: Mapping[str, Op] = MappingProxyType(
     {
         "handshake": Op((), ("client-info", "protocol-version")),
         "ping": Op(),
+        "cancel_request": Op(("request-id",)),
         "subscribe": Op((), ("topics", "session-id")),
         "unsubscribe": Op((), ("topics",)),
         "query_eql": Op(("query",), ("entity", "session-id")),
@@ -149,16 +159,18 @@ OPS: Mapping[str, Op] = MappingProxyType(
         "get_commands": Op((), ("session-id",)),
         "get_available_models": Op((), ("session-id",)),
         "daemon_status": Op(),
-        "daemon_stop": Op(),
+        "daemon_stop": Op((), ("handover",)),
         "daemon_restart": Op(),
-        "terminal_start": Op(("name", "argv"), ("cwd", "env", "cols", "rows", "deferred")),
-        "terminal_list": Op(),
+        "terminal_start": Op(("name", "argv"), ("cwd", "env", "cols", "rows", "deferred", "record")),
+        "terminal_list": Op((), ("brief",)),
         "terminal_stop": Op(("name",)),
         "terminal_send": Op(("name",), ("text", "keys", "paste")),
         "terminal_screen": Op(("name",), ("format", "scrollback")),
+        "terminal_lines": Op(("name",), ("limit", "follow", "follower", "from", "timeout")),
         "terminal_search": Op(("name",), ("needle", "regex", "limit")),
         "terminal_wait": Op(("name",), ("text", "regex", "idle", "exit", "timeout")),
         "terminal_resize": Op(("name", "cols", "rows")),
+        "terminal_record": Op(("name",), ("path", "stop")),
     }
 )
 
@@ -199,6 +211,7 @@ TOPICS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "terminal/bell": ("name",),
         "terminal/notification": ("name", "body"),
         "terminal/progress": ("name", "state"),
+        "terminal/recording": ("name", "path", "recording"),
     }
 )
 """The topics of events, each with the keys that its data must have."""

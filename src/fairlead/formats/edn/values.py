@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
 from typing import Any
 
 from ..faults import TextError
+from ..frozen import Frozen
 from ..names import Name
 from ..nesting import Parts
 
@@ -117,27 +117,29 @@ class Symbol(_Named):
         return name
 
 
-@dataclass(frozen=True, slots=True)
-class Char:
+class Char(Frozen):
     r"""An EDN character, `\a`: one UTF-16 unit that is not half of a pair, as on the JVM."""
 
+    __slots__ = fields = ("value",)
     value: str
 
-    def __post_init__(self) -> None:
-        if len(self.value) != 1 or not (self.value < "\ud800" or "\udfff" < self.value < "\U00010000"):
-            raise ValueError(f"not a single character of the basic plane: {self.value!r}")
+    def __init__(self, value: str) -> None:
+        if len(value) != 1 or not (value < "\ud800" or "\udfff" < value < "\U00010000"):
+            raise ValueError(f"not a single character of the basic plane: {value!r}")
+        self._fill(value)
 
 
-@dataclass(frozen=True, slots=True)
-class Tagged:
+class Tagged(Frozen):
     """A value with a tag that is neither #inst nor #uuid: `#psi/ref 1` is `Tagged(Symbol("psi/ref"), 1)`."""
 
+    __slots__ = fields = ("tag", "value")
     tag: Symbol
     value: Any
 
-    def __post_init__(self) -> None:
-        if not begins_tag(self.tag.name):
-            raise ValueError(f"a tag must begin with a letter of Latin-1: {self.tag.name!r}")
+    def __init__(self, tag: Symbol, value: Any) -> None:
+        if not begins_tag(tag.name):
+            raise ValueError(f"a tag must begin with a letter of Latin-1: {tag.name!r}")
+        self._fill(tag, value)
 
 
 class BigInt(int):

@@ -1,0 +1,288 @@
+"""What a command takes, declared once: its parsing, its help and its completion all come from there.
+
+It imports nothing, because every command begins with it: argparse alone would take a third of the time that
+`fairlead ls` may take.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+HELP_COLUMN = 22
+"""Where in a line of help the words begin that explain."""
+USUAL_CODES: dict[int | str, str] = {
+    0: "done",
+    1: "it could not be done; one line on stderr says why",
+    2: "wrong usage",
+}
+"""What exit codes mean in every command, unless it says otherwise."""
+
+
+class UsageError(Exception):
+    """The command line makes no sense: exit code 2."""
+
+
+class Failure(Exception):
+    """What was asked could not be done, in one sentence: exit code 1."""
+
+
+class HelpWanted(Exception):
+    """Someone asks for the help of a command."""
+
+    def __init__(self, command: Command) -> None:
+        super().__init__()
+        self.command = command
+
+
+def count(word: str) -> int:
+    """A whole number from 1 on."""
+    if not word.isdecimal() or not word.isascii() or int(word) < 1:
+        raise UsageError(f"a whole number from 1 on, not {word!r}")
+    return int(word)
+
+
+def lines(word: str) -> int:
+    """How many lines: 0 or more."""
+    return 0 if word == "0" else count(word)
+
+
+def seconds(word: str) -> float:
+    """A number of seconds, 0 or more."""
+    try:
+        number = float(word)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < 1e9:
+        raise UsageError(f"a number of seconds, not {word!r}")
+    return number
+
+
+class Option:
+    """A word that begins with a dash. It is a flag, or takes a value, which `value` names in the help."""
+
+    def __init__(
+        self,
+        *names: str,
+        help: str,
+        value: str = "",
+        kind: Callable[[str], Any] = str,
+        many: bool = False,
+        completes: str = "",
+        bare: str | None = None,
+    ) -> None:
+        self.names = names
+        self.help = help
+        self.value = value
+        self.kind = kind
+        self.many = many
+        self.completes = completes
+        """What the value may be: `session`, `file` or `directory`."""
+        self.bare = bare
+        """What its value is if none is given; a value of its own then stands after `=` only."""
+
+    @property
+    def name(self) -> str:
+        """The long name without its dashes, as Python spells it."""
+        return self.names[-1].lstrip("-").replace("-", "_")
+
+    @property
+    def shown(self) -> str:
+        if self.bare is not None:
+            return ", ".join(self.names) + f"[={self.value}]"
+        return ", ".join(self.names) + (f" {self.value}" if self.value else "")
+
+
+class Argument:
+    """A word by its place. With `many` the rest of the words; with `optional` it may be left out."""
+
+    def __init__(
+        self,
+        name: str,
+        help: str,
+        *,
+        optional: bool = False,
+        many: bool = False,
+        choices: Sequence[str] = (),
+        completes: str = "",
+    ) -> None:
+        self.name = name
+        self.help = help
+        self.optional = optional
+        self.many = many
+        self.choices = choices
+        self.completes = completes
+
+    @property
+    def shown(self) -> str:
+        word = ("|".join(self.choices) or self.name.upper()) + ("…" if self.many else "")
+        return f"[{word}]" if self.optional else word
+
+
+JSON = Option("--json", help="print data as JSON, for programs")
+HELP = Option("-h", "--help", help="show this")
+SESSION = Argument("name", "which session", completes="session")
+
+
+class Command:
+    """All that a command takes, and what its help tells."""
+
+    def __init__(
+        self,
+        name: str,
+        about: str,
+        *,
+        takes: Sequence[Argument] = (),
+        options: Sequence[Option] = (),
+        either: Sequence[str] = (),
+        tail: str = "",
+        examples: Sequence[tuple[str, str]] = (),
+        codes: dict[int | str, str] | None = None,
+    ) -> None:
+        self.name = name
+        self.about = about
+        self.takes = takes
+        self.options = (*options, HELP)
+        self.either = either
+        """Names of options of which only one may be given."""
+        self.tail = tail
+        """What may come after `--`, untouched; given as `tail`."""
+        self.examples = examples
+        self.codes = USUAL_CODES | (codes or {})
+
+    def option(self, name: str) -> Option | None:
+        return next((each for each in self.options if name in each.names), None)
+
+    @property
+    def usage(self) -> str:
+        words = ["fairlead", self.name]
+        words += ["[OPTION…]"] if len(self.options) > 1 else []
+        words += [argument.shown for argument in self.takes]
+        words += [f"[-- {self.tail}]"] if self.tail else []
+        return " ".join(words)
+
+    def help(self) -> str:
+        """The text of `--help`."""
+        parts = [f"usage: {self.usage}\n", f"{self.about}\n"]
+        rows = [(each.shown.strip("[]"), each.help) for each in self.takes]
+        rows += [(each.shown, each.help) for each in self.options]
+        parts.append("".join(map(_row, rows)))
+        if self.examples:
+            shown = "".join(f"    {line}\n        {what}\n" for line, what in self.examples)
+            parts.append(f"Examples:\n\n{shown}")
+        parts.append(
+            "Exit codes:\n\n" + "".join(f"    {code!s:<12}{what}\n" for code, what in self.codes.items())
+        )
+        return "\n".join(parts)
+
+
+def _row(row: tuple[str, str]) -> str:
+    left, right = row
+    gap = "\n" + " " * (HELP_COLUMN + 4) if len(left) >= HELP_COLUMN else " " * (HELP_COLUMN - len(left))
+    return f"    {left}{gap}{right}\n"
+
+
+class Options:
+    """What was given, by name: None or False if it was not."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self._values = values
+
+    def __getattr__(self, name: str) -> Any:
+        return self._values[name]
+
+
+def parsed(command: Command, words: Sequence[str]) -> Options:
+    """Read a command's words. Raises UsageError, or HelpWanted."""
+    values: dict[str, Any] = {
+        each.name: [] if each.many else None if each.value else False for each in command.options
+    }
+    places: list[str] = []
+    rest = list(words)
+    tail: list[str] = []
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            if command.tail:
+                tail = rest
+            else:
+                places += rest
+            break
+        if word.startswith("-") and word != "-":
+            _take(command, word, rest, values)
+        else:
+            places.append(word)
+    given = [name for name in command.either if values[name] not in (None, False)]
+    if len(given) > 1:
+        first, second = (name.replace("_", "-") for name in given[:2])
+        raise UsageError(f"--{first} and --{second} can't go together")
+    return Options(values | _placed(command, places) | {"tail": tail})
+
+
+def _take(command: Command, word: str, rest: list[str], values: dict[str, Any]) -> None:
+    """Read an option; its value may be in `rest`."""
+    value: str | None
+    if word.startswith("--"):
+        name, equals, after = word.partition("=")
+        value = after if equals else None
+    else:
+        name, value = word[:2], word[2:] or None
+    option = command.option(name)
+    if option is None:
+        raise UsageError(f"there is no option {name}{_nearest(name, command)}")
+    if option is HELP:
+        raise HelpWanted(command)
+    if not option.value:
+        values[option.name] = True
+        if value is not None and word.startswith("--"):
+            raise UsageError(f"{name} takes no value")
+        if value is not None:  # flags that stand together, as in -dq
+            rest.insert(0, f"-{value}")
+        return
+    if value is None and option.bare is not None:
+        value = option.bare
+    elif value is None:
+        if not rest:
+            raise UsageError(f"{name} wants a value: {option.value}")
+        value = rest.pop(0)
+    try:
+        made = option.kind(value)
+    except UsageError as error:
+        raise UsageError(f"{name} wants {error}") from None
+    if option.many:
+        values[option.name].append(made)
+    else:
+        values[option.name] = made
+
+
+def _placed(command: Command, places: list[str]) -> dict[str, Any]:
+    """The arguments by name."""
+    values: dict[str, Any] = {}
+    for argument in command.takes:
+        if argument.many:
+            values[argument.name], places = places, []
+        else:
+            values[argument.name] = places.pop(0) if places else None
+        if not values[argument.name] and values[argument.name] != "" and not argument.optional:
+            raise UsageError(f"{argument.shown} is missing; usage: {command.usage}")
+        if argument.choices and values[argument.name] not in (*argument.choices, None):
+            wanted = ", ".join(argument.choices)
+            raise UsageError(f"{argument.name} is one of {wanted}, not {values[argument.name]!r}")
+    if places:
+        hint = f"; a command comes after --: -- {' '.join(places)}" if command.tail else ""
+        raise UsageError(f"{places[0]!r} is one word too many{hint}")
+    return values
+
+
+def _nearest(name: str, command: Command) -> str:
+    return nearest(name, [each for option in command.options for each in option.names])
+
+
+def nearest(word: str, words: Sequence[str]) -> str:
+    """A question that names the word which was probably meant, or nothing."""
+    from difflib import get_close_matches
+
+    found = get_close_matches(word, words, 1)
+    return f"; did you mean {found[0]}?" if found else ""

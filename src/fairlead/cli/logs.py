@@ -1,0 +1,192 @@
+"""`fairlead logs`: what a session has printed, or the daemon's own log, and what is printed from now on.
+
+Following asks the daemon for the next lines by their numbers, so that a line that was lost is noticed. When
+the daemon restarts, the lines that were printed last are looked for in what the next one has, and it goes on
+after them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+from .arguments import Argument, Command, Failure, Option, UsageError, lines, parsed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import IO
+
+    from ..client.control import Control
+
+OVERLAP = 200
+"""How many of the last lines are looked for after a restart of the daemon."""
+MOST_LINES = 50_000
+"""How many lines can be asked for at once."""
+LOOK_EVERY = 0.2
+"""Seconds between looks at the daemon's log."""
+
+COMMAND = Command(
+    "logs",
+    "Print what a session has printed: its scrollback and its screen as text, one line for each line that\n"
+    "the program printed, however wide its terminal is. For a while it also works after the program ended.",
+    takes=(Argument("name", "which session", optional=True, completes="session"),),
+    options=(
+        Option("-n", "--lines", value="N", kind=lines, help="only the last lines"),
+        Option("-f", "--follow", help="go on with each new line until the program ends"),
+        Option("--daemon", help="the daemon's own log"),
+        Option("--json", help='one object a line: {"line": number, "text": text}'),
+    ),
+    examples=(
+        ("fairlead logs tests | grep -c FAILED", "all of it"),
+        ("fairlead logs -n 20 work", "the last 20 lines"),
+        ("fairlead logs -f -n 0 build | tee build.log", "only what comes from now on, until it ends"),
+        ("fairlead logs --daemon -n 50", "what the daemon says"),
+    ),
+    codes={0: "done; with -f, the program has ended"},
+)
+
+
+class _Printer:
+    """Prints lines and remembers the last ones."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self.last: deque[str] = deque(maxlen=OVERLAP)
+        self.number = 1
+        self._as_json = as_json
+
+    def show(self, texts: Iterable[str]) -> None:
+        for text in texts:
+            self.last.append(text)
+            self._write(text)
+            self.number += 1
+        sys.stdout.flush()
+
+    def skip(self, texts: Sequence[str]) -> None:
+        """Lines that are known and not shown."""
+        self.last.extend(texts)
+        self.number += len(texts)
+
+    def _write(self, text: str) -> None:
+        if self._as_json:
+            import json
+
+            text = json.dumps({"line": self.number, "text": text})
+        sys.stdout.buffer.write(text.encode("utf-8", "replace") + b"\n")
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = parsed(COMMAND, arguments)
+    if (options.name is None) != options.daemon:
+        raise UsageError("one of NAME and --daemon is wanted")
+    printer = _Printer(as_json=options.json)
+    if options.daemon:
+        return _daemon_log(printer, options.lines, follow=options.follow)
+    if options.follow:
+        return _follow(printer, options.name, options.lines)
+
+    from ..client.control import Control
+
+    limit = None if options.lines is None else min(max(options.lines, 1), MOST_LINES)
+    with Control() as control:
+        answer = control.ask("terminal_lines", name=options.name, limit=limit)
+    printer.number = answer["first"]
+    printer.show(answer["lines"] if options.lines != 0 else ())
+    return 0
+
+
+# --- following a session ------------------------------------------------------------------------------------
+
+
+def _follow(printer: _Printer, name: str, last: int | None) -> int:
+    from ..client.control import Control, RequestError
+
+    begun = False
+    while True:
+        try:
+            with Control() as control:
+                answer = control.ask("terminal_lines", name=name, follow=True)
+                texts = answer["lines"]
+                if begun:
+                    printer.show(after(texts, list(printer.last)))
+                else:
+                    begun = True
+                    cut = 0 if last is None else max(0, len(texts) - last)
+                    printer.number = answer["first"]
+                    printer.skip(texts[:cut])
+                    printer.show(texts[cut:])
+                _follow_on(control, printer, name, answer)
+                return 0
+        except BrokenPipeError:
+            sys.stdout.flush()  # raises again if it was our output that broke
+        except ConnectionError:
+            if not begun:
+                raise
+        except RequestError as error:
+            if not begun or error.code != "request/not-found":
+                raise
+            return 0  # it was stopped while there was no daemon, or is long over
+
+
+def _follow_on(control: Control, printer: _Printer, name: str, answer: dict[str, object]) -> None:
+    """Print each new line until the program has ended."""
+    follower = answer["follower"]
+    while not answer.get("ended"):
+        expected = answer["next"]
+        answer = control.ask("terminal_lines", name=name, follower=follower, **{"from": expected})
+        assert isinstance(answer["first"], int)
+        assert isinstance(expected, int)
+        assert isinstance(answer["lines"], list)
+        if lost := answer["first"] - expected:
+            print(f"fairlead logs: {lost} lines came too fast and are left out", file=sys.stderr)
+            printer.number += lost
+        printer.show(answer["lines"])
+
+
+def after(texts: Sequence[str], shown: Sequence[str]) -> Sequence[str]:
+    """The texts that come after those which were shown last.
+
+    >>> after(["a", "b", "c", "d"], ["b", "c"])
+    ['d']
+    """
+    if not shown:
+        return texts
+    tail = list(shown)
+    for end in range(len(texts), 0, -1):
+        count = min(end, len(tail))  # the oldest ones may be gone
+        if texts[end - 1] == tail[-1] and list(texts[end - count : end]) == tail[-count:]:
+            return texts[end:]
+    print("fairlead logs: the daemon restarted, and lines may be missing or come twice", file=sys.stderr)
+    return texts
+
+
+# --- the daemon's log ---------------------------------------------------------------------------------------
+
+
+def _daemon_log(printer: _Printer, last: int | None, *, follow: bool) -> int:
+    from ..settings import Settings
+
+    path = Settings().log_path
+    try:
+        file = open(path, encoding="utf-8", errors="replace")  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise Failure(f"can't read {path}: {error.strerror}") from None
+    with file:
+        texts = file.read().splitlines()
+        cut = 0 if last is None else max(0, len(texts) - last)
+        printer.skip(texts[:cut])
+        printer.show(texts[cut:])
+        if follow:
+            _follow_file(printer, file)
+    return 0
+
+
+def _follow_file(printer: _Printer, file: IO[str]) -> None:
+    """Until someone interrupts."""
+    import time
+
+    begun = ""
+    while True:
+        *whole, begun = (begun + file.read()).split("\n")
+        printer.show(whole)
+        time.sleep(LOOK_EVERY)

@@ -1,0 +1,151 @@
+"""The terminal that a command was started in: raw mode, output that never blocks, and everything given back.
+
+Writing to it must not block, as it may be a slow connection or stopped by ^S, and the shell shares it, so
+that O_NONBLOCK is not set there. It is opened once more under its own name instead; where that fails, it is
+written to in pieces that fit when `select` says so. Imports little, as attaching starts with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import sys
+import termios
+import time
+import tty
+
+MAX_UNSHOWN = 64 * 1024
+"""How many bytes may wait for the terminal before no more is taken for it."""
+WRITE_SIZE = 16 * 1024
+RESTORE_WAIT = 2.0
+"""Seconds that a terminal which takes no output is given to take what restores it."""
+
+_MOUSE_AND_KEYS = "".join(
+    f"\x1b[?{mode}l"
+    for mode in (1, 9, 66, 67, 1000, 1001, 1002, 1003, 1004, 1005, 1006, 1015, 1016, 2004, 2031, 2048, 5522)
+)
+_KITTY_KEYS = "\x1b[<99u\x1b[=0u"
+"""Takes everything off the stack of kitty's keyboard flags, of which each screen has its own."""
+
+SAVE = b"\x1b[22;0t"
+"""Keeps the title of the window, where it can be kept."""
+RESTORE = (
+    "\x18\x1b[?2026l"  # give up an unfinished sequence; show what was held back
+    + _KITTY_KEYS
+    + "\x1b[?1049l\x1b[?1047l\x1b[?47l"
+    + _KITTY_KEYS
+    + _MOUSE_AND_KEYS
+    + "\x1b>\x1b[>4m"  # keypad, modifyOtherKeys
+    + "\x1b[2l\x1b[4l\x1b[12h\x1b[20l"  # keyboard lock, insert mode, local echo, linefeed mode
+    + "\x1b[?5l\x1b[?6l\x1b[?7h\x1b[?45l\x1b[?1045l\x1b[?69l\x1b[r"  # colours, origin, wrap, margins
+    + "\x1b[?25h\x1b[0 q"
+    + "\x1b(B\x1b)B\x1b*B\x1b+B\x0f\x1b[?5W\x1b[0$}"  # character sets, tab stops, status line
+    + "\x1b]8;;\x07\x1b]22;text\x07\x1b]104\x07\x1b]110\x07\x1b]111\x07\x1b]112\x07"  # link, pointer, colours
+    + '\x1b[0"q\x1b[0m\x1b[23;0t\x1b[999;1H\r\n'
+).encode()
+"""Takes back every mode that a session may have turned on. What it showed stays."""
+
+
+class Gone(Exception):
+    """The terminal is no more: its window was closed, or its connection lost."""
+
+
+class OwnTerminal:
+    """Standard input and output, mostly a terminal. Use it with `with`: it is given back after it."""
+
+    def __init__(self) -> None:
+        self.input = sys.stdin.fileno()
+        self.is_typed = os.isatty(self.input)
+        self.unshown = bytearray()
+        """What waits until the terminal takes it."""
+        self._standard = sys.stdout.fileno()
+        self._is_shown = os.isatty(self._standard)
+        self._opened = _opened_again(self._standard)
+        self.output = self._standard if self._opened is None else self._opened
+        self._piece = select.PIPE_BUF if self._opened is None else WRITE_SIZE
+        self._before: list[object] | None = None
+        self._used = False
+
+    def __enter__(self) -> OwnTerminal:
+        if self.is_typed:
+            self._before = termios.tcgetattr(self.input)
+            self.make_raw()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        try:
+            if self._used and self._is_shown:
+                self._restore()
+        finally:
+            if self._opened is not None:
+                os.close(self._opened)
+                self._opened = None
+            if self._before is not None:
+                with contextlib.suppress(termios.error, OSError):  # not when the terminal is gone
+                    termios.tcsetattr(self.input, termios.TCSANOW, self._before)  # type: ignore[arg-type]
+
+    def make_raw(self) -> None:
+        """Every key comes as it is typed."""
+        if self._before is not None:
+            with contextlib.suppress(termios.error, OSError):
+                tty.setraw(self.input, termios.TCSANOW)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        for descriptor in (self._standard, self.input):
+            with contextlib.suppress(OSError):
+                found = os.get_terminal_size(descriptor)
+                return found.columns, found.lines
+        return 80, 24
+
+    @property
+    def behind(self) -> bool:
+        """Whether it has so much to show that no more should be given to it."""
+        return len(self.unshown) >= MAX_UNSHOWN
+
+    def show(self, data: bytes) -> None:
+        """Let it show something; `flush` does it, when the terminal can take it."""
+        if not self._used and self._is_shown:
+            self.unshown += SAVE
+        self._used = True
+        self.unshown += data
+
+    def flush(self) -> None:
+        """Write as much as the terminal takes now. Raises Gone, or BrokenPipeError where it is none."""
+        try:
+            written = os.write(self.output, self.unshown[: self._piece])
+        except BlockingIOError:
+            return
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise Gone(str(error)) from None
+        del self.unshown[:written]
+
+    def read(self, size: int) -> bytes:
+        """What was typed; nothing if that is over. Raises Gone."""
+        try:
+            typed = os.read(self.input, size)
+        except OSError as error:
+            raise Gone(str(error)) from None
+        if not typed and self.is_typed:
+            raise Gone("end of the terminal's input")
+        return typed
+
+    def _restore(self) -> None:
+        """What is not shown yet is dropped: who leaves does not want to wait for it."""
+        self.unshown[:] = RESTORE
+        deadline = time.monotonic() + RESTORE_WAIT
+        with contextlib.suppress(Gone, OSError):
+            while self.unshown and (left := deadline - time.monotonic()) > 0:
+                if select.select([], [self.output], [], left)[1]:
+                    self.flush()
+
+
+def _opened_again(descriptor: int) -> int | None:
+    """The terminal of a descriptor, opened so that writing does not block; the other one stays as it is."""
+    try:
+        return os.open(os.ttyname(descriptor), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None

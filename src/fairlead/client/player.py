@@ -1,0 +1,298 @@
+"""Playing a recording in one's own terminal: what `fairlead play` does.
+
+The recorded output is written as it is, at its times. A jump shows the screen as it was then: with a
+`Picture`, an emulated terminal that is fed instead of ours, by painting what that shows; without one by a
+full reset and all the output up to then. Where a picture comes from is the caller's business.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import NoReturn, Protocol
+
+from ..formats.asciicast import RESIZE, read_size
+from .cast import Cast
+from .own_terminal import Gone, OwnTerminal
+
+STEP = 5.0
+"""Seconds that the arrow keys jump."""
+MIN_SPEED, MAX_SPEED = 1 / 64, 64.0
+ESCAPE_WAIT = 0.1
+"""Seconds after which the beginning of an escape sequence is taken for a key of its own, and dropped."""
+READ_SIZE = 4096
+MAX_SEQUENCE = 4096
+"""How many bytes an escape sequence may have before it is taken for none."""
+PIECE = 256 * 1024
+"""How many bytes are gathered before they are written where nobody watches."""
+
+RESET = b"\x18\x1bc\x1b[3J"
+"""Give up an unfinished sequence, full reset, no scrollback."""
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+
+# Whole escape sequences, so that no part of a terminal's answer to the recorded program is taken for a key.
+_TOKEN = re.compile(
+    rb"\x1b\[([0-?]*)[ -/]*([@-~])|\x1b[\]PX^_].*?(?:\x1b\\|\x07)|\x1bO(.)|\x1b[^\[\]PX^_O]|([^\x1b])",
+    re.DOTALL,
+)
+_ARROWS = {b"C": ">", b"D": "<"}
+_CTRL = 4
+_RELEASED = b"3"
+
+
+class Picture(Protocol):
+    """An emulated terminal."""
+
+    def feed(self, data: bytes) -> None: ...
+
+    def resize(self, cols: int, rows: int) -> None: ...
+
+    def redraw(self) -> bytes:
+        """What makes a terminal show the same."""
+
+    def close(self) -> None: ...
+
+
+MakePicture = Callable[[int, int], Picture]
+
+
+class Ended(Exception):
+    """Playing is over, with this exit code."""
+
+    def __init__(self, code: int = 0) -> None:
+        super().__init__()
+        self.code = code
+
+
+class Keys:
+    """Finds keys in what is typed, across reads. An arrow is `<` or `>`."""
+
+    def __init__(self) -> None:
+        self._kept = b""
+        self._kept_at = 0.0
+
+    def read(self, typed: bytes) -> list[str]:
+        """The keys that are whole with this."""
+        now = time.monotonic()
+        if now - self._kept_at > ESCAPE_WAIT or len(self._kept) > MAX_SEQUENCE:
+            self._kept = b""
+        data = self._kept + typed
+        keys = []
+        end = 0
+        while token := _TOKEN.match(data, end):
+            end = token.end()
+            if key := self._key(token):
+                keys.append(key)
+        self._kept, self._kept_at = data[end:], now
+        return keys
+
+    @staticmethod
+    def _key(token: re.Match[bytes]) -> str:
+        params, final, shifted, plain = token.groups()
+        if plain is not None:
+            return plain.decode("latin-1")
+        if shifted is not None:
+            return _ARROWS.get(shifted, "")
+        if final in _ARROWS and not (params.count(b":") and params.endswith(_RELEASED)):
+            return _ARROWS[final]
+        if final == b"u":  # kitty's way, if the recorded program has asked for it
+            code, _, more = params.partition(b";")
+            held, _, kind = more.partition(b";")[0].partition(b":")
+            if kind != _RELEASED and code.isdigit() and int(code) < 128:
+                ctrl = held.isdigit() and (int(held) - 1) & _CTRL
+                return chr(int(code) & 0x1F if ctrl else int(code))
+        return ""
+
+
+class Player:
+    """Plays a cast from a time to a time."""
+
+    def __init__(
+        self,
+        cast: Cast,
+        *,
+        start: float = 0.0,
+        end: float | None = None,
+        speed: float = 1.0,
+        make_picture: MakePicture | None = None,
+    ) -> None:
+        self._cast = cast
+        self._end = cast.duration if end is None else min(end, cast.duration)
+        self._start = min(start, self._end)
+        self._last = cast.until(self._end)  # the number of events that are played
+        self._next = 0
+        self._speed = speed
+        self._paused = False
+        self._reached = 0.0  # the time in the recording at the moment `_since`
+        self._since = time.monotonic()
+        self._make_picture = make_picture
+        self._picture: Picture | None = None  # made at the first jump, as most are played through
+
+    # --- where nobody watches -----------------------------------------------------------------------------
+
+    def write(self, descriptor: int) -> None:
+        """Write all at once, without waiting."""
+        gathered = bytearray()
+        if self._start:
+            gathered += self._jump(self._start)
+        while self._next < self._last or gathered:
+            while self._next < self._last and len(gathered) < PIECE:
+                gathered += self._take()
+            view = memoryview(bytes(gathered))
+            gathered.clear()
+            while view:
+                view = view[os.write(descriptor, view) :]
+
+    # --- where somebody does ------------------------------------------------------------------------------
+
+    def play(self) -> int:
+        """Play in this terminal until the end, or until the person has seen enough. Gives the exit code."""
+        previous = {number: signal.signal(number, _end_by_signal) for number in _SIGNALS}
+        try:
+            with OwnTerminal() as terminal:
+                if self._start:
+                    terminal.show(self._jump(self._start))
+                self._since = time.monotonic()
+                keys = Keys()
+                while True:
+                    self._turn(terminal, keys)
+        except Ended as ended:
+            return ended.code
+        except BrokenPipeError:
+            return 128 + signal.SIGPIPE
+        except Gone:
+            return 128 + signal.SIGHUP
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+
+    def _turn(self, terminal: OwnTerminal, keys: Keys) -> None:
+        """Do what is due, then wait for the next event, for a key, or for the terminal."""
+        now = self._now()
+        while self._next < self._last and self._cast.time(self._next) <= now and not terminal.behind:
+            terminal.show(self._take())
+        over = self._next >= self._last and now >= self._end and not self._paused
+        if over and not terminal.unshown:
+            raise Ended
+        reading = [terminal.input] if terminal.is_typed else []
+        writing = [terminal.output] if terminal.unshown else []
+        readable, writable, _ = select.select(reading, writing, [], self._pause(now, terminal))
+        if writable:
+            terminal.flush()
+        if readable:
+            for key in keys.read(terminal.read(READ_SIZE)):
+                self._typed(key, terminal)
+
+    def _pause(self, now: float, terminal: OwnTerminal) -> float | None:
+        """Seconds until the next event is due."""
+        if terminal.behind or (terminal.unshown and self._next >= self._last):
+            return None
+        if self._paused and (self._next >= self._last or self._cast.time(self._next) > now):
+            return None
+        due = self._cast.time(self._next) if self._next < self._last else self._end
+        return max(0.0, due - now) / self._speed
+
+    def _typed(self, key: str, terminal: OwnTerminal) -> None:
+        match key:
+            case "q" | "\x03":
+                raise Ended
+            case " ":
+                self._set_clock(paused=not self._paused)
+            case "." if self._paused:
+                if self._next < self._last:
+                    self._set_clock(self._cast.time(self._next))
+            case "<" | ">":
+                self._seek(self._now() + (STEP if key == ">" else -STEP), terminal)
+            case "+" | "=":
+                self._set_clock(speed=self._speed * 2)
+            case "-" | "_":
+                self._set_clock(speed=self._speed / 2)
+            case _ if key.isascii() and key.isdigit():
+                self._seek(self._end * int(key) / 10, terminal)
+
+    def _now(self) -> float:
+        """The time in the recording."""
+        if self._paused:
+            return self._reached
+        return min(self._end, self._reached + (time.monotonic() - self._since) * self._speed)
+
+    def _set_clock(
+        self, at: float | None = None, *, paused: bool | None = None, speed: float | None = None
+    ) -> None:
+        self._reached = self._now() if at is None else at
+        self._since = time.monotonic()
+        if paused is not None:
+            self._paused = paused
+        if speed is not None:
+            self._speed = min(MAX_SPEED, max(MIN_SPEED, speed))
+
+    def _seek(self, at: float, terminal: OwnTerminal) -> None:
+        terminal.unshown.clear()  # what is not shown yet is not seen at the other time
+        terminal.show(self._jump(at))
+
+    # --- the recording ------------------------------------------------------------------------------------
+
+    def _jump(self, at: float) -> bytes:
+        """Go to a time; gives what the terminal is to show first. Without a picture all before it is due."""
+        at = min(self._end, max(0.0, at))
+        self._set_clock(at)
+        if self._make_picture is None:
+            self._next = 0
+            return RESET
+        wanted = self._cast.until(at)
+        if self._picture is None or wanted < self._next:
+            self.close()
+            self._picture = self._make_picture(self._cast.header.cols, self._cast.header.rows)
+            self._next = 0
+        while self._next < wanted:
+            self._take()
+        return RESET + self._picture.redraw()
+
+    def close(self) -> None:
+        """Give up the picture."""
+        if self._picture is not None:
+            self._picture.close()
+            self._picture = None
+
+    def _take(self) -> bytes:
+        """The next event: what the terminal is to be given."""
+        event = self._cast.event(self._next)
+        self._next += 1
+        if event.code == RESIZE:
+            if self._picture is not None:
+                self._picture.resize(*read_size(event.data))
+            return b""
+        data = event.data.encode("utf-8", "replace")
+        if self._picture is not None:
+            self._picture.feed(data)
+        return data
+
+
+def _end_by_signal(number: int, frame: FrameType | None) -> NoReturn:
+    raise Ended(128 + number)
+
+
+def play(
+    path: str,
+    *,
+    start: float = 0.0,
+    end: float | None = None,
+    speed: float = 1.0,
+    idle_limit: float | None = None,
+    make_picture: MakePicture | None = None,
+) -> int:
+    """Play a recording in this terminal, or write it where the output is none. Raises CastError."""
+    with Cast(path, idle_limit=idle_limit) as cast:
+        player = Player(cast, start=start, end=end, speed=speed, make_picture=make_picture)
+        with contextlib.closing(player):
+            if sys.stdout.isatty():
+                return player.play()
+            player.write(sys.stdout.fileno())
+            return 0

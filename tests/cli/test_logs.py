@@ -1,0 +1,124 @@
+"""`fairlead logs`: what a session has printed, and prints."""
+
+from __future__ import annotations
+
+import json
+import select
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from fairlead.cli.logs import after
+from tests.hosting import WAIT, Hosting
+
+
+@contextmanager
+def following(hosting: Hosting, *words: str) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
+    command = [sys.executable, "-m", "fairlead", "logs", "-f", *words]
+    client = subprocess.Popen(
+        command, env=hosting.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert client.stdout is not None
+    with client:
+        try:
+            yield client, client.stdout
+        finally:
+            client.kill()
+
+
+def test_logs_are_the_lines_that_were_printed_however_narrow_the_terminal_is(hosting: Hosting) -> None:
+    hosting.start("narrow", f"seq 1 100; echo {'x' * 50}; printf 'open line'; read line", "--cols", "20")
+    hosting.wait_text("narrow", "open line")
+    text = hosting.run("logs", "narrow").stdout
+    assert text.split("\n") == [*map(str, range(1, 101)), "x" * 50, "open line", ""]
+    assert hosting.run("logs", "-n", "2", "narrow").stdout == f"{'x' * 50}\nopen line\n"
+    assert hosting.run("logs", "-n0", "narrow").stdout == ""
+    rows = hosting.run("logs", "narrow", "-n", "1", "--json").stdout
+    assert json.loads(rows) == {"line": 102, "text": "open line"}
+
+
+def test_logs_can_be_read_when_the_program_has_ended(hosting: Hosting) -> None:
+    hosting.start("over", "echo last words; exit 3")
+    hosting.run("wait", "over", "--exit", check=False)
+    assert hosting.run("logs", "over").stdout == "last words\n"
+    assert hosting.run("logs", "-f", "over").stdout == "last words\n"
+
+
+def test_following_prints_each_line_once_and_ends_with_the_program(hosting: Hosting) -> None:
+    hosting.start("told", "seq 1 50; read line; seq 51 20000; printf unfinished; exit 7", "--cols", "20")
+    hosting.wait_text("told", "50")
+    with following(hosting, "told") as (client, out):
+        for number in range(1, 51):
+            assert out.readline() == f"{number}\n"
+        hosting.run("send", "told", "-k", "Enter")
+        rest, errors = client.communicate(timeout=WAIT)
+    assert rest.split("\n") == ["", *map(str, range(51, 20_001)), "unfinished", ""]
+    assert (client.returncode, errors) == (0, "")
+
+
+def test_following_begins_where_it_is_told_and_numbers_go_on(hosting: Hosting) -> None:
+    hosting.start("numbered", "seq 1 5; read line; echo six; read line")
+    hosting.wait_text("numbered", "5")
+    with following(hosting, "-n", "1", "--json", "numbered") as (_, out):
+        assert json.loads(out.readline()) == {"line": 5, "text": "5"}
+        hosting.run("send", "numbered", "typed", "-k", "Enter")
+        assert json.loads(out.readline()) == {"line": 6, "text": "typed"}
+        assert json.loads(out.readline()) == {"line": 7, "text": "six"}
+    hosting.run("stop", "numbered")
+
+
+def test_following_ends_when_the_session_is_stopped(hosting: Hosting) -> None:
+    hosting.start("stopped", "echo ready; read line")
+    with following(hosting, "stopped") as (client, out):
+        assert out.readline() == "ready\n"
+        hosting.run("stop", "stopped")
+        assert client.wait(WAIT) == 0
+
+
+def test_following_goes_on_when_daemons_die_and_loses_and_repeats_nothing(hosting: Hosting) -> None:
+    hosting.start("outlives", "i=0; while read line; do i=$((i+1)); echo line $i; done", "--cols", "30")
+    with following(hosting, "outlives") as (_, out):
+        for number in range(1, 7):
+            hosting.run("send", "outlives", "go", "-k", "Enter")
+            assert (out.readline(), out.readline()) == ("go\n", f"line {number}\n")
+            if number % 2:
+                hosting.kill_daemon()
+    hosting.run("stop", "outlives")
+
+
+def test_the_daemons_own_log_is_read_and_followed(hosting: Hosting) -> None:
+    hosting.run("ls")
+    whole = hosting.run("logs", "--daemon").stdout
+    assert whole == hosting.log()
+    assert "serving" in whole
+    assert hosting.run("logs", "--daemon", "-n", "1").stdout == whole.splitlines(keepends=True)[-1]
+    with following(hosting, "--daemon", "-n", "0", "--json") as (_, out):
+        path = Path(hosting.environment["HOME"], ".local/state/fairlead/daemon.log")
+
+        def is_seen() -> bool:  # nobody tells when it has read to the end, so lines are added until one comes
+            with path.open("a") as file:
+                file.write("more\n")
+            return bool(select.select([out], [], [], 0.3)[0])
+
+        hosting.until(is_seen)
+        assert json.loads(out.readline())["text"] == "more"
+
+
+def test_no_log_of_a_daemon_is_told() -> None:
+    hosting = Hosting()
+    done = hosting.run("logs", "--daemon", check=False)
+    hosting.close()
+    assert done.returncode == 1
+    assert done.stderr.startswith("fairlead logs: can't read /tmp/")
+
+
+def test_lines_go_on_after_those_that_were_shown() -> None:
+    assert after(["a", "b", "c"], []) == ["a", "b", "c"]
+    assert after(["a", "b", "c", "d"], ["a", "b", "c"]) == ["d"]
+    assert after(["a", "b"], ["a", "b"]) == []
+    assert after(["c", "d", "e"], ["a", "b", "c"]) == ["d", "e"]
+    assert after(["x", "y", "x", "y", "z"], ["x", "y"]) == ["z"]
+    assert after(["p", "q"], ["a"]) == ["p", "q"]

@@ -1,0 +1,111 @@
+"""A person at a terminal: `fairlead attach` on a real PTY, whose screen is emulated."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Sequence
+
+from fairlead.terminal.screen import Screen
+from tests.hosting import WAIT, Hosting
+
+
+class Person:
+    """Types, reads the screen, and changes the window, which is the client's own."""
+
+    def __init__(self, hosting: Hosting, *words: str, cols: int = 80, rows: int = 24) -> None:
+        self.screen = Screen(cols, rows)
+        self.seen = b""
+        self.ours, self.theirs = pty.openpty()
+        self.resize(cols, rows)
+        self.before = termios.tcgetattr(self.theirs)
+        self.client = subprocess.Popen(
+            [sys.executable, "-m", "fairlead", *(words or ("attach", "work"))],
+            stdin=self.theirs,
+            stdout=self.theirs,
+            stderr=self.theirs,
+            env=hosting.environment,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - there are no threads
+        )
+
+    def __enter__(self) -> Person:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.client.poll() is None:
+            self.client.kill()
+            self.client.wait()
+        self.hang_up()
+        self.screen.close()
+
+    def hang_up(self) -> None:
+        """Close the window."""
+        for descriptor in (self.ours, self.theirs):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self.ours = self.theirs = -1
+
+    def resize(self, cols: int, rows: int) -> None:
+        fcntl.ioctl(self.ours, termios.TIOCSWINSZ, struct.pack("4H", rows, cols, 0, 0))
+        self.screen.resize(cols, rows)
+
+    def type(self, data: bytes) -> None:
+        """Type, and read what is shown meanwhile."""
+        view = memoryview(data)
+        deadline = time.monotonic() + 4 * WAIT
+        while view:
+            assert time.monotonic() < deadline, f"{len(view)} of {len(data)} bytes were not taken"
+            readable, writable, _ = select.select([self.ours], [self.ours], [], WAIT)
+            if readable:
+                self.read()
+            if writable:
+                view = view[os.write(self.ours, view[:512]) :]
+
+    def read(self) -> None:
+        data = os.read(self.ours, 65_536)
+        self.seen += data
+        self.screen.feed(data)
+
+    def until(self, text: str) -> None:
+        """Read until the screen shows a text."""
+        self.until_all([text])
+
+    def until_all(self, texts: Sequence[str]) -> None:
+        deadline = time.monotonic() + WAIT
+        while missing := [text for text in texts if text not in self.screen.text()]:
+            ready = select.select([self.ours], [], [], max(0.0, deadline - time.monotonic()))[0]
+            assert ready, f"{missing} did not come: {self.screen.text()!r}"
+            self.read()
+
+    def until_again(self, text: bytes) -> None:
+        """Read until something is printed once more."""
+        start = len(self.seen)
+        while text not in self.seen[start:]:
+            assert select.select([self.ours], [], [], WAIT)[0], f"{text!r} did not come again"
+            self.read()
+
+    @property
+    def text(self) -> str:
+        """All that the terminal shows, or has shown and can be scrolled back to, without its line breaks."""
+        return self.screen.text(scrollback=True, unwrap=True)
+
+    def leave(self, keys: bytes = b",,,d") -> int:
+        self.type(keys)
+        return self.exit_code()
+
+    def exit_code(self, patience: float = WAIT) -> int:
+        """Read to the end."""
+        deadline = time.monotonic() + patience
+        while self.client.poll() is None or select.select([self.ours], [], [], 0)[0]:
+            assert time.monotonic() < deadline, f"it goes on: {self.screen.text()!r}"
+            if select.select([self.ours], [], [], 0.02)[0]:
+                self.read()
+        return self.client.returncode
