@@ -17,7 +17,7 @@ SETUP_INPUTS := pyproject.toml requirements/dev.lock tools/setup
 # mypy refuses a directory that has no Python in it.
 CHECKED := $(foreach dir,src tests bench fuzz demo tools,$(if $(wildcard $(dir)/*.py $(dir)/*/*.py),$(dir)))
 
-.PHONY: help setup peers test lint types imports pytest format lock demo bench-formats fuzz clean
+.PHONY: help setup peers test lint types imports pytest format lock demo bench-formats bench-terminal fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -69,6 +69,9 @@ demo: setup ## show both ends of each protocol talking, frame by frame
 
 bench-formats: $(READY)bench ## compare the speed of the formats and decoders with their peers
 	$(BIN)/python bench/formats.py
+
+bench-terminal: $(READY)bench peers ## compare terminal sessions with tmux, dtach and screen, and draw it
+	$(BIN)/python bench/terminal.py --plot docs/terminal-speed.svg
 
 fuzz: $(READY)fuzz ## fuzz each decoder for FUZZ_SECONDS
 	$(BIN)/python fuzz/run.py

@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import os
 import pty
+import select
 import shutil
 import signal
 import socket
@@ -36,6 +37,8 @@ class Contender:
     """A way to keep a terminal. One object runs one session."""
 
     name = ""
+    share = 1.0
+    """How much of the flood it gets; a slow one would take minutes for all of it."""
 
     def __init__(self) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="flb-", dir="/tmp"))
@@ -107,6 +110,57 @@ class Bare(Contender):
         return self._clients[0][1]
 
 
+class Relays(Contender):
+    """The limit of an echo with as many processes in between as Fairlead has: they pass bytes on, no more."""
+
+    name = "two bare relays"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ours, theirs = socket.socketpair()
+        self._daemon = theirs
+        self._relays: list[int] = []
+
+    @classmethod
+    def is_here(cls) -> bool:
+        return True
+
+    def start(self, script: str) -> None:
+        self._clients.append(spawn(["sh", "-c", script], self.environment))
+        terminal, client = self._clients[0][1], self._daemon.fileno()
+        keeper, daemon = socket.socketpair()
+        with keeper, daemon:
+            for ways in ({terminal: keeper.fileno()}, {client: terminal, daemon.fileno(): client}):
+                pid = os.fork()
+                if pid == 0:
+                    try:
+                        _pass_on(ways)
+                    finally:
+                        os._exit(0)
+                self._relays.append(pid)
+
+    def attach(self) -> int:
+        return self._ours.fileno()
+
+    def close(self) -> None:
+        for pid in self._relays:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        self._ours.close()
+        self._daemon.close()
+        super().close()
+
+
+def _pass_on(ways: dict[int, int]) -> None:
+    """Be a relay."""
+    poll = select.poll()
+    for descriptor in ways:
+        poll.register(descriptor, select.POLLIN)
+    while True:
+        for descriptor, _ in poll.poll():
+            os.write(ways[descriptor], os.read(descriptor, 65_536))
+
+
 class Fairlead(Contender):
     name = "fairlead"
 
@@ -172,6 +226,7 @@ class Fairlead(Contender):
 
 class Tmux(Contender):
     name = "tmux"
+    share = 0.25
 
     def start(self, script: str) -> None:
         size = ["-x", str(COLS), "-y", str(ROWS)]
@@ -218,6 +273,7 @@ class Dtach(Contender):
 
 class Screen(Contender):
     name = "screen"
+    share = 0.05
 
     def __init__(self) -> None:
         super().__init__()

@@ -37,6 +37,8 @@ INPUT_WINDOW = 256 * 1024
 MAX_INPUT = 4 * INPUT_WINDOW
 """More input than this, from a daemon that does not count, is dropped."""
 READ_SIZE = 65_536
+AHEAD = 48 * 1024
+"""How many bytes may be under way to a daemon, so that one session's flood does not keep it from the others."""
 SMALL_READ = 512
 """A read that gives less than this has emptied the PTY, most likely."""
 MAX_BURST = 16
@@ -313,6 +315,7 @@ class Keeper:
             return
         self._drop_daemon()
         connection.setblocking(False)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, AHEAD)
         self._daemon = connection
         self._decoder = Decoder()
         self._selector.register(connection, selectors.EVENT_READ, self._daemon_ready)

@@ -26,7 +26,7 @@ from .recording import MAX_REDRAW, Recorder, RecordingError
 from .screen import Bell, Cwd, Notification, Progress, Screen, Title
 
 KEYFRAME_EVERY = 2 * 1024 * 1024
-"""After how many printed bytes a keyframe is due at the latest."""
+"""After how many printed bytes a keyframe is due; up to three times as many if keyframes are large."""
 QUIET_KEYFRAME = 64 * 1024
 """After how many printed bytes one is due when the program has gone quiet."""
 INPUT_WINDOW = 256 * 1024
@@ -282,7 +282,7 @@ class Session:
         self._link.tell(Kind.SET_KEYFRAME, KEYFRAME.pack(self._offset, self.generation), blob)
         self._unkept = 0
         self._has_keyframe = True
-        self._keyframe_due = max(KEYFRAME_EVERY, min(2 * len(blob), 2 * KEYFRAME_EVERY))
+        self._keyframe_due = max(KEYFRAME_EVERY, min(4 * len(blob), 3 * KEYFRAME_EVERY))
 
     def keep_if_quiet(self) -> None:
         """Call now and then when nothing was printed for a while."""
