@@ -38,7 +38,7 @@ MAX_INPUT = 4 * INPUT_WINDOW
 """More input than this, from a daemon that does not count, is dropped."""
 READ_SIZE = 65_536
 AHEAD = 48 * 1024
-"""How many bytes may be under way to a daemon, so that one session's flood does not keep it from the others."""
+"""How many bytes may be under way to a daemon, so that no session's flood keeps it from the others."""
 SMALL_READ = 512
 """A read that gives less than this has emptied the PTY, most likely."""
 MAX_BURST = 16
