@@ -67,7 +67,7 @@ class Daemon:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signalled)
-        await self._host.open(None if self._supervised else COMMAND)
+        await self._host.open(None if self._supervised else [*COMMAND, "--asked-at", "{now}"])
         while self._opening:
             await asyncio.wait(self._opening)
         await self._rpc.open()

@@ -18,7 +18,7 @@ import time
 from ..settings import SettingError, Settings
 from ..wire import keepty
 from ..wire.faults import Broken
-from .launch import ABSENT_TRIES, RECONNECT_WAIT, reached, spawn
+from .launch import ABSENT_TRIES, RECONNECT_WAIT, reached, reached_daemon, spawn
 from .own_terminal import Gone, OwnTerminal
 from .typed import Typed
 
@@ -184,7 +184,7 @@ class _Sharing:
         self._greeted_at = time.monotonic()
 
     def _look_for_daemon(self) -> None:
-        daemon = reached(self._settings.rpc_path)
+        daemon = reached_daemon(self._settings)
         if daemon is not None:  # it opens the sockets of its sessions before its own
             daemon.close()
             self._absent += 1

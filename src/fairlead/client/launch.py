@@ -11,6 +11,8 @@ from ..settings import Settings, safe_dir
 
 START_WAIT = 10.0
 """Seconds until a daemon that does not come up is an error."""
+ANSWER_WAIT = 10.0
+"""Seconds until a daemon that does not answer counts as none."""
 RECONNECT_WAIT = 15.0
 """Seconds that a client waits for a daemon that died to come back."""
 ABSENT_TRIES = 3
@@ -35,11 +37,37 @@ def reached(path: str) -> socket.socket | None:
     return connection
 
 
+def reached_daemon(settings: Settings) -> socket.socket | None:
+    """A connection to the daemon's control socket, if a daemon is there and answers.
+
+    One that was just killed may still be connected to for a moment. So it gets a line that says nothing,
+    which rpc-edn answers with an error, before anything depends on it.
+    """
+    connection = reached(settings.rpc_path)
+    if connection is None:
+        return None
+    answer = b""
+    try:
+        connection.settimeout(ANSWER_WAIT)
+        connection.sendall(b"\n")
+        while not answer.endswith(b"\n") and (data := connection.recv(4096)):
+            answer += data
+        connection.settimeout(None)
+    except OSError:
+        answer = b""
+    if b"empty frame" in answer:
+        return connection
+    connection.close()
+    if answer:
+        raise NoDaemon(f"the daemon lets nobody in: {answer.decode(errors='replace').strip()}")
+    return None
+
+
 def connected(settings: Settings, *, start: bool = True) -> socket.socket:
     """A connection to the daemon's control socket; the daemon is started if need be."""
     deadline = time.monotonic() + START_WAIT
     started = False
-    while (connection := reached(settings.rpc_path)) is None:
+    while (connection := reached_daemon(settings)) is None:
         if not start:
             raise NoDaemon("no daemon is running")
         if not started:

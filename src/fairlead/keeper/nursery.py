@@ -3,9 +3,10 @@
 It listens on a unix socket and speaks JSON, one object a line. `{"keep": spec, "socket": path}` forks a
 keeper that listens at the path; the answer is `{"pid": n}` or `{"error": text}`. A daemon introduces itself
 with `{"daemon": [its command], "pause": seconds}`: if its connection then ends without `{"bye": true}`, the
-nursery starts that command, so a daemon that was killed is back at once, also if it died before it introduced
-itself. `{"back": true}` says that it will come back by itself. The daemon starts a nursery that was killed.
-Neither is the parent of a program: a keeper is, and it doesn't notice when either of them dies.
+nursery starts that command, where `{now}` stands for the time, so a daemon that was killed is back at once,
+also if it died before it introduced itself. `{"back": true}` says that it will come back by itself. The daemon
+starts a nursery that was killed. Neither is the parent of a program: a keeper is, and it doesn't notice when
+either of them dies.
 """
 
 from __future__ import annotations
@@ -132,13 +133,14 @@ class Nursery:
         if time.monotonic() - client.since < MIN_LIFE:
             time.sleep(client.pause)
         client.since = time.monotonic()
+        now = time.time()
         self._expected = client
         self._pid = os.fork()
         if self._pid == 0:
             try:
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 os.setsid()
-                os.execvp(client.command[0], client.command)
+                os.execvp(client.command[0], [word.replace("{now}", str(now)) for word in client.command])
             finally:
                 os._exit(127)
 
