@@ -4,9 +4,9 @@ It listens on a unix socket and speaks JSON, one object a line. `{"keep": spec, 
 keeper that listens at the path; the answer is `{"pid": n}` or `{"error": text}`. A daemon introduces itself
 with `{"daemon": [its command], "pause": seconds}`: if its connection then ends without `{"bye": true}`, the
 nursery starts that command, where `{now}` stands for the time, so a daemon that was killed is back at once,
-also if it died before it introduced itself. `{"back": true}` says that it will come back by itself. The daemon
-starts a nursery that was killed. Neither is the parent of a program: a keeper is, and it doesn't notice when
-either of them dies.
+also if it died before it introduced itself. `{"back": true}` says that it will come back by itself. A nursery
+that was killed is started by the daemon. Neither is the parent of a program: a keeper is, and it doesn't
+notice when either of them dies.
 """
 
 from __future__ import annotations
