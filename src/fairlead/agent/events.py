@@ -1,0 +1,119 @@
+"""What happens in an agent session, told to whoever listens, after what is durable of it was journaled."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from .messages import Message
+
+Outcome = Literal["done", "aborted", "interrupted", "failed"]
+
+
+class Approval(Struct, frozen=True):
+    """A tool call that waits for somebody's consent."""
+
+    id: str
+    call_id: str
+    tool: str
+    summary: str
+    """The call in one line."""
+    reason: str
+    """Why it is not simply allowed."""
+    preview: str = ""
+    arguments: dict[str, Any] = {}
+
+
+class Event(Struct, frozen=True):
+    """Something happened in this session."""
+
+    session_id: str
+
+
+class Updated(Event, frozen=True):
+    """Its state changed: phase, model, name, queues."""
+
+
+class TextStreamed(Event, frozen=True):
+    text: str
+
+
+class ThoughtStreamed(Event, frozen=True):
+    text: str
+
+
+class MessageSaid(Event, frozen=True):
+    entry_id: str
+    message: Message
+
+
+class ToolBegan(Event, frozen=True):
+    """A model begins to write a call."""
+
+    call_id: str
+    name: str
+
+
+class ToolArguments(Event, frozen=True):
+    """A piece of a call's arguments, as JSON text."""
+
+    call_id: str
+    arguments: str
+
+
+class ToolExecuting(Event, frozen=True):
+    call_id: str
+    name: str
+    arguments: dict[str, Any]
+
+
+class ToolUpdated(Event, frozen=True):
+    call_id: str
+    name: str
+    text: str
+    details: dict[str, Any]
+
+
+class ToolEnded(Event, frozen=True):
+    call_id: str
+    name: str
+    text: str
+    details: dict[str, Any]
+    is_error: bool
+
+
+class ApprovalWanted(Event, frozen=True):
+    approval: Approval
+
+
+class ApprovalSettled(Event, frozen=True):
+    approval: Approval
+    allowed: bool
+    by: str
+
+
+class TurnBegan(Event, frozen=True):
+    turn: int
+    line: int
+    """The journal's line with the prompt."""
+
+
+class TurnEnded(Event, frozen=True):
+    """A run is over. Its lines in the journal, both included, count from 1."""
+
+    turn: int
+    first_line: int
+    last_line: int
+    outcome: Outcome
+
+
+class Failed(Event, frozen=True):
+    """A turn, or a compaction, ended with an error."""
+
+    message: str
+
+
+class Compacted(Event, frozen=True):
+    summary: str
+    tokens_before: int

@@ -1,0 +1,761 @@
+"""One agent session: its phase, its queues and the loop of its turns, over a journal.
+
+It asks a model, runs the tools that the model calls, and asks again, until there is nothing more to do. What
+a policy does not simply allow waits for an answer, durably. Whoever listens is told what happens, after it is
+in the journal. It knows no door: `listen` gets events, and methods are called by whoever may.
+
+A turn runs as one task. Stopping it never cancels that task: `abort` cancels what it waits for (the model, a
+pause, an approval) and tells running tools, so that the journal always ends with what really happened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from enum import StrEnum
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+from msgspec import Struct
+
+from . import context, events
+from .events import Approval, Event
+from .journal import (
+    Compaction,
+    Custom,
+    Entry,
+    Journal,
+    JournalError,
+    ModelChange,
+    Said,
+    SessionInfo,
+    ThinkingLevelChange,
+)
+from .messages import Assistant, Image, Message, Text, Thinking, ToolCall, ToolResult, Usage, now, user
+from .models import (
+    THINKING_LEVELS,
+    Finished,
+    Model,
+    ModelError,
+    ModelInfo,
+    ModelRequest,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallBegan,
+    ToolCallDelta,
+    ToolCallMade,
+)
+from .tools import Context, Result, Tool, Touch
+
+MAX_RETRIES = 3
+FIRST_PAUSE, LONGEST_PAUSE = 2.0, 60.0
+"""Seconds before a model that is busy is asked again; each pause is twice the one before."""
+KEPT_TOKENS = 20_000
+"""About how much of a conversation a compaction leaves as it is."""
+RESERVED_TOKENS = 16_384
+"""How much of a model's window is left free before the conversation is compacted by itself."""
+MAX_STEPS = 1000
+"""How often a model is asked in one turn."""
+MAX_QUEUED = 100
+"""How many messages may wait to be said."""
+ABORT_GRACE = 10.0
+"""Seconds that a tool has to end by itself when it is told to."""
+
+NOTHING_USED = Usage()
+APPROVAL, SETTLED = "fairlead/approval", "fairlead/approval-settled"
+_SUMMARIZE = (
+    "You sum up a conversation between a person and a coding agent, so that the agent can go on without it. "
+    "Say what is wanted, what was done and found, which files matter, what is decided and what is left to do."
+)
+
+
+class Phase(StrEnum):
+    IDLE = "idle"
+    STREAMING = "streaming"
+    COMPACTING = "compacting"
+    RETRYING = "retrying"
+
+
+class Busy(Exception):
+    """The session is in the middle of something."""
+
+
+class Refused(Exception):
+    """What was asked for can't be done; says why."""
+
+
+class Decision(Struct, frozen=True):
+    """What a policy says of a call: `allow`, `ask` or `deny`, and why."""
+
+    decision: str
+    reason: str = ""
+
+
+class Judge(Protocol):
+    """A policy."""
+
+    def judge(self, tool: str, touch: Touch) -> Decision: ...
+
+
+class Models(Protocol):
+    """The models there are."""
+
+    def find(self, provider: str, id: str) -> ModelInfo | None: ...
+
+    def models(self) -> Sequence[ModelInfo]: ...
+
+    def default(self) -> ModelInfo: ...
+
+    def model(self, info: ModelInfo) -> Model: ...
+
+    def priced(self, info: ModelInfo, usage: Usage) -> Usage: ...
+
+
+class Stats(Struct, frozen=True):
+    """What a session amounts to."""
+
+    user_messages: int
+    assistant_messages: int
+    tool_calls: int
+    tool_results: int
+    usage: Usage
+
+
+class AgentSession:
+    """A conversation with turns. Make one over an open journal; `close` leaves it as it is."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        models: Models,
+        tools: Mapping[str, Tool],
+        judge: Judge,
+        listen: Callable[[Event], None],
+        *,
+        system: str,
+        environment: Mapping[str, str] | None = None,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.id = journal.header.id
+        self.journal = journal
+        self.cwd = Path(journal.header.cwd)
+        self.phase = Phase.IDLE
+        self.retry_attempt = 0
+        self.interrupt_pending = False
+        self.auto_retry = True
+        self.auto_compaction = False
+        self.name = ""
+        self.model = models.default()
+        self.thinking_level = "off"
+        self.usage = Usage()
+        self.steering: deque[str] = deque()
+        self.follow_ups: deque[str] = deque()
+        self.approvals: dict[str, Approval] = {}
+        """Those that wait for an answer, by id."""
+        self._models = models
+        self._tools = tools
+        self._judge = judge
+        self._listen = listen
+        self._system = system
+        self._environment = dict(environment or {})
+        self._sleep = pause
+        self._settled: dict[str, bool] = {}  # by the id of the call
+        self._answers: dict[str, asyncio.Future[bool]] = {}
+        self._turn: asyncio.Task[None] | None = None
+        self._awaited: asyncio.Future[Any] | None = None  # what an abort cancels
+        self._aborted = asyncio.Event()
+        self._parts = _Parts()
+        self._load()
+
+    def __repr__(self) -> str:
+        return f"<AgentSession {self.id} {self.phase}, {len(self.journal.entries)} entries>"
+
+    def _load(self) -> None:
+        """The state that the journal tells."""
+        for entry in self.journal.entries:
+            if isinstance(entry.body, Said) and isinstance(entry.body.message, Assistant):
+                self.usage += entry.body.message.usage
+            elif isinstance(entry.body, SessionInfo):
+                self.name = entry.body.name
+        for entry in self.journal.branch:
+            body = entry.body
+            if isinstance(body, ModelChange):
+                self.model = self._models.find(body.provider, body.model_id) or self.model
+            elif isinstance(body, ThinkingLevelChange):
+                self.thinking_level = body.thinking_level
+            elif isinstance(body, Custom):
+                self._load_custom(body)
+        open_calls = {call.id for call in context.unanswered(self.journal.branch)}
+        self.approvals = {id: each for id, each in self.approvals.items() if each.call_id in open_calls}
+
+    def _load_custom(self, body: Custom) -> None:
+        with contextlib.suppress(msgspec.ValidationError, KeyError, TypeError):
+            if body.custom_type == APPROVAL:
+                approval = msgspec.convert(body.data, Approval)
+                self.approvals[approval.id] = approval
+            elif body.custom_type == SETTLED:
+                approval = self.approvals.pop(body.data["id"])
+                self._settled[approval.call_id] = bool(body.data["allowed"])
+
+    # --- what it is -----------------------------------------------------------------------------------------
+
+    @property
+    def is_idle(self) -> bool:
+        return self._turn is None
+
+    @property
+    def messages(self) -> list[Message]:
+        """The conversation as it was said, compacted or not."""
+        return [entry.body.message for entry in self.journal.branch if isinstance(entry.body, Said)]
+
+    @property
+    def was_interrupted(self) -> bool:
+        """Whether the last turn did not end: the program that ran it did, or nobody has answered yet."""
+        last = context.last_message(self.journal.branch)
+        is_open = last is not None and (not isinstance(last, Assistant) or bool(last.calls))
+        return self.is_idle and is_open
+
+    @property
+    def effective_thinking(self) -> str:
+        return self.thinking_level if self.model.reasoning else "off"
+
+    @property
+    def pending_messages(self) -> int:
+        return len(self.steering) + len(self.follow_ups)
+
+    @property
+    def context_tokens(self) -> int:
+        return context.context_tokens(self.journal.branch)
+
+    @property
+    def stats(self) -> Stats:
+        said = [entry.body.message for entry in self.journal.entries if isinstance(entry.body, Said)]
+        answers = [message for message in said if isinstance(message, Assistant)]
+        results = sum(isinstance(message, ToolResult) for message in said)
+        calls = sum(len(message.calls) for message in answers)
+        return Stats(len(said) - len(answers) - results, len(answers), calls, results, self.usage)
+
+    # --- what can be asked of it ----------------------------------------------------------------------------
+
+    def prompt(self, text: str, images: Sequence[Image] = ()) -> None:
+        """Begin a turn. Raises Busy, or JournalError."""
+        if not self.is_idle:
+            raise Busy(f"session is {self.phase}")
+        self._close_open_calls("interrupted: the turn ended before this call did")
+        entry = self._say(user(text, tuple(images)))
+        self._begin(self._run(entry))
+
+    def steer(self, text: str) -> None:
+        """Say something before the model is asked the next time; begins a turn if there is none."""
+        self._queue(self.steering, text)
+
+    def follow_up(self, text: str) -> None:
+        """Say something when the turn is done; begins one if there is none."""
+        self._queue(self.follow_ups, text)
+
+    def _queue(self, queue: deque[str], text: str) -> None:
+        if self.is_idle:
+            self.prompt(text)
+        elif self.pending_messages >= MAX_QUEUED:
+            raise Refused(f"{MAX_QUEUED} messages wait already")
+        else:
+            queue.append(text)
+            self._tell(events.Updated(self.id))
+
+    def interrupt(self) -> str:
+        """End the turn after its current step; gives the steering text that will not be said."""
+        dropped = "\n".join(self.steering)
+        if not self.is_idle:
+            self.interrupt_pending = True
+            self.steering.clear()
+            self._tell(events.Updated(self.id))
+        return dropped
+
+    def abort(self) -> None:
+        """End the turn at once. What waits to be said is dropped."""
+        if self.is_idle:
+            return
+        self.steering.clear()
+        self.follow_ups.clear()
+        self._aborted.set()
+        if self._awaited is not None:
+            self._awaited.cancel()
+
+    def abort_retry(self) -> None:
+        """Don't ask a busy model again."""
+        if self.phase is Phase.RETRYING:
+            self.abort()
+
+    async def idle(self) -> None:
+        """Wait until no turn runs."""
+        while self._turn is not None:
+            await asyncio.wait([self._turn])
+
+    def close(self) -> None:
+        """Leave everything as it is; the journal's next reader sees an interrupted turn."""
+        if self._turn is not None:
+            self._turn.cancel()
+        self.journal.close()
+
+    def set_name(self, name: str) -> None:
+        self.journal.append(SessionInfo(name))
+        self.name = name
+        self._tell(events.Updated(self.id))
+
+    def set_model(self, provider: str, id: str) -> ModelInfo:
+        """Ask another model from now on. Raises Refused if there is no such model."""
+        info = self._models.find(provider, id)
+        if info is None:
+            raise Refused(f"unknown model: {provider} {id}")
+        self.journal.append(ModelChange(provider, id))
+        self.model = info
+        self._tell(events.Updated(self.id))
+        return info
+
+    def cycle_model(self, step: int = 1) -> ModelInfo:
+        """Take the next model of the catalogue, or the one before."""
+        all_models = list(self._models.models())
+        at = next((at for at, each in enumerate(all_models) if each == self.model), 0)
+        chosen = all_models[(at + step) % len(all_models)]
+        return self.set_model(chosen.provider, chosen.id)
+
+    def set_thinking_level(self, level: str) -> str:
+        """How hard a model thinks, if it does; gives what holds now. Raises Refused."""
+        if level not in THINKING_LEVELS:
+            raise Refused(f"Unknown thinking level: {level}. Allowed: {', '.join(THINKING_LEVELS)}")
+        self.journal.append(ThinkingLevelChange(level))
+        self.thinking_level = level
+        self._tell(events.Updated(self.id))
+        return level
+
+    def cycle_thinking_level(self) -> str:
+        at = THINKING_LEVELS.index(self.thinking_level) if self.thinking_level in THINKING_LEVELS else -1
+        return self.set_thinking_level(THINKING_LEVELS[(at + 1) % len(THINKING_LEVELS)])
+
+    def settle(self, approval_id: str, allowed: bool, by: str) -> None:
+        """Answer an approval; the first answer holds. Raises Refused if there is none."""
+        if approval_id not in self.approvals:
+            raise Refused(f"no approval {approval_id!r} waits for an answer")
+        self._settle(approval_id, allowed, by)
+        if self.is_idle and not self.approvals:  # it was asked for by a daemon that is no more
+            self._begin(self._resume())
+
+    async def compact(self, instructions: str = "") -> str:
+        """Sum up what lies far back; gives the summary. Raises Busy, Refused or ModelError."""
+        if not self.is_idle:
+            raise Busy(f"session is {self.phase}")
+        done: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        async def work() -> None:
+            try:
+                done.set_result(await self._compact(instructions))
+            except (Refused, ModelError, JournalError) as error:
+                done.set_exception(error)
+            except asyncio.CancelledError:
+                done.set_exception(Refused("aborted"))
+
+        self._begin(work())
+        return await done
+
+    # --- the loop -------------------------------------------------------------------------------------------
+
+    def _begin(self, work: Any) -> None:
+        self._aborted = asyncio.Event()
+        self.interrupt_pending = False
+        self._turn = asyncio.get_running_loop().create_task(self._guarded(work))
+        self._become(Phase.STREAMING)
+
+    async def _guarded(self, work: Any) -> None:
+        try:
+            await work
+        except (JournalError, ModelError) as error:
+            self._tell(events.Failed(self.id, str(error)))
+        finally:
+            self._turn = None
+            self.retry_attempt = 0
+            self.interrupt_pending = False
+            self._become(Phase.IDLE)
+
+    async def _resume(self) -> None:
+        """Go on with a turn that another daemon began."""
+        branch = self.journal.branch
+        prompts = [entry for entry in branch if _is_prompt(entry)]
+        await self._run(prompts[-1] if prompts else branch[0], calls=context.unanswered(branch))
+
+    async def _run(self, prompt: Entry, calls: Sequence[ToolCall] = ()) -> None:
+        turn = sum(map(_is_prompt, self.journal.path_to(prompt.id)))
+        self._tell(events.TurnBegan(self.id, turn, prompt.line))
+        outcome: events.Outcome = "failed"
+        try:
+            if calls:
+                await self._run_tools(calls)
+            outcome = await self._steps()
+        finally:
+            if not self._is_cancelled():
+                last = self.journal.lines
+                self._tell(events.TurnEnded(self.id, turn, prompt.line, last, outcome))
+        if self.follow_ups and outcome == "done":
+            entry = self._say(user(self.follow_ups.popleft()))
+            await self._run(entry)
+
+    @staticmethod
+    def _is_cancelled() -> bool:
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+
+    async def _steps(self) -> events.Outcome:
+        """Ask the model and run what it calls, until it calls nothing more."""
+        for _ in range(MAX_STEPS):
+            if self._aborted.is_set():
+                return "aborted"
+            while self.steering:
+                self._say(user(self.steering.popleft()))
+            answer = await self._answer()
+            if answer.stop_reason == "aborted":
+                return "aborted"
+            if answer.stop_reason == "error":
+                return "failed"
+            if answer.calls:
+                await self._run_tools(answer.calls)
+            if self.interrupt_pending:
+                return "interrupted"
+            if not answer.calls and not self.steering:
+                return "aborted" if self._aborted.is_set() else "done"
+        self._tell(events.Failed(self.id, f"the model was asked {MAX_STEPS} times in one turn"))
+        return "failed"
+
+    # --- asking the model -----------------------------------------------------------------------------------
+
+    async def _answer(self) -> Assistant:
+        """The model's answer, journaled. A busy model is asked again; an overflow is compacted away, once."""
+        compacted = False
+        if self.auto_compaction and self.context_tokens > self.model.window - RESERVED_TOKENS:
+            compacted = await self._try_compact()
+        while True:
+            try:
+                answer = await self._ask(self._request(context.conversation(self.journal.branch)))
+            except ModelError as error:
+                if error.kind == "overflow" and not compacted and await self._try_compact():
+                    compacted = True
+                    continue
+                if error.kind == "busy" and await self._wait_for_retry(error):
+                    continue
+                answer = self._parts.assistant(self.model, "error", str(error))
+            break
+        self.retry_attempt = 0
+        self._say(answer)
+        if answer.stop_reason == "error":
+            self._tell(events.Failed(self.id, answer.error_message or "the model failed"))
+        return answer
+
+    def _request(self, messages: Sequence[Message]) -> ModelRequest:
+        specs = [tool.spec for tool in self._tools.values()]
+        return ModelRequest(self.model, self._system, messages, specs, self.effective_thinking)
+
+    async def _ask(self, request: ModelRequest) -> Assistant:
+        """One answer. Aborted, it is what there was so far. Raises ModelError."""
+        self._parts = parts = _Parts()
+        self._become(Phase.STREAMING)
+        try:
+            finished = await self._abortable(self._stream(request, parts))
+        except _Aborted:
+            return parts.assistant(self.model, "aborted")
+        usage = self._models.priced(self.model, finished.usage)
+        return parts.assistant(self.model, finished.stop_reason, usage=usage, signature=finished.signature)
+
+    async def _stream(self, request: ModelRequest, parts: _Parts) -> Finished:
+        stream = self._models.model(self.model).stream(request)
+        async with contextlib.aclosing(stream) as happenings:  # type: ignore[type-var]
+            async for each in happenings:
+                match each:
+                    case TextDelta(text=text):
+                        parts.text(text)
+                        self._tell(events.TextStreamed(self.id, text))
+                    case ThinkingDelta(text=text):
+                        parts.thought(text)
+                        self._tell(events.ThoughtStreamed(self.id, text))
+                    case ToolCallBegan(id=id, name=name):
+                        self._tell(events.ToolBegan(self.id, id, name))
+                    case ToolCallDelta(id=id, arguments=arguments):
+                        self._tell(events.ToolArguments(self.id, id, arguments))
+                    case ToolCallMade():
+                        parts.call(each)
+                    case Finished():
+                        return each
+        raise ModelError("broken", "the model's answer has no end")
+
+    async def _wait_for_retry(self, error: ModelError) -> bool:
+        """Wait as long as is polite before a busy model is asked again; tells whether it should be."""
+        wanted = self.auto_retry and not self.interrupt_pending and self.retry_attempt < MAX_RETRIES
+        if not wanted or self._aborted.is_set():
+            return False
+        delay = min(FIRST_PAUSE * 2**self.retry_attempt, LONGEST_PAUSE)
+        self.retry_attempt += 1
+        self._become(Phase.RETRYING)
+        try:
+            await self._abortable(self._sleep(min(max(delay, error.retry_after or 0.0), LONGEST_PAUSE)))
+        except _Aborted:
+            return False
+        return not self.interrupt_pending
+
+    async def _abortable(self, work: Awaitable[Any]) -> Any:
+        """Wait for something that `abort` may end. Raises _Aborted."""
+        if self._aborted.is_set():
+            if asyncio.iscoroutine(work):
+                work.close()
+            raise _Aborted
+        self._awaited = asyncio.ensure_future(work)
+        try:
+            return await self._awaited
+        except asyncio.CancelledError:
+            if self._is_cancelled():
+                self._awaited.cancel()
+                raise
+            raise _Aborted from None
+        finally:
+            self._awaited = None
+
+    # --- compaction -----------------------------------------------------------------------------------------
+
+    async def _try_compact(self) -> bool:
+        try:
+            await self._compact("")
+        except (Refused, ModelError) as error:
+            self._tell(events.Failed(self.id, f"can't compact the conversation: {error}"))
+            return False
+        return True
+
+    async def _compact(self, instructions: str) -> str:
+        branch = self.journal.branch
+        kept = context.first_kept(branch, KEPT_TOKENS)
+        if kept is None:
+            raise Refused("there is nothing to compact yet")
+        end = next(at for at, entry in enumerate(branch) if entry.id == kept)
+        text = context.transcript(context.conversation(branch[:end]))
+        question = f"{_SUMMARIZE}\n{instructions}".strip()
+        request = ModelRequest(self.model, question, [user(f"Sum up this conversation:\n\n{text}")])
+        tokens = self.context_tokens
+        self._become(Phase.COMPACTING)
+        parts = _Parts()
+        try:
+            finished = await self._abortable(self._silently(request, parts))
+        except _Aborted:
+            raise Refused("aborted") from None
+        self.usage += self._models.priced(self.model, finished.usage)
+        summary = parts.whole_text.strip()
+        if not summary:
+            raise ModelError("broken", "the summary is empty")
+        self.journal.append(Compaction(summary, kept, tokens))
+        self._tell(events.Compacted(self.id, summary, tokens))
+        self._become(Phase.STREAMING)
+        return summary
+
+    async def _silently(self, request: ModelRequest, parts: _Parts) -> Finished:
+        stream = self._models.model(self.model).stream(request)
+        async with contextlib.aclosing(stream) as happenings:  # type: ignore[type-var]
+            async for each in happenings:
+                if isinstance(each, TextDelta):
+                    parts.text(each.text)
+                elif isinstance(each, Finished):
+                    return each
+        raise ModelError("broken", "the model's answer has no end")
+
+    # --- tools ----------------------------------------------------------------------------------------------
+
+    async def _run_tools(self, calls: Sequence[ToolCall]) -> None:
+        """Run calls in their order; those that only read, and are allowed to, at the same time."""
+        for together, group in groupby(calls, key=self._runs_beside_others):
+            if together:
+                await asyncio.gather(*(self._run_tool(call) for call in group))
+            else:
+                for call in group:
+                    await self._run_tool(call)
+
+    def _runs_beside_others(self, call: ToolCall) -> bool:
+        touch, decision = self._judged(call)
+        return touch is not None and touch.effect == "read" and decision.decision == "allow"
+
+    def _judged(self, call: ToolCall) -> tuple[Touch | None, Decision]:
+        """What a call would do and whether it may; without a touch it can't be run at all."""
+        if error := self._parts.errors.get(call.id):
+            return None, Decision("deny", error)
+        tool = self._tools.get(call.name)
+        if tool is None:
+            return None, Decision("deny", f"no tool {call.name!r}; there are {', '.join(self._tools)}")
+        try:
+            touch = tool.touches(call.arguments, self.cwd)
+        except ValueError as error:
+            return None, Decision("deny", str(error))
+        return touch, self._judge.judge(call.name, touch)
+
+    async def _run_tool(self, call: ToolCall) -> None:
+        touch, decision = self._judged(call)
+        result: Result
+        if self._aborted.is_set():
+            result = Result("aborted", is_error=True)
+        elif touch is None:
+            result = Result(decision.reason, is_error=True)
+        elif decision.decision == "deny":
+            result = Result(f"denied: {decision.reason}", is_error=True)
+        elif decision.decision == "allow" or await self._is_approved(call, touch, decision.reason):
+            result = await self._executed(call)
+        else:
+            result = Result("denied: the person said no", is_error=True)
+        content = (Text(result.text),)
+        said = ToolResult(call.id, call.name, content, result.details, result.is_error, now())
+        self._say(said)
+        self._tell(
+            events.ToolEnded(self.id, call.id, call.name, result.text, result.details, result.is_error)
+        )
+
+    async def _executed(self, call: ToolCall) -> Result:
+        self._tell(events.ToolExecuting(self.id, call.id, call.name, call.arguments))
+
+        def update(text: str, details: dict[str, Any]) -> None:
+            self._tell(events.ToolUpdated(self.id, call.id, call.name, text, details))
+
+        place = Context(self.cwd, self.id, call.id, update, self._aborted, self._environment)
+        running = asyncio.ensure_future(self._tools[call.name].run(call.arguments, place))
+        aborting = asyncio.ensure_future(self._aborted.wait())
+        try:
+            await asyncio.wait([running, aborting], return_when=asyncio.FIRST_COMPLETED)
+            if not running.done():
+                await asyncio.wait([running], timeout=ABORT_GRACE)
+            if not running.done():
+                return Result("aborted; the tool did not end by itself", is_error=True)
+            return running.result()
+        except Exception as error:  # our own fault, which must not end the conversation
+            return Result(f"the tool failed: {type(error).__name__}: {error}", is_error=True)
+        finally:
+            aborting.cancel()
+            running.cancel()
+
+    async def _is_approved(self, call: ToolCall, touch: Touch, reason: str) -> bool:
+        """Ask, durably, and wait for the answer."""
+        if call.id in self._settled:
+            return self._settled[call.id]
+        waiting = next((each for each in self.approvals.values() if each.call_id == call.id), None)
+        if waiting is None:
+            id = secrets.token_hex(4)
+            waiting = Approval(id, call.id, call.name, touch.summary, reason, touch.preview, call.arguments)
+            self.journal.append(Custom(APPROVAL, msgspec.to_builtins(waiting)))
+            self.approvals[id] = waiting
+        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._answers[waiting.id] = answer
+        self._tell(events.ApprovalWanted(self.id, waiting))
+        self._tell(events.Updated(self.id))
+        try:
+            return bool(await self._abortable(answer))
+        except _Aborted:
+            if waiting.id in self.approvals:
+                self._settle(waiting.id, False, "abort")
+            return False
+        finally:
+            self._answers.pop(waiting.id, None)
+
+    def _settle(self, approval_id: str, allowed: bool, by: str) -> None:
+        approval = self.approvals[approval_id]
+        self.journal.append(Custom(SETTLED, {"id": approval_id, "allowed": allowed, "by": by}))
+        del self.approvals[approval_id]
+        self._settled[approval.call_id] = allowed
+        answer = self._answers.get(approval_id)
+        if answer is not None and not answer.done():
+            answer.set_result(allowed)
+        self._tell(events.ApprovalSettled(self.id, approval, allowed, by))
+
+    def _close_open_calls(self, why: str) -> None:
+        """Give every call that has no result one, as models insist on it."""
+        for call in context.unanswered(self.journal.branch):
+            self._say(ToolResult(call.id, call.name, (Text(why),), None, True, now()))
+        for id in list(self.approvals):
+            self._settle(id, False, "a new prompt")
+
+    # --- telling --------------------------------------------------------------------------------------------
+
+    def _say(self, message: Message) -> Entry:
+        """Journal a message, then tell it."""
+        entry = self.journal.append(Said(message))
+        if isinstance(message, Assistant):
+            self.usage += message.usage
+        self._tell(events.MessageSaid(self.id, entry.id, message))
+        return entry
+
+    def _become(self, phase: Phase) -> None:
+        if self.phase is not phase:
+            self.phase = phase
+            self._tell(events.Updated(self.id))
+
+    def _tell(self, event: Event) -> None:
+        self._listen(event)
+
+
+class _Aborted(Exception):
+    """What was waited for was aborted."""
+
+
+class _Parts:
+    """An answer as it grows."""
+
+    def __init__(self) -> None:
+        self._parts: list[Text | Thinking | ToolCall] = []
+        self._pieces: list[str] = []
+        self._thinks = False
+        self.errors: dict[str, str] = {}
+        """What is wrong with calls that can't be run, by their ids."""
+
+    def text(self, piece: str) -> None:
+        self._add(piece, thinks=False)
+
+    def thought(self, piece: str) -> None:
+        self._add(piece, thinks=True)
+
+    def _add(self, piece: str, *, thinks: bool) -> None:
+        if self._thinks is not thinks:
+            self._end()
+        self._thinks = thinks
+        self._pieces.append(piece)
+
+    def _end(self) -> None:
+        text = "".join(self._pieces)
+        self._pieces.clear()
+        if text:
+            self._parts.append(Thinking(text) if self._thinks else Text(text))
+
+    def call(self, made: ToolCallMade) -> None:
+        self._end()
+        self._parts.append(ToolCall(made.id, made.name, made.arguments))
+        if made.error:
+            self.errors[made.id] = made.error
+
+    @property
+    def whole_text(self) -> str:
+        self._end()
+        return "".join(part.text for part in self._parts if isinstance(part, Text))
+
+    def assistant(
+        self,
+        info: ModelInfo,
+        stop_reason: Any,
+        error: str | None = None,
+        usage: Usage = NOTHING_USED,
+        signature: str | None = None,
+    ) -> Assistant:
+        """The message. One that did not end well calls nothing, as its calls may not be whole."""
+        self._end()
+        parts = self._parts
+        if stop_reason in ("error", "aborted"):
+            parts = [part for part in parts if not isinstance(part, ToolCall)]
+        if signature is not None:
+            parts = [
+                Thinking(part.thinking, signature) if isinstance(part, Thinking) else part for part in parts
+            ]
+        return Assistant(tuple(parts), info.provider, info.id, usage, stop_reason, error, now())
+
+
+def _is_prompt(entry: Entry) -> bool:
+    return isinstance(entry.body, Said) and not isinstance(entry.body.message, Assistant | ToolResult)

@@ -1,0 +1,399 @@
+"""Turns of an agent session: what is asked, run, told and journaled, and in which order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.agent import events
+from fairlead.agent.journal import Compaction, Journal, Said
+from fairlead.agent.messages import Assistant, Text, ToolResult, Usage, text_of
+from fairlead.agent.models import Finished, ModelError, ModelEvent, ModelInfo, ModelRequest, TextDelta
+from fairlead.agent.session import Busy, Phase, Refused
+from tests.agent.playing import AskBeforeWriting, Endless, Meet, Note, Playing, calls, replay, says
+
+
+def playing(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """A test that is a coroutine."""
+
+    @wraps(test)
+    def run(*given: Any, **named: Any) -> None:
+        asyncio.run(test(*given, **named))  # type: ignore[arg-type]
+
+    return run
+
+
+class Held:
+    """A model that says one word and then waits until it is let go on; it asks for nothing paid."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.go_on = asyncio.Event()
+        self.requests: list[ModelRequest] = []
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        self.requests.append(request)
+        yield TextDelta("one ")
+        self.asked.set()
+        await self.go_on.wait()
+        yield TextDelta("two")
+        yield Finished("stop", Usage(total_tokens=7))
+
+
+class Failing:
+    """A model that fails as often as it is told to, and then answers."""
+
+    def __init__(self, *errors: ModelError) -> None:
+        self._errors = list(errors)
+        self.requests: list[ModelRequest] = []
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        self.requests.append(request)
+        yield TextDelta("well, ")
+        if self._errors:
+            raise self._errors.pop(0)
+        yield TextDelta("good")
+        yield Finished("stop", Usage(total_tokens=7))
+
+
+@playing
+async def test_a_prompt_is_answered_and_everything_is_journaled_before_it_is_told(tmp_path: Path) -> None:
+    async with Playing(tmp_path, replay(tmp_path, says("hello there"))) as play:
+        play.session.prompt("hi")
+        assert not play.session.is_idle
+        await play.idle()
+        assert play.roles == ["u: hi", "a: hello there"]
+        assert [event.text for event in play.of(events.TextStreamed)] == ["hello", " there"]
+        ended = play.of(events.TurnEnded)
+        assert [(each.turn, each.first_line, each.last_line, each.outcome) for each in ended] == [
+            (1, 2, 3, "done")
+        ]
+        assert play.session.phase is Phase.IDLE
+        assert play.session.usage.total_tokens == 15
+        for said in play.of(events.MessageSaid):
+            assert said.entry_id in play.session.journal
+    reread = Journal.open(str(tmp_path / "session.jsonl"), writable=False)
+    assert [type(entry.body) for entry in reread.branch] == [Said, Said]
+
+
+@playing
+async def test_tools_are_run_and_the_model_sees_their_results(tmp_path: Path) -> None:
+    model = replay(tmp_path, calls(("c1", "note", {"text": "milk"})), says("done"))
+    async with Playing(tmp_path, model, tools=[Note(tmp_path / "notes")]) as play:
+        play.session.prompt("note milk")
+        await play.idle()
+        assert play.roles == ["u: note milk", "a: ", "r: noted milk", "a: done"]
+        (executing,), (ended,) = play.of(events.ToolExecuting), play.of(events.ToolEnded)
+        assert (executing.call_id, executing.arguments) == ("c1", {"text": "milk"})
+        assert ended.details == {"path": str(tmp_path / "notes")}
+        assert (tmp_path / "notes").read_text() == "milk\n"
+        stats = play.session.stats
+        assert (stats.user_messages, stats.assistant_messages, stats.tool_calls, stats.tool_results) == (
+            1,
+            2,
+            1,
+            1,
+        )
+
+
+@playing
+async def test_calls_that_only_read_run_at_the_same_time_and_their_results_are_all_there(
+    tmp_path: Path,
+) -> None:
+    model = replay(tmp_path, calls(*((f"c{n}", "meet", {}) for n in range(3))), says("all met"))
+    async with Playing(tmp_path, model, tools=[Meet(3)]) as play:
+        play.session.prompt("meet")
+        await play.idle()
+        assert play.roles[2:] == ["r: met"] * 3 + ["a: all met"]
+
+
+@playing
+async def test_what_can_not_be_run_is_an_error_for_the_model_and_not_for_the_turn(tmp_path: Path) -> None:
+    bad = {"event": "called", "id": "c3", "name": "note", "arguments": {}, "error": "arguments are no JSON"}
+    made = calls(("c1", "nothing", {}), ("c2", "note", {}))
+    model = replay(tmp_path, [bad, *made], says("sorry"))
+    async with Playing(tmp_path, model, tools=[Note(tmp_path / "notes")]) as play:
+        play.session.prompt("do")
+        await play.idle()
+        assert play.roles[2:] == [
+            "r: arguments are no JSON",
+            "r: no tool 'nothing'; there are note",
+            "r: text is missing",
+            "a: sorry",
+        ]
+        assert all(event.is_error for event in play.of(events.ToolEnded))
+
+
+@playing
+async def test_a_busy_session_takes_no_prompt_but_steering_and_follow_ups_in_their_order(
+    tmp_path: Path,
+) -> None:
+    model = Held()
+    async with Playing(tmp_path, model) as play:
+        play.session.prompt("first")
+        await model.asked.wait()
+        with pytest.raises(Busy):
+            play.session.prompt("second")
+        play.session.follow_up("later")
+        play.session.steer("now")
+        assert play.session.pending_messages == 2
+        model.go_on.set()
+        await play.idle()
+        assert play.roles == ["u: first", "a: one two", "u: now", "a: one two", "u: later", "a: one two"]
+        assert [event.turn for event in play.of(events.TurnEnded)] == [1, 3]
+
+
+@playing
+async def test_an_interrupt_ends_the_turn_after_its_step_and_gives_back_what_was_not_said(
+    tmp_path: Path,
+) -> None:
+    model = Held()
+    async with Playing(tmp_path, model) as play:
+        play.session.prompt("first")
+        await model.asked.wait()
+        play.session.steer("turn left")
+        assert play.session.interrupt() == "turn left"
+        assert play.session.interrupt_pending
+        model.go_on.set()
+        await play.idle()
+        assert play.roles == ["u: first", "a: one two"]
+        assert play.of(events.TurnEnded)[0].outcome == "interrupted"
+        assert not play.session.interrupt_pending
+        assert play.session.interrupt() == ""
+
+
+@playing
+async def test_an_abort_ends_the_answer_at_once_and_keeps_what_was_said(tmp_path: Path) -> None:
+    model = Held()
+    async with Playing(tmp_path, model) as play:
+        play.session.prompt("first")
+        await model.asked.wait()
+        play.session.abort()
+        await play.idle()
+        last = play.session.messages[-1]
+        assert isinstance(last, Assistant)
+        assert (text_of(last), last.stop_reason) == ("one ", "aborted")
+        assert play.of(events.TurnEnded)[0].outcome == "aborted"
+
+
+@playing
+async def test_an_abort_ends_a_running_tool_and_its_call_has_a_result(tmp_path: Path) -> None:
+    model = replay(tmp_path, calls(("c1", "endless", {})), says("never asked"))
+    async with Playing(tmp_path, model, tools=[Endless()]) as play:
+        play.session.prompt("wait")
+        await play.until(events.ToolExecuting)
+        play.session.abort()
+        await play.idle()
+        assert play.roles == ["u: wait", "a: ", "r: stopped early"]
+
+
+@playing
+async def test_a_busy_model_is_asked_again_after_longer_and_longer_pauses(tmp_path: Path) -> None:
+    model = Failing(ModelError("busy", "429", status=429), ModelError("busy", "529", retry_after=30))
+    async with Playing(tmp_path, model) as play:
+        play.session.prompt("hi")
+        await play.idle()
+        assert play.pauses == [2.0, 30]
+        assert play.roles == ["u: hi", "a: well, good"]
+        assert play.session.retry_attempt == 0
+
+
+@playing
+async def test_a_model_that_stays_busy_fails_the_turn_and_the_session_is_idle_again(tmp_path: Path) -> None:
+    model = Failing(*(ModelError("busy", f"no {number}") for number in range(5)))
+    async with Playing(tmp_path, model) as play:
+        play.session.prompt("hi")
+        await play.idle()
+        assert play.pauses == [2.0, 4.0, 8.0]
+        assert play.of(events.Failed)[0].message == "no 3"
+        last = play.session.messages[-1]
+        assert isinstance(last, Assistant)
+        assert (last.stop_reason, last.error_message) == ("error", "no 3")
+        play.session.prompt("again")
+        await play.idle()
+        assert play.roles[-1] == "a: well, good"
+
+
+@playing
+async def test_without_retries_and_for_a_refusal_it_fails_at_once(tmp_path: Path) -> None:
+    model = Failing(ModelError("refused", "no key"), ModelError("busy", "429"))
+    async with Playing(tmp_path, model) as play:
+        play.session.prompt("hi")
+        await play.idle()
+        play.session.auto_retry = False
+        play.session.prompt("hi")
+        await play.idle()
+        assert [event.message for event in play.of(events.Failed)] == ["no key", "429"]
+        assert play.pauses == []
+
+
+# --- approvals --------------------------------------------------------------------------------------------
+
+
+@playing
+async def test_a_call_that_needs_consent_waits_and_the_first_answer_holds(tmp_path: Path) -> None:
+    model = replay(tmp_path, calls(("c1", "note", {"text": "milk"})), says("done"))
+    notes = tmp_path / "notes"
+    async with Playing(tmp_path, model, tools=[Note(notes)], judge=AskBeforeWriting()) as play:
+        play.session.prompt("note")
+        wanted = await play.until(events.ApprovalWanted)
+        assert (wanted.approval.summary, wanted.approval.reason) == ("note milk", "it writes")
+        assert not notes.exists()
+        play.session.settle(wanted.approval.id, True, "me")
+        with pytest.raises(Refused):
+            play.session.settle(wanted.approval.id, False, "you")
+        await play.idle()
+        assert notes.read_text() == "milk\n"
+        assert play.of(events.ApprovalSettled)[0].by == "me"
+
+
+@playing
+async def test_a_call_that_is_denied_is_not_run_and_the_model_is_told(tmp_path: Path) -> None:
+    model = replay(tmp_path, calls(("c1", "note", {"text": "milk"})), says("fine"))
+    async with Playing(tmp_path, model, tools=[Note(tmp_path / "notes")], judge=AskBeforeWriting()) as play:
+        play.session.prompt("note")
+        wanted = await play.until(events.ApprovalWanted)
+        play.session.settle(wanted.approval.id, False, "me")
+        await play.idle()
+        assert play.roles[2:] == ["r: denied: the person said no", "a: fine"]
+        assert not (tmp_path / "notes").exists()
+
+
+@playing
+async def test_an_approval_outlives_the_program_and_is_still_answerable(tmp_path: Path) -> None:
+    model = replay(
+        tmp_path, calls(("c1", "note", {"text": "a"}), ("c2", "note", {"text": "b"})), says("done")
+    )
+    tools = [Note(tmp_path / "notes")]
+    async with Playing(tmp_path, model, tools=tools, judge=AskBeforeWriting()) as play:
+        play.session.prompt("note")
+        wanted = await play.until(events.ApprovalWanted)
+    async with Playing(tmp_path, model, tools=tools, judge=AskBeforeWriting()) as play:
+        assert list(play.session.approvals) == [wanted.approval.id]
+        assert play.session.was_interrupted
+        play.session.settle(wanted.approval.id, True, "me")
+        later = await play.until(events.ApprovalWanted)
+        assert later.approval.call_id == "c2"
+        play.session.settle(later.approval.id, False, "me")
+        await play.idle()
+        assert play.roles == ["r: noted a", "r: denied: the person said no", "a: done"]
+        assert not play.session.was_interrupted
+
+
+@playing
+async def test_an_abort_answers_what_waits(tmp_path: Path) -> None:
+    model = replay(tmp_path, calls(("c1", "note", {"text": "milk"})), says("never"))
+    async with Playing(tmp_path, model, tools=[Note(tmp_path / "notes")], judge=AskBeforeWriting()) as play:
+        play.session.prompt("note")
+        await play.until(events.ApprovalWanted)
+        play.session.abort()
+        await play.idle()
+        assert not play.session.approvals
+        assert play.of(events.ApprovalSettled)[0].allowed is False
+
+
+# --- a session that goes on -------------------------------------------------------------------------------
+
+
+@playing
+async def test_a_turn_that_was_cut_off_is_told_and_the_next_prompt_goes_on(tmp_path: Path) -> None:
+    model = replay(tmp_path, calls(("c1", "endless", {})), says("where were we"))
+    async with Playing(tmp_path, model, tools=[Endless()]) as play:
+        play.session.prompt("wait")
+        await play.until(events.ToolExecuting)
+    async with Playing(tmp_path, model, tools=[Endless()]) as play:
+        assert play.session.was_interrupted
+        assert play.session.is_idle
+        play.session.prompt("go on")
+        await play.idle()
+        assert play.roles == [
+            "r: interrupted: the turn ended before this call did",
+            "u: go on",
+            "a: where were we",
+        ]
+        result = play.session.messages[2]
+        assert isinstance(result, ToolResult)
+        assert result.is_error
+
+
+@playing
+async def test_name_model_and_thinking_level_are_remembered(tmp_path: Path) -> None:
+    other = ModelInfo("other", "quick", "Quick")
+    async with Playing(tmp_path, replay(tmp_path), others=[other]) as play:
+        assert play.session.set_thinking_level("high") == "high"
+        assert play.session.effective_thinking == "high"
+        play.session.set_name("garden")
+        assert play.session.set_model("other", "quick") == other
+        assert play.session.effective_thinking == "off"
+        with pytest.raises(Refused, match="unknown model: no such"):
+            play.session.set_model("no", "such")
+        with pytest.raises(Refused, match=r"Unknown thinking level: x\. Allowed: off, minimal"):
+            play.session.set_thinking_level("x")
+    async with Playing(tmp_path, replay(tmp_path), others=[other]) as play:
+        session = play.session
+        assert (session.name, session.model, session.thinking_level) == ("garden", other, "high")
+        assert session.cycle_thinking_level() == "xhigh"
+        assert session.cycle_thinking_level() == "off"
+        assert session.cycle_model().id == "replay"
+        assert session.cycle_model(-1).id == "quick"
+
+
+# --- compaction -------------------------------------------------------------------------------------------
+
+
+@playing
+async def test_a_compaction_keeps_the_end_and_the_model_gets_the_summary(tmp_path: Path) -> None:
+    model = Failing()
+    async with Playing(tmp_path, model) as play:
+        for number in range(4):
+            play.session.prompt(f"{number} " + "x" * 40_000)
+            await play.idle()
+        summary = await play.session.compact("mind the gap")
+        assert summary == "well, good"
+        assert "mind the gap" in model.requests[-1].system
+        (entry,) = [each for each in play.session.journal.branch if isinstance(each.body, Compaction)]
+        assert entry.body.tokens_before > 0  # type: ignore[union-attr]
+        play.session.prompt("next")
+        await play.idle()
+        first, *rest = model.requests[-1].messages
+        assert text_of(first) == "Previous conversation summary:\n\nwell, good"
+        assert [text_of(message)[:2] for message in rest] == ["2 ", "we", "3 ", "we", "ne"]
+        assert len(play.session.messages) == 10
+
+
+@playing
+async def test_an_overflow_is_compacted_away_once(tmp_path: Path) -> None:
+    model = Failing()
+    async with Playing(tmp_path, model) as play:
+        for number in range(4):
+            play.session.prompt(f"{number} " + "x" * 40_000)
+            await play.idle()
+        model._errors = [ModelError("overflow", "too long")]
+        play.session.prompt("next")
+        await play.idle()
+        assert play.of(events.Compacted)
+        assert play.roles[-1] == "a: well, good"
+        model._errors = [ModelError("overflow", "still too long")] * 2
+        play.session.prompt("once more")
+        await play.idle()
+        assert play.of(events.Failed)[-1].message == "still too long"
+
+
+@playing
+async def test_there_must_be_something_to_compact_and_nothing_else_going_on(tmp_path: Path) -> None:
+    model = Held()
+    async with Playing(tmp_path, model) as play:
+        with pytest.raises(Refused, match="nothing to compact"):
+            await play.session.compact()
+        play.session.prompt("first")
+        with pytest.raises(Busy):
+            await play.session.compact()
+        model.go_on.set()
+        await play.idle()
+        assert play.session.phase is Phase.IDLE
+        assert play.session.messages[-1].content == (Text("one two"),)
