@@ -7,6 +7,7 @@ import itertools
 import os
 import select
 import signal
+import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -112,6 +113,29 @@ def test_a_watcher_that_never_reads_while_200_megabytes_are_printed_costs_a_back
         assert shown(lazy.output) == hosting.screen(name)
         eager.typed("\n")
         assert eager.next(keepty.Exit).code == lazy.next(keepty.Exit).code == 0
+
+
+def test_a_watcher_that_reads_a_byte_a_second_holds_up_nobody_and_costs_a_backlog(
+    hosting: Hosting, name: str
+) -> None:
+    hosting.start(
+        name, f"read line; yes 'a line of the flood' | head -c {60 * MB}; echo; echo the end; read line"
+    )
+    before = resident(hosting)
+    with Peer.greeted(name, Role.WATCHER) as slow, Peer.greeted(name, Role.WRITER) as eager:
+        eager.typed("\n")
+        started = time.monotonic()
+        while b"the end" not in eager.output:
+            del eager.output[:-1000]
+            assert eager.messages(), "the stream ended"
+        for _ in range(3):
+            slow.socket.recv(1)
+            time.sleep(1)  # this is what it does
+            eager.ping()
+        assert time.monotonic() - started < WAIT
+        assert resident(hosting) - before < MAX_GROWTH
+        eager.typed("\n")
+        assert eager.next(keepty.Exit).code == 0
 
 
 def test_a_watcher_that_is_behind_when_the_program_ends_sees_the_last_screen_before_the_exit(
