@@ -184,15 +184,15 @@ def test_a_window_that_is_closed_ends_the_client_and_not_the_session(hosting: Ho
 
 
 def test_suspending_is_for_the_program_and_a_client_that_was_stopped_draws_again(hosting: Hosting) -> None:
-    hosting.start("work", "stty raw -echo; echo ready; head -c 1 | od -An -c; stty sane; " + ECHO)
+    hosting.start("work", "stty raw -echo; echo ready; head -c 1 | od -An -c; stty sane; echo sane; " + ECHO)
     with Person(hosting) as person:
         person.until("ready")
         person.type(b"\x1a")
-        person.until("032")
+        person.until_all(["032", "sane"])
         person.client.send_signal(signal.SIGSTOP)
         termios.tcsetattr(person.theirs, termios.TCSANOW, person.before)  # as a shell does
         person.client.send_signal(signal.SIGCONT)
-        person.until_again(b"032")
+        person.until_again(b"sane")
         person.type(b"on\r")
         person.until("got on")
         assert person.leave() == 0
