@@ -470,6 +470,7 @@ class AgentSession:
 
     async def _stream(self, request: ModelRequest, parts: _Parts) -> Finished:
         stream = self._models.model(self.model).stream(request)
+        begun: set[str] = set()
         async with contextlib.aclosing(stream) as happenings:  # type: ignore[type-var]
             async for each in happenings:
                 match each:
@@ -480,11 +481,14 @@ class AgentSession:
                         parts.thought(text)
                         self._tell(events.ThoughtStreamed(self.id, text))
                     case ToolCallBegan(id=id, name=name):
+                        begun.add(id)
                         self._tell(events.ToolBegan(self.id, id, name))
                     case ToolCallDelta(id=id, arguments=arguments):
                         self._tell(events.ToolArguments(self.id, id, arguments))
-                    case ToolCallMade():
+                    case ToolCallMade(id=id, name=name):
                         parts.call(each)
+                        if id not in begun:
+                            self._tell(events.ToolBegan(self.id, id, name))
                     case Finished():
                         return each
         raise ModelError("broken", "the model's answer has no end")

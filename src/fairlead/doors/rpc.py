@@ -1,7 +1,8 @@
 """The rpc-edn door: the control socket of the daemon.
 
 A connection takes requests, runs each op as a task of its own, and sends events of the topics that its client
-subscribed to. The ops themselves are functions in `ops` modules; this one knows only how to call them.
+subscribed to. The ops themselves are functions in `ops` modules; this one knows only how to call them. Ops of
+agent sessions also get their `Caller`, which has a session in focus and can be sent events alone.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import contextlib
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from ..keeper.credentials import is_our_user
 from ..settings import Settings
@@ -21,6 +22,7 @@ from ..wire.rpc import ErrorCode, Request, fields
 from ..wire.rpc_catalog import OPS, TOPICS
 
 Handler = Callable[[Request], Awaitable[Mapping[Any, Any]]]
+CallerHandler = Callable[[Request, "Caller"], Awaitable[Mapping[Any, Any]]]
 WRITE_LIMIT = 8 * 1024 * 1024
 """How many bytes a client may leave unread before it loses its events, and then its connection."""
 
@@ -37,13 +39,44 @@ class OpError(Exception):
         self.data = data
 
 
+class Caller(Protocol):
+    """A client, as the ops of agent sessions see it."""
+
+    focus: str | None
+    """The session that its requests mean if they name none."""
+    cwd: str | None
+    """Where it runs, if it said so."""
+
+    def event(self, topic: str, data: Mapping[Any, Any], *, id: str | None = None) -> None:
+        """Tell this client alone, if it wants the topic."""
+
+    def wants(self, topic: str) -> bool: ...
+
+
+class Agents(Protocol):
+    """The agent sessions behind the door."""
+
+    @property
+    def ops(self) -> Mapping[str, CallerHandler]: ...
+
+    def greeting(self, caller: Caller) -> dict[str, Any]:
+        """What a handshake's response says of the session in focus."""
+
+    def subscribed(self, caller: Caller, request: Request) -> None:
+        """A client subscribed: it is shown how things are."""
+
+
 class RpcDoor:
     """The server on the control socket."""
 
-    def __init__(self, settings: Settings, handlers: Mapping[str, Handler]) -> None:
+    def __init__(
+        self, settings: Settings, handlers: Mapping[str, Handler], agents: Agents | None = None
+    ) -> None:
         own = ("handshake", "ping", "cancel_request", "subscribe", "unsubscribe")
         self.handlers = handlers
-        self.ops = {name: OPS[name] for name in (*own, *handlers)}
+        self.agents = agents
+        self.caller_handlers = agents.ops if agents is not None else {}
+        self.ops = {name: OPS[name] for name in (*own, *handlers, *self.caller_handlers)}
         self._settings = settings
         self._connections: set[_Connection] = set()
         self._server: asyncio.Server | None = None
@@ -71,6 +104,10 @@ class RpcDoor:
         for connection in self._connections:
             connection.event(topic, data)
 
+    @property
+    def callers(self) -> list[Caller]:
+        return list(self._connections)
+
     def arrived(self, connection: _Connection) -> bool:
         if len(self._connections) >= self._settings.count("rpc", "max_connections"):
             return False
@@ -89,6 +126,8 @@ class _Connection(asyncio.Protocol):
         self._wire = rpc.ServerConnection(door.ops, TOPICS)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._transport: asyncio.Transport
+        self.focus: str | None = None
+        self.cwd: str | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport = self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
@@ -118,18 +157,23 @@ class _Connection(asyncio.Protocol):
     def close(self) -> None:
         self._transport.close()
 
-    def event(self, topic: str, data: Mapping[Any, Any]) -> None:
+    def event(self, topic: str, data: Mapping[Any, Any], *, id: str | None = None) -> None:
         """Send an event, unless the client has stopped reading."""
         if self._wire.state is rpc.State.READY and self._transport.get_write_buffer_size() < WRITE_LIMIT:
             now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-            self._transport.write(self._wire.event(topic, data, ts=now))
+            self._transport.write(self._wire.event(topic, data, id=id, ts=now))
+
+    def wants(self, topic: str) -> bool:
+        return self._wire.wants(topic)
 
     # --- ops ----------------------------------------------------------------------------------------------
 
     def _serve(self, request: Request) -> None:
         match request.op:
             case "handshake":
-                self._respond(request, rpc.server_info())
+                self.cwd = request.get("cwd")
+                agents = self._door.agents
+                self._respond(request, rpc.server_info(**agents.greeting(self) if agents else {}))
             case "ping":
                 self._respond(request, fields(pong=True, protocol_version=rpc.PROTOCOL_VERSION))
             case "cancel_request":
@@ -140,7 +184,7 @@ class _Connection(asyncio.Protocol):
                 self._respond(request, fields(accepted=found))
             case "subscribe":
                 topics = self._wire.subscribe(request.get("topics") or ())
-                self._respond(request, fields(subscribed=topics))
+                self._subscribed(request, topics)
             case "unsubscribe":
                 topics = self._wire.unsubscribe(request.get("topics") or ())
                 self._respond(request, fields(subscribed=topics))
@@ -149,9 +193,21 @@ class _Connection(asyncio.Protocol):
                 self._tasks[request.id] = task
                 task.add_done_callback(lambda _: self._tasks.pop(request.id, None))
 
+    def _subscribed(self, request: Request, topics: list[str]) -> None:
+        """The response, after how things are."""
+        if self._door.agents is not None:
+            try:
+                self._door.agents.subscribed(self, request)
+            except OpError as error:
+                self._transport.write(self._wire.fail(request.id, error.code, str(error), error.data))
+                return
+        self._respond(request, fields(subscribed=topics))
+
     async def _run(self, request: Request) -> None:
         try:
-            self._respond(request, await self._door.handlers[request.op](request))
+            handler = self._door.handlers.get(request.op)
+            work = handler(request) if handler else self._door.caller_handlers[request.op](request, self)
+            self._respond(request, await work)
         except OpError as error:
             self._transport.write(self._wire.fail(request.id, error.code, str(error), error.data))
         except asyncio.CancelledError:

@@ -115,7 +115,7 @@ PARAMS: Mapping[str, Kind] = MappingProxyType(
 
 OPS: Mapping[str, Op] = MappingProxyType(
     {
-        "handshake": Op((), ("client-info", "protocol-version")),
+        "handshake": Op((), ("client-info", "protocol-version", "cwd")),
         "ping": Op(),
         "cancel_request": Op(("request-id",)),
         "subscribe": Op((), ("topics", "session-id")),

@@ -1,0 +1,405 @@
+"""The ops of rpc-edn that drive agent sessions, and what every client is told of them.
+
+Thin: an op finds the session that it means, calls it, and answers. A request means the session that it names,
+else the one that its client has in focus, else the first there is; a client for whom there is none gets a new
+one. What happens in a session is told to all clients; which session is the active one differs from client to
+client, so snapshots of all sessions are made for each.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..agent import events
+from ..agent.events import Event
+from ..agent.journal import Entry, JournalError, Said
+from ..agent.messages import Assistant, Image, User, text_of
+from ..agent.models import THINKING_LEVELS, ModelError, ModelInfo
+from ..agent.session import AgentSession, Busy, Models, Refused
+from ..agent.store import AgentStore, NotFound
+from ..formats.edn import Keyword
+from ..wire.rpc import ErrorCode, Request, fields
+from . import agent_frames as frames
+from .rpc import Caller, CallerHandler, OpError
+
+Data = Mapping[Any, Any]
+
+MAX_IMAGES = 16
+"""How many pictures a prompt may have."""
+_ALLOWED = (True, "allow", "yes", "true", "submitted")
+"""Results of a dialog that mean consent."""
+
+
+class AgentOps:
+    """The agent sessions of a store, for the clients of a door. `callers` are those that are connected."""
+
+    def __init__(self, store: AgentStore, models: Models, callers: Callable[[], list[Caller]]) -> None:
+        self._store = store
+        self._models = models
+        self._callers = callers
+        self._ops: dict[str, CallerHandler] = {
+            name: getattr(self, f"_{name}")
+            for name in (
+                "prompt",
+                "prompt_while_streaming",
+                "steer",
+                "follow_up",
+                "abort",
+                "abort_retry",
+                "interrupt",
+                "new_session",
+                "switch_session",
+                "list_sessions",
+                "fork",
+                "set_session_name",
+                "set_model",
+                "cycle_model",
+                "set_thinking_level",
+                "cycle_thinking_level",
+                "compact",
+                "set_auto_compaction",
+                "set_auto_retry",
+                "get_state",
+                "get_messages",
+                "get_session_stats",
+                "get_fork_messages",
+                "get_last_assistant_text",
+                "get_available_models",
+                "resolve_dialog",
+                "cancel_dialog",
+            )
+        }
+
+    @property
+    def ops(self) -> Mapping[str, CallerHandler]:
+        return self._ops
+
+    # --- which session ------------------------------------------------------------------------------------
+
+    def _session(self, request: Request, caller: Caller) -> AgentSession:
+        """The session that a request means."""
+        id = request.get("session-id")
+        if id is not None:
+            return self._found(id)
+        if caller.focus is not None:
+            try:
+                return self._store.find(caller.focus)
+            except (NotFound, JournalError):
+                caller.focus = None
+        loaded = self._store.loaded
+        session = loaded[0] if loaded else self._created(caller)
+        caller.focus = session.id
+        return session
+
+    def _found(self, id: str) -> AgentSession:
+        try:
+            return self._store.find(id)
+        except NotFound as error:
+            raise OpError(ErrorCode.NOT_FOUND, str(error)) from None
+        except JournalError as error:
+            raise OpError(ErrorCode.FAILED, str(error)) from None
+
+    def _created(self, caller: Caller, parent: AgentSession | None = None) -> AgentSession:
+        try:
+            return self._store.create(caller.cwd or os.path.expanduser("~"), parent=parent)
+        except JournalError as error:
+            raise OpError(ErrorCode.FAILED, str(error)) from None
+
+    # --- what clients are told ----------------------------------------------------------------------------
+
+    def greeting(self, caller: Caller) -> dict[str, Any]:
+        if caller.focus is None:
+            return {}
+        session = self._found(caller.focus)
+        return {
+            "session_id": session.id,
+            "model_id": session.model.id,
+            "thinking_level": session.thinking_level,
+        }
+
+    def subscribed(self, caller: Caller, request: Request) -> None:
+        session = self._session(request, caller)
+        caller.focus = session.id
+        self._show(caller, session, request.id)
+        for approval in session.approvals.values():
+            shown = {**frames.dialog(approval), **fields(session_id=session.id)}
+            caller.event("ui/dialog-requested", shown, id=request.id)
+
+    def _show(self, caller: Caller, session: AgentSession, id: str | None = None) -> None:
+        """How a session, and all of them, are now."""
+        caller.event("session/updated", frames.session_updated(session), id=id)
+        caller.event("footer/updated", frames.footer_updated(session), id=id)
+        caller.event("context/updated", self._context(caller), id=id)
+
+    def _context(self, caller: Caller) -> Data:
+        rows = [
+            frames.session_row(each, active=caller.focus, parent=self._store.parent_of(each))
+            for each in self._store.loaded
+        ]
+        return frames.context_updated(rows, caller.focus)
+
+    def heard(self, event: Event) -> None:
+        """Something happened in a session: all clients are told."""
+        told = frames.frames(event)
+        for topic, data in told:
+            for caller in self._callers():
+                caller.event(topic, data)
+        if isinstance(event, events.Updated | events.TurnEnded | events.Compacted | events.ApprovalSettled):
+            session = self._store.find(event.session_id)
+            for caller in self._callers():
+                self._show(caller, session)
+
+    def _enter(self, caller: Caller, session: AgentSession, request: Request) -> Data:
+        """A client turns to another session: it is shown all of it, then answered."""
+        caller.focus = session.id
+        caller.event("session/resumed", frames.resumed(session), id=request.id)
+        caller.event("session/rehydrated", frames.rehydrated(session), id=request.id)
+        self._show(caller, session, request.id)
+        return fields(session_id=session.id, session_file=session.journal.path)
+
+    # --- talking ------------------------------------------------------------------------------------------
+
+    async def _prompt(self, request: Request, caller: Caller) -> Data:
+        session = self._session(request, caller)
+        images = _images(request)
+        _done(lambda: session.prompt(request.get("message"), images))
+        return fields(accepted=True)
+
+    async def _steer(self, request: Request, caller: Caller) -> Data:
+        session = self._session(request, caller)
+        _done(lambda: session.steer(request.get("message")))
+        return fields(accepted=True)
+
+    async def _follow_up(self, request: Request, caller: Caller) -> Data:
+        session = self._session(request, caller)
+        _done(lambda: session.follow_up(request.get("message")))
+        return fields(accepted=True)
+
+    async def _prompt_while_streaming(self, request: Request, caller: Caller) -> Data:
+        behavior = request.get("behavior") or "steer"
+        await (self._steer if behavior == "steer" else self._follow_up)(request, caller)
+        return fields(accepted=True, behavior=behavior)
+
+    async def _abort(self, request: Request, caller: Caller) -> Data:
+        self._session(request, caller).abort()
+        return fields(accepted=True)
+
+    async def _abort_retry(self, request: Request, caller: Caller) -> Data:
+        self._session(request, caller).abort_retry()
+        return fields(accepted=True)
+
+    async def _interrupt(self, request: Request, caller: Caller) -> Data:
+        session = self._session(request, caller)
+        dropped = session.interrupt()
+        return fields(accepted=True, pending=session.interrupt_pending, dropped_steering_text=dropped)
+
+    async def _resolve_dialog(self, request: Request, caller: Caller) -> Data:
+        session = self._asked(request, caller)
+        allowed = request.get("result") in _ALLOWED
+        _done(lambda: session.settle(request.get("dialog-id"), allowed, "rpc-edn"))
+        return fields(accepted=True)
+
+    async def _cancel_dialog(self, request: Request, caller: Caller) -> Data:
+        session = self._asked(request, caller)
+        _done(lambda: session.settle(request.get("dialog-id"), False, "rpc-edn"))
+        return fields(accepted=True)
+
+    def _asked(self, request: Request, caller: Caller) -> AgentSession:
+        """The session whose approval a dialog is."""
+        id = request.get("dialog-id")
+        for session in self._store.loaded:
+            if id in session.approvals:
+                return session
+        if not self._session(request, caller).approvals:
+            raise OpError(ErrorCode.NO_ACTIVE_DIALOG, "no dialog is open")
+        raise OpError(ErrorCode.DIALOG_ID_MISMATCH, f"no dialog {id} is open")
+
+    # --- sessions -----------------------------------------------------------------------------------------
+
+    async def _new_session(self, request: Request, caller: Caller) -> Data:
+        parent = request.get("parent-session")
+        session = self._created(caller, self._found(parent) if isinstance(parent, str) and parent else None)
+        if name := request.get("name"):
+            session.set_name(name)
+        return self._enter(caller, session, request)
+
+    async def _switch_session(self, request: Request, caller: Caller) -> Data:
+        if (path := request.get("session-path")) is None:
+            if request.get("session-id") is None:
+                raise OpError(ErrorCode.INVALID_PARAMS, "one of :session-id and :session-path is wanted")
+            return self._enter(caller, self._session(request, caller), request)
+        try:
+            session = self._store.resume(path)
+        except NotFound as error:
+            raise OpError(ErrorCode.NOT_FOUND, str(error)) from None
+        except JournalError as error:
+            raise OpError(ErrorCode.FAILED, str(error)) from None
+        return self._enter(caller, session, request)
+
+    async def _list_sessions(self, request: Request, caller: Caller) -> Data:
+        context = self._context(caller)
+        return fields(active_session_id=caller.focus, sessions=context[Keyword("sessions")])
+
+    async def _fork(self, request: Request, caller: Caller) -> Data:
+        session = self._session(request, caller)
+        try:
+            forked = self._store.fork(session, request.get("entry-id"))
+        except JournalError as error:
+            raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :entry-id: {error}") from None
+        return self._enter(caller, forked, request)
+
+    async def _set_session_name(self, request: Request, caller: Caller) -> Data:
+        session = self._session(request, caller)
+        _done(lambda: session.set_name(request.get("name")))
+        return fields(session_name=session.name)
+
+    # --- models -------------------------------------------------------------------------------------------
+
+    async def _set_model(self, request: Request, caller: Caller) -> Data:
+        session = self._session(request, caller)
+        try:
+            info = session.set_model(request.get("provider"), request.get("model-id"))
+        except Refused as error:
+            raise OpError(ErrorCode.UNKNOWN_MODEL, str(error)) from None
+        return fields(model=fields(provider=info.provider, id=info.id))
+
+    async def _cycle_model(self, request: Request, caller: Caller) -> Data:
+        info = self._session(request, caller).cycle_model(-1 if request.get("direction") == "prev" else 1)
+        return fields(model=fields(provider=info.provider, id=info.id))
+
+    async def _set_thinking_level(self, request: Request, caller: Caller) -> Data:
+        session = self._session(request, caller)
+        level = _level(request.get("level"))
+        try:
+            return fields(thinking_level=session.set_thinking_level(level))
+        except Refused as error:
+            raise OpError(ErrorCode.INVALID_PARAMS, str(error)) from None
+
+    async def _cycle_thinking_level(self, request: Request, caller: Caller) -> Data:
+        return fields(thinking_level=self._session(request, caller).cycle_thinking_level())
+
+    async def _get_available_models(self, request: Request, caller: Caller) -> Data:
+        return fields(models=[_model_row(info) for info in self._models.models()])
+
+    async def _compact(self, request: Request, caller: Caller) -> Data:
+        session = self._session(request, caller)
+        try:
+            summary = await session.compact(request.get("custom-instructions") or "")
+        except Busy as error:
+            raise OpError(ErrorCode.SESSION_NOT_IDLE, str(error)) from None
+        except (Refused, ModelError, JournalError) as error:
+            raise OpError(ErrorCode.FAILED, str(error)) from None
+        return fields(compacted=True, summary=summary)
+
+    async def _set_auto_compaction(self, request: Request, caller: Caller) -> Data:
+        self._session(request, caller).auto_compaction = request.get("enabled")
+        return fields(enabled=request.get("enabled"))
+
+    async def _set_auto_retry(self, request: Request, caller: Caller) -> Data:
+        self._session(request, caller).auto_retry = request.get("enabled")
+        return fields(enabled=request.get("enabled"))
+
+    # --- looking ------------------------------------------------------------------------------------------
+
+    async def _get_state(self, request: Request, caller: Caller) -> Data:
+        session = self._session(request, caller)
+        more = fields(
+            auto_retry_enabled=session.auto_retry,
+            auto_compaction_enabled=session.auto_compaction,
+            steering_messages=list(session.steering),
+            follow_up_messages=list(session.follow_ups),
+            worktree_path=str(session.cwd),
+            context_tokens=session.context_tokens,
+            context_window=session.model.window,
+        )
+        return fields(state={**frames.session_updated(session), **more})
+
+    async def _get_messages(self, request: Request, caller: Caller) -> Data:
+        return fields(messages=frames.transcript(self._session(request, caller).journal.branch))
+
+    async def _get_session_stats(self, request: Request, caller: Caller) -> Data:
+        session = self._session(request, caller)
+        stats = session.stats
+        return fields(
+            stats=fields(
+                session_id=session.id,
+                session_file=session.journal.path,
+                user_messages=stats.user_messages,
+                assistant_messages=stats.assistant_messages,
+                tool_calls=stats.tool_calls,
+                tool_results=stats.tool_results,
+                total_messages=len(session.messages),
+                usage=frames.usage(stats.usage),
+            )
+        )
+
+    async def _get_fork_messages(self, request: Request, caller: Caller) -> Data:
+        branch = self._session(request, caller).journal.branch
+        prompts = [fields(entry_id=entry.id, text=text_of(said)) for entry, said in _prompts(branch)]
+        return fields(messages=prompts)
+
+    async def _get_last_assistant_text(self, request: Request, caller: Caller) -> Data:
+        said = self._session(request, caller).messages
+        last = next((text_of(each) for each in reversed(said) if isinstance(each, Assistant)), None)
+        return fields(text=last)
+
+
+def _done(act: Callable[[], object]) -> None:
+    """Do it; what can't be done is an error in the protocol's terms."""
+    try:
+        act()
+    except Busy as error:
+        raise OpError(ErrorCode.SESSION_NOT_IDLE, str(error)) from None
+    except (Refused, JournalError) as error:
+        raise OpError(ErrorCode.FAILED, str(error)) from None
+
+
+def _images(request: Request) -> list[Image]:
+    """The pictures of a prompt: maps with :data, in base64, and :mime-type."""
+    given = request.get("images") or ()
+    wanted = f"a vector of at most {MAX_IMAGES} maps with :data and :mime-type"
+    if not isinstance(given, list | tuple) or len(given) > MAX_IMAGES:
+        raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :images: {wanted}")
+    images = []
+    for each in given:
+        data, mime_type = (_string(each, name) for name in ("data", "mime-type"))
+        if data is None or mime_type is None:
+            raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :images: {wanted}")
+        images.append(Image(data, mime_type))
+    return images
+
+
+def _string(given: Any, name: str) -> str | None:
+    value = given.get(Keyword(name)) if isinstance(given, Mapping) else None
+    return value if isinstance(value, str) else None
+
+
+def _level(value: Any) -> str:
+    """A thinking level by its name, or by its place among the levels."""
+    if isinstance(value, int):
+        if not 0 <= value < len(THINKING_LEVELS):
+            wanted = f"0 to {len(THINKING_LEVELS) - 1}"
+            raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :level: {wanted}")
+        return THINKING_LEVELS[value]
+    return value.name if isinstance(value, Keyword) else str(value)
+
+
+def _model_row(info: ModelInfo) -> Data:
+    return fields(
+        provider=info.provider,
+        id=info.id,
+        name=info.name,
+        reasoning=info.reasoning,
+        context_window=info.window,
+        max_output_tokens=info.max_output,
+    )
+
+
+def _prompts(branch: list[Entry]) -> list[tuple[Entry, User]]:
+    return [
+        (entry, entry.body.message)
+        for entry in branch
+        if isinstance(entry.body, Said) and isinstance(entry.body.message, User)
+    ]

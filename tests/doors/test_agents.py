@@ -1,0 +1,314 @@
+"""Agent sessions over rpc-edn: real frames on a real socket, from a model that plays a cassette."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.agent.events import Event
+from fairlead.agent.models import Model, ModelInfo
+from fairlead.agent.store import AgentStore, Place
+from fairlead.client.calls import plain
+from fairlead.doors.agent_ops import AgentOps
+from fairlead.doors.rpc import RpcDoor
+from fairlead.settings import Settings
+from fairlead.wire import rpc
+from tests.agent.playing import WAIT, AskBeforeWriting, Models, Note, calls, replay, says
+from tests.agent.test_session import Held
+
+QUICK = ModelInfo("other", "quick", "Quick")
+
+
+class Client:
+    """A client that asks and remembers every frame, in order."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+        self._wire = rpc.ClientConnection()
+        self._waiting: list[Any] = []
+        self.frames: list[Any] = []
+
+    async def next(self) -> Any:
+        """The next frame."""
+        while not self._waiting:
+            async with asyncio.timeout(WAIT):
+                data = await self._reader.read(65_536)
+            assert data, "the connection ended"
+            self._waiting += self._wire.receive(data)
+        frame = self._waiting.pop(0)
+        self.frames.append(frame)
+        return frame
+
+    async def ask(self, op: str, **params: Any) -> Any:
+        """The data of the answer; events on the way are kept. An error is given as its code and message."""
+        line = (
+            self._wire.handshake("test", "1")
+            if op == "handshake"
+            else self._wire.request(op, rpc.fields(**params))[1]
+        )
+        self._writer.write(line)
+        while True:
+            frame = await self.next()
+            if isinstance(frame, rpc.Response) and frame.op == op:
+                return plain(frame.data)
+            if isinstance(frame, rpc.Error) and frame.op == op:
+                return frame.code, frame.message
+
+    async def until(self, topic: str, **wanted: Any) -> Any:
+        """The data of the next event of a topic that has these values."""
+        while True:
+            frame = await self.next()
+            if isinstance(frame, rpc.Event) and frame.topic == topic:
+                data = plain(frame.data)
+                if wanted.items() <= data.items():
+                    return data
+
+    def topics(self) -> list[str]:
+        """The topics of all events so far, repetitions in a row once."""
+        found = [frame.topic for frame in self.frames if isinstance(frame, rpc.Event)]
+        return [topic for at, topic in enumerate(found) if at == 0 or found[at - 1] != topic]
+
+
+class Serving:
+    """A door with agent sessions, and its clients."""
+
+    def __init__(self, directory: Path, model: Model) -> None:
+        self.directory = directory
+        self._runtime = tempfile.mkdtemp(prefix="fl-", dir="/tmp")
+        settings = Settings({"FAIRLEAD_RUNTIME_DIR": self._runtime, "HOME": str(directory)})
+        models = Models(model, QUICK)
+        place = Place({"note": Note(directory / "notes")}, AskBeforeWriting(), "be brief", {})
+        self.store = AgentStore(str(directory / "sessions"), models, lambda cwd: place, self._heard)
+        self._ops = AgentOps(self.store, models, lambda: self.door.callers)
+        self.door = RpcDoor(settings, {}, self._ops)
+        self._path = settings.rpc_path
+        self._writers: list[asyncio.StreamWriter] = []
+
+    def _heard(self, event: Event) -> None:
+        self._ops.heard(event)
+
+    async def client(self, *, subscribed: bool = True, topics: Sequence[str] | None = None) -> Client:
+        reader, writer = await asyncio.open_unix_connection(self._path)
+        self._writers.append(writer)
+        client = Client(reader, writer)
+        await client.ask("handshake")
+        if subscribed:
+            await client.ask("subscribe", topics=list(topics) if topics else None)
+        return client
+
+    async def close(self) -> None:
+        for writer in self._writers:
+            writer.close()
+        self.door.close()
+        self.store.close()
+        os.rmdir(self._runtime)
+
+
+@asynccontextmanager
+async def serving(directory: Path, model: Model) -> AsyncIterator[Serving]:
+    served = Serving(directory, model)
+    await served.door.open()
+    try:
+        yield served
+    finally:
+        await served.close()
+
+
+def served(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    @wraps(test)
+    def run(*given: Any, **named: Any) -> None:
+        asyncio.run(test(*given, **named))  # type: ignore[arg-type]
+
+    return run
+
+
+@served
+async def test_who_subscribes_is_shown_how_things_are_and_then_answered(tmp_path: Path) -> None:
+    async with serving(tmp_path, replay(tmp_path)) as host:
+        client = await host.client()
+        handshake, *events, response = client.frames
+        assert plain(handshake.data)["server_info"]["protocol_version"] == "1.0"
+        assert [event.topic for event in events] == ["session/updated", "footer/updated", "context/updated"]
+        assert {event.id for event in events} == {response.id}
+        state = plain(events[0].data)
+        assert (state["phase"], state["model_provider"], state["is_streaming"]) == ("idle", "offline", False)
+        (row,) = plain(events[2].data)["sessions"]
+        assert row["id"] == plain(events[2].data)["active_session_id"] == state["session_id"]
+        assert row["runtime_state"] == "waiting"
+
+
+@served
+async def test_a_prompt_is_accepted_then_streamed_and_the_session_is_idle_again(tmp_path: Path) -> None:
+    async with serving(tmp_path, replay(tmp_path, says("hello there"))) as host:
+        client = await host.client()
+        seen = len(client.frames)
+        assert await client.ask("prompt", message="hi") == {"accepted": True}
+        message = await client.until("assistant/message")
+        assert (message["role"], message["text"], message["stop_reason"]) == (
+            "assistant",
+            "hello there",
+            "stop",
+        )
+        assert message["content"] == [{"type": "text", "text": "hello there"}]
+        await client.until("session/updated", phase="idle")
+        await client.until("footer/updated")
+        del client.frames[:seen]
+        topics = [topic for topic in client.topics() if topic.startswith("assistant")]
+        assert topics == ["assistant/delta", "assistant/message"]
+        said = (await client.ask("get_messages"))["messages"]
+        assert [(each["role"], each["text"]) for each in said] == [
+            ("user", "hi"),
+            ("assistant", "hello there"),
+        ]
+        assert await client.ask("get_last_assistant_text") == {"text": "hello there"}
+        stats = (await client.ask("get_session_stats"))["stats"]
+        assert (stats["total_messages"], stats["usage"]["total_tokens"]) == (2, 15)
+
+
+@served
+async def test_a_tool_is_shown_from_its_start_to_its_result_after_consent(tmp_path: Path) -> None:
+    model = replay(tmp_path, calls(("c1", "note", {"text": "milk"})), says("done"))
+    async with serving(tmp_path, model) as host:
+        client, other = await host.client(), await host.client(topics=["ui/dialog-requested"])
+        assert await client.ask("resolve_dialog", dialog_id="x") == (
+            "request/no-active-dialog",
+            "no dialog is open",
+        )
+        await client.ask("prompt", message="note milk")
+        asked = await other.until("ui/dialog-requested")
+        assert (asked["title"], asked["message"]) == ("Allow note?", "note milk\nit writes")
+        assert await other.ask("resolve_dialog", dialog_id="x", result=True) == (
+            "request/dialog-id-mismatch",
+            "no dialog x is open",
+        )
+        assert await other.ask("resolve_dialog", dialog_id=asked["dialog_id"], result=True) == {
+            "accepted": True
+        }
+        result = await client.until("tool/result")
+        assert (result["tool_id"], result["tool_name"], result["result_text"]) == ("c1", "note", "noted milk")
+        assert result["details"] == {"path": str(tmp_path / "notes")}
+        await client.until("session/updated", phase="idle")
+        shown = [topic for topic in client.topics() if topic.startswith("tool/")]
+        assert shown == ["tool/start", "tool/executing", "tool/update", "tool/result"]
+        assert {frame.topic for frame in other.frames if isinstance(frame, rpc.Event)} == {
+            "ui/dialog-requested"
+        }
+
+
+@served
+async def test_a_busy_session_says_so_and_takes_what_is_meant_for_later(tmp_path: Path) -> None:
+    model = Held()
+    async with serving(tmp_path, model) as host:
+        client = await host.client()
+        await client.ask("prompt", message="first")
+        await model.asked.wait()
+        code, _ = await client.ask("prompt", message="second")
+        assert code == "request/session-not-idle"
+        assert (await client.ask("compact"))[0] == "request/session-not-idle"
+        steered = await client.ask("prompt_while_streaming", message="left", behavior="steer")
+        assert steered == {"accepted": True, "behavior": "steer"}
+        assert await client.ask("follow_up", message="later") == {"accepted": True}
+        state = (await client.ask("get_state"))["state"]
+        assert (state["steering_messages"], state["follow_up_messages"]) == (["left"], ["later"])
+        assert await client.ask("interrupt") == {
+            "accepted": True,
+            "pending": True,
+            "dropped_steering_text": "left",
+        }
+        assert await client.ask("abort") == {"accepted": True}
+        await client.until("session/updated", phase="idle")
+        assert (await client.ask("get_messages"))["messages"][-1]["stop_reason"] == "aborted"
+
+
+@served
+async def test_a_turn_that_fails_is_an_error_event_and_the_session_is_idle_again(tmp_path: Path) -> None:
+    async with serving(tmp_path, replay(tmp_path)) as host:  # a cassette without an answer
+        client = await host.client()
+        assert await client.ask("prompt", message="hi") == {"accepted": True}
+        failure = await client.until("error")
+        assert failure["error_code"] == "runtime/failed"
+        assert "is at its end" in failure["error_message"]
+        await client.until("session/updated", phase="idle")
+
+
+@served
+async def test_sessions_are_made_switched_forked_and_named(tmp_path: Path) -> None:
+    async with serving(tmp_path, replay(tmp_path, says("one"), says("two"))) as host:
+        client = await host.client()
+        first = (await client.ask("get_state"))["state"]["session_id"]
+        await client.ask("prompt", message="hi")
+        await client.until("session/updated", phase="idle")
+        seen = len(client.frames)
+        second = await client.ask("new_session", name="garden")
+        del client.frames[:seen]
+        topics = client.topics()
+        assert topics[-5:] == [
+            "session/resumed",
+            "session/rehydrated",
+            "session/updated",
+            "footer/updated",
+            "context/updated",
+        ]
+        assert (await client.ask("get_messages"))["messages"] == []
+        assert (await client.ask("switch_session", session_id=first))["session_id"] == first
+        back = await client.ask("switch_session", session_path=second["session_file"])
+        assert back["session_id"] == second["session_id"]
+        assert (await client.ask("switch_session", session_id="no"))[0] == "request/not-found"
+        assert (await client.ask("switch_session", session_path="/no"))[0] == "request/not-found"
+        assert (await client.ask("switch_session"))[0] == "request/invalid-params"
+        prompts = (await client.ask("get_fork_messages", session_id=first))["messages"]
+        assert [each["text"] for each in prompts] == ["hi"]
+        fork = await client.ask("fork", session_id=first, entry_id=prompts[0]["entry_id"])
+        assert (await client.ask("fork", entry_id="nope"))[0] == "request/invalid-params"
+        assert await client.ask("set_session_name", name="fork") == {"session_name": "fork"}
+        listed = await client.ask("list_sessions")
+        assert listed["active_session_id"] == fork["session_id"]
+        rows = {row["id"]: row for row in listed["sessions"]}
+        assert rows[fork["session_id"]]["parent_session_id"] == first
+        assert [row["display_name"] for row in listed["sessions"]].count("garden") == 1
+
+
+@served
+async def test_models_and_thinking_levels_can_be_chosen(tmp_path: Path) -> None:
+    async with serving(tmp_path, replay(tmp_path)) as host:
+        client = await host.client()
+        models = (await client.ask("get_available_models"))["models"]
+        assert [(row["provider"], row["id"]) for row in models] == [("offline", "replay"), ("other", "quick")]
+        chosen = {"model": {"provider": "other", "id": "quick"}}
+        assert await client.ask("set_model", provider="other", model_id="quick") == chosen
+        assert (await client.ask("set_model", provider="no", model_id="such"))[0] == "request/unknown-model"
+        assert (await client.ask("cycle_model", direction="prev"))["model"]["id"] == "replay"
+        assert await client.ask("set_thinking_level", level="low") == {"thinking_level": "low"}
+        assert await client.ask("set_thinking_level", level=0) == {"thinking_level": "off"}
+        code, message = await client.ask("set_thinking_level", level="x")
+        assert (code, message.partition(".")[0]) == ("request/invalid-params", "Unknown thinking level: x")
+        assert await client.ask("cycle_thinking_level") == {"thinking_level": "minimal"}
+        assert await client.ask("set_auto_retry", enabled=False) == {"enabled": False}
+        assert await client.ask("set_auto_compaction", enabled=True) == {"enabled": True}
+
+
+@served
+async def test_two_clients_on_one_session_see_the_same(tmp_path: Path) -> None:
+    async with serving(tmp_path, replay(tmp_path, says("hello there"))) as host:
+        one, two = await host.client(), await host.client()
+        await one.ask("prompt", message="hi")
+        first = await one.until("assistant/message")
+        assert await two.until("assistant/message") == first
+
+
+@pytest.mark.parametrize("images", ["x", [1], [{"data": "a"}]])
+@served
+async def test_pictures_must_be_pictures(tmp_path: Path, images: Any) -> None:
+    async with serving(tmp_path, replay(tmp_path)) as host:
+        client = await host.client()
+        code, message = await client.ask("prompt", message="look", images=images)
+        assert code == "request/invalid-params"
+        assert message.startswith("invalid request parameter :images: a vector of at most 16 maps")
