@@ -19,6 +19,7 @@ from fairlead.agent.store import AgentStore, Place
 from fairlead.client.calls import plain
 from fairlead.doors.agent_ops import AgentOps
 from fairlead.doors.rpc import RpcDoor
+from fairlead.formats.edn import Keyword
 from fairlead.settings import Settings
 from fairlead.wire import rpc
 from tests.agent.playing import WAIT, AskBeforeWriting, Models, Note, calls, replay, says
@@ -312,3 +313,88 @@ async def test_pictures_must_be_pictures(tmp_path: Path, images: Any) -> None:
         code, message = await client.ask("prompt", message="look", images=images)
         assert code == "request/invalid-params"
         assert message.startswith("invalid request parameter :images: a vector of at most 16 maps")
+
+
+@served
+async def test_slash_commands_answer_with_an_event_and_then_the_response(tmp_path: Path) -> None:
+    async with serving(tmp_path, replay(tmp_path, says("one"))) as host:
+        client = await host.client()
+
+        async def command(text: str) -> tuple[str, str]:
+            seen = len(client.frames)
+            assert await client.ask("command", text=text) == {"accepted": True, "handled": True}
+            results = [
+                plain(frame.data)
+                for frame in client.frames[seen:]
+                if isinstance(frame, rpc.Event) and frame.topic == "command-result"
+            ]
+            assert len(results) == 1
+            return results[0]["type"], results[0]["message"]
+
+        assert await command("/dance") == ("text", "[not a command] /dance")
+        assert await command("hello") == ("text", "[not a command] hello")
+        kind, text = await command("/help")
+        assert kind == "text"
+        assert "/model [provider id]" in text
+        assert await command("/model other quick") == ("text", "✓ Model set to other quick")
+        assert await command("/model nobody") == ("text", "Usage: /model OR /model <provider> <model-id>")
+        assert (await command("/model no such"))[0] == "unsupported_model"
+        assert await command("/thinking high") == ("text", "✓ Thinking level set to high")
+        assert await command("/thinking x") == (
+            "error",
+            "Unknown thinking level: x. Allowed: off, minimal, low, medium, high, xhigh",
+        )
+        assert await command("/history") == ("text", "Nothing was said yet.")
+        first = (await client.ask("get_state"))["state"]["session_id"]
+        assert await command("/new") == ("new_session", "[New session started]")
+        assert (await client.ask("get_state"))["state"]["session_id"] != first
+        assert (await command(f"/tree {first}"))[0] == "session_switch"
+        assert (await client.ask("get_state"))["state"]["session_id"] == first
+        assert await command("/tree nowhere") == ("error", "Session not found in context: nowhere")
+        assert await command("/resume /no/such") == ("error", "Session file not found: /no/such")
+        assert (await command("/compact"))[0] == "error"
+        assert "Model: other quick" in (await command("/status"))[1]
+        assert (await command("/quit"))[0] == "quit"
+
+
+@served
+async def test_a_command_without_its_choice_asks_the_editor_for_it(tmp_path: Path) -> None:
+    async with serving(tmp_path, replay(tmp_path)) as host:
+        client = await host.client()
+        for text, name, chosen in (
+            ("/model", "select-model", ["other", "quick"]),
+            ("/thinking", "select-thinking-level", "low"),
+        ):
+            await client.ask("command", text=text)
+            asked = next(
+                frame.data
+                for frame in reversed(client.frames)
+                if isinstance(frame, rpc.Event) and frame.topic == "ui/frontend-action-requested"
+            )
+            action = asked[Keyword("ui/action")]
+            assert action[Keyword("action-name")] == name
+            assert action[Keyword("action-kind")] is Keyword("select")
+            assert chosen in [item[Keyword("ui.item/value")] for item in action[Keyword("items")]]
+            answer = {"request_id": asked[Keyword("request-id")], "action_name": name}
+            assert await client.ask("frontend_action_result", status="submitted", value=chosen, **answer) == {
+                "accepted": True
+            }
+            again = await client.ask("frontend_action_result", status="submitted", **answer)
+            assert again[0] == "request/not-found"
+        state = (await client.ask("get_state"))["state"]
+        assert (state["model_id"], state["thinking_level"]) == ("quick", "low")
+        await client.ask("command", text="/tree")
+        asked = await _last_action(client)
+        assert await client.ask(
+            "frontend_action_result", request_id=asked, action_name="select-session", status="cancelled"
+        ) == {"accepted": True}
+
+
+async def _last_action(client: Client) -> str:
+    frame = next(
+        frame
+        for frame in reversed(client.frames)
+        if isinstance(frame, rpc.Event) and frame.topic == "ui/frontend-action-requested"
+    )
+    id: str = frame.data[Keyword("request-id")]
+    return id

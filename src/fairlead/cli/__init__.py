@@ -19,6 +19,7 @@ COMMANDS = {
     "logs": "print what a session has printed, and go on with -f",
     "record": "record what a session shows, to a file",
     "play": "play a recording",
+    "rpc": "speak rpc-edn on standard input and output, for editors",
     "daemon": "run, stop or restart the daemon, or ask how it is",
     "completion": "print what makes your shell complete all this",
 }
@@ -64,6 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not words or words[0] in ("-h", "--help", "help"):
         print(_usage(), end="", file=sys.stdout if words else sys.stderr)
         return 0 if words else 2
+    if words[0] == "--rpc-edn":  # as psi spells it
+        words[0] = "rpc"
     name, *rest = words
     if name in ("-V", "--version"):
         from .. import __version__

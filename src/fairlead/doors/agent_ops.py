@@ -22,6 +22,7 @@ from ..agent.store import AgentStore, NotFound
 from ..formats.edn import Keyword
 from ..wire.rpc import ErrorCode, Request, fields
 from . import agent_frames as frames
+from .agent_commands import AgentCommands, Sessions
 from .rpc import Caller, CallerHandler, OpError
 
 Data = Mapping[Any, Any]
@@ -71,6 +72,18 @@ class AgentOps:
                 "cancel_dialog",
             )
         }
+        sessions = Sessions(
+            self._session,
+            self._enter,
+            self._created,
+            self._found,
+            self._resumed,
+            lambda: store.loaded,
+            models.models,
+        )
+        commands = AgentCommands(sessions)
+        self._ops["command"] = commands.command
+        self._ops["frontend_action_result"] = commands.frontend_action_result
 
     @property
     def ops(self) -> Mapping[str, CallerHandler]:
@@ -96,6 +109,14 @@ class AgentOps:
     def _found(self, id: str) -> AgentSession:
         try:
             return self._store.find(id)
+        except NotFound as error:
+            raise OpError(ErrorCode.NOT_FOUND, str(error)) from None
+        except JournalError as error:
+            raise OpError(ErrorCode.FAILED, str(error)) from None
+
+    def _resumed(self, path: str) -> AgentSession:
+        try:
+            return self._store.resume(path)
         except NotFound as error:
             raise OpError(ErrorCode.NOT_FOUND, str(error)) from None
         except JournalError as error:
@@ -230,13 +251,7 @@ class AgentOps:
             if request.get("session-id") is None:
                 raise OpError(ErrorCode.INVALID_PARAMS, "one of :session-id and :session-path is wanted")
             return self._enter(caller, self._session(request, caller), request)
-        try:
-            session = self._store.resume(path)
-        except NotFound as error:
-            raise OpError(ErrorCode.NOT_FOUND, str(error)) from None
-        except JournalError as error:
-            raise OpError(ErrorCode.FAILED, str(error)) from None
-        return self._enter(caller, session, request)
+        return self._enter(caller, self._resumed(path), request)
 
     async def _list_sessions(self, request: Request, caller: Caller) -> Data:
         context = self._context(caller)

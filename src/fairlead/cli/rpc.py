@@ -1,0 +1,26 @@
+"""`fairlead rpc`: the backend of an editor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .arguments import Command, parsed
+
+COMMAND = Command(
+    "rpc",
+    "Speak rpc-edn on standard input and output: one EDN map a line. Editors start this as their backend.\n"
+    "It carries lines to the daemon, so sessions go on when the editor ends. Diagnostics go to stderr.",
+    examples=(
+        ('(setq psi-emacs-command \'("fairlead" "rpc"))', "in Emacs, for psi's UI"),
+        ("fairlead --rpc-edn", "the same, as psi spells it"),
+    ),
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    parsed(COMMAND, arguments)
+
+    from ..client.bridge import carry
+    from ..settings import Settings
+
+    return carry(Settings())

@@ -1,0 +1,279 @@
+"""Slash commands: what a person types with a slash in front, run in the backend for every editor alike.
+
+The result is an event, `command-result`, that comes before the response. A command that needs a choice asks
+the editor for it (`ui/frontend-action-requested`), and is run when the answer comes.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..agent.journal import Said
+from ..agent.messages import text_of
+from ..agent.models import THINKING_LEVELS
+from ..agent.session import AgentSession, Refused
+from ..formats.edn import Keyword
+from ..wire.rpc import ErrorCode, Request, fields
+from . import agent_frames as frames
+from .rpc import Caller, OpError
+
+Data = Mapping[Any, Any]
+
+MAX_ACTIONS = 64
+"""How many questions to editors may wait for their answers; the oldest is forgotten then."""
+SHOWN_MESSAGES = 20
+"""How many messages `/history` shows."""
+SHOWN_CHARS = 200
+"""How much it shows of each."""
+
+HELP = {
+    "/help": "this list",
+    "/status": "how the session is",
+    "/history": "what was said last",
+    "/new": "begin a new session",
+    "/resume [path]": "go on with a session of a file",
+    "/tree [id]": "turn to another session",
+    "/model [provider id]": "choose a model",
+    "/thinking [level]": f"how hard the model thinks: {', '.join(THINKING_LEVELS)}",
+    "/compact [instructions]": "sum up what lies far back",
+    "/quit": "leave; the session stays",
+}
+
+
+class Action(NamedTuple):
+    """A choice that an editor was asked for."""
+
+    name: str
+    session_id: str
+    caller: Caller
+
+
+class Doing(NamedTuple):
+    """A command as it is run."""
+
+    request: Request
+    caller: Caller
+    session: AgentSession
+    words: list[str]
+    rest: str
+
+
+class Sessions:
+    """What commands do with sessions; the ops of the door provide it."""
+
+    def __init__(
+        self,
+        session: Callable[[Request, Caller], AgentSession],
+        enter: Callable[[Caller, AgentSession, Request], Data],
+        create: Callable[[Caller], AgentSession],
+        find: Callable[[str], AgentSession],
+        resume: Callable[[str], AgentSession],
+        loaded: Callable[[], Sequence[AgentSession]],
+        models: Callable[[], Sequence[Any]],
+    ) -> None:
+        self.session = session
+        self.enter = enter
+        self.create = create
+        self.find = find
+        self.resume = resume
+        self.loaded = loaded
+        self.models = models
+
+
+class AgentCommands:
+    """The slash commands of a door, and the questions that wait."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+        self._actions: dict[str, Action] = {}
+        self._commands: dict[str, Callable[[Doing], Awaitable[None]]] = {
+            "help": self._help,
+            "?": self._help,
+            "status": self._status,
+            "history": self._history,
+            "new": self._new,
+            "resume": self._resume,
+            "tree": self._tree,
+            "model": self._model,
+            "thinking": self._thinking,
+            "compact": self._compact,
+            "quit": self._quit,
+            "exit": self._quit,
+        }
+
+    async def command(self, request: Request, caller: Caller) -> Data:
+        """The op `command`."""
+        text = request.get("text").strip()
+        name, _, rest = text.removeprefix("/").partition(" ")
+        run = self._commands.get(name) if text.startswith("/") else None
+        doing = Doing(request, caller, self._sessions.session(request, caller), rest.split(), rest.strip())
+        if run is None:
+            self._say(doing, f"[not a command] {text}")
+        else:
+            await run(doing)
+        return fields(accepted=True, handled=True)
+
+    async def frontend_action_result(self, request: Request, caller: Caller) -> Data:
+        """The op by which an editor answers."""
+        action = self._actions.get(request.get("request-id"))
+        if action is None or action.name != request.get("action-name"):
+            raise OpError(ErrorCode.NOT_FOUND, f"no frontend action {request.get('request-id')} waits")
+        del self._actions[request.get("request-id")]
+        if request.get("status") == "failed":
+            why = request.get("error-message") or "the editor could not do it"
+            caller.event("command-result", fields(type="error", message=why), id=request.id)
+        if request.get("status") != "submitted":
+            return fields(accepted=True)
+        value = request.get("value")
+        words = [str(word) for word in value] if isinstance(value, list | tuple) else [_text(value)]
+        session = self._sessions.find(action.session_id)
+        doing = Doing(request, caller, session, words, " ".join(words))
+        command = {
+            "select-model": self._model,
+            "select-thinking-level": self._thinking,
+            "select-resume-session": self._resume,
+            "select-session": self._tree,
+        }[action.name]
+        await command(doing)
+        return fields(accepted=True)
+
+    # --- answers --------------------------------------------------------------------------------------------
+
+    def _say(self, doing: Doing, message: str, kind: str = "text", **more: Any) -> None:
+        data = fields(type=kind, message=message, session_id=doing.session.id, **more)
+        doing.caller.event("command-result", data, id=doing.request.id)
+
+    def _ask(self, doing: Doing, name: str, prompt: str, items: Sequence[tuple[str, str, Any]]) -> None:
+        """Let the editor's person choose: id, label and value of each item."""
+        while len(self._actions) >= MAX_ACTIONS:
+            del self._actions[next(iter(self._actions))]
+        id = secrets.token_hex(8)
+        self._actions[id] = Action(name, doing.session.id, doing.caller)
+        rows = [
+            {
+                Keyword("ui.item/id"): item,
+                Keyword("ui.item/label"): label,
+                Keyword("ui.item/value"): value,
+            }
+            for item, label, value in items
+        ]
+        action = fields(
+            action_id=id, action_kind=Keyword("select"), action_name=name, prompt=prompt, items=rows
+        )
+        data = {**fields(request_id=id, prompt=prompt), Keyword("ui/action"): action}
+        doing.caller.event("ui/frontend-action-requested", data, id=doing.request.id)
+
+    # --- the commands ---------------------------------------------------------------------------------------
+
+    async def _help(self, doing: Doing) -> None:
+        self._say(doing, "\n".join(f"{name:<24} {what}" for name, what in HELP.items()))
+
+    async def _status(self, doing: Doing) -> None:
+        session = doing.session
+        tokens = f"about {session.context_tokens} of {session.model.window} tokens"
+        lines = [
+            f"Session: {frames.display_name(session)} ({session.id})",
+            f"File: {session.journal.path}",
+            f"Directory: {session.cwd}",
+            f"Model: {session.model.provider} {session.model.id}, thinking {session.effective_thinking}",
+            f"Phase: {session.phase}, {session.pending_messages} waiting to be said",
+            f"Messages: {len(session.messages)}, {tokens}",
+        ]
+        if session.approvals:
+            lines.append(f"{len(session.approvals)} tool calls wait for consent")
+        if session.was_interrupted:
+            lines.append("The last turn was interrupted.")
+        lines += [f"Journal: {fault}" for fault in session.journal.faults]
+        self._say(doing, "\n".join(lines))
+
+    async def _history(self, doing: Doing) -> None:
+        said = [entry.body.message for entry in doing.session.journal.branch if isinstance(entry.body, Said)]
+        lines = []
+        for message in said[-SHOWN_MESSAGES:]:
+            text = " ".join(text_of(message).split())
+            cut = text if len(text) <= SHOWN_CHARS else text[: SHOWN_CHARS - 1] + "…"
+            lines.append(f"{type(message).__name__.lower()}: {cut}")
+        self._say(doing, "\n".join(lines) or "Nothing was said yet.")
+
+    async def _new(self, doing: Doing) -> None:
+        session = self._sessions.create(doing.caller)
+        self._sessions.enter(doing.caller, session, doing.request)
+        self._say(doing._replace(session=session), "[New session started]", "new_session")
+
+    async def _resume(self, doing: Doing) -> None:
+        if not doing.rest:
+            rows = [
+                (each.id, frames.display_name(each), each.journal.path) for each in self._sessions.loaded()
+            ]
+            self._ask(doing, "select-resume-session", "Go on with", rows)
+            return
+        try:
+            session = self._sessions.resume(doing.rest)
+        except OpError as error:
+            self._say(doing, str(error), "error")
+            return
+        self._switch(doing, session)
+
+    async def _tree(self, doing: Doing) -> None:
+        if not doing.rest:
+            rows = [(each.id, frames.display_name(each), each.id) for each in self._sessions.loaded()]
+            self._ask(doing, "select-session", "Turn to", rows)
+            return
+        try:
+            session = self._sessions.find(doing.rest)
+        except OpError as error:
+            self._say(doing, str(error), "error")
+            return
+        self._switch(doing, session)
+
+    def _switch(self, doing: Doing, session: AgentSession) -> None:
+        self._sessions.enter(doing.caller, session, doing.request)
+        switched = doing._replace(session=session)
+        self._say(switched, f"Switched to {frames.display_name(session)}", "session_switch")
+
+    async def _model(self, doing: Doing) -> None:
+        if not doing.words:
+            rows = [
+                (f"{each.provider}/{each.id}", f"{each.name} ({each.provider})", [each.provider, each.id])
+                for each in self._sessions.models()
+            ]
+            self._ask(doing, "select-model", "Model", rows)
+            return
+        if len(doing.words) != 2:
+            self._say(doing, "Usage: /model OR /model <provider> <model-id>")
+            return
+        try:
+            info = doing.session.set_model(*doing.words)
+        except Refused as error:
+            self._say(doing, str(error), "unsupported_model")
+            return
+        self._say(doing, f"✓ Model set to {info.provider} {info.id}")
+
+    async def _thinking(self, doing: Doing) -> None:
+        if not doing.rest:
+            rows = [(level, level, level) for level in THINKING_LEVELS]
+            self._ask(doing, "select-thinking-level", "Thinking level", rows)
+            return
+        try:
+            level = doing.session.set_thinking_level(doing.rest)
+        except Refused as error:
+            self._say(doing, str(error), "error")
+            return
+        self._say(doing, f"✓ Thinking level set to {level}")
+
+    async def _compact(self, doing: Doing) -> None:
+        try:
+            summary = await doing.session.compact(doing.rest)
+        except Exception as error:  # busy, nothing to do, the model: all of it is for the person
+            self._say(doing, f"Can't compact: {error}", "error")
+            return
+        self._say(doing, f"✓ Compacted\n\n{summary}")
+
+    async def _quit(self, doing: Doing) -> None:
+        self._say(doing, "", "quit")
+
+
+def _text(value: Any) -> str:
+    return value.name if isinstance(value, Keyword) else "" if value is None else str(value)
