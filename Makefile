@@ -17,7 +17,7 @@ SETUP_INPUTS := pyproject.toml requirements/dev.lock tools/setup
 # mypy refuses a directory that has no Python in it.
 CHECKED := $(foreach dir,src tests bench fuzz demo tools,$(if $(wildcard $(dir)/*.py $(dir)/*/*.py),$(dir)))
 
-.PHONY: help setup peers test lint types imports pytest format lock demo bench-formats bench-terminal fuzz clean
+.PHONY: help setup peers test lint types imports pytest format lock demo bench-formats bench-terminal bench-agent fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -72,6 +72,9 @@ bench-formats: $(READY)bench ## compare the speed of the formats and decoders wi
 
 bench-terminal: $(READY)bench peers ## compare terminal sessions with tmux, dtach and screen, and draw it
 	$(BIN)/python bench/terminal.py --plot docs/terminal-speed.svg
+
+bench-agent: $(READY)bench ## measure agent sessions: requests, turns, hundreds of journals
+	$(BIN)/python bench/agent.py
 
 fuzz: $(READY)fuzz ## fuzz each decoder for FUZZ_SECONDS
 	$(BIN)/python fuzz/run.py

@@ -16,10 +16,26 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from . import __version__
+from .agent.events import Event as AgentEvent
+from .agent.graph import register_graph
+from .agent.instructions import system_prompt
+from .agent.memory import Memory, memory_resolvers
+from .agent.models.catalog import Catalog
+from .agent.policy import Policy, rules_from
+from .agent.query import Registry
+from .agent.resolvers import SESSION_ID, session_resolvers
+from .agent.secrets import Redactor, environment_for_commands, secret_values
+from .agent.store import AgentStore, Place
+from .agent.tools import standard_tools
+from .agent.tools.terminals import LocalTerminals
+from .agent.transcripts import Transcript, Transcripts
+from .doors.agent_frames import display_name
+from .doors.agent_ops import AgentOps
 from .doors.keepty import KeeptyDoor
 from .doors.rpc import RpcDoor
 from .doors.terminal_ops import terminal_ops
@@ -55,7 +71,12 @@ class Daemon:
         own = {"daemon_status": self._status, "daemon_stop": self._stop, "daemon_restart": self._restart}
         ops = terminal_ops(self._host)
         self._start_terminal = ops["terminal_start"]
-        self._rpc = RpcDoor(settings, {**ops, **own, "terminal_start": self._start})
+        catalog = Catalog(settings.config)
+        self._agents = AgentStore(settings.sessions_dir, catalog, places(settings, catalog), self._told)
+        registry = attributes(settings, self._agents, catalog)
+        self._agent_ops = AgentOps(self._agents, catalog, lambda: self._rpc.callers, registry)
+        handlers = {**ops, **own, "terminal_start": self._start}
+        self._rpc = RpcDoor(settings, handlers, self._agent_ops)
         self._started_at = time.time()
         self._over = asyncio.Event()
         self._again = False
@@ -70,11 +91,14 @@ class Daemon:
         await self._host.open(None if self._supervised else [*COMMAND, "--asked-at", "{now}"])
         while self._opening:
             await asyncio.wait(self._opening)
+        for fault in self._agents.open():
+            log.warning("an agent session can't be loaded: %s", fault)
         await self._rpc.open()
         log.info("serving %d sessions in %s", len(self._host.sessions), self._settings.runtime_dir)
         tell_supervisor(self._notify_socket, "READY=1")
         await self._told_to_stop()
         self._rpc.close()
+        self._agents.close()
         for session in list(self._host.sessions.values()):
             self._keepty.close(session)
         await self._host.close(for_good=not self._again and not self._handover)
@@ -95,6 +119,9 @@ class Daemon:
                 if not os.path.exists(self._settings.lock_path) and not self._host.sessions:
                     log.warning("%s is gone, and so are we", self._settings.runtime_dir)
                     self._over.set()
+
+    def _told(self, event: AgentEvent) -> None:
+        self._agent_ops.heard(event)
 
     def _happened(self, session: Session, event: Event) -> None:
         match event.topic:
@@ -143,6 +170,42 @@ class Daemon:
     async def _restart(self, request: Request) -> Mapping[Any, Any]:
         self._again = True
         return await self._stop(request)
+
+
+def places(settings: Settings, catalog: Catalog) -> Callable[[Path], Place]:
+    """What an agent session works with, by its directory."""
+    keys = catalog.key_variables()
+    redactor = Redactor(secret_values(os.environ, keys) | set(catalog.keys()))
+    environment = environment_for_commands(os.environ, keys)
+    outputs = Path(settings.state_dir, "outputs")
+    tools = standard_tools(LocalTerminals(), outputs, redactor)
+    agent = settings.config.get("agent")
+    options: Mapping[str, object] = agent if isinstance(agent, Mapping) else {}
+    rules = rules_from(options.get("rules", []))
+    allows_all = bool(options.get("yes", False))
+
+    def place(cwd: Path) -> Place:
+        policy = Policy(cwd.resolve(), rules, allows_all, readable=(outputs,))
+        return Place(tools, policy, system_prompt(cwd, tools), environment)
+
+    return place
+
+
+def attributes(settings: Settings, store: AgentStore, catalog: Catalog) -> Registry:
+    """All that can be asked for with EQL."""
+    registry = Registry((SESSION_ID,))
+    transcripts = Transcripts(f"{settings.state_dir}/transcripts.db", settings.sessions_dir)
+
+    def listed(limit: int) -> list[Transcript]:
+        transcripts.scan()
+        return transcripts.list(limit=limit)
+
+    registry.register(
+        *session_resolvers(store.find, lambda: store.loaded, display_name, catalog, listed),
+        *memory_resolvers(Memory(f"{settings.state_dir}/memory.db")),
+    )
+    register_graph(registry)
+    return registry
 
 
 def tell_supervisor(path: str, state: str) -> None:

@@ -67,6 +67,18 @@ class Settings:
     def log_path(self) -> str:
         return f"{self.state_dir}/daemon.log"
 
+    @property
+    def sessions_dir(self) -> str:
+        """The journals of agent sessions."""
+        return f"{self.state_dir}/sessions"
+
+    @property
+    def config(self) -> Mapping[str, object]:
+        """The whole configuration file."""
+        if self._file is None:
+            self._file = _read(self.config_path)
+        return self._file
+
     def number(self, section: str, key: str) -> float:
         """A setting that is a number."""
         default = DEFAULTS[section][key]
@@ -87,9 +99,7 @@ class Settings:
         return int(self.number(section, key))
 
     def _section(self, section: str) -> Mapping[str, object]:
-        if self._file is None:
-            self._file = _read(self.config_path)
-        found = self._file.get(section, {})
+        found = self.config.get(section, {})
         if not isinstance(found, Mapping):
             raise SettingError(f"{self.config_path}: [{section}] must be a table")
         return found

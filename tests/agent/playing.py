@@ -11,7 +11,6 @@ from typing import Any
 from fairlead.agent import events
 from fairlead.agent.events import Event
 from fairlead.agent.journal import Journal
-from fairlead.agent.messages import Usage
 from fairlead.agent.models import Model, ModelInfo, ToolSpec
 from fairlead.agent.models.replay import INFO, Replay
 from fairlead.agent.session import AgentSession, Decision
@@ -63,9 +62,6 @@ class Models:
 
     def model(self, info: ModelInfo) -> Model:
         return self._model
-
-    def priced(self, info: ModelInfo, usage: Usage) -> Usage:
-        return usage
 
 
 class Note:

@@ -384,9 +384,9 @@ async def test_a_command_without_its_choice_asks_the_editor_for_it(tmp_path: Pat
         state = (await client.ask("get_state"))["state"]
         assert (state["model_id"], state["thinking_level"]) == ("quick", "low")
         await client.ask("command", text="/tree")
-        asked = await _last_action(client)
+        tree_action = await _last_action(client)
         assert await client.ask(
-            "frontend_action_result", request_id=asked, action_name="select-session", status="cancelled"
+            "frontend_action_result", request_id=tree_action, action_name="select-session", status="cancelled"
         ) == {"accepted": True}
 
 

@@ -163,6 +163,9 @@ class Journal:
         self._by_id: dict[str, Entry] = {}
         self._lines = 1
         self._descriptor = -1
+        self._branch: list[Entry] = []
+        self._branch_leaf: str | None = None
+        self._appending = False  # not while a file is read: nobody looks at the branch then
 
     def __repr__(self) -> str:
         return f"<Journal {self.path}, {len(self.entries)} entries>"
@@ -249,8 +252,10 @@ class Journal:
 
     @property
     def branch(self) -> list[Entry]:
-        """The conversation: the entries from the root to the leaf."""
-        return self.path_to(self.leaf)
+        """The conversation: the entries from the root to the leaf. It is never changed, but replaced."""
+        if self._branch_leaf != self.leaf:
+            self._branch, self._branch_leaf = self.path_to(self.leaf), self.leaf
+        return self._branch
 
     def _read(self, line: bytes) -> None:
         self._lines += 1
@@ -276,6 +281,8 @@ class Journal:
         self.entries.append(entry)
         self._by_id[entry.id] = entry
         self.leaf = entry.id
+        if self._appending and entry.parent_id == self._branch_leaf:
+            self._branch, self._branch_leaf = [*self._branch, entry], entry.id
 
     def _fault(self, fault: str) -> None:
         if len(self.faults) < MAX_FAULTS:
@@ -322,6 +329,7 @@ class Journal:
         }
         self._write(msgspec.json.encode(line | values) + b"\n")
         self._lines += 1
+        self._appending = True
         self._add(entry)
         return entry
 

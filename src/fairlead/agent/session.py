@@ -50,6 +50,7 @@ from .models import (
     ToolCallDelta,
     ToolCallMade,
 )
+from .models.catalog import priced
 from .tools import Context, Result, Tool, Touch
 
 MAX_RETRIES = 3
@@ -89,8 +90,18 @@ class Refused(Exception):
     """What was asked for can't be done; says why."""
 
 
-class Decision(Struct, frozen=True):
+class Judged(Protocol):
     """What a policy says of a call: `allow`, `ask` or `deny`, and why."""
+
+    @property
+    def decision(self) -> str: ...
+
+    @property
+    def reason(self) -> str: ...
+
+
+class Decision(Struct, frozen=True):
+    """What is clear without a policy."""
 
     decision: str
     reason: str = ""
@@ -99,7 +110,7 @@ class Decision(Struct, frozen=True):
 class Judge(Protocol):
     """A policy."""
 
-    def judge(self, tool: str, touch: Touch) -> Decision: ...
+    def judge(self, tool: str, touch: Touch) -> Judged: ...
 
 
 class Models(Protocol):
@@ -112,8 +123,6 @@ class Models(Protocol):
     def default(self) -> ModelInfo: ...
 
     def model(self, info: ModelInfo) -> Model: ...
-
-    def priced(self, info: ModelInfo, usage: Usage) -> Usage: ...
 
 
 class Stats(Struct, frozen=True):
@@ -367,11 +376,12 @@ class AgentSession:
     def _begin(self, work: Any) -> None:
         self._aborted = asyncio.Event()
         self.interrupt_pending = False
+        self.phase = Phase.STREAMING  # told when the task begins, so that who asked is answered before
         self._turn = asyncio.get_running_loop().create_task(self._guarded(work))
-        self._become(Phase.STREAMING)
 
     async def _guarded(self, work: Any) -> None:
         try:
+            self._tell(events.Updated(self.id))
             await work
         except (JournalError, ModelError) as error:
             self._tell(events.Failed(self.id, str(error)))
@@ -465,7 +475,7 @@ class AgentSession:
             finished = await self._abortable(self._stream(request, parts))
         except _Aborted:
             return parts.assistant(self.model, "aborted")
-        usage = self._models.priced(self.model, finished.usage)
+        usage = priced(self.model, finished.usage)
         return parts.assistant(self.model, finished.stop_reason, usage=usage, signature=finished.signature)
 
     async def _stream(self, request: ModelRequest, parts: _Parts) -> Finished:
@@ -550,7 +560,7 @@ class AgentSession:
             finished = await self._abortable(self._silently(request, parts))
         except _Aborted:
             raise Refused("aborted") from None
-        self.usage += self._models.priced(self.model, finished.usage)
+        self.usage += priced(self.model, finished.usage)
         summary = parts.whole_text.strip()
         if not summary:
             raise ModelError("broken", "the summary is empty")
@@ -584,7 +594,7 @@ class AgentSession:
         touch, decision = self._judged(call)
         return touch is not None and touch.effect == "read" and decision.decision == "allow"
 
-    def _judged(self, call: ToolCall) -> tuple[Touch | None, Decision]:
+    def _judged(self, call: ToolCall) -> tuple[Touch | None, Judged]:
         """What a call would do and whether it may; without a touch it can't be run at all."""
         if error := self._parts.errors.get(call.id):
             return None, Decision("deny", error)
@@ -607,7 +617,7 @@ class AgentSession:
         elif decision.decision == "deny":
             result = Result(f"denied: {decision.reason}", is_error=True)
         elif decision.decision == "allow" or await self._is_approved(call, touch, decision.reason):
-            result = await self._executed(call)
+            result = await self._executed(call, touch)
         else:
             result = Result("denied: the person said no", is_error=True)
         content = (Text(result.text),)
@@ -617,13 +627,13 @@ class AgentSession:
             events.ToolEnded(self.id, call.id, call.name, result.text, result.details, result.is_error)
         )
 
-    async def _executed(self, call: ToolCall) -> Result:
+    async def _executed(self, call: ToolCall, touch: Touch) -> Result:
         self._tell(events.ToolExecuting(self.id, call.id, call.name, call.arguments))
 
         def update(text: str, details: dict[str, Any]) -> None:
             self._tell(events.ToolUpdated(self.id, call.id, call.name, text, details))
 
-        place = Context(self.cwd, self.id, call.id, update, self._aborted, self._environment)
+        place = Context(self.cwd, self.id, call.id, update, self._aborted, self._environment, touch)
         running = asyncio.ensure_future(self._tools[call.name].run(call.arguments, place))
         aborting = asyncio.ensure_future(self._aborted.wait())
         try:
@@ -754,7 +764,9 @@ class _Parts:
         parts = self._parts
         if stop_reason in ("error", "aborted"):
             parts = [part for part in parts if not isinstance(part, ToolCall)]
-        if signature is not None:
+        if signature is not None and not any(isinstance(part, Thinking) for part in parts):
+            parts = [Thinking("", signature), *parts]  # a thought that is kept from us
+        elif signature is not None:
             parts = [
                 Thinking(part.thinking, signature) if isinstance(part, Thinking) else part for part in parts
             ]

@@ -19,6 +19,7 @@ COMMANDS = {
     "logs": "print what a session has printed, and go on with -f",
     "record": "record what a session shows, to a file",
     "play": "play a recording",
+    "sessions": "list agent sessions, and find what was said in them",
     "rpc": "speak rpc-edn on standard input and output, for editors",
     "daemon": "run, stop or restart the daemon, or ask how it is",
     "completion": "print what makes your shell complete all this",
@@ -28,6 +29,7 @@ GROUPS = {
     "Sessions": ("start", "attach", "ls", "stop"),
     "What they show, and typing": ("screen", "logs", "search", "send", "wait"),
     "Recordings": ("record", "play"),
+    "Agents": ("sessions", "rpc"),
 }
 """Which commands `--help` shows together; the others come last."""
 

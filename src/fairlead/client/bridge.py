@@ -27,8 +27,8 @@ READ_SIZE = 65_536
 LAST_ANSWERS_WAIT = 10.0
 """Seconds that answers may take when nothing more will be asked."""
 
-_ANSWER = re.compile(rb'\{:id "((?:[^"\\]|\\.)*)" :kind :(?:response|error)')
-_OTHER_ERROR = re.compile(rb'\{:kind :error :id "((?:[^"\\]|\\.)*)"')
+_ANSWER = re.compile(rb'\{:id "((?:[^"\\]|\\.)*)",? :kind :(?:response|error)')
+_OTHER_ERROR = re.compile(rb'\{:kind :error,? :id "((?:[^"\\]|\\.)*)"')
 _SEQ = re.compile(rb":seq (\d+)")
 _PARAMS, _CWD, _OP, _ID = (Keyword(name) for name in ("params", "cwd", "op", "id"))
 
@@ -85,7 +85,10 @@ class Bridge:
                 self._opening.append(line)
             if isinstance(op, str):
                 self._pending[id] = op
-        self._send(line + b"\n")
+        try:
+            self._daemon.sendall(line + b"\n")
+        except OSError:  # then what is pending, and maybe this, is answered with an error
+            self._find_again()
 
     def _placed(self, request: dict[Any, Any]) -> bytes:
         """A handshake that also says where the client is."""
@@ -100,13 +103,6 @@ class Bridge:
             view = view[os.write(self._writing, view) :]
 
     # --- the daemon -----------------------------------------------------------------------------------------
-
-    def _send(self, data: bytes) -> None:
-        try:
-            self._daemon.sendall(data)
-        except OSError:
-            self._find_again()
-            self._daemon.sendall(data)
 
     def _hear(self) -> None:
         try:

@@ -114,8 +114,9 @@ def display_name(session: AgentSession) -> str:
     """The session's name, else what was said first, else its id."""
     if session.name:
         return session.name
-    first = next((text_of(said) for said in session.messages), "").strip()
-    line = first.partition("\n")[0]
+    said = (entry.body.message for entry in session.journal.branch if isinstance(entry.body, Said))
+    first = next(said, None)
+    line = text_of(first).strip().partition("\n")[0] if first is not None else ""
     if not line:
         return f"session {session.id[:8]}"
     return line if len(line) <= MAX_LABEL else line[: MAX_LABEL - 1] + "…"

@@ -17,6 +17,8 @@ from ..agent.events import Event
 from ..agent.journal import Entry, JournalError, Said
 from ..agent.messages import Assistant, Image, User, text_of
 from ..agent.models import THINKING_LEVELS, ModelError, ModelInfo
+from ..agent.query import InvalidQuery, QueryError, Registry, parse_entity, query
+from ..agent.resolvers import SESSION_ID
 from ..agent.session import AgentSession, Busy, Models, Refused
 from ..agent.store import AgentStore, NotFound
 from ..formats.edn import Keyword
@@ -36,10 +38,17 @@ _ALLOWED = (True, "allow", "yes", "true", "submitted")
 class AgentOps:
     """The agent sessions of a store, for the clients of a door. `callers` are those that are connected."""
 
-    def __init__(self, store: AgentStore, models: Models, callers: Callable[[], list[Caller]]) -> None:
+    def __init__(
+        self,
+        store: AgentStore,
+        models: Models,
+        callers: Callable[[], list[Caller]],
+        registry: Registry | None = None,
+    ) -> None:
         self._store = store
         self._models = models
         self._callers = callers
+        self._registry = registry or Registry((SESSION_ID,))
         self._ops: dict[str, CallerHandler] = {
             name: getattr(self, f"_{name}")
             for name in (
@@ -70,6 +79,7 @@ class AgentOps:
                 "get_available_models",
                 "resolve_dialog",
                 "cancel_dialog",
+                "query_eql",
             )
         }
         sessions = Sessions(
@@ -330,6 +340,17 @@ class AgentOps:
             context_window=session.model.window,
         )
         return fields(state={**frames.session_updated(session), **more})
+
+    async def _query_eql(self, request: Request, caller: Caller) -> Data:
+        entity = {SESSION_ID: self._session(request, caller).id}
+        try:
+            if (given := request.get("entity")) is not None:
+                entity |= parse_entity(given)
+            return fields(result=query(self._registry, request.get("query"), entity))
+        except InvalidQuery as error:
+            raise OpError(ErrorCode.INVALID_QUERY, str(error)) from None
+        except QueryError as error:
+            raise OpError(ErrorCode.QUERY_FAILED, str(error)) from None
 
     async def _get_messages(self, request: Request, caller: Caller) -> Data:
         return fields(messages=frames.transcript(self._session(request, caller).journal.branch))

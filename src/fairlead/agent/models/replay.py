@@ -82,7 +82,7 @@ class Replay:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         if self._path is None:
-            raise ModelError("refused", "offline/replay has no cassette: set `cassette` of [agent] to its path")
+            raise ModelError("refused", "offline/replay has no cassette: set `cassette` of [agent] to a path")
         if self._answers is None:
             self._answers = await asyncio.to_thread(read, self._path)
         played = sum(map(_is_replayed, request.messages))
@@ -149,7 +149,7 @@ def read(path: str) -> list[list[Timed]]:
             answers.append(current)
             current = []
     if current:
-        raise ModelError("broken", f"the cassette {path} ends in the middle of an answer: `finished` is missing")
+        raise ModelError("broken", f"the cassette {path} ends in the middle of an answer, without `finished`")
     return answers
 
 

@@ -57,6 +57,8 @@ class Context(Struct):
     """For commands: without keys and secrets."""
     judged: Touch | None = None
     """What the policy has judged. A call that would by now touch something else is refused."""
+    is_hidden: Callable[[Path], bool] | None = None
+    """Whether a file is left out when all that is in a directory is searched, though that is allowed."""
 
 
 class Tool(Protocol):
@@ -108,7 +110,9 @@ def _insist(judged: Touch, now: Touch) -> None:
     """Raises ValueError if a call would do something else than what was judged."""
     if (judged.effect, judged.paths, judged.command) != (now.effect, now.paths, now.command):
         there = ", ".join(map(str, now.paths)) or now.summary
-        raise ValueError(f"not done: what the call leads to has changed since it was judged; it is now {there}")
+        raise ValueError(
+            f"not done: what the call leads to has changed since it was judged; it is now {there}"
+        )
 
 
 class Guarded:

@@ -1,0 +1,180 @@
+"""Agent sessions: requests a second, the cost of a turn, and hundreds of journals: `make bench-agent`."""
+
+from __future__ import annotations
+
+import json
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from multiplexers import PATIENCE, Fairlead, command_of
+
+from fairlead.agent.journal import Journal, Said
+from fairlead.agent.messages import Assistant, Text, user
+from fairlead.formats.edn import Keyword
+from fairlead.wire import rpc
+
+PINGS = 20_000
+WINDOW = 48
+ROUND_TRIPS = 3000
+DELTAS = 1000
+SESSIONS, ENTRIES = 200, 1000
+TURNS = 5
+QUERY = (
+    "[:psi.agent-session/phase :psi.agent-session/is-idle :psi.agent-session/model-id"
+    " :psi.agent-session/model-provider :psi.agent-session/thinking-level :psi.agent-session/worktree-path"
+    " :psi.agent-session/usage-input :psi.agent-session/usage-output :psi.agent-session/context-tokens"
+    " :psi.agent-session/display-name]"
+)
+
+
+class Client:
+    """A connection that counts answers."""
+
+    def __init__(self, path: str) -> None:
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(PATIENCE)
+        self.socket.connect(path)
+        self._wire = rpc.ClientConnection()
+        self._got: list[Any] = []
+        self.socket.sendall(self._wire.handshake("bench", "1"))
+        self.until(lambda item: isinstance(item, rpc.Response))
+
+    def until(self, holds: Callable[[Any], bool]) -> Any:
+        while True:
+            while self._got:
+                if holds(item := self._got.pop(0)):
+                    return item
+            self._got += self._wire.receive(self.socket.recv(262_144))
+
+    def ask(self, op: str, **params: Any) -> Any:
+        id, line = self._wire.request(op, rpc.fields(**params))
+        self.socket.sendall(line)
+        return self.until(lambda item: getattr(item, "id", None) == id and not isinstance(item, rpc.Event))
+
+
+def row(name: str, shown: str, met: bool | None = None) -> bool:
+    print(f"  {name:<52}{shown:>14}{'' if met is None else '   met' if met else '   MISSED'}", flush=True)
+    return met is not False
+
+
+def pings(client: Client) -> bool:
+    line = b'{:id "%d" :kind :request :op "ping"}\n'
+    sent = received = 0
+    started = time.perf_counter()
+    while received < PINGS:
+        room = min(WINDOW - (sent - received), PINGS - sent)
+        if room:
+            client.socket.sendall(b"".join(line % (sent + each) for each in range(room)))
+            sent += room
+        received += client.socket.recv(262_144).count(b"\n")
+    rate = PINGS / (time.perf_counter() - started)
+    times = []
+    for number in range(ROUND_TRIPS):
+        began = time.perf_counter()
+        client.socket.sendall(line % number)
+        client.socket.recv(4096)
+        times.append(time.perf_counter() - began)
+    median = statistics.median(times)
+    met = row("pings a second, pipelined", f"{rate:,.0f}", rate >= 8000)
+    return met & row("a ping's round trip, median", f"{median * 1e6:.0f} µs", median <= 300e-6)
+
+
+def turns(client: Client) -> bool:
+    client.ask("subscribe")
+    times = []
+    for _ in range(TURNS):
+        client.ask("new_session")
+        began = time.perf_counter()
+        client.ask("prompt", message="go")
+        client.until(_is_over)
+        times.append(time.perf_counter() - began)
+    median = statistics.median(times)
+    return row(f"a turn with {DELTAS} deltas, to a subscriber", f"{median * 1e3:.0f} ms", median <= 0.15)
+
+
+def _is_over(item: Any) -> bool:
+    return (
+        isinstance(item, rpc.Event)
+        and item.topic == "session/updated"
+        and item.data[Keyword("phase")] == "idle"
+    )
+
+
+def queries(client: Client) -> bool:
+    times = []
+    for _ in range(500):
+        began = time.perf_counter()
+        client.ask("query_eql", query=QUERY)
+        times.append(time.perf_counter() - began)
+    median = statistics.median(times)
+    return row("a query of ten attributes, with its round trip", f"{median * 1e3:.2f} ms", median <= 2e-3)
+
+
+def journals(directory: Path) -> None:
+    """Many sessions on disk."""
+    for number in range(SESSIONS):
+        path = directory / f"sessions/--bench--/2026-01-01T00-00-00-000Z_s{number}.jsonl"
+        with Journal.create(str(path), id=f"s{number}", cwd="/bench") as journal:
+            for entry in range(ENTRIES // 2):
+                journal.append(Said(user(f"question {entry} of session {number}: what is next?")))
+                journal.append(Said(Assistant((Text("the answer, in some more words than were asked"),))))
+
+
+def timed(command: list[str], contender: Fairlead, feed: bytes = b"") -> float:
+    started = time.perf_counter()
+    subprocess.run(
+        command, env=contender.environment, check=True, capture_output=True, timeout=PATIENCE, input=feed
+    )
+    return time.perf_counter() - started
+
+
+def main() -> int:
+    contender = Fairlead()
+    state = contender.directory / ".local/state/fairlead"
+    cassette = contender.directory / "cassette.jsonl"
+    events: list[dict[str, Any]] = [{"event": "text", "text": "word "}] * DELTAS
+    events += [{"event": "finished", "stop_reason": "stop", "usage": {}}]
+    cassette.write_text("".join(json.dumps(line) + "\n" for line in [{"cassette": 1}, *events]))
+    contender.environment |= {
+        "FAIRLEAD_AGENT_MODEL": "offline/replay",
+        "FAIRLEAD_AGENT_CASSETTE": str(cassette),
+    }
+    met = True
+    try:
+        print("\nan empty daemon")
+        with contender.connect():
+            client = Client(contender.settings.rpc_path)
+            met &= pings(client)
+            met &= turns(client)
+            met &= queries(client)
+            hello = rpc.ClientConnection().handshake("bench", "1")
+            bridged = statistics.median(timed(command_of("rpc"), contender, hello) for _ in range(9))
+            met &= row(
+                "`fairlead rpc`, to the answer of a handshake", f"{bridged * 1e3:.0f} ms", bridged <= 0.25
+            )
+            client.socket.close()
+        print(f"\n{SESSIONS} sessions of {ENTRIES} entries")
+        journals(state)
+        subprocess.run(command_of("daemon", "stop"), env=contender.environment, check=True)
+        began = timed(command_of("ls"), contender)
+        met &= row("a command that starts the daemon", f"{began:.2f} s", began <= 1)
+        row("`fairlead sessions`, the first time", f"{timed(command_of('sessions'), contender):.2f} s")
+        listed = statistics.median(timed(command_of("sessions"), contender) for _ in range(5))
+        met &= row("`fairlead sessions`", f"{listed * 1e3:.0f} ms", listed <= 0.3)
+        found = statistics.median(
+            timed(command_of("sessions", "question", "77"), contender) for _ in range(5)
+        )
+        row("finding what was said", f"{found * 1e3:.0f} ms")
+    finally:
+        contender.close()
+    return 0 if met else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

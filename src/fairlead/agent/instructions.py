@@ -1,0 +1,32 @@
+"""What a model is told of its work before anyone says anything: the system prompt of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+PROJECT_FILES = ("AGENTS.md", "CLAUDE.md")
+"""Files in a project that tell agents how to work there; the first that is there counts."""
+MAX_PROJECT_TEXT = 64 * 1024
+"""How much of such a file is given."""
+
+_TEXT = """\
+You are a coding agent in the directory {cwd}. You can use these tools: {tools}.
+Read before you change something, make small changes, and check what you did by running it. Some calls need
+a person's consent; if one is denied, do not try the same in another way. In the end say briefly what you did
+and what is left.
+"""
+
+
+def system_prompt(cwd: Path, tools: Iterable[str]) -> str:
+    """The instructions for a session in a directory, with those that its project has for agents."""
+    text = _TEXT.format(cwd=cwd, tools=", ".join(tools))
+    for name in PROJECT_FILES:
+        try:
+            with (cwd / name).open("rb") as file:
+                said = file.read(MAX_PROJECT_TEXT).decode("utf-8", "replace").strip()
+        except OSError:
+            continue
+        if said:
+            return f"{text}\nThis project says, in {name}:\n\n{said}\n"
+    return text

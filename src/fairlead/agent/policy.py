@@ -1,0 +1,256 @@
+"""What a session's tools may do without asking, what they must ask for, and what they never may.
+
+A rule is about a tool and a path or a command. Of the rules that fit, one that denies wins over one that
+asks, and that over one that allows; answers that a person gave for the session win over rules that ask. Where
+no rule fits: reading in the project is allowed, everything else asks. Files that may hold secrets, and what
+git itself keeps, ask as well, unless a rule names them. Rules are no sandbox: a command that is allowed may
+do anything.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from fnmatch import translate
+from functools import lru_cache
+from pathlib import Path, PurePath
+from re import Pattern, compile, sub
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from .commands import Taken, disguises, take_apart
+from .secrets import is_secret_file
+from .tools import Effect, Touch
+from .tools.globs import escaped, matcher
+
+Choice = Literal["allow", "ask", "deny"]
+
+MAX_RULES = 1000
+_STRICTNESS: dict[Choice, int] = {"allow": 0, "ask": 1, "deny": 2}
+
+
+class Rule(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """For calls of a tool (or of `*`, any): what is done about those with this command or path.
+
+    `match` is a pattern for simple commands, in which `*` stands for anything; `git *` is also `git` alone.
+    `path` is a glob, from the project's directory unless it begins with / or ~.
+    """
+
+    tool: str
+    then: Choice
+    match: str | None = None
+    path: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.match is not None and self.path is not None:
+            raise ValueError("a rule has either `match`, for commands, or `path`, for files")
+        if self.match == "" or self.path == "" or self.tool == "":
+            raise ValueError("a rule's `tool`, `match` and `path` must not be empty")
+        if self.path is not None and ".." in self.path.split("/"):
+            raise ValueError("a rule's `path` must not have .. in it")
+        if self.path is not None:
+            matcher(self.path)
+
+    def __str__(self) -> str:
+        about = f" {self.match or self.path}" if self.match or self.path else ""
+        return f"{self.then} {self.tool}{about}"
+
+
+class Verdict(Struct, frozen=True):
+    """What a policy says of a call, why, and by which rule, if by any."""
+
+    decision: Choice
+    reason: str
+    rule: Rule | None = None
+
+
+def rules_from(value: object, where: str = "[agent] rules") -> tuple[Rule, ...]:
+    """The rules of a configuration: a list of tables. Raises ValueError that says which one is wrong.
+
+    >>> rules_from([{"tool": "bash", "match": "git *", "then": "allow"}])
+    (Rule(tool='bash', then='allow', match='git *', path=None),)
+    """
+    if not isinstance(value, list):
+        raise ValueError(f"{where} must be a list of tables")
+    if len(value) > MAX_RULES:
+        raise ValueError(f"{where}: at most {MAX_RULES} rules, not {len(value)}")
+    rules = []
+    for number, each in enumerate(value, 1):
+        try:
+            rules.append(msgspec.convert(each, Rule))
+        except (msgspec.ValidationError, ValueError) as error:
+            raise ValueError(f"{where}, number {number}: {error}") from None
+    return tuple(rules)
+
+
+class Policy(Struct, frozen=True):
+    """The rules of one session.
+
+    >>> policy = Policy(Path("/project"))
+    >>> policy.judge("read", Touch("read", "read a.py", (Path("/project/a.py"),))).decision
+    'allow'
+    """
+
+    project: Path
+    """The project's directory, with links followed."""
+    rules: tuple[Rule, ...] = ()
+    allows_all: bool = False
+    """For people who want not to be asked: only rules that deny count."""
+    remembered: tuple[Rule, ...] = ()
+    """Answers that hold for the session."""
+    readable: tuple[Path, ...] = ()
+    """Other directories that may be read, such as the one with the output of commands."""
+
+    def judge(self, tool: str, touch: Touch) -> Verdict:
+        """What to do about a call. Each file and each part of a command is judged; the strictest decides."""
+        verdicts = [self._judge_path(tool, touch.effect, path) for path in touch.paths]
+        if touch.command is not None:
+            verdicts += self._judge_command(tool, touch.command)
+        if not verdicts:
+            for_all = [rule for rule in self._rules_for(tool) if _is_for_all(rule)]
+            verdicts.append(self._judged(for_all, "ask", _ASKS[touch.effect]))
+        return max(verdicts, key=lambda verdict: _STRICTNESS[verdict.decision])
+
+    def is_hidden(self, path: Path) -> bool:
+        """Whether a rule keeps a file from being read as part of a directory that is searched."""
+        verdicts = (self.judge(tool, Touch("read", "", (path,))) for tool in ("read", "grep"))
+        return any(verdict.decision != "allow" and verdict.rule is not None for verdict in verdicts)
+
+    def with_rule(self, rule: Rule) -> Policy:
+        """The policy with an answer that holds for the session."""
+        return msgspec.structs.replace(self, remembered=(*self.remembered, rule))
+
+    def remembering(self, tool: str, touch: Touch, then: Choice) -> Policy:
+        """The policy that gives this answer whenever just the same is asked again."""
+        rules = [Rule(tool, then, path=escaped(str(path))) for path in touch.paths]
+        if touch.command is not None:
+            rules.append(Rule(tool, then, match=_literally(touch.command.strip())))
+        if not rules:
+            rules.append(Rule(tool, then))
+        return msgspec.structs.replace(self, remembered=(*self.remembered, *rules))
+
+    def _judge_path(self, tool: str, effect: Effect, path: Path) -> Verdict:
+        fitting = [rule for rule in self._rules_for(tool) if _is_for_all(rule) or self._is_path(rule, path)]
+        if care := _care(effect, path):
+            is_meant = [rule.then != "allow" or _names(rule.path, effect) for rule in fitting]
+            return self._judged([rule for rule, meant in zip(fitting, is_meant) if meant], "ask", care)
+        if effect == "read" and (path.is_relative_to(self.project) or self._is_readable(path)):
+            return self._judged(fitting, "allow", "it only reads, in the project")
+        reason = _ASKS[effect] if path.is_relative_to(self.project) else f"{path} is outside of the project"
+        return self._judged(fitting, "ask", reason)
+
+    def _is_readable(self, path: Path) -> bool:
+        return any(path.is_relative_to(os.path.realpath(place)) for place in self.readable)
+
+    def _judge_command(self, tool: str, command: str) -> list[Verdict]:
+        taken = take_apart(command)
+        verdicts = self._forbidden(tool, taken)
+        answers = [rule for rule in self._rules_for(tool) if rule in self.remembered]
+        if answered := [rule for rule in answers if _only_text(rule) == command.strip()]:
+            return [*verdicts, self._judged(answered, "ask", _ASKS["run"])]
+        for part in taken.parts or (command.strip(),):
+            fitting = [rule for rule in self._rules_for(tool) if _is_for_all(rule) or _is_command(rule, part)]
+            verdicts.append(self._judged(fitting, "ask", _ASKS["run"]))
+        if not taken.is_understood:
+            for_all = [rule for rule in self._rules_for(tool) if _is_for_all(rule)]
+            verdicts.append(self._judged(for_all, "ask", "it is more than a list of simple commands"))
+        return verdicts
+
+    def _forbidden(self, tool: str, taken: Taken) -> list[Verdict]:
+        """Verdicts of rules that deny a part of a command, however it is written."""
+        return [
+            Verdict("deny", f"a rule says: {rule}", rule)
+            for rule in self._rules_for(tool)
+            if rule.then == "deny"
+            and any(_is_command(rule, look) for part in taken.parts for look in _looks(part, taken))
+        ]
+
+    def _rules_for(self, tool: str) -> list[Rule]:
+        return [rule for rule in (*self.remembered, *self.rules) if rule.tool in (tool, "*")]
+
+    def _judged(self, fitting: list[Rule], default: Choice, reason: str) -> Verdict:
+        """The verdict of these rules, or the default if there are none."""
+        for rule in fitting:
+            if rule.then == "deny":
+                return Verdict("deny", f"a rule says: {rule}", rule)
+        if self.allows_all:
+            return Verdict("allow", "all is allowed that no rule denies")
+        answers = [rule for rule in fitting if rule in self.remembered][-1:]
+        for rule in answers or sorted(fitting, key=lambda rule: -_STRICTNESS[rule.then]):
+            return Verdict(rule.then, f"a rule says: {rule}", rule)
+        return Verdict(default, reason)
+
+    def _is_path(self, rule: Rule, path: Path) -> bool:
+        if rule.path is None:
+            return False
+        glob = rule.path
+        if glob == "~" or glob.startswith("~/"):
+            glob = f"{escaped(os.path.expanduser('~'))}{glob[1:]}"
+        if glob.startswith("/"):
+            return _path_test(glob)(str(path).strip("/"))
+        if not path.is_relative_to(self.project):
+            return False
+        return _path_test(glob)(str(path.relative_to(self.project)))
+
+
+_ASKS: dict[Effect, str] = {"read": "it reads", "write": "it changes a file", "run": "it runs a command"}
+
+
+def _is_for_all(rule: Rule) -> bool:
+    return rule.match is None and rule.path is None
+
+
+def _care(effect: Effect, path: Path) -> str:
+    """Why a file needs more care than others, if it does."""
+    if is_secret_file(path):
+        return f"{path.name} may hold secrets"
+    if effect == "write" and ".git" in (part.casefold() for part in path.parts):
+        return "what is in .git can make git run commands"
+    return ""
+
+
+def _names(glob: str | None, effect: Effect) -> bool:
+    """Whether a glob was meant for files that need care: it has their name in it, and not only stars."""
+    return glob is not None and bool(_care(effect, Path(glob.replace("\\", ""))))
+
+
+def _is_command(rule: Rule, part: str) -> bool:
+    return rule.match is not None and bool(_command_pattern(rule.match).match(part))
+
+
+def _looks(part: str, taken: Taken) -> Iterable[str]:
+    """All that a part may be. Of a command that is not understood, any word may begin another command."""
+    yield from disguises(part)
+    if not taken.is_understood:
+        words = part.replace("(", " ").replace("`", " ").split()
+        yield from (" ".join(words[number:]) for number in range(len(words)))
+
+
+@lru_cache(maxsize=MAX_RULES)
+def _command_pattern(match: str) -> Pattern[str]:
+    head = match.removesuffix(" *")
+    plain = translate(match)
+    return compile(f"{plain}|{translate(head)}" if head != match else plain)
+
+
+@lru_cache(maxsize=MAX_RULES)
+def _path_test(glob: str) -> Callable[[str], bool]:
+    return matcher(glob)
+
+
+def _literally(text: str) -> str:
+    """A pattern that matches just this text."""
+    return sub(r"([*?\[])", r"[\1]", text)
+
+
+def _only_text(rule: Rule) -> str | None:
+    """The one text that a rule's pattern matches; None if it has stars, or there is none."""
+    text = sub(r"\[([*?\[])\]", r"\1", rule.match or "")
+    return text if _literally(text) == rule.match else None
+
+
+def project_of(cwd: PurePath) -> Path:
+    """A session's project: its directory, with links followed."""
+    return Path(os.path.realpath(cwd))

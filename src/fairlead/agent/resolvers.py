@@ -1,0 +1,276 @@
+"""What can be asked about agent sessions: `:psi.agent-session/*`, the lists of sessions, and what UIs show.
+
+Each attribute of a session is computed when it is asked for, from the session that the entity names by
+`:psi.agent-session/session-id`. Attributes that cost nothing are given together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from .journal import Said
+from .messages import Assistant, ToolResult, text_of
+from .models import ModelInfo
+from .query import Inputs, Params, QueryError, Resolver
+from .session import AgentSession, Phase
+
+SESSION_ID = "psi.agent-session/session-id"
+MAX_LISTED = 200
+"""How many sessions of the disk are listed, unless a parameter asks for fewer."""
+MAX_BRANCH = 200
+"""How long the name of a git branch may be."""
+
+
+class Catalogued(Protocol):
+    """What is known of models."""
+
+    def models(self) -> Sequence[ModelInfo]: ...
+
+    def authenticated_providers(self) -> Sequence[str]: ...
+
+
+class Listed(Protocol):
+    """A session on disk."""
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def name(self) -> str | None: ...
+
+    @property
+    def cwd(self) -> str: ...
+
+    @property
+    def first_message(self) -> str | None: ...
+
+    @property
+    def modified(self) -> Any: ...
+
+
+def session_resolvers(
+    find: Callable[[str], AgentSession],
+    loaded: Callable[[], Sequence[AgentSession]],
+    display_name: Callable[[AgentSession], str],
+    catalog: Catalogued,
+    listed: Callable[[int], Sequence[Listed]],
+) -> tuple[Resolver, ...]:
+    """All resolvers of agent sessions. `listed` gives the sessions on disk, the last used first."""
+
+    def of_session(name: str, attributes: Mapping[str, Callable[[AgentSession], Any]]) -> Resolver:
+        full = {f"psi.agent-session/{attribute}": run for attribute, run in attributes.items()}
+
+        def run(inputs: Inputs, params: Params) -> Mapping[str, Any]:
+            session = find(inputs[SESSION_ID])
+            return {attribute: compute(session) for attribute, compute in full.items()}
+
+        return Resolver(f"psi.agent-session/{name}-of", (SESSION_ID,), tuple(full), run)
+
+    def of_all(
+        name: str, outputs: Mapping[str, Callable[[Params], Any]], **rows: tuple[str, ...]
+    ) -> Resolver:
+        def run(inputs: Inputs, params: Params) -> Mapping[str, Any]:
+            return {attribute: compute(params) for attribute, compute in outputs.items()}
+
+        named = {
+            attribute: row for attribute in outputs for key, row in rows.items() if attribute.endswith(key)
+        }
+        return Resolver(name, (), tuple(outputs), run, named)
+
+    def sessions(params: Params) -> list[dict[str, Any]]:
+        return [_listed(row) for row in listed(_limit(params))]
+
+    return (
+        of_session("identity", _identity(display_name)),
+        of_session("phase", _PHASE),
+        of_session("model", _MODEL),
+        of_session("usage", _USAGE),
+        of_session("queues", _QUEUES),
+        of_session("context", _CONTEXT),
+        of_session("messages", {"message-history": _history}),
+        of_session("tools", {"tool-lifecycle-summaries": _tools}),
+        of_session("stats", {"stats": _stats}),
+        of_session("branch", {"git-branch": lambda session: git_branch(session.cwd)}),
+        of_all(
+            "psi.agent-session/context-sessions-of-all",
+            {
+                "psi.agent-session/context-sessions": lambda params: [
+                    {"id": each.id, "display-name": display_name(each), "phase": each.phase.value}
+                    for each in loaded()
+                ]
+            },
+        ),
+        of_all(
+            "psi.agent-session/models-of-all",
+            {
+                "psi.agent-session/model-catalog": lambda params: [_model(each) for each in catalog.models()],
+                "psi.agent-session/authenticated-providers": lambda params: list(
+                    catalog.authenticated_providers()
+                ),
+                "psi.agent-session/scoped-models": lambda params: [],
+                "psi.agent-session/prompt-templates": lambda params: [],
+            },
+        ),
+        of_all("psi.extension/commands", {"psi.extension/command-names": lambda params: []}),
+        of_all("psi.session/list-of-all", {"psi.session/list": sessions}, list=_LISTED),
+        of_all("psi.persisted-session/list-of-all", {"psi.persisted-session/list": sessions}, list=_LISTED),
+        of_all(
+            "psi.ui/all",
+            {
+                "psi.ui/widgets": lambda params: [],
+                "psi.ui/widget-specs": lambda params: [],
+                "psi.ui/statuses": lambda params: [],
+                "psi.ui/visible-notifications": lambda params: [],
+                "psi.ui/active-dialog": lambda params: _dialog(loaded()),
+            },
+        ),
+    )
+
+
+def _identity(display_name: Callable[[AgentSession], str]) -> Mapping[str, Callable[[AgentSession], Any]]:
+    return {
+        "session-file": lambda session: session.journal.path,
+        "file": lambda session: session.journal.path,
+        "session-name": lambda session: session.name or None,
+        "name": lambda session: session.name or None,
+        "display-name": display_name,
+        "worktree-path": lambda session: str(session.cwd),
+    }
+
+
+_PHASE: Mapping[str, Callable[[AgentSession], Any]] = {
+    "phase": lambda session: session.phase.value,
+    "is-idle": lambda session: session.is_idle,
+    "is-streaming": lambda session: session.phase in (Phase.STREAMING, Phase.RETRYING),
+    "is-compacting": lambda session: session.phase is Phase.COMPACTING,
+    "retry-attempt": lambda session: session.retry_attempt,
+    "auto-retry-enabled": lambda session: session.auto_retry,
+    "auto-compaction-enabled": lambda session: session.auto_compaction,
+}
+
+_MODEL: Mapping[str, Callable[[AgentSession], Any]] = {
+    "model": lambda session: _model(session.model),
+    "model-provider": lambda session: session.model.provider,
+    "model-id": lambda session: session.model.id,
+    "model-reasoning": lambda session: session.model.reasoning,
+    "thinking-level": lambda session: session.thinking_level,
+    "effective-reasoning-effort": lambda session: session.effective_thinking,
+    "context-window": lambda session: session.model.window,
+}
+
+_USAGE: Mapping[str, Callable[[AgentSession], Any]] = {
+    "usage-input": lambda session: session.usage.input,
+    "usage-output": lambda session: session.usage.output,
+    "usage-cache-read": lambda session: session.usage.cache_read,
+    "usage-cache-write": lambda session: session.usage.cache_write,
+    "usage-cost-total": lambda session: session.usage.cost.total,
+}
+
+_QUEUES: Mapping[str, Callable[[AgentSession], Any]] = {
+    "steering-messages": lambda session: list(session.steering),
+    "follow-up-messages": lambda session: list(session.follow_ups),
+    "pending-message-count": lambda session: session.pending_messages,
+}
+
+_CONTEXT: Mapping[str, Callable[[AgentSession], Any]] = {
+    "context-tokens": lambda session: session.context_tokens,
+    "context-fraction": lambda session: session.context_tokens / (session.model.window or 1),
+}
+
+_LISTED = (
+    "psi.session-info/path",
+    "psi.session-info/name",
+    "psi.session-info/worktree-path",
+    "psi.session-info/first-message",
+    "psi.session-info/modified",
+)
+
+
+def _listed(row: Listed) -> dict[str, Any]:
+    values = (row.path, row.name, row.cwd, row.first_message, row.modified)
+    return dict(zip(_LISTED, values))
+
+
+def _limit(params: Params) -> int:
+    limit = params.get("limit", MAX_LISTED)
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        raise QueryError(":limit must be a positive integer")
+    return min(limit, MAX_LISTED)
+
+
+def _model(info: ModelInfo) -> dict[str, Any]:
+    return {"provider": info.provider, "id": info.id, "name": info.name, "reasoning": info.reasoning}
+
+
+def _history(session: AgentSession) -> list[dict[str, Any]]:
+    return [
+        {"id": entry.id, "role": _role(entry.body.message), "text": text_of(entry.body.message)}
+        for entry in session.journal.branch
+        if isinstance(entry.body, Said)
+    ]
+
+
+def _role(message: Any) -> str:
+    if isinstance(message, Assistant):
+        return "assistant"
+    return "toolResult" if isinstance(message, ToolResult) else "user"
+
+
+def _tools(session: AgentSession) -> list[dict[str, Any]]:
+    """Each call of the conversation, and how it ended."""
+    found: dict[str, dict[str, Any]] = {}
+    for message in session.messages:
+        if isinstance(message, Assistant):
+            for call in message.calls:
+                arguments = msgspec.json.encode(call.arguments).decode()
+                found[call.id] = {
+                    "tool-id": call.id,
+                    "tool-name": call.name,
+                    "arguments": arguments,
+                    "completed": False,
+                }
+        elif isinstance(message, ToolResult) and message.tool_call_id in found:
+            found[message.tool_call_id] |= {
+                "completed": True,
+                "is-error": message.is_error,
+                "result-text": text_of(message),
+            }
+    return list(found.values())
+
+
+def _stats(session: AgentSession) -> dict[str, Any]:
+    stats = session.stats
+    return {
+        "user-messages": stats.user_messages,
+        "assistant-messages": stats.assistant_messages,
+        "tool-calls": stats.tool_calls,
+        "tool-results": stats.tool_results,
+        "total-tokens": stats.usage.total_tokens,
+        "cost": stats.usage.cost.total,
+    }
+
+
+def _dialog(sessions: Sequence[AgentSession]) -> dict[str, Any] | None:
+    """The first question that waits for an answer."""
+    for session in sessions:
+        for approval in session.approvals.values():
+            return {"dialog-id": approval.id, "session-id": session.id, "title": approval.summary}
+    return None
+
+
+def git_branch(directory: Path) -> str | None:
+    """The branch that a directory is on, without asking git."""
+    for place in (directory, *directory.parents):
+        head = place / ".git" / "HEAD"
+        try:
+            if (place / ".git").is_file():  # a worktree says where its own is
+                head = place / (place / ".git").read_text().removeprefix("gitdir:").strip() / "HEAD"
+            said = head.read_text()[: MAX_BRANCH + 32].strip()
+        except OSError:
+            continue
+        return said.removeprefix("ref: refs/heads/")[:MAX_BRANCH]
+    return None

@@ -1,0 +1,176 @@
+"""Keys and passwords: where they are, and how they are kept out of commands, results and journals.
+
+A secret is known by its name: a variable such as OPENAI_API_KEY, a file such as `.env`. Commands run without
+such variables; a policy asks about such files; and a `Redactor` takes the values out of text in case they
+turn up all the same. None of this looks at what a text means: a secret that nobody told us of is not found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from pathlib import PurePath
+from typing import Any
+from urllib.parse import unquote
+
+MIN_SECRET = 8
+"""How long a value must be to be taken out of text. Shorter ones are words that mean something else too."""
+MIN_BEGUN = 4
+"""How many characters of a secret at the end of unfinished text are held back."""
+REDACTED = "[redacted]"
+
+_SECRET_NAME = re.compile(
+    r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|COOKIE)S?(?:_|\d|\Z)"
+    r"|(?:\A|_)(?:PASS|PWD|PAT|AUTH|BEARER|JWT)(?:\d|\Z)"
+)
+_HARMLESS_NAMES = frozenset(
+    {"PWD", "OLDPWD", "SSH_AUTH_SOCK", "GPG_TTY", "XAUTHORITY", "KEY_TIMEOUT", "KEYTIMEOUT"}
+)
+_PROVIDER_NAMES = frozenset(
+    {
+        "AWS_BEARER_TOKEN_BEDROCK",
+        "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+        "AWS_WEB_IDENTITY_TOKEN_FILE",
+        "ANTHROPIC_CUSTOM_HEADERS",
+        "OPENAI_ORG_ID",
+        "OPENAI_PROJECT_ID",
+    }
+)
+"""Variables of model providers that are no business of commands, though their names do not say so."""
+_URL_PASSWORD = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s:@]*:([^/\s@]+)@", re.IGNORECASE)
+
+FOR_COMMANDS: Mapping[str, str] = {
+    "TERM": "xterm-256color",
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "MANPAGER": "cat",
+    "GIT_TERMINAL_PROMPT": "0",  # nobody is there to type a password
+    "GIT_EDITOR": "true",  # nor to write a message: what git proposes is taken
+}
+"""What every command finds in its environment."""
+
+SECRET_FILES = (
+    ".env",
+    ".env.*",
+    "*.env",
+    ".envrc",
+    ".netrc",
+    "_netrc",
+    ".pgpass",
+    ".npmrc",
+    ".pypirc",
+    ".htpasswd",
+    ".git-credentials",
+    "id_rsa*",
+    "id_dsa*",
+    "id_ecdsa*",
+    "id_ed25519*",
+    "*.pem",
+    "*.key",
+    "*.p12",
+    "*.pfx",
+    "*.jks",
+    "*.keystore",
+    "*.kdbx",
+    "credentials",
+    "credentials.json",
+    "credentials.toml",
+    "credentials.yaml",
+    "credentials.yml",
+    "credentials.csv",
+    "credentials.xml",
+    "secrets",
+    "secrets.json",
+    "secrets.toml",
+    "secrets.yaml",
+    "secrets.yml",
+    "service-account*.json",
+)
+"""Names of files that are likely to hold secrets, in small letters."""
+_TEMPLATES = ("*.example", "*.sample", "*.template", "*.dist", "*.pub")
+_SECRET_DIRECTORIES = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".password-store"})
+
+
+def is_secret_name(variable: str) -> bool:
+    """Whether a variable of this name is likely to hold a secret.
+
+    >>> is_secret_name("GITHUB_TOKEN"), is_secret_name("SSH_AUTH_SOCK"), is_secret_name("KEYBOARD")
+    (True, False, False)
+    """
+    name = variable.upper()
+    return name not in _HARMLESS_NAMES and (name in _PROVIDER_NAMES or bool(_SECRET_NAME.search(name)))
+
+
+def is_secret_file(path: PurePath) -> bool:
+    """Whether a file is likely to hold secrets, by its name and the directories it is in."""
+    parts = [part.casefold() for part in path.parts]
+    if not _SECRET_DIRECTORIES.isdisjoint(parts):
+        return True
+    name = parts[-1] if parts else ""
+    if any(fnmatchcase(name, pattern) for pattern in _TEMPLATES):
+        return False
+    return any(fnmatchcase(name, pattern) for pattern in SECRET_FILES)
+
+
+def environment_for_commands(environ: Mapping[str, str], also: Iterable[str] = ()) -> dict[str, str]:
+    """An environment without secrets for commands of a model; `also` names more variables to leave out."""
+    hidden = set(also)
+    kept = {name: value for name, value in environ.items() if name not in hidden and not is_secret_name(name)}
+    return {**kept, **FOR_COMMANDS}
+
+
+def secret_values(environ: Mapping[str, str], also: Iterable[str] = ()) -> set[str]:
+    """The secrets in an environment: of variables named so, and passwords within addresses."""
+    named = set(also)
+    found = {value for name, value in environ.items() if name in named or is_secret_name(name)}
+    for value in environ.values():
+        for password in _URL_PASSWORD.findall(value):
+            found |= {password, unquote(password)}
+    return found
+
+
+class Redactor:
+    """Takes known secrets out of text.
+
+    >>> Redactor(["sk-12345678"]).text("the key is sk-12345678.")
+    'the key is [redacted].'
+    """
+
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        wanted: set[str] = set()
+        for value in values:
+            # a key of several lines is also printed line by line
+            wanted.update(piece for piece in (value.strip(), *map(str.strip, value.splitlines())))
+        self._values = sorted((value for value in wanted if len(value) >= MIN_SECRET), key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, self._values))) if self._values else None
+
+    def __repr__(self) -> str:
+        return f"Redactor({len(self._values)} values)"
+
+    def text(self, text: str) -> str:
+        """The text without secrets."""
+        return self._pattern.sub(REDACTED, text) if self._pattern else text
+
+    def unfinished(self, text: str) -> str:
+        """The same for text that goes on: the beginning of a secret at its end is held back, too."""
+        text = self.text(text)
+        for value in self._values:
+            for length in range(min(len(value) - 1, len(text)), MIN_BEGUN - 1, -1):
+                if text.endswith(value[:length]):
+                    return text[:-length]
+        return text
+
+    def value(self, value: Any) -> Any:
+        """The same for whatever JSON can hold: every text in it is cleaned, keys as well."""
+        if self._pattern is None:
+            return value
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            return {self.value(key): self.value(each) for key, each in value.items()}
+        if isinstance(value, list | tuple):
+            return type(value)(self.value(each) for each in value)
+        return value

@@ -1,0 +1,89 @@
+"""The difference between two texts as people read it, made in bounded time."""
+
+from __future__ import annotations
+
+import difflib
+from itertools import islice
+
+from msgspec import Struct
+
+CONTEXT = 3
+"""How many lines are shown around a change."""
+MAX_COMPARED = 3000
+"""How many lines of a changed region are compared one by one; a larger one is shown as replaced."""
+MAX_SHOWN = 1000
+"""How many lines a diff has at the most."""
+MAX_LINE = 500
+
+
+class Diff(Struct, frozen=True):
+    """A unified diff without file names, and where it begins."""
+
+    text: str
+    first_changed_line: int
+    """Counted from 1, in the new text."""
+    added: int
+    removed: int
+
+
+def between(old: str, new: str) -> Diff:
+    """What changed. Line endings count only if nothing else differs.
+
+    >>> print(between("one\\ntwo\\n", "one\\n2\\n").text)
+    @@ -1,2 +1,2 @@
+     one
+    -two
+    +2
+    """
+    before, after = _lines(old), _lines(new)
+    same = 0
+    for mine, theirs in zip(before, after):
+        if mine != theirs:
+            break
+        same += 1
+    tail = 0
+    for mine, theirs in zip(reversed(before[same:]), reversed(after[same:])):
+        if mine != theirs:
+            break
+        tail += 1
+    start = max(0, same - CONTEXT)
+    ends = [len(lines) - max(0, tail - CONTEXT) for lines in (before, after)]
+    changed = (before[start : ends[0]], after[start : ends[1]])
+    if max(map(len, changed)) > MAX_COMPARED:
+        lines = _replaced(*changed, same - start, min(tail, CONTEXT))
+    else:
+        lines = list(islice(difflib.unified_diff(*changed, n=CONTEXT, lineterm=""), 2, None))
+    added = sum(line.startswith("+") for line in lines)
+    removed = sum(line.startswith("-") for line in lines)
+    shown = [_moved(line, start) for line in lines[:MAX_SHOWN]]
+    if len(lines) > MAX_SHOWN:
+        shown.append(f"... {len(lines) - MAX_SHOWN} more lines of the diff are not shown")
+    return Diff("\n".join(shown), same + 1, added, removed)
+
+
+def _lines(text: str) -> list[str]:
+    return [line.rstrip("\r") for line in text.removesuffix("\n").split("\n")] if text else []
+
+
+def _replaced(before: list[str], after: list[str], head: int, tail: int) -> list[str]:
+    """A diff that takes all of a region away and puts in the other."""
+    ends = len(before) - tail, len(after) - tail
+    return [
+        f"@@ -1,{len(before)} +1,{len(after)} @@",
+        *(f" {line}" for line in before[:head]),
+        *(f"-{line}" for line in before[head : ends[0]]),
+        *(f"+{line}" for line in after[head : ends[1]]),
+        *(f" {line}" for line in before[ends[0] :]),
+    ]
+
+
+def _moved(line: str, by: int) -> str:
+    """A line of a diff; the numbers of a hunk are moved, as only a region was compared."""
+    if not line.startswith("@@"):
+        return line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]}..."
+    ranges = []
+    for part in line.split()[1:3]:
+        number, comma, count = part[1:].partition(",")
+        # an empty range names the line before it
+        ranges.append(f"{part[0]}{int(number) + by}{comma}{count}")
+    return f"@@ {' '.join(ranges)} @@"

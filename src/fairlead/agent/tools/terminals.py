@@ -1,0 +1,209 @@
+"""Where commands run: a terminal of their own, behind a small interface.
+
+The daemon runs commands as terminal sessions that can be watched; `LocalTerminals` needs no daemon. Whatever
+runs in such a terminal can be ended as a whole: the command, its children, and what they left behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from ...keeper.terminal import open_terminal
+
+COLUMNS, ROWS = 120, 40
+GRACE = 2.0
+"""Seconds between SIGTERM and SIGKILL."""
+GONE_WITHIN = 5.0
+"""Seconds until a killed process should be gone; one that hangs in the kernel is left to it."""
+LOOK_EVERY = 0.02
+"""Seconds between two looks at what is still there."""
+_CHUNK = 16 * 1024
+_ON_OWN_TERMINAL = 'exec "$@" 0<>"$0" 1>&0 2>&0 </dev/null'
+"""A session's leader that opens a terminal gets it as its own. A shell does so, as only a process without
+threads may run code of ours between fork and exec. Nobody can type there, so the input is empty."""
+
+
+class Running(Protocol):
+    """A command in its terminal."""
+
+    async def read(self) -> bytes:
+        """What it printed next; b"" at the end, when nothing holds the terminal any more."""
+
+    async def wait(self) -> int:
+        """Wait until the command itself ends; gives its exit code, or 128 and the signal's number."""
+
+    async def kill(self) -> int:
+        """End all that still runs there, SIGTERM first, then SIGKILL; gives how many processes it was."""
+
+    async def close(self) -> None:
+        """Give up the terminal. To be called once, at the end."""
+
+
+class Terminals(Protocol):
+    """Something that can run commands in terminals."""
+
+    async def start(
+        self, name: str, argv: Sequence[str], cwd: Path, environment: Mapping[str, str]
+    ) -> Running:
+        """Start a command. Raises OSError."""
+
+
+class LocalTerminals:
+    """Runs commands in terminals of this process."""
+
+    async def start(
+        self, name: str, argv: Sequence[str], cwd: Path, environment: Mapping[str, str]
+    ) -> Running:
+        ours, theirs = open_terminal(COLUMNS, ROWS)
+        try:
+            tty = os.ttyname(theirs)
+            process = await asyncio.create_subprocess_exec(
+                "/bin/sh",
+                "-c",
+                _ON_OWN_TERMINAL,
+                tty,
+                *argv,
+                cwd=cwd,
+                env=dict(environment),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=theirs,
+                stderr=theirs,
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(ours)
+            raise
+        finally:
+            os.close(theirs)
+        return _LocalRunning(process, ours, tty)
+
+
+class _LocalRunning:
+    def __init__(self, process: asyncio.subprocess.Process, terminal: int, tty: str) -> None:
+        self._process = process
+        self._terminal = terminal
+        self._tty = tty
+        self._is_read = False  # to its end
+        self._is_over = False
+
+    async def read(self) -> bytes:
+        await asyncio.sleep(0)  # one that prints without end must not have the loop for itself
+        data = b""
+        while not self._is_read and not (data := self._available()):
+            await self._readable()
+        return data
+
+    def _available(self) -> bytes:
+        """What can be read now, in pieces as large as the system gives them."""
+        data = bytearray()
+        try:
+            while len(data) < _CHUNK and (piece := os.read(self._terminal, _CHUNK)):
+                data += piece
+            self._is_read = len(data) < _CHUNK
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            self._is_read = True  # how Linux says that nobody has the other end
+        return bytes(data)
+
+    async def _readable(self) -> None:
+        if self._is_read:
+            return
+        loop = asyncio.get_running_loop()
+        ready: asyncio.Future[None] = loop.create_future()
+        loop.add_reader(self._terminal, _wake, ready)
+        try:
+            await ready
+        finally:
+            loop.remove_reader(self._terminal)
+
+    async def wait(self) -> int:
+        code = await self._process.wait()
+        return code if code >= 0 else 128 - code
+
+    async def kill(self) -> int:
+        if self._is_over:
+            return 0
+        ended: set[int] = set()
+        for number, patience in ((signal.SIGTERM, GRACE), (signal.SIGKILL, GONE_WITHIN)):
+            told: set[int] = set()
+            deadline = time.monotonic() + patience
+            while found := await asyncio.to_thread(self._members):
+                for pid in found - told:
+                    _send(pid, number)
+                told |= found
+                ended |= found
+                if time.monotonic() > deadline:
+                    break
+                await asyncio.sleep(LOOK_EVERY)
+        self._is_over = not found
+        return len(ended)
+
+    def _members(self) -> set[int]:
+        """All processes of the session, and others that have its terminal open."""
+        if sys.platform == "linux":
+            return {
+                pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if self._is_member(pid)
+            }
+        return self._listed()
+
+    def _is_member(self, pid: int) -> bool:
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                state, _, _, session = file.read().rpartition(b")")[2].split()[:4]
+            if state in b"ZX":
+                return False
+            if int(session) == self._process.pid:
+                return True
+            if self._is_read or pid == os.getpid():
+                return False
+            held = (os.readlink(f"/proc/{pid}/fd/{each}") for each in os.listdir(f"/proc/{pid}/fd"))
+            return self._tty in held
+        except (OSError, ValueError):  # it is gone, or not ours
+            return False
+
+    def _listed(self) -> set[int]:
+        """The same where there is no /proc: by process group and terminal."""
+        command = ["ps", "-A", "-o", "pid=,pgid=,state=,tty="]
+        rows = subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
+        found = set()
+        for pid, group, state, tty in (row.split(None, 3) for row in rows if len(row.split()) >= 4):
+            is_here = int(group) == self._process.pid or self._tty == f"/dev/{tty.strip()}"
+            if is_here and not state.startswith("Z"):
+                found.add(int(pid))
+        return found
+
+    async def close(self) -> None:
+        if self._terminal < 0:
+            return
+        terminal, self._terminal, self._is_read = self._terminal, -1, True
+        os.close(terminal)
+        if self._process.returncode is None:
+            try:
+                await asyncio.wait_for(self._process.wait(), GONE_WITHIN)
+            except TimeoutError:
+                pass
+
+
+def _wake(ready: asyncio.Future[None]) -> None:
+    if not ready.done():
+        ready.set_result(None)
+
+
+def _send(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+        os.kill(pid, signal.SIGCONT)  # one that is stopped would not notice
+    except (ProcessLookupError, PermissionError):
+        pass

@@ -1,0 +1,108 @@
+"""`fairlead sessions`: agent sessions on disk, and what was said in them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from .arguments import Argument, Command, Option, count, parsed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..agent.transcripts import Found, Transcript, Transcripts
+
+SHOWN = 20
+"""How many sessions or places are shown unless more are asked for."""
+
+COMMAND = Command(
+    "sessions",
+    "List agent sessions, the last used first: when that was, how many messages, the name or what was said\n"
+    "first, the directory and the id. With a text: the places where it was said. Needs no daemon.",
+    takes=(Argument("text", "what to look for, in all that was said", optional=True, many=True),),
+    options=(
+        Option("--here", help="only sessions of this directory"),
+        Option("-n", "--limit", value="COUNT", kind=count, help=f"how many to show ({SHOWN})"),
+        Option("--json", help="everything as JSON"),
+    ),
+    examples=(
+        ("fairlead sessions", "which were there?"),
+        ("fairlead sessions --here", "in this project"),
+        ("fairlead sessions flaky test", "where did we talk about that?"),
+    ),
+    codes={1: "nothing was found"},
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = parsed(COMMAND, arguments)
+
+    from ..agent.transcripts import Transcripts
+    from ..settings import Settings, safe_dir
+
+    settings = Settings()
+    safe_dir(settings.state_dir)
+    transcripts = Transcripts(f"{settings.state_dir}/transcripts.db", settings.sessions_dir)
+    limit = options.limit or SHOWN
+    cwd = os.getcwd() if options.here else None
+    try:
+        for fault in transcripts.scan().faults:
+            print(f"fairlead sessions: {fault}", file=sys.stderr)
+        if options.text:
+            return _search(transcripts, " ".join(options.text), limit, cwd, as_json=options.json)
+        return _list(transcripts.list(cwd, limit), as_json=options.json)
+    finally:
+        transcripts.close()
+
+
+def _list(rows: list[Transcript], *, as_json: bool) -> int:
+    if as_json:
+        import json
+
+        print(json.dumps([row._asdict() for row in rows], indent=2))
+    elif not rows:
+        print("no agent sessions yet", file=sys.stderr)
+    else:
+        table = [
+            (_moment(row.modified), str(row.message_count), _title(row), row.cwd, row.id) for row in rows
+        ]
+        _table([("LAST USED", "MESSAGES", "WHAT", "DIRECTORY", "ID"), *table])
+    return 0 if rows else 1
+
+
+def _search(transcripts: Transcripts, text: str, limit: int, cwd: str | None, *, as_json: bool) -> int:
+    found: list[Found] = transcripts.search(text, limit, cwd=cwd)
+    if as_json:
+        import json
+
+        places = [{**each._asdict(), "transcript": each.transcript._asdict()} for each in found]
+        print(json.dumps(places, indent=2))
+    elif not found:
+        print(f"nobody said {text!r}", file=sys.stderr)
+    else:
+        rows = [
+            (_moment(each.timestamp), each.role, _line(each.snippet), each.transcript.id) for each in found
+        ]
+        _table([("WHEN", "WHO", "WHAT", "SESSION"), *rows])
+    return 0 if found else 1
+
+
+def _title(row: Transcript) -> str:
+    return _line(row.name or row.first_message or "(nothing was said)")
+
+
+def _line(text: str, width: int = 60) -> str:
+    """A text from a transcript in one line, which must not control this terminal."""
+    plain = "".join(char if char.isprintable() else " " for char in text)
+    line = " ".join(plain.split())
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def _moment(stamp: str) -> str:
+    return stamp[:16].replace("T", " ")
+
+
+def _table(rows: list[tuple[str, ...]]) -> None:
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())

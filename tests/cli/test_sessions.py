@@ -1,0 +1,60 @@
+"""`fairlead sessions`: what is on disk, without a daemon."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fairlead.agent.journal import Journal, Said, SessionInfo
+from fairlead.agent.messages import user
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    sessions = tmp_path / ".local/state/fairlead/sessions"
+    for number, (name, said) in enumerate((("garden", "water the roses"), ("", "mow\x1b[31m the lawn"))):
+        path = sessions / f"--work--/2026_{number}.jsonl"
+        with Journal.create(str(path), id=f"id-{number}", cwd=f"/work/{number}") as journal:
+            journal.append(Said(user(said)))
+            if name:
+                journal.append(SessionInfo(name))
+    return tmp_path
+
+
+def sessions(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = {"HOME": str(home), "XDG_RUNTIME_DIR": str(home / "run")}
+    command = [sys.executable, "-m", "fairlead", "sessions", *words]
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, cwd=home, timeout=30
+    )
+
+
+def test_sessions_are_listed_with_what_they_are_about(home: Path) -> None:
+    done = sessions(home)
+    assert done.returncode == 0
+    head, *rows = done.stdout.splitlines()
+    assert head.split() == ["LAST", "USED", "MESSAGES", "WHAT", "DIRECTORY", "ID"]
+    assert sorted(row.split()[-1] for row in rows) == ["id-0", "id-1"]
+    assert "garden" in done.stdout
+    assert "mow [31m the lawn" in done.stdout
+    assert not (home / "run").exists()
+
+
+def test_what_was_said_is_found(home: Path) -> None:
+    done = sessions(home, "roses")
+    assert [row.split()[-1] for row in done.stdout.splitlines()] == ["SESSION", "id-0"]
+    (found,) = json.loads(sessions(home, "lawn", "--json").stdout)
+    assert (found["transcript"]["id"], found["role"]) == ("id-1", "user")
+    nobody = sessions(home, "tulips")
+    assert (nobody.returncode, nobody.stdout) == (1, "")
+    assert nobody.stderr == "nobody said 'tulips'\n"
+
+
+def test_there_may_be_none(home: Path, tmp_path: Path) -> None:
+    assert json.loads(sessions(home, "--json", "-n", "1").stdout)[0]["message_count"] == 1
+    done = sessions(home, "--here")
+    assert (done.returncode, done.stderr) == (1, "no agent sessions yet\n")

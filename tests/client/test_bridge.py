@@ -1,0 +1,250 @@
+"""`fairlead rpc` as an editor starts it: frames on standard input and output, and a daemon that may die."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.client.calls import plain
+from fairlead.wire import rpc
+from tests.hosting import WAIT, Hosting
+
+
+class Editor:
+    """An editor with its backend."""
+
+    def __init__(self, hosting: Hosting, directory: Path, *words: str) -> None:
+        self.backend = subprocess.Popen(
+            [sys.executable, "-m", "fairlead", *(words or ("rpc",))],
+            env=hosting.environment,
+            cwd=directory,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self._wire = rpc.ClientConnection()
+        self._waiting: list[Any] = []
+        self.frames: list[Any] = []
+
+    def write(self, data: bytes) -> None:
+        assert self.backend.stdin is not None
+        self.backend.stdin.write(data)
+        self.backend.stdin.flush()
+
+    def next(self) -> Any:
+        assert self.backend.stdout is not None
+        while not self._waiting:
+            assert select.select([self.backend.stdout], [], [], WAIT)[0], f"nothing came: {self.frames[-3:]}"
+            data = os.read(self.backend.stdout.fileno(), 65_536)
+            assert data, "the backend has ended"
+            for item in self._wire.receive(data):
+                assert isinstance(item, rpc.Response | rpc.Error | rpc.Event), item
+                self._waiting.append(item)
+        self.frames.append(self._waiting.pop(0))
+        return self.frames[-1]
+
+    def until(self, holds: Callable[[Any], bool]) -> Any:
+        while not holds(frame := self.next()):
+            pass
+        return frame
+
+    def ask(self, op: str, **params: Any) -> Any:
+        """The answer to a request."""
+        if op == "handshake":
+            self.write(self._wire.handshake("editor", "1"))
+        else:
+            self.write(self._wire.request(op, rpc.fields(**params))[1])
+        frame = self.until(lambda frame: getattr(frame, "op", None) == op)
+        return plain(frame.data) if isinstance(frame, rpc.Response) else frame
+
+    def idle(self) -> None:
+        """Wait until the turn that was begun is over."""
+
+        def is_idle(frame: Any) -> bool:
+            return (
+                isinstance(frame, rpc.Event)
+                and frame.topic == "session/updated"
+                and plain(frame.data)["phase"] == "idle"
+            )
+
+        self.until(is_idle)
+
+    def close(self) -> int:
+        """End the input, as an editor that quits does."""
+        assert self.backend.stdin is not None
+        assert self.backend.stdout is not None
+        self.backend.stdin.close()
+        code = self.backend.wait(WAIT)
+        self.backend.stdout.close()
+        return code
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "notes.txt").write_text("buy milk\n")
+    return tmp_path
+
+
+@pytest.fixture
+def editor(hosting: Hosting, project: Path) -> Iterator[Editor]:
+    editor = Editor(hosting, project)
+    yield editor
+    if editor.backend.poll() is None:
+        editor.backend.kill()
+        editor.backend.wait()
+    for pipe in (editor.backend.stdin, editor.backend.stdout):
+        if pipe is not None:
+            pipe.close()
+
+
+def test_an_editor_drives_a_whole_turn_in_its_own_directory(editor: Editor, project: Path) -> None:
+    assert editor.ask("handshake")["server_info"]["protocol_version"] == "1.0"
+    assert editor.ask("subscribe") == {"subscribed": []}
+    state = editor.ask("get_state")["state"]
+    assert state["worktree_path"] == str(project)
+    assert editor.ask("prompt", message="read notes.txt") == {"accepted": True}
+    editor.idle()
+    shown = [frame.topic for frame in editor.frames if isinstance(frame, rpc.Event)]
+    assert "tool/result" in shown
+    last = editor.ask("get_last_assistant_text")["text"]
+    assert "buy milk" in last
+    assert "offline" in last
+    assert editor.close() == 0
+
+
+def test_the_session_outlives_the_editor(hosting: Hosting, editor: Editor, project: Path) -> None:
+    editor.ask("handshake")
+    editor.ask("subscribe")
+    editor.ask("prompt", message="read notes.txt")
+    editor.idle()
+    session_id = editor.ask("get_state")["state"]["session_id"]
+    editor.backend.kill()
+    editor.backend.wait()
+    later = Editor(hosting, project, "--rpc-edn")
+    later.ask("handshake")
+    later.ask("subscribe", session_id=session_id)
+    said = later.ask("get_messages")["messages"]
+    assert [each["role"] for each in said] == ["user", "assistant", "toolResult", "assistant"]
+    assert later.close() == 0
+
+
+def test_when_the_daemon_dies_the_editor_goes_on_and_events_count_on(
+    hosting: Hosting, editor: Editor
+) -> None:
+    editor.ask("handshake")
+    editor.ask("subscribe")
+    session_id = editor.ask("get_state")["state"]["session_id"]
+    for number in range(3):
+        hosting.kill_daemon()
+        deadline = time.monotonic() + WAIT
+        while isinstance(answer := editor.ask("prompt", message="ls", session_id=session_id), rpc.Error):
+            assert time.monotonic() < deadline
+            assert "went away" in answer.message
+        editor.idle()
+        text = editor.ask("get_last_assistant_text", session_id=session_id)["text"]
+        assert "notes.txt" in text, number
+    seqs = [frame.seq or 0 for frame in editor.frames if isinstance(frame, rpc.Event)]
+    assert seqs == sorted(set(seqs))
+    assert editor.close() == 0
+
+
+def test_an_approval_waits_through_the_death_of_the_daemon(
+    hosting: Hosting, editor: Editor, project: Path
+) -> None:
+    editor.ask("handshake")
+    editor.ask("subscribe")
+    editor.ask("prompt", message="write out.txt: hello")
+    asked = editor.until(lambda frame: getattr(frame, "topic", "") == "ui/dialog-requested")
+    dialog_id = plain(asked.data)["dialog_id"]
+    hosting.kill_daemon()
+    again = editor.until(lambda frame: getattr(frame, "topic", "") == "ui/dialog-requested")
+    assert plain(again.data)["dialog_id"] == dialog_id
+    assert not (project / "out.txt").exists()
+    assert editor.ask("resolve_dialog", dialog_id=dialog_id, result=True) == {"accepted": True}
+    editor.idle()
+    assert (project / "out.txt").read_text().strip() == "hello"
+
+
+def test_what_is_no_request_is_answered_as_the_protocol_says(editor: Editor) -> None:
+    editor.write(b"\nnonsense)\n[1]\n")
+    errors = [editor.next() for _ in range(3)]
+    assert [(error.code, error.message) for error in errors] == [
+        ("transport/invalid-frame", "empty frame"),
+        ("transport/invalid-frame", "unable to parse EDN request frame"),
+        ("protocol/invalid-envelope", "request frame must be an EDN map"),
+    ]
+    editor.ask("handshake")
+    unknown = editor.ask("dance")
+    assert (unknown.code, unknown.message) == ("request/op-not-supported", "unsupported op: dance")
+    assert editor.close() == 0
+
+
+def test_what_was_asked_before_the_end_of_the_input_is_answered(hosting: Hosting, project: Path) -> None:
+    wire = rpc.ClientConnection()
+    asked = wire.handshake("script", "1") + b'{:id "p" :kind :request :op "ping"}\n'
+    done = subprocess.run(
+        [sys.executable, "-m", "fairlead", "rpc"],
+        env=hosting.environment,
+        cwd=project,
+        input=asked,
+        capture_output=True,
+        timeout=WAIT,
+        check=True,
+    )
+    assert [line.split(b" ")[1] for line in done.stdout.splitlines()] == [b'"req-1",', b'"p",']
+    assert done.stderr == b""
+
+
+def short(value: Any) -> Any:
+    """Without the namespaces of names."""
+    if isinstance(value, dict):
+        return {key.rpartition("/")[2]: short(inner) for key, inner in value.items()}
+    return [short(each) for each in value] if isinstance(value, list) else value
+
+
+def test_queries_are_answered_from_what_is_there(editor: Editor, project: Path) -> None:
+    editor.ask("handshake")
+    editor.ask("subscribe")
+    editor.ask("prompt", message="read notes.txt")
+    editor.idle()
+
+    def query(text: str) -> Any:
+        return short(editor.ask("query_eql", query=text))
+
+    found = query(
+        "[:psi.agent-session/phase :psi.agent-session/worktree-path :psi.agent-session/model-id"
+        " :psi.agent-session/is-idle :psi.agent-session/git-branch]"
+    )["result"]
+    assert found == {
+        "phase": "idle",
+        "worktree_path": str(project),
+        "model_id": "guide",
+        "is_idle": True,
+        "git_branch": None,
+    }
+    models = query("[:psi.agent-session/model-catalog :psi.agent-session/authenticated-providers]")["result"]
+    assert {"provider": "offline", "id": "guide"}.items() <= models["model_catalog"][0].items()
+    assert "offline" in models["authenticated_providers"]
+    (listed,) = query(
+        "[{:psi.session/list [:psi.session-info/path :psi.session-info/first-message"
+        " :psi.session-info/worktree-path]}]"
+    )["result"]["list"]
+    assert listed["first_message"] == "read notes.txt"
+    tools = query("[:psi.agent-session/tool-lifecycle-summaries]")["result"]["tool_lifecycle_summaries"]
+    assert [(tool["tool_name"], tool["completed"]) for tool in tools] == [("read", True)]
+    assert query("[:psi.graph/resolver-count]")["result"]["resolver_count"] > 10
+    assert query("[:psi.memory/entry-count]")["result"]["entry_count"] == 0
+    for text, code in (
+        ("nonsense)", "request/invalid-query"),
+        ("{}", "request/invalid-query"),
+        ("[:psi.no/such]", "runtime/query-failed"),
+    ):
+        assert query(text).code == code
+    assert ":psi.no/such" in query("[:psi.no/such]").message
