@@ -50,6 +50,8 @@ COMMAND = [sys.executable, "-m", "fairlead", "daemon", "run"]
 """How a daemon is started."""
 LOCK_WAIT = 5.0
 """Seconds that another daemon which does not serve may hold the lock: one that ends says so first."""
+SCAN_SECONDS = 0.1
+"""How long journals are looked through when sessions are listed; the rest comes the next time."""
 HOME_LOOK = 5.0
 """Seconds between looks whether the runtime directory is still there."""
 LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
@@ -73,8 +75,9 @@ class Daemon:
         self._start_terminal = ops["terminal_start"]
         catalog = Catalog(settings.config)
         self._agents = AgentStore(settings.sessions_dir, catalog, places(settings, catalog), self._told)
-        registry = attributes(settings, self._agents, catalog)
-        self._agent_ops = AgentOps(self._agents, catalog, lambda: self._rpc.callers, registry)
+        memory = Memory(f"{settings.state_dir}/memory.db")
+        registry = attributes(settings, self._agents, catalog, memory)
+        self._agent_ops = AgentOps(self._agents, catalog, lambda: self._rpc.callers, registry, memory)
         handlers = {**ops, **own, "terminal_start": self._start}
         self._rpc = RpcDoor(settings, handlers, self._agent_ops)
         self._started_at = time.time()
@@ -191,18 +194,18 @@ def places(settings: Settings, catalog: Catalog) -> Callable[[Path], Place]:
     return place
 
 
-def attributes(settings: Settings, store: AgentStore, catalog: Catalog) -> Registry:
+def attributes(settings: Settings, store: AgentStore, catalog: Catalog, memory: Memory) -> Registry:
     """All that can be asked for with EQL."""
     registry = Registry((SESSION_ID,))
     transcripts = Transcripts(f"{settings.state_dir}/transcripts.db", settings.sessions_dir)
 
     def listed(limit: int) -> list[Transcript]:
-        transcripts.scan()
+        transcripts.scan(SCAN_SECONDS)
         return transcripts.list(limit=limit)
 
     registry.register(
         *session_resolvers(store.find, lambda: store.loaded, display_name, catalog, listed),
-        *memory_resolvers(Memory(f"{settings.state_dir}/memory.db")),
+        *memory_resolvers(memory),
     )
     register_graph(registry)
     return registry

@@ -234,6 +234,7 @@ def test_a_compound_command_is_allowed_if_every_part_is(command: str) -> None:
         "git log $((`rm x`))",
         "git log $'\\''; rm x #'",
         'git log "$\\\n(rm x)"',
+        "git log $\\\n'\\''; rm x #'",
         "git log <<EOF\n$(rm x)\nEOF",
         "GIT_PAGER=evil git log",
         "PATH=. git log",

@@ -248,3 +248,26 @@ def test_queries_are_answered_from_what_is_there(editor: Editor, project: Path) 
     ):
         assert query(text).code == code
     assert ":psi.no/such" in query("[:psi.no/such]").message
+
+
+def test_what_is_remembered_is_recalled_by_every_session(editor: Editor) -> None:
+    editor.ask("handshake")
+    editor.ask("subscribe")
+    assert editor.ask("remember", text="the roses like coffee", tags=["garden"]) == {"id": 1}
+    editor.ask("command", text="/remember water the lawn #garden")
+    editor.ask("new_session")
+    (found,) = editor.ask("recall", text="coffee")["entries"]
+    assert (found["text"], found["tags"]) == ("the roses like coffee", ["garden"])
+    assert editor.ask("query_eql", query="[:psi.memory/entry-count]")["result"] == {
+        "psi.memory/entry_count": 2
+    }
+
+
+def test_a_client_can_ask_what_there_is(editor: Editor) -> None:
+    editor.ask("handshake")
+    described = editor.ask("describe")
+    assert described["ops"]["prompt"] == {"required": ["message"], "optional": ["images", "session-id"]}
+    assert described["topics"]["assistant/delta"] == ["text"]
+    assert described["params"]["message"] == "a string"
+    assert "/model [provider id]" in [row["name"] for row in editor.ask("get_commands")["commands"]]
+    assert editor.ask("get_messages", limit=5) == {"messages": [], "total": 0}

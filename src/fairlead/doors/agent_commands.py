@@ -38,6 +38,7 @@ HELP = {
     "/model [provider id]": "choose a model",
     "/thinking [level]": f"how hard the model thinks: {', '.join(THINKING_LEVELS)}",
     "/compact [instructions]": "sum up what lies far back",
+    "/remember text #tag": "keep something for all sessions",
     "/quit": "leave; the session stays",
 }
 
@@ -85,8 +86,11 @@ class Sessions:
 class AgentCommands:
     """The slash commands of a door, and the questions that wait."""
 
-    def __init__(self, sessions: Sessions) -> None:
+    def __init__(
+        self, sessions: Sessions, remember: Callable[[AgentSession, str, Sequence[str]], int]
+    ) -> None:
         self._sessions = sessions
+        self._remember_for = remember
         self._actions: dict[str, Action] = {}
         self._commands: dict[str, Callable[[Doing], Awaitable[None]]] = {
             "help": self._help,
@@ -99,6 +103,7 @@ class AgentCommands:
             "model": self._model,
             "thinking": self._thinking,
             "compact": self._compact,
+            "remember": self._remember,
             "quit": self._quit,
             "exit": self._quit,
         }
@@ -270,6 +275,19 @@ class AgentCommands:
             self._say(doing, f"Can't compact: {error}", "error")
             return
         self._say(doing, f"✓ Compacted\n\n{summary}")
+
+    async def _remember(self, doing: Doing) -> None:
+        tags = [word[1:] for word in doing.words if word.startswith("#") and len(word) > 1]
+        text = " ".join(word for word in doing.words if not word.startswith("#"))
+        if not text:
+            self._say(doing, "Usage: /remember <text> [#tag …]")
+            return
+        try:
+            number = self._remember_for(doing.session, text, tags)
+        except OpError as error:
+            self._say(doing, str(error), "error")
+            return
+        self._say(doing, f"✓ Remembered as {number}")
 
     async def _quit(self, doing: Doing) -> None:
         self._say(doing, "", "quit")

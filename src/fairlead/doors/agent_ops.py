@@ -9,12 +9,13 @@ client, so snapshots of all sessions are made for each.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..agent import events
 from ..agent.events import Event
 from ..agent.journal import Entry, JournalError, Said
+from ..agent.memory import Memory, MemoryFault
 from ..agent.messages import Assistant, Image, User, text_of
 from ..agent.models import THINKING_LEVELS, ModelError, ModelInfo
 from ..agent.query import InvalidQuery, QueryError, Registry, parse_entity, query
@@ -24,11 +25,13 @@ from ..agent.store import AgentStore, NotFound
 from ..formats.edn import Keyword
 from ..wire.rpc import ErrorCode, Request, fields
 from . import agent_frames as frames
-from .agent_commands import AgentCommands, Sessions
+from .agent_commands import HELP, AgentCommands, Sessions
 from .rpc import Caller, CallerHandler, OpError
 
 Data = Mapping[Any, Any]
 
+RECALLED = 20
+"""How many entries of the memory are given unless it is said."""
 MAX_IMAGES = 16
 """How many pictures a prompt may have."""
 _ALLOWED = (True, "allow", "yes", "true", "submitted")
@@ -44,11 +47,13 @@ class AgentOps:
         models: Models,
         callers: Callable[[], list[Caller]],
         registry: Registry | None = None,
+        memory: Memory | None = None,
     ) -> None:
         self._store = store
         self._models = models
         self._callers = callers
         self._registry = registry or Registry((SESSION_ID,))
+        self._memory = memory
         self._ops: dict[str, CallerHandler] = {
             name: getattr(self, f"_{name}")
             for name in (
@@ -80,6 +85,9 @@ class AgentOps:
                 "resolve_dialog",
                 "cancel_dialog",
                 "query_eql",
+                "get_commands",
+                "remember",
+                "recall",
             )
         }
         sessions = Sessions(
@@ -91,7 +99,7 @@ class AgentOps:
             lambda: store.loaded,
             models.models,
         )
-        commands = AgentCommands(sessions)
+        commands = AgentCommands(sessions, self._noted)
         self._ops["command"] = commands.command
         self._ops["frontend_action_result"] = commands.frontend_action_result
 
@@ -353,7 +361,40 @@ class AgentOps:
             raise OpError(ErrorCode.QUERY_FAILED, str(error)) from None
 
     async def _get_messages(self, request: Request, caller: Caller) -> Data:
-        return fields(messages=frames.transcript(self._session(request, caller).journal.branch))
+        """All messages, or some: from which on, counted from 0, and how many."""
+        said = frames.transcript(self._session(request, caller).journal.branch)
+        first, limit = request.get("from") or 0, request.get("limit")
+        shown = said[first:] if limit is None else said[first : first + limit]
+        return fields(messages=shown, total=len(said))
+
+    async def _get_commands(self, request: Request, caller: Caller) -> Data:
+        return fields(commands=[fields(name=name, description=what) for name, what in HELP.items()])
+
+    # --- memory ------------------------------------------------------------------------------------------
+
+    def _noted(self, session: AgentSession, text: str, tags: Sequence[str]) -> int:
+        """Remember something; gives its number."""
+        if self._memory is None:
+            raise OpError(ErrorCode.FAILED, "there is no memory here")
+        try:
+            return self._memory.remember(text, tags, session_id=session.id).id
+        except (MemoryFault, ValueError) as error:
+            raise OpError(ErrorCode.INVALID_PARAMS, str(error)) from None
+
+    async def _remember(self, request: Request, caller: Caller) -> Data:
+        session = self._session(request, caller)
+        return fields(id=self._noted(session, request.get("text"), list(request.get("tags") or ())))
+
+    async def _recall(self, request: Request, caller: Caller) -> Data:
+        if self._memory is None:
+            raise OpError(ErrorCode.FAILED, "there is no memory here")
+        try:
+            found = self._memory.recall(
+                request.get("text"), list(request.get("tags") or ()), request.get("limit") or RECALLED
+            )
+        except (MemoryFault, ValueError) as error:
+            raise OpError(ErrorCode.INVALID_PARAMS, str(error)) from None
+        return fields(entries=[frames.plain(each._asdict()) for each in found])
 
     async def _get_session_stats(self, request: Request, caller: Caller) -> Data:
         session = self._session(request, caller)

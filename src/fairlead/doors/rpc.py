@@ -19,7 +19,7 @@ from ..settings import Settings
 from ..wire import rpc
 from ..wire.faults import Broken
 from ..wire.rpc import ErrorCode, Request, fields
-from ..wire.rpc_catalog import OPS, TOPICS
+from ..wire.rpc_catalog import OPS, PARAMS, TOPICS, Op
 
 Handler = Callable[[Request], Awaitable[Mapping[Any, Any]]]
 CallerHandler = Callable[[Request, "Caller"], Awaitable[Mapping[Any, Any]]]
@@ -72,7 +72,7 @@ class RpcDoor:
     def __init__(
         self, settings: Settings, handlers: Mapping[str, Handler], agents: Agents | None = None
     ) -> None:
-        own = ("handshake", "ping", "cancel_request", "subscribe", "unsubscribe")
+        own = ("handshake", "ping", "cancel_request", "describe", "subscribe", "unsubscribe")
         self.handlers = handlers
         self.agents = agents
         self.caller_handlers = agents.ops if agents is not None else {}
@@ -116,6 +116,18 @@ class RpcDoor:
 
     def left(self, connection: _Connection) -> None:
         self._connections.discard(connection)
+
+
+def _description(ops: Mapping[str, Op]) -> Mapping[Any, Any]:
+    """The schema of what is served: each op's parameters, what those must be, and each topic's data."""
+    return fields(
+        ops={
+            name: fields(required=list(op.required), optional=list(op.optional)) for name, op in ops.items()
+        },
+        params={name: kind.wanted for name, kind in PARAMS.items()},
+        topics={name: list(required) for name, required in TOPICS.items()},
+        error_codes=[code.value for code in ErrorCode],
+    )
 
 
 class _Connection(asyncio.Protocol):
@@ -176,6 +188,8 @@ class _Connection(asyncio.Protocol):
                 self._respond(request, rpc.server_info(**agents.greeting(self) if agents else {}))
             case "ping":
                 self._respond(request, fields(pong=True, protocol_version=rpc.PROTOCOL_VERSION))
+            case "describe":
+                self._respond(request, _description(self._door.ops))
             case "cancel_request":
                 task = self._tasks.get(request.get("request-id"))
                 found = task is not None and self._wire.pending.get(request.get("request-id")) in CANCELLABLE
