@@ -282,7 +282,8 @@ def _packed(parts: list[theirs.ThinkingPart]) -> str | None:
     if not any(part.signature or part.id for part in parts):
         return None
     if len(parts) == 1 and not parts[0].id:
-        return parts[0].signature
+        signature: str | None = parts[0].signature
+        return signature
     rows = [(len(part.content), part.id, part.signature) for part in parts]
     return PACKED + msgspec.json.encode(rows).decode()
 
