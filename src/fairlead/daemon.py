@@ -39,7 +39,7 @@ from .doors.agent_ops import AgentOps
 from .doors.keepty import KeeptyDoor
 from .doors.rpc import RpcDoor
 from .doors.terminal_ops import terminal_ops
-from .settings import Settings, safe_dir
+from .settings import SettingError, Settings, safe_dir
 from .terminal.host import Host, is_served
 from .terminal.session import Event, Session
 from .wire.rpc import Request, fields
@@ -182,10 +182,14 @@ def places(settings: Settings, catalog: Catalog) -> Callable[[Path], Place]:
     environment = environment_for_commands(os.environ, keys)
     outputs = Path(settings.state_dir, "outputs")
     tools = standard_tools(LocalTerminals(), outputs, redactor)
-    agent = settings.config.get("agent")
-    options: Mapping[str, object] = agent if isinstance(agent, Mapping) else {}
-    rules = rules_from(options.get("rules", []))
-    allows_all = bool(options.get("yes", False))
+    options = settings.section("agent")
+    allows_all = options.get("yes", False)
+    if not isinstance(allows_all, bool):
+        raise SettingError(f"{settings.config_path}: [agent] yes must be true or false")
+    try:
+        rules = rules_from(options.get("rules", []))
+    except ValueError as error:
+        raise SettingError(f"{settings.config_path}: {error}") from None
 
     def place(cwd: Path) -> Place:
         policy = Policy(cwd.resolve(), rules, allows_all, readable=(outputs,))

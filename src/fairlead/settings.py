@@ -84,7 +84,7 @@ class Settings:
         default = DEFAULTS[section][key]
         value = self._environ.get(f"FAIRLEAD_{section}_{key}".upper())
         if value is None:
-            found = self._section(section).get(key, default)
+            found = self.section(section).get(key, default)
             value = found if isinstance(found, str) else repr(found)
         try:
             number = float(value)
@@ -98,7 +98,8 @@ class Settings:
         """A setting that is a whole number."""
         return int(self.number(section, key))
 
-    def _section(self, section: str) -> Mapping[str, object]:
+    def section(self, section: str) -> Mapping[str, object]:
+        """A table of the configuration file; empty if it is not there."""
         found = self.config.get(section, {})
         if not isinstance(found, Mapping):
             raise SettingError(f"{self.config_path}: [{section}] must be a table")

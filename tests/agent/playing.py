@@ -120,14 +120,17 @@ class Endless:
         return Result("stopped early", is_error=True)
 
 
-class AskBeforeWriting:
-    def judge(self, tool: str, touch: Touch) -> Decision:
-        return Decision("allow") if touch.effect == "read" else Decision("ask", "it writes")
-
-
 class AllowAll:
     def judge(self, tool: str, touch: Touch) -> Decision:
         return Decision("allow")
+
+    def is_hidden(self, path: Path) -> bool:
+        return False
+
+
+class AskBeforeWriting(AllowAll):
+    def judge(self, tool: str, touch: Touch) -> Decision:
+        return Decision("allow") if touch.effect == "read" else Decision("ask", "it writes")
 
 
 class Playing:

@@ -286,6 +286,22 @@ async def test_an_approval_outlives_the_program_and_is_still_answerable(tmp_path
 
 
 @playing
+async def test_consent_for_one_file_is_none_for_another(tmp_path: Path) -> None:
+    model = replay(tmp_path, calls(("c1", "note", {"text": "a"})), says("done"))
+    first, second = Note(tmp_path / "notes"), Note(tmp_path / "elsewhere")
+    async with Playing(tmp_path, model, tools=[first], judge=AskBeforeWriting()) as play:
+        play.session.prompt("note")
+        wanted = await play.until(events.ApprovalWanted)
+    async with Playing(tmp_path, model, tools=[second], judge=AskBeforeWriting()) as play:
+        play.session.settle(wanted.approval.id, True, "me")
+        again = await play.until(events.ApprovalWanted)
+        assert again.approval.paths == (str(tmp_path / "elsewhere"),)
+        assert not (tmp_path / "elsewhere").exists()
+        play.session.settle(again.approval.id, False, "me")
+        await play.idle()
+
+
+@playing
 async def test_an_abort_answers_what_waits(tmp_path: Path) -> None:
     model = replay(tmp_path, calls(("c1", "note", {"text": "milk"})), says("never"))
     async with Playing(tmp_path, model, tools=[Note(tmp_path / "notes")], judge=AskBeforeWriting()) as play:

@@ -23,6 +23,8 @@ class Approval(Struct, frozen=True):
     """Why it is not simply allowed."""
     preview: str = ""
     arguments: dict[str, Any] = {}
+    paths: tuple[str, ...] = ()
+    """The files that it would touch; consent is for these alone."""
 
 
 class Event(Struct, frozen=True):

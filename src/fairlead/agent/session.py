@@ -112,6 +112,9 @@ class Judge(Protocol):
 
     def judge(self, tool: str, touch: Touch) -> Judged: ...
 
+    def is_hidden(self, path: Path) -> bool:
+        """Whether a search leaves out a file, as reading it is not simply allowed."""
+
 
 class Models(Protocol):
     """The models there are."""
@@ -173,7 +176,7 @@ class AgentSession:
         self._system = system
         self._environment = dict(environment or {})
         self._sleep = pause
-        self._settled: dict[str, bool] = {}  # by the id of the call
+        self._settled: dict[str, tuple[Approval, bool]] = {}  # by the id of the call
         self._answers: dict[str, asyncio.Future[bool]] = {}
         self._turn: asyncio.Task[None] | None = None
         self._awaited: asyncio.Future[Any] | None = None  # what an abort cancels
@@ -209,7 +212,7 @@ class AgentSession:
                 self.approvals[approval.id] = approval
             elif body.custom_type == SETTLED:
                 approval = self.approvals.pop(body.data["id"])
-                self._settled[approval.call_id] = bool(body.data["allowed"])
+                self._settled[approval.call_id] = approval, bool(body.data["allowed"])
 
     # --- what it is -----------------------------------------------------------------------------------------
 
@@ -633,7 +636,8 @@ class AgentSession:
         def update(text: str, details: dict[str, Any]) -> None:
             self._tell(events.ToolUpdated(self.id, call.id, call.name, text, details))
 
-        place = Context(self.cwd, self.id, call.id, update, self._aborted, self._environment, touch)
+        hidden = self._judge.is_hidden
+        place = Context(self.cwd, self.id, call.id, update, self._aborted, self._environment, touch, hidden)
         running = asyncio.ensure_future(self._tools[call.name].run(call.arguments, place))
         aborting = asyncio.ensure_future(self._aborted.wait())
         try:
@@ -651,12 +655,18 @@ class AgentSession:
 
     async def _is_approved(self, call: ToolCall, touch: Touch, reason: str) -> bool:
         """Ask, durably, and wait for the answer."""
-        if call.id in self._settled:
-            return self._settled[call.id]
+        paths = tuple(map(str, touch.paths))
+        if call.id in self._settled and self._settled[call.id][0].paths == paths:
+            return self._settled[call.id][1]
         waiting = next((each for each in self.approvals.values() if each.call_id == call.id), None)
+        if waiting is not None and waiting.paths != paths:  # it leads elsewhere by now
+            self._settle(waiting.id, False, "change")
+            waiting = None
         if waiting is None:
             id = secrets.token_hex(4)
-            waiting = Approval(id, call.id, call.name, touch.summary, reason, touch.preview, call.arguments)
+            waiting = Approval(
+                id, call.id, call.name, touch.summary, reason, touch.preview, call.arguments, paths
+            )
             self.journal.append(Custom(APPROVAL, msgspec.to_builtins(waiting)))
             self.approvals[id] = waiting
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
@@ -676,7 +686,7 @@ class AgentSession:
         approval = self.approvals[approval_id]
         self.journal.append(Custom(SETTLED, {"id": approval_id, "allowed": allowed, "by": by}))
         del self.approvals[approval_id]
-        self._settled[approval.call_id] = allowed
+        self._settled[approval.call_id] = approval, allowed
         answer = self._answers.get(approval_id)
         if answer is not None and not answer.done():
             answer.set_result(allowed)
