@@ -66,6 +66,7 @@ lock: setup ## pin again everything that development installs (uses uv)
 demo: setup ## show both ends of each protocol talking, frame by frame
 	$(BIN)/python demo/protocols.py
 	$(BIN)/python demo/terminal.py
+	$(BIN)/python demo/agent.py
 
 bench-formats: $(READY)bench ## compare the speed of the formats and decoders with their peers
 	$(BIN)/python bench/formats.py

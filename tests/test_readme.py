@@ -81,3 +81,15 @@ def test_the_demo_of_terminals_shows_a_program_that_outlives_the_daemon() -> Non
     )
     assert (done.stderr, done.returncode) == ("", 0)
     assert "the same program" in done.stdout
+
+
+def test_the_demo_of_agents_shows_a_session_that_outlives_the_editor() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "demo" / "agent.py"],
+        capture_output=True,
+        text=True,
+        timeout=4 * WAIT,
+        check=False,
+    )
+    assert (done.stderr, done.returncode) == ("", 0)
+    assert "Another editor, the same session, and all 8 messages are there." in done.stdout
