@@ -32,10 +32,11 @@ from .agent.resolvers import SESSION_ID, session_resolvers
 from .agent.secrets import Redactor, environment_for_commands, secret_values
 from .agent.store import AgentStore, Place
 from .agent.tools import standard_tools
-from .agent.tools.terminals import LocalTerminals
+from .agent.tools.terminals import Terminals
 from .agent.transcripts import Transcript, Transcripts
 from .doors.agent_frames import display_name
 from .doors.agent_ops import AgentOps
+from .doors.agent_terminals import HostTerminals
 from .doors.keepty import KeeptyDoor
 from .doors.rpc import RpcDoor
 from .doors.terminal_ops import terminal_ops
@@ -74,7 +75,8 @@ class Daemon:
         ops = terminal_ops(self._host)
         self._start_terminal = ops["terminal_start"]
         catalog = Catalog(settings.config)
-        self._agents = AgentStore(settings.sessions_dir, catalog, places(settings, catalog), self._told)
+        place = places(settings, catalog, HostTerminals(self._host))
+        self._agents = AgentStore(settings.sessions_dir, catalog, place, self._told)
         memory = Memory(f"{settings.state_dir}/memory.db")
         registry = attributes(settings, self._agents, catalog, memory)
         self._agent_ops = AgentOps(self._agents, catalog, lambda: self._rpc.callers, registry, memory)
@@ -175,13 +177,13 @@ class Daemon:
         return await self._stop(request)
 
 
-def places(settings: Settings, catalog: Catalog) -> Callable[[Path], Place]:
+def places(settings: Settings, catalog: Catalog, terminals: Terminals) -> Callable[[Path], Place]:
     """What an agent session works with, by its directory."""
     keys = catalog.key_variables()
     redactor = Redactor(secret_values(os.environ, keys) | set(catalog.keys()))
     environment = environment_for_commands(os.environ, keys)
     outputs = Path(settings.state_dir, "outputs")
-    tools = standard_tools(LocalTerminals(), outputs, redactor)
+    tools = standard_tools(terminals, outputs, redactor)
     options = settings.section("agent")
     allows_all = options.get("yes", False)
     if not isinstance(allows_all, bool):

@@ -271,3 +271,48 @@ def test_a_client_can_ask_what_there_is(editor: Editor) -> None:
     assert described["params"]["message"] == "a string"
     assert "/model [provider id]" in [row["name"] for row in editor.ask("get_commands")["commands"]]
     assert editor.ask("get_messages", limit=5) == {"messages": [], "total": 0}
+
+
+def test_a_command_of_an_agent_can_be_watched_while_it_runs(
+    hosting: Hosting, editor: Editor, project: Path
+) -> None:
+    editor.ask("handshake")
+    editor.ask("subscribe")
+    os.mkfifo(project / "gate")
+    editor.ask("prompt", message="run: echo began; read line < gate; echo got $line; exit 3")
+    asked = editor.until(lambda frame: getattr(frame, "topic", "") == "ui/dialog-requested")
+    editor.ask("resolve_dialog", dialog_id=plain(asked.data)["dialog_id"], result=True)
+    hosting.until(lambda: any(name.startswith("agent-") for name in hosting.sessions()))
+    (name,) = hosting.sessions()
+    hosting.wait_text(name, "began")
+    (project / "gate").write_text("through\n")
+    result = editor.until(lambda frame: getattr(frame, "topic", "") == "tool/result")
+    text = plain(result.data)["result_text"]
+    assert "began\ngot through" in text
+    assert "3" in text
+    editor.idle()
+    assert hosting.sessions() == {}
+
+
+def test_an_abort_ends_a_command_and_its_children(hosting: Hosting, editor: Editor, project: Path) -> None:
+    editor.ask("handshake")
+    editor.ask("subscribe")
+    editor.ask(
+        "prompt", message="run: trap '' TERM; sleep 300 & echo $! > child; echo began; wait; sleep 300"
+    )
+    asked = editor.until(lambda frame: getattr(frame, "topic", "") == "ui/dialog-requested")
+    editor.ask("resolve_dialog", dialog_id=plain(asked.data)["dialog_id"], result=True)
+    hosting.until(lambda: (project / "child").exists() and (project / "child").read_text().strip() != "")
+    child = int((project / "child").read_text())
+    editor.ask("abort")
+    editor.idle()
+
+    def is_gone() -> bool:
+        try:
+            os.kill(child, 0)
+        except ProcessLookupError:
+            return True
+        return False
+
+    hosting.until(is_gone)
+    assert hosting.sessions() == {}

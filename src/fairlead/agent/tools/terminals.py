@@ -135,54 +135,8 @@ class _LocalRunning:
     async def kill(self) -> int:
         if self._is_over:
             return 0
-        ended: set[int] = set()
-        for number, patience in ((signal.SIGTERM, GRACE), (signal.SIGKILL, GONE_WITHIN)):
-            told: set[int] = set()
-            deadline = time.monotonic() + patience
-            while found := await asyncio.to_thread(self._members):
-                for pid in found - told:
-                    _send(pid, number)
-                told |= found
-                ended |= found
-                if time.monotonic() > deadline:
-                    break
-                await asyncio.sleep(LOOK_EVERY)
-        self._is_over = not found
-        return len(ended)
-
-    def _members(self) -> set[int]:
-        """All processes of the session, and others that have its terminal open."""
-        if sys.platform == "linux":
-            return {
-                pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if self._is_member(pid)
-            }
-        return self._listed()
-
-    def _is_member(self, pid: int) -> bool:
-        try:
-            with open(f"/proc/{pid}/stat", "rb") as file:
-                state, _, _, session = file.read().rpartition(b")")[2].split()[:4]
-            if state in b"ZX":
-                return False
-            if int(session) == self._process.pid:
-                return True
-            if self._is_read or pid == os.getpid():
-                return False
-            held = (os.readlink(f"/proc/{pid}/fd/{each}") for each in os.listdir(f"/proc/{pid}/fd"))
-            return self._tty in held
-        except (OSError, ValueError):  # it is gone, or not ours
-            return False
-
-    def _listed(self) -> set[int]:
-        """The same where there is no /proc: by process group and terminal."""
-        command = ["ps", "-A", "-o", "pid=,pgid=,state=,tty="]
-        rows = subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
-        found = set()
-        for pid, group, state, tty in (row.split(None, 3) for row in rows if len(row.split()) >= 4):
-            is_here = int(group) == self._process.pid or self._tty == f"/dev/{tty.strip()}"
-            if is_here and not state.startswith("Z"):
-                found.add(int(pid))
-        return found
+        ended, self._is_over = await end_all(self._process.pid, None if self._is_read else self._tty)
+        return ended
 
     async def close(self) -> None:
         if self._terminal < 0:
@@ -194,6 +148,60 @@ class _LocalRunning:
                 await asyncio.wait_for(self._process.wait(), GONE_WITHIN)
             except TimeoutError:
                 pass
+
+
+async def end_all(leader: int, tty: str | None = None) -> tuple[int, bool]:
+    """End all processes of a session, and others that have its terminal open, if that is named: SIGTERM
+    first, then SIGKILL. Gives how many it were, and whether none is left."""
+    ended: set[int] = set()
+    found: set[int] = set()
+    for number, patience in ((signal.SIGTERM, GRACE), (signal.SIGKILL, GONE_WITHIN)):
+        told: set[int] = set()
+        deadline = time.monotonic() + patience
+        while found := await asyncio.to_thread(_members, leader, tty):
+            for pid in found - told:
+                _send(pid, number)
+            told |= found
+            ended |= found
+            if time.monotonic() > deadline:
+                break
+            await asyncio.sleep(LOOK_EVERY)
+    return len(ended), not found
+
+
+def _members(leader: int, tty: str | None) -> set[int]:
+    if sys.platform == "linux":
+        pids = map(int, filter(str.isdecimal, os.listdir("/proc")))
+        return {pid for pid in pids if _is_member(pid, leader, tty)}
+    return _listed(leader, tty)
+
+
+def _is_member(pid: int, leader: int, tty: str | None) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            state, _, _, session = file.read().rpartition(b")")[2].split()[:4]
+        if state in b"ZX":
+            return False
+        if int(session) == leader:
+            return True
+        if tty is None or pid == os.getpid():
+            return False
+        held = (os.readlink(f"/proc/{pid}/fd/{each}") for each in os.listdir(f"/proc/{pid}/fd"))
+        return tty in held
+    except (OSError, ValueError):  # it is gone, or not ours
+        return False
+
+
+def _listed(leader: int, tty: str | None) -> set[int]:
+    """The same where there is no /proc: by process group and terminal."""
+    command = ["ps", "-A", "-o", "pid=,pgid=,state=,tty="]
+    rows = subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
+    found = set()
+    for pid, group, state, name in (row.split(None, 3) for row in rows if len(row.split()) >= 4):
+        is_here = int(group) == leader or (tty is not None and tty == f"/dev/{name.strip()}")
+        if is_here and not state.startswith("Z"):
+            found.add(int(pid))
+    return found
 
 
 def _wake(ready: asyncio.Future[None]) -> None:
