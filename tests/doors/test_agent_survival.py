@@ -1,0 +1,111 @@
+"""An agent session whose daemon is killed at 50 random moments of turns, tools and pending approvals."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.agent.journal import Journal, Said
+from fairlead.agent.messages import Assistant, ToolResult, User, text_of
+from fairlead.client.calls import plain
+from fairlead.wire import rpc
+from tests.client.test_bridge import Editor
+from tests.hosting import WAIT, Hosting
+
+KILLS = 50
+LONGEST_LIFE = 0.25
+"""Seconds from a prompt until the daemon is killed, at the most."""
+
+
+@pytest.fixture
+def hosting(tmp_path: Path) -> Iterator[Hosting]:
+    config = tmp_path / "config.toml"
+    rules = '[agent]\nrules = [{tool = "bash", match = "echo *", then = "allow"}]\n'
+    config.write_text(rules)
+    hosting = Hosting({"FAIRLEAD_DAEMON_RESTART_PAUSE": "0", "FAIRLEAD_CONFIG": str(config)})
+    yield hosting
+    hosting.close()
+
+
+def answered(editor: Editor, op: str, **params: Any) -> Any:
+    """An answer; what the death of a daemon left unanswered is asked again."""
+    deadline = time.monotonic() + WAIT
+    while isinstance(answer := editor.ask(op, **params), rpc.Error):
+        assert "went away" in answer.message, answer.message
+        assert time.monotonic() < deadline
+    return answer
+
+
+def test_nothing_that_was_acknowledged_is_lost_and_the_session_goes_on(
+    hosting: Hosting, tmp_path: Path
+) -> None:
+    chance = random.Random(7)
+    lock = Path(hosting.environment["XDG_RUNTIME_DIR"], "fairlead/daemon.lock")
+    project = tmp_path / "project"
+    project.mkdir()
+    editor = Editor(hosting, project)
+    editor.ask("handshake")
+    editor.ask("subscribe")
+    state = editor.ask("get_state")["state"]
+    session_id, path = state["session_id"], state["session_file"]
+    acknowledged = []
+    for number in range(KILLS):
+        command = "echo" if number % 3 else "printf"  # the second needs consent
+        message = f"run: {command} {number}"
+        accepted = editor.ask("prompt", message=message, session_id=session_id)
+        if not isinstance(accepted, rpc.Error):
+            acknowledged.append(message)
+        elif "is streaming" in accepted.message:  # it waits for consent
+            editor.ask("abort", session_id=session_id)
+        time.sleep(chance.uniform(0, LONGEST_LIFE))
+        os.kill(int(lock.read_text()), signal.SIGKILL)
+        answered(editor, "get_state", session_id=session_id)
+    state = answered(editor, "get_state", session_id=session_id)["state"]
+    while state["phase"] != "idle":
+        answered(editor, "abort", session_id=session_id)
+        state = answered(editor, "get_state", session_id=session_id)["state"]
+    assert answered(editor, "prompt", message="run: echo the end", session_id=session_id) == {
+        "accepted": True
+    }
+    editor.idle()
+    last = answered(editor, "get_last_assistant_text", session_id=session_id)["text"]
+    assert "the end" in last
+    editor.close()
+
+    journal = Journal.open(path, writable=False)
+    assert journal.faults == []
+    said = [entry.body.message for entry in journal.branch if isinstance(entry.body, Said)]
+    prompts = [text_of(message) for message in said if isinstance(message, User)]
+    assert [prompt for prompt in prompts if prompt in acknowledged] == acknowledged
+    assert len(set(prompts)) == len(prompts)
+    calls = [call.id for message in said if isinstance(message, Assistant) for call in message.calls]
+    results = [message.tool_call_id for message in said if isinstance(message, ToolResult)]
+    assert sorted(results) == sorted(calls)
+    assert len(acknowledged) > KILLS / 2
+
+
+def test_an_approval_that_waits_is_there_after_every_death(hosting: Hosting, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    editor = Editor(hosting, project)
+    editor.ask("handshake")
+    editor.ask("subscribe")
+    editor.ask("prompt", message="write out.txt: hello")
+    asked = editor.until(lambda frame: getattr(frame, "topic", "") == "ui/dialog-requested")
+    for _ in range(5):
+        hosting.kill_daemon()
+        again = editor.until(lambda frame: getattr(frame, "topic", "") == "ui/dialog-requested")
+        assert plain(again.data)["dialog_id"] == plain(asked.data)["dialog_id"]
+        state = answered(editor, "get_state")["state"]
+        assert (state["pending_approvals"], state["was_interrupted"]) == (1, True)
+    answered(editor, "resolve_dialog", dialog_id=plain(asked.data)["dialog_id"], result=True)
+    editor.idle()
+    assert (project / "out.txt").read_text().strip() == "hello"
+    assert editor.close() == 0
