@@ -316,3 +316,36 @@ def test_an_abort_ends_a_command_and_its_children(hosting: Hosting, editor: Edit
 
     hosting.until(is_gone)
     assert hosting.sessions() == {}
+
+
+def test_a_person_runs_a_command_that_the_model_sees_and_exports_the_conversation(
+    editor: Editor, project: Path
+) -> None:
+    editor.ask("handshake")
+    editor.ask("subscribe")
+    ran = editor.ask("bash", command="cat notes.txt; exit 4")
+    assert ran["output"].startswith("buy milk")
+    assert ran["is_error"] is True
+    editor.ask("prompt", message="read notes.txt")
+    editor.idle()
+    exported = editor.ask("export_html", path="talk.html")["path"]
+    page = (project / "talk.html").read_text()
+    assert exported == str(project / "talk.html")
+    assert page.startswith("<!doctype html>")
+    assert "buy milk" in page
+    again = editor.ask("export_html", path="talk.html")
+    assert (again.code, again.message) == ("runtime/failed", f"can't write {exported}: File exists")
+    assert editor.ask("export_html")["path"].endswith(".html")
+
+
+def test_a_persons_command_can_be_aborted(hosting: Hosting, editor: Editor) -> None:
+    editor.ask("handshake")
+    editor.ask("subscribe")
+    editor.write(b'{:id "b" :kind :request :op "bash" :params {:command "echo began; sleep 300"}}\n')
+    hosting.until(lambda: any(name.startswith("agent-") for name in hosting.sessions()))
+    (name,) = hosting.sessions()
+    hosting.wait_text(name, "began")
+    busy = editor.ask("prompt", message="hi")
+    assert busy.code == "request/session-not-idle"
+    assert editor.ask("abort_bash") == {"accepted": True}
+    hosting.until(lambda: hosting.sessions() == {})

@@ -28,6 +28,7 @@ from .events import Approval, Event
 from .journal import (
     Compaction,
     Custom,
+    CustomMessage,
     Entry,
     Journal,
     JournalError,
@@ -356,6 +357,32 @@ class AgentSession:
         self._settle(approval_id, allowed, by)
         if self.is_idle and not self.approvals:  # it was asked for by a daemon that is no more
             self._begin(self._resume())
+
+    async def bash(self, command: str) -> Result:
+        """Run a command for a person, who needs no consent; a model sees it with the next prompt.
+
+        Raises Busy, Refused or JournalError.
+        """
+        if not self.is_idle:
+            raise Busy(f"session is {self.phase}")
+        if "bash" not in self._tools:
+            raise Refused("there is no tool that runs commands")
+        done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        call = ToolCall(f"bash-{secrets.token_hex(4)}", "bash", {"command": command})
+
+        async def work() -> None:
+            try:
+                touch = self._tools["bash"].touches(call.arguments, self.cwd)
+                result = await self._executed(call, touch)
+                self.journal.append(CustomMessage("fairlead/bash", f"$ {command}\n{result.text}"))
+                done.set_result(result)
+            except (ValueError, JournalError) as error:
+                done.set_exception(Refused(str(error)))
+            except asyncio.CancelledError:
+                done.set_exception(Refused("aborted"))
+
+        self._begin(work())
+        return await done
 
     async def compact(self, instructions: str = "") -> str:
         """Sum up what lies far back; gives the summary. Raises Busy, Refused or ModelError."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..agent import events
 from ..agent.events import Event
+from ..agent.export import html
 from ..agent.journal import Entry, JournalError, Said
 from ..agent.memory import Memory, MemoryFault
 from ..agent.messages import Assistant, Image, User, text_of
@@ -85,6 +86,8 @@ class AgentOps:
                 "resolve_dialog",
                 "cancel_dialog",
                 "query_eql",
+                "bash",
+                "export_html",
                 "get_commands",
                 "remember",
                 "recall",
@@ -99,6 +102,7 @@ class AgentOps:
             lambda: store.loaded,
             models.models,
         )
+        self._ops["abort_bash"] = self._abort
         commands = AgentCommands(sessions, self._noted)
         self._ops["command"] = commands.command
         self._ops["frontend_action_result"] = commands.frontend_action_result
@@ -369,6 +373,30 @@ class AgentOps:
 
     async def _get_commands(self, request: Request, caller: Caller) -> Data:
         return fields(commands=[fields(name=name, description=what) for name, what in HELP.items()])
+
+    async def _bash(self, request: Request, caller: Caller) -> Data:
+        session = self._session(request, caller)
+        try:
+            result = await session.bash(request.get("command"))
+        except Busy as error:
+            raise OpError(ErrorCode.SESSION_NOT_IDLE, str(error)) from None
+        except (Refused, JournalError) as error:
+            raise OpError(ErrorCode.FAILED, str(error)) from None
+        return fields(output=result.text, is_error=result.is_error, details=frames.plain(result.details))
+
+    async def _export_html(self, request: Request, caller: Caller) -> Data:
+        """Write the conversation as a page: to a path, or beside the journal. Never over another file."""
+        session = self._session(request, caller)
+        path = request.get("path") or session.journal.path.removesuffix(".jsonl") + ".html"
+        path = os.path.join(session.cwd, os.path.expanduser(path))
+        page = html(frames.display_name(session), session.messages)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_EXCL if request.get("path") else os.O_TRUNC)
+        try:
+            with open(os.open(path, flags, 0o600), "w", encoding="utf-8", errors="replace") as file:
+                file.write(page)
+        except OSError as error:
+            raise OpError(ErrorCode.FAILED, f"can't write {path}: {error.strerror}") from None
+        return fields(path=path)
 
     # --- memory ------------------------------------------------------------------------------------------
 
