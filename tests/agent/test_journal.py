@@ -29,7 +29,7 @@ from fairlead.agent.journal import (
 from fairlead.agent.messages import Assistant, Text, Thinking, ToolCall, ToolResult, Usage, text_of, user
 
 PI_LINES = [
-    '{"type":"session","version":3,"id":"0192","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/work"}',
+    '{"type":"session","version":3,"id":"0192","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/srv"}',
     '{"type":"model_change","id":"00000001","parentId":null,"timestamp":"t","provider":"p","modelId":"m"}',
     '{"type":"thinking_level_change","id":"00000002","parentId":"00000001","timestamp":"t",'
     '"thinkingLevel":"high"}',
@@ -51,7 +51,7 @@ PI_LINES = [
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return tmp_path / "sessions/work/one.jsonl"
+    return tmp_path / "sessions/project/one.jsonl"
 
 
 def lines(path: Path) -> list[Any]:
@@ -62,7 +62,7 @@ def test_what_pi_wrote_is_read_and_what_is_unknown_stays(path: Path) -> None:
     path.parent.mkdir(parents=True)
     path.write_text("\n".join(PI_LINES) + "\n")
     with Journal.open(str(path)) as journal:
-        assert journal.header.cwd == "/work"
+        assert journal.header.cwd == "/srv"
         bodies = [entry.body for entry in journal.branch]
         assert bodies[0] == ModelChange("p", "m")
         assert bodies[1] == ThinkingLevelChange("high")
@@ -78,7 +78,7 @@ def test_what_pi_wrote_is_read_and_what_is_unknown_stays(path: Path) -> None:
 
 
 def test_entries_are_written_as_pi_writes_them(path: Path) -> None:
-    with Journal.create(str(path), id="s1", cwd="/work") as journal:
+    with Journal.create(str(path), id="s1", cwd="/srv") as journal:
         first = journal.append(Said(user("hello")))
         said = journal.append(Said(Assistant((Text("hi"),), "p", "m", Usage(1, 2, 0, 0, 3), "stop", None, 5)))
         for body in (
@@ -104,7 +104,7 @@ def test_entries_are_written_as_pi_writes_them(path: Path) -> None:
 
 @pytest.mark.parametrize("torn", [b'{"type":"message","id":"a', b"\xff\xfe", b"{"])
 def test_a_torn_line_is_cut_off_kept_and_told(path: Path, torn: bytes) -> None:
-    with Journal.create(str(path), id="s1", cwd="/work") as journal:
+    with Journal.create(str(path), id="s1", cwd="/srv") as journal:
         journal.append(Said(user("hello")))
     whole = path.read_bytes()
     path.write_bytes(whole + torn)
@@ -121,7 +121,7 @@ def test_a_torn_line_is_cut_off_kept_and_told(path: Path, torn: bytes) -> None:
 
 
 def test_a_last_line_that_lacks_only_its_newline_is_whole(path: Path) -> None:
-    with Journal.create(str(path), id="s1", cwd="/work") as journal:
+    with Journal.create(str(path), id="s1", cwd="/srv") as journal:
         journal.append(Said(user("hello")))
     path.write_bytes(path.read_bytes()[:-1])
     with Journal.open(str(path)) as journal:
@@ -131,7 +131,7 @@ def test_a_last_line_that_lacks_only_its_newline_is_whole(path: Path) -> None:
 
 
 def test_a_line_in_the_middle_that_makes_no_sense_is_told_and_stays(path: Path) -> None:
-    with Journal.create(str(path), id="s1", cwd="/work") as journal:
+    with Journal.create(str(path), id="s1", cwd="/srv") as journal:
         journal.append(Said(user("hello")))
     with path.open("ab") as file:
         file.write(b"nonsense\n\n{}\n")
@@ -156,17 +156,17 @@ def test_a_file_that_is_no_journal_is_refused(tmp_path: Path) -> None:
 
 
 def test_there_is_one_writer_at_a_time(path: Path) -> None:
-    with Journal.create(str(path), id="s1", cwd="/work"):
+    with Journal.create(str(path), id="s1", cwd="/srv"):
         with pytest.raises(JournalError, match="another program writes"):
             Journal.open(str(path))
         Journal.open(str(path), writable=False)
         with pytest.raises(JournalError, match="File exists"):
-            Journal.create(str(path), id="s1", cwd="/work")
+            Journal.create(str(path), id="s1", cwd="/srv")
     Journal.open(str(path)).close()
 
 
 def test_branches_part_and_a_fork_has_the_path_before_an_entry(path: Path, tmp_path: Path) -> None:
-    with Journal.create(str(path), id="s1", cwd="/work") as journal:
+    with Journal.create(str(path), id="s1", cwd="/srv") as journal:
         one = journal.append(Said(user("one")))
         two = journal.append(Said(user("two")))
         journal.go_to(one.id)
@@ -187,7 +187,7 @@ def test_a_disk_that_is_full_leaves_the_journal_whole(path: Path) -> None:
 import resource
 from fairlead.agent.journal import *
 from fairlead.agent.messages import user
-journal = Journal.create({str(path)!r}, id="s1", cwd="/work")
+journal = Journal.create({str(path)!r}, id="s1", cwd="/srv")
 journal.append(Said(user("hello")))
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
 try:
@@ -215,7 +215,7 @@ def test_a_writer_that_is_killed_at_any_moment_leaves_whole_lines(path: Path) ->
     script = f"""
 from fairlead.agent.journal import *
 from fairlead.agent.messages import user
-journal = Journal.create({str(path)!r}, id="s1", cwd="/work")
+journal = Journal.create({str(path)!r}, id="s1", cwd="/srv")
 number = 0
 while True:
     number += 1

@@ -27,10 +27,10 @@ def opened(directory: Path, told: list[Event] | None = None) -> AgentStore:
 
 def test_a_session_is_found_again_by_its_id_and_by_its_file(tmp_path: Path) -> None:
     first = opened(tmp_path)
-    made = first.create("/work/my project")
+    made = first.create("/srv/my project")
     made.set_name("garden")
     path = Path(made.journal.path)
-    assert path.parent.name == "--work-my-project--"
+    assert path.parent.name == "--srv-my-project--"
     assert first.find(made.id) is made
     assert first.resume(str(path)) is made
     first.close()
@@ -45,7 +45,7 @@ def test_a_session_is_found_again_by_its_id_and_by_its_file(tmp_path: Path) -> N
 @pytest.mark.parametrize("id", ["nobody", "", "../x", "*", "a/b"])
 def test_what_is_not_there_is_not_found(tmp_path: Path, id: str) -> None:
     sessions = opened(tmp_path)
-    sessions.create("/work")
+    sessions.create("/srv")
     with pytest.raises(NotFound, match="Session not found in context: "):
         sessions.find(id)
     with pytest.raises(NotFound, match="Session file not found: "):
@@ -121,9 +121,9 @@ def test_a_fork_knows_its_parent_and_goes_its_own_way(tmp_path: Path) -> None:
 def test_the_least_used_sessions_are_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "MAX_LOADED", 3)
     sessions = opened(tmp_path)
-    ids = [sessions.create("/work").id for _ in range(3)]
+    ids = [sessions.create("/srv").id for _ in range(3)]
     sessions.find(ids[0])
-    sessions.create("/work")
+    sessions.create("/srv")
     assert ids[1] not in {session.id for session in sessions.loaded}
     assert len(sessions.loaded) == 3
     assert sessions.find(ids[1]).id == ids[1]

@@ -17,8 +17,8 @@ from fairlead.agent.messages import user
 def home(tmp_path: Path) -> Path:
     sessions = tmp_path / ".local/state/fairlead/sessions"
     for number, (name, said) in enumerate((("garden", "water the roses"), ("", "mow\x1b[31m the lawn"))):
-        path = sessions / f"--work--/2026_{number}.jsonl"
-        with Journal.create(str(path), id=f"id-{number}", cwd=f"/work/{number}") as journal:
+        path = sessions / f"--srv--/2026_{number}.jsonl"
+        with Journal.create(str(path), id=f"id-{number}", cwd=f"/srv/{number}") as journal:
             journal.append(Said(user(said)))
             if name:
                 journal.append(SessionInfo(name))

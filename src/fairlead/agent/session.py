@@ -24,6 +24,7 @@ import msgspec
 from msgspec import Struct
 
 from . import context, events
+from .answer import Answer
 from .events import Approval, Event
 from .journal import (
     Compaction,
@@ -37,7 +38,7 @@ from .journal import (
     SessionInfo,
     ThinkingLevelChange,
 )
-from .messages import Assistant, Image, Message, Text, Thinking, ToolCall, ToolResult, Usage, now, user
+from .messages import Assistant, Image, Message, Text, ToolCall, ToolResult, Usage, now, user
 from .models import (
     THINKING_LEVELS,
     Finished,
@@ -68,7 +69,6 @@ MAX_QUEUED = 100
 ABORT_GRACE = 10.0
 """Seconds that a tool has to end by itself when it is told to."""
 
-NOTHING_USED = Usage()
 APPROVAL, SETTLED = "fairlead/approval", "fairlead/approval-settled"
 _SUMMARIZE = (
     "You sum up a conversation between a person and a coding agent, so that the agent can go on without it. "
@@ -182,7 +182,7 @@ class AgentSession:
         self._turn: asyncio.Task[None] | None = None
         self._awaited: asyncio.Future[Any] | None = None  # what an abort cancels
         self._aborted = asyncio.Event()
-        self._parts = _Parts()
+        self._answer_so_far = Answer()
         self._load()
 
     def __repr__(self) -> str:
@@ -485,7 +485,7 @@ class AgentSession:
                     continue
                 if error.kind == "busy" and await self._wait_for_retry(error):
                     continue
-                answer = self._parts.assistant(self.model, "error", str(error))
+                answer = self._answer_so_far.assistant(self.model, "error", str(error))
             break
         self.retry_attempt = 0
         self._say(answer)
@@ -499,7 +499,7 @@ class AgentSession:
 
     async def _ask(self, request: ModelRequest) -> Assistant:
         """One answer. Aborted, it is what there was so far. Raises ModelError."""
-        self._parts = parts = _Parts()
+        self._answer_so_far = parts = Answer()
         self._become(Phase.STREAMING)
         try:
             finished = await self._abortable(self._stream(request, parts))
@@ -508,7 +508,9 @@ class AgentSession:
         usage = priced(self.model, finished.usage)
         return parts.assistant(self.model, finished.stop_reason, usage=usage, signature=finished.signature)
 
-    async def _stream(self, request: ModelRequest, parts: _Parts) -> Finished:
+    async def _stream(self, request: ModelRequest, parts: Answer, *, aloud: bool = True) -> Finished:
+        """Gather an answer, and tell its pieces as they come, if that is for others to hear."""
+        tell = self._tell if aloud else _nothing
         stream = self._models.model(self.model).stream(request)
         begun: set[str] = set()
         async with contextlib.aclosing(stream) as happenings:  # type: ignore[type-var]
@@ -516,19 +518,19 @@ class AgentSession:
                 match each:
                     case TextDelta(text=text):
                         parts.text(text)
-                        self._tell(events.TextStreamed(self.id, text))
+                        tell(events.TextStreamed(self.id, text))
                     case ThinkingDelta(text=text):
                         parts.thought(text)
-                        self._tell(events.ThoughtStreamed(self.id, text))
+                        tell(events.ThoughtStreamed(self.id, text))
                     case ToolCallBegan(id=id, name=name):
                         begun.add(id)
-                        self._tell(events.ToolBegan(self.id, id, name))
+                        tell(events.ToolBegan(self.id, id, name))
                     case ToolCallDelta(id=id, arguments=arguments):
-                        self._tell(events.ToolArguments(self.id, id, arguments))
+                        tell(events.ToolArguments(self.id, id, arguments))
                     case ToolCallMade(id=id, name=name):
                         parts.call(each)
                         if id not in begun:
-                            self._tell(events.ToolBegan(self.id, id, name))
+                            tell(events.ToolBegan(self.id, id, name))
                     case Finished():
                         return each
         raise ModelError("broken", "the model's answer has no end")
@@ -585,9 +587,9 @@ class AgentSession:
         request = ModelRequest(self.model, question, [user(f"Sum up this conversation:\n\n{text}")])
         tokens = self.context_tokens
         self._become(Phase.COMPACTING)
-        parts = _Parts()
+        parts = Answer()
         try:
-            finished = await self._abortable(self._silently(request, parts))
+            finished = await self._abortable(self._stream(request, parts, aloud=False))
         except _Aborted:
             raise Refused("aborted") from None
         self.usage += priced(self.model, finished.usage)
@@ -598,16 +600,6 @@ class AgentSession:
         self._tell(events.Compacted(self.id, summary, tokens))
         self._become(Phase.STREAMING)
         return summary
-
-    async def _silently(self, request: ModelRequest, parts: _Parts) -> Finished:
-        stream = self._models.model(self.model).stream(request)
-        async with contextlib.aclosing(stream) as happenings:  # type: ignore[type-var]
-            async for each in happenings:
-                if isinstance(each, TextDelta):
-                    parts.text(each.text)
-                elif isinstance(each, Finished):
-                    return each
-        raise ModelError("broken", "the model's answer has no end")
 
     # --- tools ----------------------------------------------------------------------------------------------
 
@@ -626,7 +618,7 @@ class AgentSession:
 
     def _judged(self, call: ToolCall) -> tuple[Touch | None, Judged]:
         """What a call would do and whether it may; without a touch it can't be run at all."""
-        if error := self._parts.errors.get(call.id):
+        if error := self._answer_so_far.errors.get(call.id):
             return None, Decision("deny", error)
         tool = self._tools.get(call.name)
         if tool is None:
@@ -749,65 +741,8 @@ class _Aborted(Exception):
     """What was waited for was aborted."""
 
 
-class _Parts:
-    """An answer as it grows."""
-
-    def __init__(self) -> None:
-        self._parts: list[Text | Thinking | ToolCall] = []
-        self._pieces: list[str] = []
-        self._thinks = False
-        self.errors: dict[str, str] = {}
-        """What is wrong with calls that can't be run, by their ids."""
-
-    def text(self, piece: str) -> None:
-        self._add(piece, thinks=False)
-
-    def thought(self, piece: str) -> None:
-        self._add(piece, thinks=True)
-
-    def _add(self, piece: str, *, thinks: bool) -> None:
-        if self._thinks is not thinks:
-            self._end()
-        self._thinks = thinks
-        self._pieces.append(piece)
-
-    def _end(self) -> None:
-        text = "".join(self._pieces)
-        self._pieces.clear()
-        if text:
-            self._parts.append(Thinking(text) if self._thinks else Text(text))
-
-    def call(self, made: ToolCallMade) -> None:
-        self._end()
-        self._parts.append(ToolCall(made.id, made.name, made.arguments))
-        if made.error:
-            self.errors[made.id] = made.error
-
-    @property
-    def whole_text(self) -> str:
-        self._end()
-        return "".join(part.text for part in self._parts if isinstance(part, Text))
-
-    def assistant(
-        self,
-        info: ModelInfo,
-        stop_reason: Any,
-        error: str | None = None,
-        usage: Usage = NOTHING_USED,
-        signature: str | None = None,
-    ) -> Assistant:
-        """The message. One that did not end well calls nothing, as its calls may not be whole."""
-        self._end()
-        parts = self._parts
-        if stop_reason in ("error", "aborted"):
-            parts = [part for part in parts if not isinstance(part, ToolCall)]
-        if signature is not None and not any(isinstance(part, Thinking) for part in parts):
-            parts = [Thinking("", signature), *parts]  # a thought that is kept from us
-        elif signature is not None:
-            parts = [
-                Thinking(part.thinking, signature) if isinstance(part, Thinking) else part for part in parts
-            ]
-        return Assistant(tuple(parts), info.provider, info.id, usage, stop_reason, error, now())
+def _nothing(event: Event) -> None:
+    pass
 
 
 def _is_prompt(entry: Entry) -> bool:

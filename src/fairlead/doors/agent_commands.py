@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from ..agent.journal import Said
 from ..agent.messages import text_of
-from ..agent.models import THINKING_LEVELS
+from ..agent.models import THINKING_LEVELS, ModelInfo
 from ..agent.session import AgentSession, Refused
 from ..formats.edn import Keyword
 from ..wire.rpc import ErrorCode, Request, fields
@@ -61,36 +61,36 @@ class Doing(NamedTuple):
     rest: str
 
 
-class Sessions:
-    """What commands do with sessions; the ops of the door provide it."""
+class Sessions(Protocol):
+    """What commands do with sessions: the ops of the door."""
 
-    def __init__(
-        self,
-        session: Callable[[Request, Caller], AgentSession],
-        enter: Callable[[Caller, AgentSession, Request], Data],
-        create: Callable[[Caller], AgentSession],
-        find: Callable[[str], AgentSession],
-        resume: Callable[[str], AgentSession],
-        loaded: Callable[[], Sequence[AgentSession]],
-        models: Callable[[], Sequence[Any]],
-    ) -> None:
-        self.session = session
-        self.enter = enter
-        self.create = create
-        self.find = find
-        self.resume = resume
-        self.loaded = loaded
-        self.models = models
+    @property
+    def loaded(self) -> Sequence[AgentSession]: ...
+
+    @property
+    def models(self) -> Sequence[ModelInfo]: ...
+
+    def session(self, request: Request, caller: Caller) -> AgentSession:
+        """The session that a request means."""
+
+    def found(self, id: str) -> AgentSession: ...
+
+    def resumed(self, path: str) -> AgentSession: ...
+
+    def created(self, caller: Caller) -> AgentSession: ...
+
+    def entered(self, caller: Caller, session: AgentSession, request: Request) -> Data:
+        """A client turns to a session and is shown all of it."""
+
+    def noted(self, session: AgentSession, text: str, tags: Sequence[str]) -> int:
+        """Remember something; gives its number."""
 
 
 class AgentCommands:
     """The slash commands of a door, and the questions that wait."""
 
-    def __init__(
-        self, sessions: Sessions, remember: Callable[[AgentSession, str, Sequence[str]], int]
-    ) -> None:
+    def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
-        self._remember_for = remember
         self._actions: dict[str, Action] = {}
         self._commands: dict[str, Callable[[Doing], Awaitable[None]]] = {
             "help": self._help,
@@ -133,7 +133,7 @@ class AgentCommands:
             return fields(accepted=True)
         value = request.get("value")
         words = [str(word) for word in value] if isinstance(value, list | tuple) else [_text(value)]
-        session = self._sessions.find(action.session_id)
+        session = self._sessions.found(action.session_id)
         doing = Doing(request, caller, session, words, " ".join(words))
         command = {
             "select-model": self._model,
@@ -203,19 +203,17 @@ class AgentCommands:
         self._say(doing, "\n".join(lines) or "Nothing was said yet.")
 
     async def _new(self, doing: Doing) -> None:
-        session = self._sessions.create(doing.caller)
-        self._sessions.enter(doing.caller, session, doing.request)
+        session = self._sessions.created(doing.caller)
+        self._sessions.entered(doing.caller, session, doing.request)
         self._say(doing._replace(session=session), "[New session started]", "new_session")
 
     async def _resume(self, doing: Doing) -> None:
         if not doing.rest:
-            rows = [
-                (each.id, frames.display_name(each), each.journal.path) for each in self._sessions.loaded()
-            ]
+            rows = [(each.id, frames.display_name(each), each.journal.path) for each in self._sessions.loaded]
             self._ask(doing, "select-resume-session", "Go on with", rows)
             return
         try:
-            session = self._sessions.resume(doing.rest)
+            session = self._sessions.resumed(doing.rest)
         except OpError as error:
             self._say(doing, str(error), "error")
             return
@@ -223,18 +221,18 @@ class AgentCommands:
 
     async def _tree(self, doing: Doing) -> None:
         if not doing.rest:
-            rows = [(each.id, frames.display_name(each), each.id) for each in self._sessions.loaded()]
+            rows = [(each.id, frames.display_name(each), each.id) for each in self._sessions.loaded]
             self._ask(doing, "select-session", "Turn to", rows)
             return
         try:
-            session = self._sessions.find(doing.rest)
+            session = self._sessions.found(doing.rest)
         except OpError as error:
             self._say(doing, str(error), "error")
             return
         self._switch(doing, session)
 
     def _switch(self, doing: Doing, session: AgentSession) -> None:
-        self._sessions.enter(doing.caller, session, doing.request)
+        self._sessions.entered(doing.caller, session, doing.request)
         switched = doing._replace(session=session)
         self._say(switched, f"Switched to {frames.display_name(session)}", "session_switch")
 
@@ -242,7 +240,7 @@ class AgentCommands:
         if not doing.words:
             rows = [
                 (f"{each.provider}/{each.id}", f"{each.name} ({each.provider})", [each.provider, each.id])
-                for each in self._sessions.models()
+                for each in self._sessions.models
             ]
             self._ask(doing, "select-model", "Model", rows)
             return
@@ -283,7 +281,7 @@ class AgentCommands:
             self._say(doing, "Usage: /remember <text> [#tag …]")
             return
         try:
-            number = self._remember_for(doing.session, text, tags)
+            number = self._sessions.noted(doing.session, text, tags)
         except OpError as error:
             self._say(doing, str(error), "error")
             return

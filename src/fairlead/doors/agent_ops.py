@@ -26,7 +26,7 @@ from ..agent.store import AgentStore, NotFound
 from ..formats.edn import Keyword
 from ..wire.rpc import ErrorCode, Request, fields
 from . import agent_frames as frames
-from .agent_commands import HELP, AgentCommands, Sessions
+from .agent_commands import HELP, AgentCommands
 from .rpc import Caller, CallerHandler, OpError
 
 Data = Mapping[Any, Any]
@@ -93,17 +93,8 @@ class AgentOps:
                 "recall",
             )
         }
-        sessions = Sessions(
-            self._session,
-            self._enter,
-            self._created,
-            self._found,
-            self._resumed,
-            lambda: store.loaded,
-            models.models,
-        )
         self._ops["abort_bash"] = self._abort
-        commands = AgentCommands(sessions, self._noted)
+        commands = AgentCommands(self)
         self._ops["command"] = commands.command
         self._ops["frontend_action_result"] = commands.frontend_action_result
 
@@ -111,24 +102,32 @@ class AgentOps:
     def ops(self) -> Mapping[str, CallerHandler]:
         return self._ops
 
+    @property
+    def loaded(self) -> Sequence[AgentSession]:
+        return self._store.loaded
+
+    @property
+    def models(self) -> Sequence[ModelInfo]:
+        return self._models.models()
+
     # --- which session ------------------------------------------------------------------------------------
 
-    def _session(self, request: Request, caller: Caller) -> AgentSession:
+    def session(self, request: Request, caller: Caller) -> AgentSession:
         """The session that a request means."""
         id = request.get("session-id")
         if id is not None:
-            return self._found(id)
+            return self.found(id)
         if caller.focus is not None:
             try:
                 return self._store.find(caller.focus)
             except (NotFound, JournalError):
                 caller.focus = None
         loaded = self._store.loaded
-        session = loaded[0] if loaded else self._created(caller)
+        session = loaded[0] if loaded else self.created(caller)
         caller.focus = session.id
         return session
 
-    def _found(self, id: str) -> AgentSession:
+    def found(self, id: str) -> AgentSession:
         try:
             return self._store.find(id)
         except NotFound as error:
@@ -136,7 +135,7 @@ class AgentOps:
         except JournalError as error:
             raise OpError(ErrorCode.FAILED, str(error)) from None
 
-    def _resumed(self, path: str) -> AgentSession:
+    def resumed(self, path: str) -> AgentSession:
         try:
             return self._store.resume(path)
         except NotFound as error:
@@ -144,7 +143,7 @@ class AgentOps:
         except JournalError as error:
             raise OpError(ErrorCode.FAILED, str(error)) from None
 
-    def _created(self, caller: Caller, parent: AgentSession | None = None) -> AgentSession:
+    def created(self, caller: Caller, parent: AgentSession | None = None) -> AgentSession:
         try:
             return self._store.create(caller.cwd or os.path.expanduser("~"), parent=parent)
         except JournalError as error:
@@ -155,7 +154,7 @@ class AgentOps:
     def greeting(self, caller: Caller) -> dict[str, Any]:
         if caller.focus is None:
             return {}
-        session = self._found(caller.focus)
+        session = self.found(caller.focus)
         return {
             "session_id": session.id,
             "model_id": session.model.id,
@@ -163,7 +162,7 @@ class AgentOps:
         }
 
     def subscribed(self, caller: Caller, request: Request) -> None:
-        session = self._session(request, caller)
+        session = self.session(request, caller)
         caller.focus = session.id
         self._show(caller, session, request.id)
         for approval in session.approvals.values():
@@ -194,7 +193,7 @@ class AgentOps:
             for caller in self._callers():
                 self._show(caller, session)
 
-    def _enter(self, caller: Caller, session: AgentSession, request: Request) -> Data:
+    def entered(self, caller: Caller, session: AgentSession, request: Request) -> Data:
         """A client turns to another session: it is shown all of it, then answered."""
         caller.focus = session.id
         caller.event("session/resumed", frames.resumed(session), id=request.id)
@@ -205,18 +204,18 @@ class AgentOps:
     # --- talking ------------------------------------------------------------------------------------------
 
     async def _prompt(self, request: Request, caller: Caller) -> Data:
-        session = self._session(request, caller)
+        session = self.session(request, caller)
         images = _images(request)
         _done(lambda: session.prompt(request.get("message"), images))
         return fields(accepted=True)
 
     async def _steer(self, request: Request, caller: Caller) -> Data:
-        session = self._session(request, caller)
+        session = self.session(request, caller)
         _done(lambda: session.steer(request.get("message")))
         return fields(accepted=True)
 
     async def _follow_up(self, request: Request, caller: Caller) -> Data:
-        session = self._session(request, caller)
+        session = self.session(request, caller)
         _done(lambda: session.follow_up(request.get("message")))
         return fields(accepted=True)
 
@@ -226,15 +225,15 @@ class AgentOps:
         return fields(accepted=True, behavior=behavior)
 
     async def _abort(self, request: Request, caller: Caller) -> Data:
-        self._session(request, caller).abort()
+        self.session(request, caller).abort()
         return fields(accepted=True)
 
     async def _abort_retry(self, request: Request, caller: Caller) -> Data:
-        self._session(request, caller).abort_retry()
+        self.session(request, caller).abort_retry()
         return fields(accepted=True)
 
     async def _interrupt(self, request: Request, caller: Caller) -> Data:
-        session = self._session(request, caller)
+        session = self.session(request, caller)
         dropped = session.interrupt()
         return fields(accepted=True, pending=session.interrupt_pending, dropped_steering_text=dropped)
 
@@ -255,7 +254,7 @@ class AgentOps:
         for session in self._store.loaded:
             if id in session.approvals:
                 return session
-        if not self._session(request, caller).approvals:
+        if not self.session(request, caller).approvals:
             raise OpError(ErrorCode.NO_ACTIVE_DIALOG, "no dialog is open")
         raise OpError(ErrorCode.DIALOG_ID_MISMATCH, f"no dialog {id} is open")
 
@@ -263,39 +262,39 @@ class AgentOps:
 
     async def _new_session(self, request: Request, caller: Caller) -> Data:
         parent = request.get("parent-session")
-        session = self._created(caller, self._found(parent) if isinstance(parent, str) and parent else None)
+        session = self.created(caller, self.found(parent) if isinstance(parent, str) and parent else None)
         if name := request.get("name"):
             session.set_name(name)
-        return self._enter(caller, session, request)
+        return self.entered(caller, session, request)
 
     async def _switch_session(self, request: Request, caller: Caller) -> Data:
         if (path := request.get("session-path")) is None:
             if request.get("session-id") is None:
                 raise OpError(ErrorCode.INVALID_PARAMS, "one of :session-id and :session-path is wanted")
-            return self._enter(caller, self._session(request, caller), request)
-        return self._enter(caller, self._resumed(path), request)
+            return self.entered(caller, self.session(request, caller), request)
+        return self.entered(caller, self.resumed(path), request)
 
     async def _list_sessions(self, request: Request, caller: Caller) -> Data:
         context = self._context(caller)
         return fields(active_session_id=caller.focus, sessions=context[Keyword("sessions")])
 
     async def _fork(self, request: Request, caller: Caller) -> Data:
-        session = self._session(request, caller)
+        session = self.session(request, caller)
         try:
             forked = self._store.fork(session, request.get("entry-id"))
         except JournalError as error:
             raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :entry-id: {error}") from None
-        return self._enter(caller, forked, request)
+        return self.entered(caller, forked, request)
 
     async def _set_session_name(self, request: Request, caller: Caller) -> Data:
-        session = self._session(request, caller)
+        session = self.session(request, caller)
         _done(lambda: session.set_name(request.get("name")))
         return fields(session_name=session.name)
 
     # --- models -------------------------------------------------------------------------------------------
 
     async def _set_model(self, request: Request, caller: Caller) -> Data:
-        session = self._session(request, caller)
+        session = self.session(request, caller)
         try:
             info = session.set_model(request.get("provider"), request.get("model-id"))
         except Refused as error:
@@ -303,11 +302,11 @@ class AgentOps:
         return fields(model=fields(provider=info.provider, id=info.id))
 
     async def _cycle_model(self, request: Request, caller: Caller) -> Data:
-        info = self._session(request, caller).cycle_model(-1 if request.get("direction") == "prev" else 1)
+        info = self.session(request, caller).cycle_model(-1 if request.get("direction") == "prev" else 1)
         return fields(model=fields(provider=info.provider, id=info.id))
 
     async def _set_thinking_level(self, request: Request, caller: Caller) -> Data:
-        session = self._session(request, caller)
+        session = self.session(request, caller)
         level = _level(request.get("level"))
         try:
             return fields(thinking_level=session.set_thinking_level(level))
@@ -315,13 +314,13 @@ class AgentOps:
             raise OpError(ErrorCode.INVALID_PARAMS, str(error)) from None
 
     async def _cycle_thinking_level(self, request: Request, caller: Caller) -> Data:
-        return fields(thinking_level=self._session(request, caller).cycle_thinking_level())
+        return fields(thinking_level=self.session(request, caller).cycle_thinking_level())
 
     async def _get_available_models(self, request: Request, caller: Caller) -> Data:
-        return fields(models=[_model_row(info) for info in self._models.models()])
+        return fields(models=[_model_row(info) for info in self.models])
 
     async def _compact(self, request: Request, caller: Caller) -> Data:
-        session = self._session(request, caller)
+        session = self.session(request, caller)
         try:
             summary = await session.compact(request.get("custom-instructions") or "")
         except Busy as error:
@@ -331,17 +330,17 @@ class AgentOps:
         return fields(compacted=True, summary=summary)
 
     async def _set_auto_compaction(self, request: Request, caller: Caller) -> Data:
-        self._session(request, caller).auto_compaction = request.get("enabled")
+        self.session(request, caller).auto_compaction = request.get("enabled")
         return fields(enabled=request.get("enabled"))
 
     async def _set_auto_retry(self, request: Request, caller: Caller) -> Data:
-        self._session(request, caller).auto_retry = request.get("enabled")
+        self.session(request, caller).auto_retry = request.get("enabled")
         return fields(enabled=request.get("enabled"))
 
     # --- looking ------------------------------------------------------------------------------------------
 
     async def _get_state(self, request: Request, caller: Caller) -> Data:
-        session = self._session(request, caller)
+        session = self.session(request, caller)
         more = fields(
             auto_retry_enabled=session.auto_retry,
             auto_compaction_enabled=session.auto_compaction,
@@ -354,7 +353,7 @@ class AgentOps:
         return fields(state={**frames.session_updated(session), **more})
 
     async def _query_eql(self, request: Request, caller: Caller) -> Data:
-        entity = {SESSION_ID: self._session(request, caller).id}
+        entity = {SESSION_ID: self.session(request, caller).id}
         try:
             if (given := request.get("entity")) is not None:
                 entity |= parse_entity(given)
@@ -366,7 +365,7 @@ class AgentOps:
 
     async def _get_messages(self, request: Request, caller: Caller) -> Data:
         """All messages, or some: from which on, counted from 0, and how many."""
-        said = frames.transcript(self._session(request, caller).journal.branch)
+        said = frames.transcript(self.session(request, caller).journal.branch)
         first, limit = request.get("from") or 0, request.get("limit")
         shown = said[first:] if limit is None else said[first : first + limit]
         return fields(messages=shown, total=len(said))
@@ -375,7 +374,7 @@ class AgentOps:
         return fields(commands=[fields(name=name, description=what) for name, what in HELP.items()])
 
     async def _bash(self, request: Request, caller: Caller) -> Data:
-        session = self._session(request, caller)
+        session = self.session(request, caller)
         try:
             result = await session.bash(request.get("command"))
         except Busy as error:
@@ -386,7 +385,7 @@ class AgentOps:
 
     async def _export_html(self, request: Request, caller: Caller) -> Data:
         """Write the conversation as a page: to a path, or beside the journal. Never over another file."""
-        session = self._session(request, caller)
+        session = self.session(request, caller)
         path = request.get("path") or session.journal.path.removesuffix(".jsonl") + ".html"
         path = os.path.join(session.cwd, os.path.expanduser(path))
         page = html(frames.display_name(session), session.messages)
@@ -400,7 +399,7 @@ class AgentOps:
 
     # --- memory ------------------------------------------------------------------------------------------
 
-    def _noted(self, session: AgentSession, text: str, tags: Sequence[str]) -> int:
+    def noted(self, session: AgentSession, text: str, tags: Sequence[str]) -> int:
         """Remember something; gives its number."""
         if self._memory is None:
             raise OpError(ErrorCode.FAILED, "there is no memory here")
@@ -410,8 +409,8 @@ class AgentOps:
             raise OpError(ErrorCode.INVALID_PARAMS, str(error)) from None
 
     async def _remember(self, request: Request, caller: Caller) -> Data:
-        session = self._session(request, caller)
-        return fields(id=self._noted(session, request.get("text"), list(request.get("tags") or ())))
+        session = self.session(request, caller)
+        return fields(id=self.noted(session, request.get("text"), list(request.get("tags") or ())))
 
     async def _recall(self, request: Request, caller: Caller) -> Data:
         if self._memory is None:
@@ -425,7 +424,7 @@ class AgentOps:
         return fields(entries=[frames.plain(each._asdict()) for each in found])
 
     async def _get_session_stats(self, request: Request, caller: Caller) -> Data:
-        session = self._session(request, caller)
+        session = self.session(request, caller)
         stats = session.stats
         return fields(
             stats=fields(
@@ -441,12 +440,12 @@ class AgentOps:
         )
 
     async def _get_fork_messages(self, request: Request, caller: Caller) -> Data:
-        branch = self._session(request, caller).journal.branch
+        branch = self.session(request, caller).journal.branch
         prompts = [fields(entry_id=entry.id, text=text_of(said)) for entry, said in _prompts(branch)]
         return fields(messages=prompts)
 
     async def _get_last_assistant_text(self, request: Request, caller: Caller) -> Data:
-        said = self._session(request, caller).messages
+        said = self.session(request, caller).messages
         last = next((text_of(each) for each in reversed(said) if isinstance(each, Assistant)), None)
         return fields(text=last)
 

@@ -1,0 +1,69 @@
+"""A model's answer as it grows, piece by piece, until it is a message."""
+
+from __future__ import annotations
+
+from .messages import Assistant, StopReason, Text, Thinking, ToolCall, Usage, now
+from .models import ModelInfo, ToolCallMade
+
+NOTHING_USED = Usage()
+
+
+class Answer:
+    """An answer as it grows."""
+
+    def __init__(self) -> None:
+        self._parts: list[Text | Thinking | ToolCall] = []
+        self._pieces: list[str] = []
+        self._thinks = False
+        self.errors: dict[str, str] = {}
+        """What is wrong with calls that can't be run, by their ids."""
+
+    def text(self, piece: str) -> None:
+        self._add(piece, thinks=False)
+
+    def thought(self, piece: str) -> None:
+        self._add(piece, thinks=True)
+
+    def _add(self, piece: str, *, thinks: bool) -> None:
+        if self._thinks is not thinks:
+            self._end()
+        self._thinks = thinks
+        self._pieces.append(piece)
+
+    def _end(self) -> None:
+        text = "".join(self._pieces)
+        self._pieces.clear()
+        if text:
+            self._parts.append(Thinking(text) if self._thinks else Text(text))
+
+    def call(self, made: ToolCallMade) -> None:
+        self._end()
+        self._parts.append(ToolCall(made.id, made.name, made.arguments))
+        if made.error:
+            self.errors[made.id] = made.error
+
+    @property
+    def whole_text(self) -> str:
+        self._end()
+        return "".join(part.text for part in self._parts if isinstance(part, Text))
+
+    def assistant(
+        self,
+        info: ModelInfo,
+        stop_reason: StopReason,
+        error: str | None = None,
+        usage: Usage = NOTHING_USED,
+        signature: str | None = None,
+    ) -> Assistant:
+        """The message. One that did not end well calls nothing, as its calls may not be whole."""
+        self._end()
+        parts = self._parts
+        if stop_reason in ("error", "aborted"):
+            parts = [part for part in parts if not isinstance(part, ToolCall)]
+        if signature is not None and not any(isinstance(part, Thinking) for part in parts):
+            parts = [Thinking("", signature), *parts]  # a thought that is kept from us
+        elif signature is not None:
+            parts = [
+                Thinking(part.thinking, signature) if isinstance(part, Thinking) else part for part in parts
+            ]
+        return Assistant(tuple(parts), info.provider, info.id, usage, stop_reason, error, now())
