@@ -132,10 +132,13 @@ def test_another_user_cant_connect_even_where_the_rights_would_let_them(
     path = runtime / "keepty/keepty-work.sock"
     with Peer.greeted("work", Role.MONITOR) as peer:
         assert connected_as_nobody(path) == "PermissionError"
-        for each in (hosting.directory, runtime, runtime / "keepty"):
+        ours = runtime / "fairlead"
+        for each in (hosting.directory, runtime, runtime / "keepty", ours, ours / "keepers"):
             each.chmod(0o755)
-        path.chmod(0o666)
-        assert connected_as_nobody(path) in ("0 bytes", "ConnectionResetError", "BrokenPipeError")
+        (keeper,) = (ours / "keepers").glob("*.sock")
+        for each in (path, ours / "rpc.sock", ours / "nursery.sock", keeper):
+            each.chmod(0o666)
+            assert connected_as_nobody(each) in ("0 bytes", "ConnectionResetError", "BrokenPipeError"), each
         peer.ping()
 
 

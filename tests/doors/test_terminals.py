@@ -213,3 +213,9 @@ def test_stopping_kills_what_ignores_sigterm(hosting: Hosting) -> None:
     hosting.start("work", "trap '' TERM HUP; echo ready; while :; do sleep 0.05; done")
     hosting.wait_text("work", "ready")
     assert hosting.run("stop", "work").stdout == f"session work ended with {128 + signal.SIGKILL}\n"
+
+
+def test_a_programs_question_to_its_terminal_is_answered_while_nobody_is_attached(hosting: Hosting) -> None:
+    ask = r"stty raw -echo; printf 'ab\033[6n'; reply=$(dd bs=1 count=6 2>/dev/null | od -An -tx1); stty sane"
+    hosting.start("work", f"{ask}; echo; echo reply $reply; exec sleep 99")
+    hosting.wait_text("work", "reply 1b 5b 31 3b 33 52")  # row 1, column 3
