@@ -78,8 +78,11 @@ class Daemon:
         place = places(settings, catalog, HostTerminals(self._host))
         self._agents = AgentStore(settings.sessions_dir, catalog, place, self._told)
         memory = Memory(f"{settings.state_dir}/memory.db")
-        registry = attributes(settings, self._agents, catalog, memory)
-        self._agent_ops = AgentOps(self._agents, catalog, lambda: self._rpc.callers, registry, memory)
+        transcripts = Transcripts(f"{settings.state_dir}/transcripts.db", settings.sessions_dir)
+        registry = attributes(self._agents, catalog, memory, transcripts)
+        self._agent_ops = AgentOps(
+            self._agents, catalog, lambda: self._rpc.callers, registry, memory, latest_of(transcripts)
+        )
         handlers = {**ops, **own, "terminal_start": self._start}
         self._rpc = RpcDoor(settings, handlers, self._agent_ops)
         self._started_at = time.time()
@@ -200,10 +203,20 @@ def places(settings: Settings, catalog: Catalog, terminals: Terminals) -> Callab
     return place
 
 
-def attributes(settings: Settings, store: AgentStore, catalog: Catalog, memory: Memory) -> Registry:
+def latest_of(transcripts: Transcripts) -> Callable[..., str | None]:
+    """Finds the journal that was used last."""
+
+    def latest(*, name: str | None, cwd: str | None) -> str | None:
+        transcripts.scan(SCAN_SECONDS)
+        found = transcripts.latest(name=name, cwd=cwd)
+        return found.path if found is not None else None
+
+    return latest
+
+
+def attributes(store: AgentStore, catalog: Catalog, memory: Memory, transcripts: Transcripts) -> Registry:
     """All that can be asked for with EQL."""
     registry = Registry((SESSION_ID,))
-    transcripts = Transcripts(f"{settings.state_dir}/transcripts.db", settings.sessions_dir)
 
     def listed(limit: int) -> list[Transcript]:
         transcripts.scan(SCAN_SECONDS)

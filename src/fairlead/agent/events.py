@@ -25,6 +25,7 @@ class Approval(Struct, frozen=True):
     arguments: dict[str, Any] = {}
     paths: tuple[str, ...] = ()
     """The files that it would touch; consent is for these alone."""
+    command: str | None = None
 
 
 class Event(Struct, frozen=True):

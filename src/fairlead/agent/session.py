@@ -13,18 +13,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
-import msgspec
 from msgspec import Struct
 
 from . import context, events
 from .answer import Answer
+from .approvals import Approvals
 from .events import Approval, Event
 from .journal import (
     Compaction,
@@ -69,7 +70,6 @@ MAX_QUEUED = 100
 ABORT_GRACE = 10.0
 """Seconds that a tool has to end by itself when it is told to."""
 
-APPROVAL, SETTLED = "fairlead/approval", "fairlead/approval-settled"
 _SUMMARIZE = (
     "You sum up a conversation between a person and a coding agent, so that the agent can go on without it. "
     "Say what is wanted, what was done and found, which files matter, what is decided and what is left to do."
@@ -116,6 +116,9 @@ class Judge(Protocol):
     def is_hidden(self, path: Path) -> bool:
         """Whether a search leaves out a file, as reading it is not simply allowed."""
 
+    def remembering(self, tool: str, touch: Touch, then: Literal["allow"]) -> Judge:
+        """The policy that gives this answer whenever just the same is asked again."""
+
 
 class Models(Protocol):
     """The models there are."""
@@ -137,6 +140,18 @@ class Stats(Struct, frozen=True):
     tool_calls: int
     tool_results: int
     usage: Usage
+
+
+class Job:
+    """A tool call that runs."""
+
+    def __init__(self, call: ToolCall, touch: Touch) -> None:
+        self.call = call
+        self.summary = touch.summary
+        self.began = time.time()
+        self.said = ""
+        """What it has told so far."""
+        self.aborted = asyncio.Event()
 
 
 class AgentSession:
@@ -168,8 +183,8 @@ class AgentSession:
         self.usage = Usage()
         self.steering: deque[str] = deque()
         self.follow_ups: deque[str] = deque()
-        self.approvals: dict[str, Approval] = {}
-        """Those that wait for an answer, by id."""
+        self.jobs: dict[str, Job] = {}
+        """The tool calls that run, by their ids."""
         self._models = models
         self._tools = tools
         self._judge = judge
@@ -177,8 +192,7 @@ class AgentSession:
         self._system = system
         self._environment = dict(environment or {})
         self._sleep = pause
-        self._settled: dict[str, tuple[Approval, bool]] = {}  # by the id of the call
-        self._answers: dict[str, asyncio.Future[bool]] = {}
+        self._approvals = Approvals(journal, self._tell)
         self._turn: asyncio.Task[None] | None = None
         self._awaited: asyncio.Future[Any] | None = None  # what an abort cancels
         self._aborted = asyncio.Event()
@@ -202,18 +216,10 @@ class AgentSession:
             elif isinstance(body, ThinkingLevelChange):
                 self.thinking_level = body.thinking_level
             elif isinstance(body, Custom):
-                self._load_custom(body)
-        open_calls = {call.id for call in context.unanswered(self.journal.branch)}
-        self.approvals = {id: each for id, each in self.approvals.items() if each.call_id in open_calls}
-
-    def _load_custom(self, body: Custom) -> None:
-        with contextlib.suppress(msgspec.ValidationError, KeyError, TypeError):
-            if body.custom_type == APPROVAL:
-                approval = msgspec.convert(body.data, Approval)
-                self.approvals[approval.id] = approval
-            elif body.custom_type == SETTLED:
-                approval = self.approvals.pop(body.data["id"])
-                self._settled[approval.call_id] = approval, bool(body.data["allowed"])
+                self._approvals.load(body)
+        self._approvals.keep(call.id for call in context.unanswered(self.journal.branch))
+        for approval in self._approvals.lasting:
+            self._remember(approval)
 
     # --- what it is -----------------------------------------------------------------------------------------
 
@@ -225,6 +231,11 @@ class AgentSession:
     def messages(self) -> list[Message]:
         """The conversation as it was said, compacted or not."""
         return [entry.body.message for entry in self.journal.branch if isinstance(entry.body, Said)]
+
+    @property
+    def approvals(self) -> Mapping[str, Approval]:
+        """The tool calls that wait for an answer, by the ids of their questions."""
+        return self._approvals.waiting
 
     @property
     def was_interrupted(self) -> bool:
@@ -296,8 +307,17 @@ class AgentSession:
         self.steering.clear()
         self.follow_ups.clear()
         self._aborted.set()
+        for job in self.jobs.values():
+            job.aborted.set()
         if self._awaited is not None:
             self._awaited.cancel()
+
+    def end_job(self, call_id: str) -> None:
+        """End one tool call; the turn goes on. Raises Refused if it does not run."""
+        job = self.jobs.get(call_id)
+        if job is None:
+            raise Refused(f"no job {call_id!r} runs")
+        job.aborted.set()
 
     def abort_retry(self) -> None:
         """Don't ask a busy model again."""
@@ -350,13 +370,25 @@ class AgentSession:
         at = THINKING_LEVELS.index(self.thinking_level) if self.thinking_level in THINKING_LEVELS else -1
         return self.set_thinking_level(THINKING_LEVELS[(at + 1) % len(THINKING_LEVELS)])
 
-    def settle(self, approval_id: str, allowed: bool, by: str) -> None:
-        """Answer an approval; the first answer holds. Raises Refused if there is none."""
+    def settle(self, approval_id: str, allowed: bool, by: str, *, lasts: bool = False) -> None:
+        """Answer an approval; the first answer holds. Consent may last: then the same is not asked again.
+
+        Raises Refused if there is no such approval.
+        """
         if approval_id not in self.approvals:
             raise Refused(f"no approval {approval_id!r} waits for an answer")
-        self._settle(approval_id, allowed, by)
+        lasts = lasts and allowed
+        approval = self._approvals.settle(approval_id, allowed, by, lasts=lasts)
+        if lasts:
+            self._remember(approval)
         if self.is_idle and not self.approvals:  # it was asked for by a daemon that is no more
             self._begin(self._resume())
+
+    def _remember(self, approval: Approval) -> None:
+        """Don't ask again for what an approval was for."""
+        paths = tuple(map(Path, approval.paths))
+        touch = Touch("run" if approval.command else "write", approval.summary, paths, approval.command)
+        self._judge = self._judge.remembering(approval.tool, touch, "allow")
 
     async def bash(self, command: str) -> Result:
         """Run a command for a person, who needs no consent; a model sees it with the next prompt.
@@ -652,13 +684,16 @@ class AgentSession:
     async def _executed(self, call: ToolCall, touch: Touch) -> Result:
         self._tell(events.ToolExecuting(self.id, call.id, call.name, call.arguments))
 
+        job = self.jobs[call.id] = Job(call, touch)
+
         def update(text: str, details: dict[str, Any]) -> None:
+            job.said = text
             self._tell(events.ToolUpdated(self.id, call.id, call.name, text, details))
 
         hidden = self._judge.is_hidden
-        place = Context(self.cwd, self.id, call.id, update, self._aborted, self._environment, touch, hidden)
+        place = Context(self.cwd, self.id, call.id, update, job.aborted, self._environment, touch, hidden)
         running = asyncio.ensure_future(self._tools[call.name].run(call.arguments, place))
-        aborting = asyncio.ensure_future(self._aborted.wait())
+        aborting = asyncio.ensure_future(job.aborted.wait())
         try:
             await asyncio.wait([running, aborting], return_when=asyncio.FIRST_COMPLETED)
             if not running.done():
@@ -669,54 +704,30 @@ class AgentSession:
         except Exception as error:  # our own fault, which must not end the conversation
             return Result(f"the tool failed: {type(error).__name__}: {error}", is_error=True)
         finally:
+            self.jobs.pop(call.id, None)
             aborting.cancel()
             running.cancel()
 
     async def _is_approved(self, call: ToolCall, touch: Touch, reason: str) -> bool:
         """Ask, durably, and wait for the answer."""
-        paths = tuple(map(str, touch.paths))
-        if call.id in self._settled and self._settled[call.id][0].paths == paths:
-            return self._settled[call.id][1]
-        waiting = next((each for each in self.approvals.values() if each.call_id == call.id), None)
-        if waiting is not None and waiting.paths != paths:  # it leads elsewhere by now
-            self._settle(waiting.id, False, "change")
-            waiting = None
-        if waiting is None:
-            id = secrets.token_hex(4)
-            waiting = Approval(
-                id, call.id, call.name, touch.summary, reason, touch.preview, call.arguments, paths
-            )
-            self.journal.append(Custom(APPROVAL, msgspec.to_builtins(waiting)))
-            self.approvals[id] = waiting
-        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._answers[waiting.id] = answer
-        self._tell(events.ApprovalWanted(self.id, waiting))
+        said = self._approvals.answer_to(call, touch.paths)
+        if said is not None:
+            return said
+        waiting, answer = self._approvals.ask(call, touch, reason)
         self._tell(events.Updated(self.id))
         try:
             return bool(await self._abortable(answer))
         except _Aborted:
             if waiting.id in self.approvals:
-                self._settle(waiting.id, False, "abort")
+                self._approvals.settle(waiting.id, False, "abort")
             return False
-        finally:
-            self._answers.pop(waiting.id, None)
-
-    def _settle(self, approval_id: str, allowed: bool, by: str) -> None:
-        approval = self.approvals[approval_id]
-        self.journal.append(Custom(SETTLED, {"id": approval_id, "allowed": allowed, "by": by}))
-        del self.approvals[approval_id]
-        self._settled[approval.call_id] = approval, allowed
-        answer = self._answers.get(approval_id)
-        if answer is not None and not answer.done():
-            answer.set_result(allowed)
-        self._tell(events.ApprovalSettled(self.id, approval, allowed, by))
 
     def _close_open_calls(self, why: str) -> None:
         """Give every call that has no result one, as models insist on it."""
         for call in context.unanswered(self.journal.branch):
             self._say(ToolResult(call.id, call.name, (Text(why),), None, True, now()))
         for id in list(self.approvals):
-            self._settle(id, False, "a new prompt")
+            self._approvals.settle(id, False, "a new prompt")
 
     # --- telling --------------------------------------------------------------------------------------------
 

@@ -458,6 +458,16 @@ class Transcripts:
         )
         return [_transcript(row) for row in rows]
 
+    def latest(self, *, name: str | None = None, cwd: str | None = None) -> Transcript | None:
+        """The session that was used last, of those with a name or of a directory."""
+        where = "".join(f" AND {column} = ?" for column, value in (("name", name), ("cwd", cwd)) if value)
+        values = tuple(storable(value) for value in (name, cwd) if value)
+        rows = self._database.read(
+            f"SELECT {_SHOWN} FROM files WHERE session_id != '' {where} ORDER BY mtime DESC, path LIMIT 1",
+            values,
+        )
+        return _transcript(rows[0]) if rows else None
+
     def search(
         self, text: str, limit: int = LISTED, *, cwd: str | None = None, marks: tuple[str, str] = ("", "")
     ) -> Places:

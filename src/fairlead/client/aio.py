@@ -135,7 +135,7 @@ class _Link:
             answer: dict[str, Any] = plain(await self._sent(id, line))
         except asyncio.CancelledError:
             if waits and self.is_open and id in self._wire.pending:
-                self._writer.write(self._wire.request("cancel_request", rpc.fields(request_id=id))[1])
+                self._writer.write(self._wire.request("cancel", rpc.fields(request_id=id))[1])
             raise
         return answer
 

@@ -2,8 +2,9 @@
 
 Editors start a backend of their own and talk to its standard input; this one only carries lines, so that the
 sessions outlive the editor. It adds to the handshake where it runs. When the daemon dies it finds the next
-one, shakes hands and subscribes as the client did before, answers what was pending with an error, and counts
-events on where the last daemon stopped. Standard output carries frames and nothing else.
+one, shakes hands and subscribes as the client did before, asks for what was missed, answers what was pending
+with an error, and counts events on where the last daemon stopped. Standard output carries frames and nothing
+else.
 """
 
 from __future__ import annotations
@@ -24,12 +25,17 @@ from ..wire.rpc import ErrorCode
 from .launch import RECONNECT_WAIT, connected
 
 READ_SIZE = 65_536
+MAX_CURSORS = 16
+"""Of how many sessions, those heard of last, the next daemon is asked what was missed."""
 LAST_ANSWERS_WAIT = 10.0
 """Seconds that answers may take when nothing more will be asked."""
 
 _ANSWER = re.compile(rb'\{:id "((?:[^"\\]|\\.)*)",? :kind :(?:response|error)')
 _OTHER_ERROR = re.compile(rb'\{:kind :error,? :id "((?:[^"\\]|\\.)*)"')
 _SEQ = re.compile(rb":seq (\d+)")
+_ACTIVE = re.compile(rb':active-session-id "([^"\\]+)"')
+_SESSION = re.compile(rb':session-id "([^"\\]+)"')
+_CURSOR = re.compile(rb':cursor "([^"\\]+)"')
 _PARAMS, _CWD, _OP, _ID = (Keyword(name) for name in ("params", "cwd", "op", "id"))
 
 
@@ -45,6 +51,8 @@ class Bridge:
         self._pending: dict[str, str] = {}
         self._opening: list[bytes] = []  # what the next daemon has to be told again
         self._silent: set[str] = set()  # ids of those, whose answers the client has had
+        self._focus = ""
+        self._cursors: dict[str, str] = {}  # by session, the one heard of last at the end
         self._seq = 0
         self._offset = 0  # what the next daemon's numbers are behind ours
         self._daemon = connected(settings)
@@ -129,11 +137,23 @@ class Bridge:
                 return None
             self._pending.pop(id, None)
             return line
+        self._note_place(line)
         if (seq := _SEQ.search(line)) is not None:
             self._seq = int(seq[1]) + self._offset
             if self._offset:
                 return line[: seq.start(1)] + str(self._seq).encode() + line[seq.end(1) :]
         return line
+
+    def _note_place(self, event: bytes) -> None:
+        """Remember which session is in focus, and how far each was told."""
+        if (active := _ACTIVE.search(event)) is not None:
+            self._focus = active[1].decode()
+        elif (cursor := _CURSOR.search(event)) and (session := _SESSION.search(event)):
+            id = session[1].decode()
+            self._cursors.pop(id, None)
+            self._cursors[id] = cursor[1].decode()
+            if len(self._cursors) > MAX_CURSORS:
+                del self._cursors[next(iter(self._cursors))]
 
     def _find_again(self) -> None:
         """The daemon went away. What was asked of it may or may not have been done."""
@@ -150,16 +170,30 @@ class Bridge:
         while True:
             try:
                 self._daemon = connected(self._settings)
-                for number, line in enumerate(self._opening):
-                    self._daemon.sendall(self._again(line, number))
+                opening = [edn.loads(line) for line in self._opening]
+                for number, request in enumerate(opening + self._following()):
+                    self._daemon.sendall(self._again(request, number))
                 return
             except OSError:
                 if time.monotonic() > deadline:
                     raise
 
-    def _again(self, line: bytes, number: int) -> bytes:
-        """A line that was sent before, with an id of our own."""
-        request = edn.loads(line)
+    def _following(self) -> list[dict[Any, Any]]:
+        """Requests that go on with the sessions that were told of, the one in focus last."""
+        if not self._opening or not self._focus:
+            return []
+        others = [id for id in self._cursors if id != self._focus]
+        return [
+            rpc.fields(
+                kind=Keyword("request"),
+                op="subscribe",
+                params=rpc.fields(session_id=id, since=self._cursors.get(id)),
+            )
+            for id in [*others, self._focus]
+        ]
+
+    def _again(self, request: dict[Any, Any], number: int) -> bytes:
+        """A request that the next daemon gets, with an id of our own."""
         id = f"fairlead-rpc-{number}"
         self._silent.add(id)
         return edn.dumps({**request, _ID: id}).encode() + b"\n"

@@ -15,7 +15,7 @@ import msgspec
 from ..agent import events
 from ..agent.events import Approval, Event
 from ..agent.journal import Entry, Said
-from ..agent.messages import Assistant, Image, Message, Text, Thinking, ToolResult, Usage, text_of
+from ..agent.messages import Assistant, Image, Message, Text, Thinking, ToolResult, Usage, User, text_of
 from ..agent.session import AgentSession, Phase
 from ..formats.edn import Keyword
 from ..wire.rpc import ErrorCode, fields
@@ -261,7 +261,12 @@ def dialog(approval: Approval) -> Data:
         kind="confirm",
         title=f"Allow {approval.tool}?",
         message="\n".join(line for line in lines if line),
-        options=["allow", "deny"],
+        options=["allow", "always", "deny"],
+        tool_id=approval.call_id,
+        tool_name=approval.tool,
+        summary=approval.summary,
+        reason=approval.reason,
+        preview=approval.preview,
     )
 
 
@@ -278,6 +283,13 @@ def frames(event: Event) -> list[tuple[str, Data]]:
             return [("assistant/thinking-delta", fields(text=text, **own))]
         case events.MessageSaid(entry_id=entry_id, message=Assistant() as said):
             return [("assistant/message", {**message(entry_id, said), **fields(**own)})]
+        case events.MessageSaid(entry_id=entry_id, message=User() as said):
+            return [("session/prompted", fields(entry_id=entry_id, text=text_of(said), **own))]
+        case events.TurnBegan(turn=turn, line=line):
+            return [("session/turn-began", fields(turn=turn, first_line=line, **own))]
+        case events.TurnEnded(turn=turn, first_line=first, last_line=last, outcome=outcome):
+            shown = fields(turn=turn, outcome=outcome, first_line=first, last_line=last, **own)
+            return [("session/turn-ended", shown)]
         case events.ToolBegan(call_id=id, name=name):
             return [("tool/start", fields(tool_id=id, tool_name=name, **own))]
         case events.ToolArguments(call_id=id, arguments=arguments):
@@ -292,6 +304,8 @@ def frames(event: Event) -> list[tuple[str, Data]]:
             return [("tool/result", _result(id, name, text, details, is_error=is_error) | fields(**own))]
         case events.ApprovalWanted(approval=approval):
             return [("ui/dialog-requested", {**dialog(approval), **fields(**own)})]
+        case events.ApprovalSettled(approval=approval, allowed=allowed, by=by):
+            return [("ui/dialog-resolved", fields(dialog_id=approval.id, allowed=allowed, by=by, **own))]
         case events.Failed(message=why):
             return [("error", fields(error_code=ErrorCode.FAILED.value, error_message=why, **own))]
     return []

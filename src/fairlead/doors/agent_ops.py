@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from ..agent import events
 from ..agent.events import Event
@@ -27,6 +27,7 @@ from ..formats.edn import Keyword
 from ..wire.rpc import ErrorCode, Request, fields
 from . import agent_frames as frames
 from .agent_commands import HELP, AgentCommands
+from .agent_history import BadCursor, History
 from .rpc import Caller, CallerHandler, OpError
 
 Data = Mapping[Any, Any]
@@ -39,6 +40,13 @@ _ALLOWED = (True, "allow", "yes", "true", "submitted")
 """Results of a dialog that mean consent."""
 
 
+class Latest(Protocol):
+    """Looks through the journals."""
+
+    def __call__(self, *, name: str | None, cwd: str | None) -> str | None:
+        """The file of the session used last, of those with a name or of a directory."""
+
+
 class AgentOps:
     """The agent sessions of a store, for the clients of a door. `callers` are those that are connected."""
 
@@ -49,12 +57,15 @@ class AgentOps:
         callers: Callable[[], list[Caller]],
         registry: Registry | None = None,
         memory: Memory | None = None,
+        latest: Latest | None = None,
     ) -> None:
         self._store = store
         self._models = models
         self._callers = callers
         self._registry = registry or Registry((SESSION_ID,))
         self._memory = memory
+        self._latest = latest or _none
+        self._history = History()
         self._ops: dict[str, CallerHandler] = {
             name: getattr(self, f"_{name}")
             for name in (
@@ -66,6 +77,7 @@ class AgentOps:
                 "abort_retry",
                 "interrupt",
                 "new_session",
+                "open_session",
                 "switch_session",
                 "list_sessions",
                 "fork",
@@ -143,9 +155,11 @@ class AgentOps:
         except JournalError as error:
             raise OpError(ErrorCode.FAILED, str(error)) from None
 
-    def created(self, caller: Caller, parent: AgentSession | None = None) -> AgentSession:
+    def created(
+        self, caller: Caller, parent: AgentSession | None = None, *, cwd: str | None = None
+    ) -> AgentSession:
         try:
-            return self._store.create(caller.cwd or os.path.expanduser("~"), parent=parent)
+            return self._store.create(cwd or caller.cwd or os.path.expanduser("~"), parent=parent)
         except JournalError as error:
             raise OpError(ErrorCode.FAILED, str(error)) from None
 
@@ -161,13 +175,35 @@ class AgentOps:
             "thinking_level": session.thinking_level,
         }
 
-    def subscribed(self, caller: Caller, request: Request) -> None:
+    def subscribed(self, caller: Caller, request: Request) -> dict[str, Any]:
         session = self.session(request, caller)
+        missed = self._missed(session, request.get("since"))
         caller.focus = session.id
         self._show(caller, session, request.id)
+        for topic, data in missed:
+            caller.event(topic, data, id=request.id)
         for approval in session.approvals.values():
             shown = {**frames.dialog(approval), **fields(session_id=session.id)}
             caller.event("ui/dialog-requested", shown, id=request.id)
+        if request.get("since") is None:
+            return {}
+        return {"cursor": self._history.cursor(session), "replayed": len(missed)}
+
+    def _missed(self, session: AgentSession, cursor: str | None) -> list[tuple[str, Data]]:
+        """What a client was not told since it had a cursor, but for questions: those that wait come after."""
+        if cursor is None:
+            return []
+        try:
+            told = self._history.since(session, cursor)
+        except BadCursor as error:
+            raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :since: {error}") from None
+        return [(topic, data) for topic, data in told if topic != "ui/dialog-requested"]
+
+    def cancelled(self, caller: Caller, request: Request) -> bool:
+        if request.op not in ("bash", "compact"):
+            return False
+        self.session(request, caller).abort()
+        return True
 
     def _show(self, caller: Caller, session: AgentSession, id: str | None = None) -> None:
         """How a session, and all of them, are now."""
@@ -184,12 +220,12 @@ class AgentOps:
 
     def heard(self, event: Event) -> None:
         """Something happened in a session: all clients are told."""
-        told = frames.frames(event)
-        for topic, data in told:
+        session = self._store.find(event.session_id)
+        for topic, data in frames.frames(event):
+            told = self._history.add(session, topic, data)
             for caller in self._callers():
-                caller.event(topic, data)
+                caller.event(topic, told)
         if isinstance(event, events.Updated | events.TurnEnded | events.Compacted | events.ApprovalSettled):
-            session = self._store.find(event.session_id)
             for caller in self._callers():
                 self._show(caller, session)
 
@@ -239,8 +275,13 @@ class AgentOps:
 
     async def _resolve_dialog(self, request: Request, caller: Caller) -> Data:
         session = self._asked(request, caller)
-        allowed = request.get("result") in _ALLOWED
-        _done(lambda: session.settle(request.get("dialog-id"), allowed, "rpc-edn"))
+        result = request.get("result")
+        lasts = result == "always"
+        _done(
+            lambda: session.settle(
+                request.get("dialog-id"), lasts or result in _ALLOWED, "rpc-edn", lasts=lasts
+            )
+        )
         return fields(accepted=True)
 
     async def _cancel_dialog(self, request: Request, caller: Caller) -> Data:
@@ -266,6 +307,27 @@ class AgentOps:
         if name := request.get("name"):
             session.set_name(name)
         return self.entered(caller, session, request)
+
+    async def _open_session(self, request: Request, caller: Caller) -> Data:
+        """The session with a name, or the last one of a directory, or a new one."""
+        name, cwd = request.get("name") or None, request.get("cwd") or caller.cwd
+        session = self._known(name, cwd) if name or request.get("continue") else None
+        is_new = session is None
+        if session is None:
+            session = self.created(caller, cwd=cwd)
+            if name:
+                session.set_name(name)
+        caller.focus = session.id
+        cursor = self._history.cursor(session)
+        return fields(session_id=session.id, session_file=session.journal.path, created=is_new, cursor=cursor)
+
+    def _known(self, name: str | None, cwd: str | None) -> AgentSession | None:
+        """The session used last with a name, or else of a directory."""
+        for session in reversed(self._store.loaded):
+            if session.name == name if name else str(session.cwd) == cwd:
+                return session
+        path = self._latest(name=name, cwd=None if name else cwd)
+        return self.resumed(path) if path is not None else None
 
     async def _switch_session(self, request: Request, caller: Caller) -> Data:
         if (path := request.get("session-path")) is None:
@@ -448,6 +510,10 @@ class AgentOps:
         said = self.session(request, caller).messages
         last = next((text_of(each) for each in reversed(said) if isinstance(each, Assistant)), None)
         return fields(text=last)
+
+
+def _none(*, name: str | None, cwd: str | None) -> None:
+    """Nothing is known of journals that are not open."""
 
 
 def _done(act: Callable[[], object]) -> None:

@@ -27,7 +27,7 @@ WRITE_LIMIT = 8 * 1024 * 1024
 """How many bytes a client may leave unread before it loses its events, and then its connection."""
 
 CANCELLABLE = frozenset({"terminal_wait"})
-"""Ops that `cancel_request` ends: those that only wait, so that nothing is left half done."""
+"""Ops that `cancel` ends itself: those that only wait, so that nothing is left half done."""
 
 
 class OpError(Exception):
@@ -62,8 +62,11 @@ class Agents(Protocol):
     def greeting(self, caller: Caller) -> dict[str, Any]:
         """What a handshake's response says of the session in focus."""
 
-    def subscribed(self, caller: Caller, request: Request) -> None:
-        """A client subscribed: it is shown how things are."""
+    def subscribed(self, caller: Caller, request: Request) -> dict[str, Any]:
+        """A client subscribed: it is shown how things are. Gives what its response says besides."""
+
+    def cancelled(self, caller: Caller, request: Request) -> bool:
+        """A client wants a request of its own to end; tells whether it will, by itself."""
 
 
 class RpcDoor:
@@ -72,7 +75,7 @@ class RpcDoor:
     def __init__(
         self, settings: Settings, handlers: Mapping[str, Handler], agents: Agents | None = None
     ) -> None:
-        own = ("handshake", "ping", "cancel_request", "describe", "subscribe", "unsubscribe")
+        own = ("handshake", "ping", "cancel", "describe", "subscribe", "unsubscribe")
         self.handlers = handlers
         self.agents = agents
         self.caller_handlers = agents.ops if agents is not None else {}
@@ -136,7 +139,7 @@ class _Connection(asyncio.Protocol):
     def __init__(self, door: RpcDoor) -> None:
         self._door = door
         self._wire = rpc.ServerConnection(door.ops, TOPICS)
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._tasks: dict[str, tuple[Request, asyncio.Task[None]]] = {}
         self._transport: asyncio.Transport
         self.focus: str | None = None
         self.cwd: str | None = None
@@ -163,7 +166,7 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self._wire.close()
         self._door.left(self)
-        for task in list(self._tasks.values()):
+        for _, task in list(self._tasks.values()):
             task.cancel()
 
     def close(self) -> None:
@@ -190,32 +193,38 @@ class _Connection(asyncio.Protocol):
                 self._respond(request, fields(pong=True, protocol_version=rpc.PROTOCOL_VERSION))
             case "describe":
                 self._respond(request, _description(self._door.ops))
-            case "cancel_request":
-                task = self._tasks.get(request.get("request-id"))
-                found = task is not None and self._wire.pending.get(request.get("request-id")) in CANCELLABLE
-                if task is not None and found:
-                    task.cancel()
-                self._respond(request, fields(accepted=found))
+            case "cancel":
+                self._respond(request, fields(accepted=self._cancel(request.get("request-id"))))
             case "subscribe":
-                topics = self._wire.subscribe(request.get("topics") or ())
-                self._subscribed(request, topics)
+                self._subscribe(request)
             case "unsubscribe":
                 topics = self._wire.unsubscribe(request.get("topics") or ())
                 self._respond(request, fields(subscribed=topics))
             case _:
                 task = asyncio.get_running_loop().create_task(self._run(request))
-                self._tasks[request.id] = task
+                self._tasks[request.id] = request, task
                 task.add_done_callback(lambda _: self._tasks.pop(request.id, None))
 
-    def _subscribed(self, request: Request, topics: list[str]) -> None:
-        """The response, after how things are."""
-        if self._door.agents is not None:
-            try:
-                self._door.agents.subscribed(self, request)
-            except OpError as error:
-                self._transport.write(self._wire.fail(request.id, error.code, str(error), error.data))
-                return
-        self._respond(request, fields(subscribed=topics))
+    def _cancel(self, id: str) -> bool:
+        """End a request; tells whether it will end for that."""
+        request, task = self._tasks.get(id, (None, None))
+        if request is None or task is None:
+            return False
+        if request.op in CANCELLABLE:
+            return task.cancel()
+        return self._door.agents is not None and self._door.agents.cancelled(self, request)
+
+    def _subscribe(self, request: Request) -> None:
+        """The response comes after how things are."""
+        before = self._wire.subscribed
+        topics = self._wire.subscribe(request.get("topics") or ())
+        try:
+            more = self._door.agents.subscribed(self, request) if self._door.agents is not None else {}
+        except OpError as error:
+            self._wire.subscribed = before
+            self._transport.write(self._wire.fail(request.id, error.code, str(error), error.data))
+            return
+        self._respond(request, fields(subscribed=topics, **more))
 
     async def _run(self, request: Request) -> None:
         try:

@@ -1,0 +1,99 @@
+"""The tool calls of a session that wait for somebody's consent, durably.
+
+A question is in the journal before it is shown, and its answer before it counts, so both outlive the program.
+The first answer holds. One that is meant to last also holds for the same call the next time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from .events import Approval, ApprovalSettled, ApprovalWanted, Event
+from .journal import Custom, Journal
+from .messages import ToolCall
+from .tools import Touch
+
+WANTED, SETTLED = "fairlead/approval", "fairlead/approval-settled"
+"""What entries of a journal with a question, and with an answer, are called."""
+
+
+class Approvals:
+    """Questions of one session and their answers."""
+
+    def __init__(self, journal: Journal, tell: Callable[[Event], None]) -> None:
+        self.waiting: dict[str, Approval] = {}
+        """Those without an answer, by id."""
+        self.lasting: list[Approval] = []
+        """Those whose consent is meant for every call of the same."""
+        self._id = journal.header.id
+        self._journal = journal
+        self._tell = tell
+        self._settled: dict[str, tuple[Approval, bool]] = {}  # by the id of the call
+        self._answers: dict[str, asyncio.Future[bool]] = {}
+
+    def load(self, body: Custom) -> None:
+        """Take in what an entry of the journal says."""
+        with contextlib.suppress(msgspec.ValidationError, KeyError, TypeError):
+            if body.custom_type == WANTED:
+                approval = msgspec.convert(body.data, Approval)
+                self.waiting[approval.id] = approval
+            elif body.custom_type == SETTLED:
+                approval = self.waiting.pop(body.data["id"])
+                self._settled[approval.call_id] = approval, bool(body.data["allowed"])
+                if body.data.get("lasts"):
+                    self.lasting.append(approval)
+
+    def keep(self, call_ids: Iterable[str]) -> None:
+        """Forget the questions of all other calls: they have their results."""
+        kept = set(call_ids)
+        self.waiting = {id: each for id, each in self.waiting.items() if each.call_id in kept}
+
+    def answer_to(self, call: ToolCall, paths: Sequence[Path]) -> bool | None:
+        """What was said to this call before, if that still means the same files."""
+        approval, allowed = self._settled.get(call.id, (None, False))
+        return allowed if approval is not None and approval.paths == tuple(map(str, paths)) else None
+
+    def ask(self, call: ToolCall, touch: Touch, reason: str) -> tuple[Approval, asyncio.Future[bool]]:
+        """Ask, unless that was done already; the answer comes in the future."""
+        paths = tuple(map(str, touch.paths))
+        waiting = next((each for each in self.waiting.values() if each.call_id == call.id), None)
+        if waiting is not None and waiting.paths != paths:  # it leads elsewhere by now
+            self.settle(waiting.id, False, "change")
+            waiting = None
+        if waiting is None:
+            waiting = Approval(
+                secrets.token_hex(4),
+                call.id,
+                call.name,
+                touch.summary,
+                reason,
+                touch.preview,
+                call.arguments,
+                paths,
+                touch.command,
+            )
+            self._journal.append(Custom(WANTED, msgspec.to_builtins(waiting)))
+            self.waiting[waiting.id] = waiting
+        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._answers[waiting.id] = answer
+        self._tell(ApprovalWanted(self._id, waiting))
+        return waiting, answer
+
+    def settle(self, id: str, allowed: bool, by: str, *, lasts: bool = False) -> Approval:
+        """Answer a question that waits."""
+        approval = self.waiting[id]
+        said = {"id": id, "allowed": allowed, "by": by} | ({"lasts": True} if lasts else {})
+        self._journal.append(Custom(SETTLED, said))
+        del self.waiting[id]
+        self._settled[approval.call_id] = approval, allowed
+        answer = self._answers.pop(id, None)
+        if answer is not None and not answer.done():
+            answer.set_result(allowed)
+        self._tell(ApprovalSettled(self._id, approval, allowed, by))
+        return approval
