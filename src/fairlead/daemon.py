@@ -16,31 +16,16 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from . import __version__
-from .agent.events import Event as AgentEvent
-from .agent.graph import register_graph
-from .agent.instructions import system_prompt
-from .agent.memory import Memory, memory_resolvers
-from .agent.models.catalog import Catalog
-from .agent.policy import Policy, rules_from
-from .agent.query import Registry
-from .agent.resolvers import SESSION_ID, session_resolvers
-from .agent.secrets import Redactor, environment_for_commands, secret_values
-from .agent.store import AgentStore, Place
-from .agent.tools import standard_tools
-from .agent.tools.terminals import Terminals
-from .agent.transcripts import Transcript, Transcripts
-from .doors.agent_frames import display_name
-from .doors.agent_ops import AgentOps
+from .agent_room import AgentRoom
 from .doors.agent_terminals import HostTerminals
 from .doors.keepty import KeeptyDoor
 from .doors.rpc import RpcDoor
 from .doors.terminal_ops import terminal_ops
-from .settings import SettingError, Settings, safe_dir
+from .settings import Settings, safe_dir
 from .terminal.host import Host, is_served
 from .terminal.session import Event, Session
 from .wire.rpc import Request, fields
@@ -51,8 +36,6 @@ COMMAND = [sys.executable, "-m", "fairlead", "daemon", "run"]
 """How a daemon is started."""
 LOCK_WAIT = 5.0
 """Seconds that another daemon which does not serve may hold the lock: one that ends says so first."""
-SCAN_SECONDS = 0.1
-"""How long journals are looked through when sessions are listed; the rest comes the next time."""
 HOME_LOOK = 5.0
 """Seconds between looks whether the runtime directory is still there."""
 LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
@@ -74,17 +57,10 @@ class Daemon:
         own = {"daemon_status": self._status, "daemon_stop": self._stop, "daemon_restart": self._restart}
         ops = terminal_ops(self._host)
         self._start_terminal = ops["terminal_start"]
-        catalog = Catalog(settings.config)
-        place = places(settings, catalog, HostTerminals(self._host))
-        self._agents = AgentStore(settings.sessions_dir, catalog, place, self._told)
-        memory = Memory(f"{settings.state_dir}/memory.db")
-        transcripts = Transcripts(f"{settings.state_dir}/transcripts.db", settings.sessions_dir)
-        registry = attributes(self._agents, catalog, memory, transcripts)
-        self._agent_ops = AgentOps(
-            self._agents, catalog, lambda: self._rpc.callers, registry, memory, latest_of(transcripts)
-        )
+        agents = AgentRoom(settings, HostTerminals(self._host), lambda: self._rpc.callers)
+        self._agents = agents.store
         handlers = {**ops, **own, "terminal_start": self._start}
-        self._rpc = RpcDoor(settings, handlers, self._agent_ops)
+        self._rpc = RpcDoor(settings, handlers, agents.ops)
         self._started_at = time.time()
         self._over = asyncio.Event()
         self._again = False
@@ -127,9 +103,6 @@ class Daemon:
                 if not os.path.exists(self._settings.lock_path) and not self._host.sessions:
                     log.warning("%s is gone, and so are we", self._settings.runtime_dir)
                     self._over.set()
-
-    def _told(self, event: AgentEvent) -> None:
-        self._agent_ops.heard(event)
 
     def _happened(self, session: Session, event: Event) -> None:
         match event.topic:
@@ -178,56 +151,6 @@ class Daemon:
     async def _restart(self, request: Request) -> Mapping[Any, Any]:
         self._again = True
         return await self._stop(request)
-
-
-def places(settings: Settings, catalog: Catalog, terminals: Terminals) -> Callable[[Path], Place]:
-    """What an agent session works with, by its directory."""
-    keys = catalog.key_variables()
-    redactor = Redactor(secret_values(os.environ, keys) | set(catalog.keys()))
-    environment = environment_for_commands(os.environ, keys)
-    outputs = Path(settings.state_dir, "outputs")
-    tools = standard_tools(terminals, outputs, redactor)
-    options = settings.section("agent")
-    allows_all = options.get("yes", False)
-    if not isinstance(allows_all, bool):
-        raise SettingError(f"{settings.config_path}: [agent] yes must be true or false")
-    try:
-        rules = rules_from(options.get("rules", []))
-    except ValueError as error:
-        raise SettingError(f"{settings.config_path}: {error}") from None
-
-    def place(cwd: Path) -> Place:
-        policy = Policy(cwd.resolve(), rules, allows_all, readable=(outputs,))
-        return Place(tools, policy, system_prompt(cwd, tools), environment)
-
-    return place
-
-
-def latest_of(transcripts: Transcripts) -> Callable[..., str | None]:
-    """Finds the journal that was used last."""
-
-    def latest(*, name: str | None, cwd: str | None) -> str | None:
-        transcripts.scan(SCAN_SECONDS)
-        found = transcripts.latest(name=name, cwd=cwd)
-        return found.path if found is not None else None
-
-    return latest
-
-
-def attributes(store: AgentStore, catalog: Catalog, memory: Memory, transcripts: Transcripts) -> Registry:
-    """All that can be asked for with EQL."""
-    registry = Registry((SESSION_ID,))
-
-    def listed(limit: int) -> list[Transcript]:
-        transcripts.scan(SCAN_SECONDS)
-        return transcripts.list(limit=limit)
-
-    registry.register(
-        *session_resolvers(store.find, lambda: store.loaded, display_name, catalog, listed),
-        *memory_resolvers(memory),
-    )
-    register_graph(registry)
-    return registry
 
 
 def tell_supervisor(path: str, state: str) -> None:

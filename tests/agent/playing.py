@@ -127,10 +127,16 @@ class AllowAll:
     def is_hidden(self, path: Path) -> bool:
         return False
 
+    def remembering(self, tool: str, touch: Touch, then: str) -> AllowAll:
+        return self
+
 
 class AskBeforeWriting(AllowAll):
     def judge(self, tool: str, touch: Touch) -> Decision:
         return Decision("allow") if touch.effect == "read" else Decision("ask", "it writes")
+
+    def remembering(self, tool: str, touch: Touch, then: str) -> AllowAll:
+        return AllowAll()
 
 
 class Playing:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+
+from .library import Page
 
 PROJECT_FILES = ("AGENTS.md", "CLAUDE.md")
 """Files in a project that tell agents how to work there; the first that is there counts."""
@@ -18,9 +20,12 @@ and what is left.
 """
 
 
-def system_prompt(cwd: Path, tools: Iterable[str]) -> str:
+def system_prompt(cwd: Path, tools: Iterable[str], skills: Mapping[str, Page] | None = None) -> str:
     """The instructions for a session in a directory, with those that its project has for agents."""
     text = _TEXT.format(cwd=cwd, tools=", ".join(tools))
+    if skills:
+        rows = "".join(f"- {page.path}: {page.description}\n" for page in skills.values())
+        text += f"\nThese files tell how to do certain things well; read one when it fits:\n{rows}"
     for name in PROJECT_FILES:
         try:
             with (cwd / name).open("rb") as file:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import msgspec
 
 from .journal import Said
+from .library import Library
 from .messages import Assistant, ToolResult, text_of
 from .models import ModelInfo
 from .query import Inputs, Params, QueryError, Resolver
@@ -57,6 +58,7 @@ def session_resolvers(
     loaded: Callable[[], Sequence[AgentSession]],
     display_name: Callable[[AgentSession], str],
     catalog: Catalogued,
+    library: Library,
     listed: Callable[[int], Sequence[Listed]],
 ) -> tuple[Resolver, ...]:
     """All resolvers of agent sessions. `listed` gives the sessions on disk, the last used first."""
@@ -94,6 +96,7 @@ def session_resolvers(
         of_session("messages", {"message-history": _history}),
         of_session("tools", {"tool-lifecycle-summaries": _tools}),
         of_session("stats", {"stats": _stats}),
+        of_session("prompts", {"prompt-templates": lambda session: _prompts(library, session)}),
         of_session("branch", {"git-branch": lambda session: git_branch(session.cwd)}),
         of_all(
             "psi.agent-session/context-sessions-of-all",
@@ -112,7 +115,6 @@ def session_resolvers(
                     catalog.authenticated_providers()
                 ),
                 "psi.agent-session/scoped-models": lambda params: [],
-                "psi.agent-session/prompt-templates": lambda params: [],
             },
         ),
         of_all("psi.extension/commands", {"psi.extension/command-names": lambda params: []}),
@@ -188,6 +190,11 @@ _LISTED = (
     "psi.session-info/first-message",
     "psi.session-info/modified",
 )
+
+
+def _prompts(library: Library, session: AgentSession) -> list[dict[str, Any]]:
+    pages = library.shelf(session.cwd).prompts.values()
+    return [{"name": page.name, "description": page.description, "file-path": page.path} for page in pages]
 
 
 def _listed(row: Listed) -> dict[str, Any]:

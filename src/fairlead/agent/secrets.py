@@ -140,15 +140,21 @@ class Redactor:
     """
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        wanted: set[str] = set()
+        self._values: list[str] = []
+        self._pattern: re.Pattern[str] | None = None
+        self.learn(values)
+
+    def __repr__(self) -> str:
+        return f"Redactor({len(self._values)} values)"
+
+    def learn(self, values: Iterable[str]) -> None:
+        """Take these out as well from now on."""
+        wanted = set(self._values)
         for value in values:
             # a key of several lines is also printed line by line
             wanted.update(piece for piece in (value.strip(), *map(str.strip, value.splitlines())))
         self._values = sorted((value for value in wanted if len(value) >= MIN_SECRET), key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, self._values))) if self._values else None
-
-    def __repr__(self) -> str:
-        return f"Redactor({len(self._values)} values)"
 
     def text(self, text: str) -> str:
         """The text without secrets."""

@@ -271,7 +271,7 @@ class AgentSession:
         if not self.is_idle:
             raise Busy(f"session is {self.phase}")
         self._close_open_calls("interrupted: the turn ended before this call did")
-        entry = self._say(user(text, tuple(images)))
+        entry = self.journal.append(Said(user(text, tuple(images))))
         self._begin(self._run(entry))
 
     def steer(self, text: str) -> None:
@@ -460,6 +460,9 @@ class AgentSession:
         await self._run(prompts[-1] if prompts else branch[0], calls=context.unanswered(branch))
 
     async def _run(self, prompt: Entry, calls: Sequence[ToolCall] = ()) -> None:
+        """A turn from its prompt on, or from the calls on at which another daemon left it."""
+        if not calls and isinstance(prompt.body, Said):
+            self._tell(events.MessageSaid(self.id, prompt.id, prompt.body.message))
         turn = sum(map(_is_prompt, self.journal.path_to(prompt.id)))
         self._tell(events.TurnBegan(self.id, turn, prompt.line))
         outcome: events.Outcome = "failed"
@@ -472,8 +475,7 @@ class AgentSession:
                 last = self.journal.lines
                 self._tell(events.TurnEnded(self.id, turn, prompt.line, last, outcome))
         if self.follow_ups and outcome == "done":
-            entry = self._say(user(self.follow_ups.popleft()))
-            await self._run(entry)
+            await self._run(self.journal.append(Said(user(self.follow_ups.popleft()))))
 
     @staticmethod
     def _is_cancelled() -> bool:

@@ -7,16 +7,19 @@ the editor for it (`ui/frontend-action-requested`), and is run when the answer c
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from ..agent.journal import Said
+from ..agent.journal import JournalError, Said
+from ..agent.library import Page, Shelf
 from ..agent.messages import text_of
 from ..agent.models import THINKING_LEVELS, ModelInfo
-from ..agent.session import AgentSession, Refused
+from ..agent.session import AgentSession, Busy, Job, Refused
 from ..formats.edn import Keyword
 from ..wire.rpc import ErrorCode, Request, fields
 from . import agent_frames as frames
+from .agent_login import AgentLogin
 from .rpc import Caller, OpError
 
 Data = Mapping[Any, Any]
@@ -38,7 +41,14 @@ HELP = {
     "/model [provider id]": "choose a model",
     "/thinking [level]": f"how hard the model thinks: {', '.join(THINKING_LEVELS)}",
     "/compact [instructions]": "sum up what lies far back",
+    "/prompts": "the prompts that are written down; /name says one",
+    "/skills": "what models can read up on",
     "/remember text #tag": "keep something for all sessions",
+    "/jobs": "the tool calls that run",
+    "/job id": "what one of them has told so far",
+    "/cancel-job id": "end one of them; the turn goes on",
+    "/login [provider]": "enter a provider's key",
+    "/logout [provider]": "forget a key that was entered",
     "/quit": "leave; the session stays",
 }
 
@@ -85,12 +95,16 @@ class Sessions(Protocol):
     def noted(self, session: AgentSession, text: str, tags: Sequence[str]) -> int:
         """Remember something; gives its number."""
 
+    def shelf(self, session: AgentSession) -> Shelf:
+        """The prompts and skills for a session."""
+
 
 class AgentCommands:
     """The slash commands of a door, and the questions that wait."""
 
-    def __init__(self, sessions: Sessions) -> None:
+    def __init__(self, sessions: Sessions, login: AgentLogin) -> None:
         self._sessions = sessions
+        self._login = login
         self._actions: dict[str, Action] = {}
         self._commands: dict[str, Callable[[Doing], Awaitable[None]]] = {
             "help": self._help,
@@ -103,7 +117,14 @@ class AgentCommands:
             "model": self._model,
             "thinking": self._thinking,
             "compact": self._compact,
+            "prompts": self._prompts,
+            "skills": self._skills,
             "remember": self._remember,
+            "jobs": self._jobs,
+            "job": self._job,
+            "cancel-job": self._cancel_job,
+            "login": self._log_in,
+            "logout": self._log_out,
             "quit": self._quit,
             "exit": self._quit,
         }
@@ -112,12 +133,14 @@ class AgentCommands:
         """The op `command`."""
         text = request.get("text").strip()
         name, _, rest = text.removeprefix("/").partition(" ")
-        run = self._commands.get(name) if text.startswith("/") else None
-        doing = Doing(request, caller, self._sessions.session(request, caller), rest.split(), rest.strip())
-        if run is None:
-            self._say(doing, f"[not a command] {text}")
+        session = self._sessions.session(request, caller)
+        doing = Doing(request, caller, session, rest.split(), rest.strip())
+        if text.startswith("/") and name in self._commands:
+            await self._commands[name](doing)
+        elif text.startswith("/") and name in self._sessions.shelf(session).prompts:
+            self._say_prompt(doing, self._sessions.shelf(session).prompts[name])
         else:
-            await run(doing)
+            self._say(doing, f"[not a command] {text}")
         return fields(accepted=True, handled=True)
 
     async def frontend_action_result(self, request: Request, caller: Caller) -> Data:
@@ -274,6 +297,55 @@ class AgentCommands:
             return
         self._say(doing, f"✓ Compacted\n\n{summary}")
 
+    async def _prompts(self, doing: Doing) -> None:
+        self._say(doing, _pages(self._sessions.shelf(doing.session).prompts, "/") or "No prompts are there.")
+
+    async def _skills(self, doing: Doing) -> None:
+        self._say(doing, _pages(self._sessions.shelf(doing.session).skills) or "No skills are there.")
+
+    def _say_prompt(self, doing: Doing, page: Page) -> None:
+        """Begin a turn with a prompt that is written down."""
+        try:
+            doing.session.prompt(page.said(doing.words))
+        except (Busy, JournalError) as error:
+            self._say(doing, f"Can't say {page.name}: {error}", "error")
+
+    async def _jobs(self, doing: Doing) -> None:
+        rows = [f"{id}  {_seconds(job)}  {job.summary}" for id, job in doing.session.jobs.items()]
+        self._say(doing, "\n".join(rows) or "No tool call runs.")
+
+    async def _job(self, doing: Doing) -> None:
+        job = doing.session.jobs.get(doing.rest)
+        if job is None:
+            self._say(doing, _no_job(doing), "error")
+            return
+        told = f"\n\n{job.said}" if job.said else ""
+        self._say(doing, f"{job.call.name}: {job.summary}\nruns for {_seconds(job)}{told}")
+
+    async def _cancel_job(self, doing: Doing) -> None:
+        try:
+            doing.session.end_job(doing.rest)
+        except Refused:
+            self._say(doing, _no_job(doing), "error")
+            return
+        self._say(doing, f"✓ Cancelled {doing.rest}")
+
+    async def _log_in(self, doing: Doing) -> None:
+        provider = doing.rest or doing.session.model.provider
+        try:
+            url, message = self._login.begin(doing.caller, provider)
+        except OpError as error:
+            self._say(doing, str(error), "login-error")
+            return
+        self._say(doing, message, "login_start", provider=provider, url=url, uses_callback_server=False)
+
+    async def _log_out(self, doing: Doing) -> None:
+        provider = doing.rest or doing.session.model.provider
+        if self._login.forget(provider):
+            self._say(doing, f"✓ Logged out of {provider}", "logout", provider=provider)
+        else:
+            self._say(doing, f"No key was entered for {provider} here.", "logout", provider=provider)
+
     async def _remember(self, doing: Doing) -> None:
         tags = [word[1:] for word in doing.words if word.startswith("#") and len(word) > 1]
         text = " ".join(word for word in doing.words if not word.startswith("#"))
@@ -289,6 +361,19 @@ class AgentCommands:
 
     async def _quit(self, doing: Doing) -> None:
         self._say(doing, "", "quit")
+
+
+def _pages(pages: Mapping[str, Page], before: str = "") -> str:
+    return "\n".join(f"{before}{page.name:<20} {page.description}" for page in pages.values())
+
+
+def _seconds(job: Job) -> str:
+    return f"{time.time() - job.began:.0f} s"
+
+
+def _no_job(doing: Doing) -> str:
+    running = ", ".join(doing.session.jobs) or "none"
+    return f"Job not found: {doing.rest or '?'}. Running: {running}"
 
 
 def _text(value: Any) -> str:

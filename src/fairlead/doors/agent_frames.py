@@ -15,6 +15,7 @@ import msgspec
 from ..agent import events
 from ..agent.events import Approval, Event
 from ..agent.journal import Entry, Said
+from ..agent.library import Page
 from ..agent.messages import Assistant, Image, Message, Text, Thinking, ToolResult, Usage, User, text_of
 from ..agent.session import AgentSession, Phase
 from ..formats.edn import Keyword
@@ -122,7 +123,7 @@ def display_name(session: AgentSession) -> str:
     return line if len(line) <= MAX_LABEL else line[: MAX_LABEL - 1] + "…"
 
 
-def session_updated(session: AgentSession) -> Data:
+def session_updated(session: AgentSession, templates: Sequence[Page] = ()) -> Data:
     model = session.model
     effort = session.effective_thinking
     label = f"({model.provider}) {model.id}" + (f" • {effort}" if effort != "off" else "")
@@ -147,7 +148,7 @@ def session_updated(session: AgentSession) -> Data:
         header_model_label=label,
         status_session_line=f"session: {display_name(session)} • {session.phase.value}",
         extension_command_names=[],
-        prompt_templates=[],
+        prompt_templates=[fields(name=page.name, description=page.description) for page in templates],
     )
 
 

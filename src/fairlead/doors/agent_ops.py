@@ -16,6 +16,7 @@ from ..agent import events
 from ..agent.events import Event
 from ..agent.export import html
 from ..agent.journal import Entry, JournalError, Said
+from ..agent.library import Library, Shelf
 from ..agent.memory import Memory, MemoryFault
 from ..agent.messages import Assistant, Image, User, text_of
 from ..agent.models import THINKING_LEVELS, ModelError, ModelInfo
@@ -28,6 +29,7 @@ from ..wire.rpc import ErrorCode, Request, fields
 from . import agent_frames as frames
 from .agent_commands import HELP, AgentCommands
 from .agent_history import BadCursor, History
+from .agent_login import AgentLogin, Keyring
 from .rpc import Caller, CallerHandler, OpError
 
 Data = Mapping[Any, Any]
@@ -55,15 +57,19 @@ class AgentOps:
         store: AgentStore,
         models: Models,
         callers: Callable[[], list[Caller]],
+        *,
         registry: Registry | None = None,
         memory: Memory | None = None,
+        library: Library | None = None,
         latest: Latest | None = None,
+        keyring: Keyring | None = None,
     ) -> None:
         self._store = store
         self._models = models
         self._callers = callers
         self._registry = registry or Registry((SESSION_ID,))
         self._memory = memory
+        self._library = library
         self._latest = latest or _none
         self._history = History()
         self._ops: dict[str, CallerHandler] = {
@@ -106,7 +112,9 @@ class AgentOps:
             )
         }
         self._ops["abort_bash"] = self._abort
-        commands = AgentCommands(self)
+        login = AgentLogin(keyring, self.session)
+        self._ops |= login.ops
+        commands = AgentCommands(self, login)
         self._ops["command"] = commands.command
         self._ops["frontend_action_result"] = commands.frontend_action_result
 
@@ -207,9 +215,16 @@ class AgentOps:
 
     def _show(self, caller: Caller, session: AgentSession, id: str | None = None) -> None:
         """How a session, and all of them, are now."""
-        caller.event("session/updated", frames.session_updated(session), id=id)
+        caller.event("session/updated", self._updated(session), id=id)
         caller.event("footer/updated", frames.footer_updated(session), id=id)
         caller.event("context/updated", self._context(caller), id=id)
+
+    def _updated(self, session: AgentSession) -> Data:
+        return frames.session_updated(session, list(self.shelf(session).prompts.values()))
+
+    def shelf(self, session: AgentSession) -> Shelf:
+        """The prompts and skills for a session."""
+        return self._library.shelf(session.cwd) if self._library is not None else Shelf({}, {})
 
     def _context(self, caller: Caller) -> Data:
         rows = [
@@ -412,7 +427,7 @@ class AgentOps:
             context_tokens=session.context_tokens,
             context_window=session.model.window,
         )
-        return fields(state={**frames.session_updated(session), **more})
+        return fields(state={**self._updated(session), **more})
 
     async def _query_eql(self, request: Request, caller: Caller) -> Data:
         entity = {SESSION_ID: self.session(request, caller).id}
@@ -433,7 +448,9 @@ class AgentOps:
         return fields(messages=shown, total=len(said))
 
     async def _get_commands(self, request: Request, caller: Caller) -> Data:
-        return fields(commands=[fields(name=name, description=what) for name, what in HELP.items()])
+        pages = self.shelf(self.session(request, caller)).prompts.values()
+        rows = [*HELP.items(), *((f"/{page.name}", page.description) for page in pages)]
+        return fields(commands=[fields(name=name, description=what) for name, what in rows])
 
     async def _bash(self, request: Request, caller: Caller) -> Data:
         session = self.session(request, caller)

@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import threading
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Protocol, cast
+from typing import Any, BinaryIO, Protocol, cast
 
 from ..keeper.credentials import is_our_user
 from ..settings import Settings
@@ -26,6 +27,9 @@ CallerHandler = Callable[[Request, "Caller"], Awaitable[Mapping[Any, Any]]]
 WRITE_LIMIT = 8 * 1024 * 1024
 """How many bytes a client may leave unread before it loses its events, and then its connection."""
 
+READ_SIZE = 65_536
+LAST_ANSWERS_WAIT = 10.0
+"""Seconds that answers may take when nothing more will be asked."""
 CANCELLABLE = frozenset({"terminal_wait"})
 """Ops that `cancel` ends itself: those that only wait, so that nothing is left half done."""
 
@@ -93,6 +97,27 @@ class RpcDoor:
         self._server = await loop.create_unix_server(lambda: _Connection(self), path, backlog=512)
         os.chmod(path, 0o600)
 
+    async def serve(self, reading: BinaryIO, writing: BinaryIO) -> None:
+        """Be the backend of one client, on two pipes or files, until it is through and answered."""
+        loop = asyncio.get_running_loop()
+        connection = _Connection(self)
+        connection.cwd = os.getcwd()
+        connection.begin(await _writer_to(writing))
+        asked: asyncio.Queue[bytes] = asyncio.Queue(1)
+
+        def read() -> None:  # in a thread, as files can't be waited for
+            while True:
+                data = os.read(reading.fileno(), READ_SIZE)
+                asyncio.run_coroutine_threadsafe(asked.put(data), loop).result()
+                if not data:
+                    return
+
+        threading.Thread(target=read, daemon=True).start()
+        while (data := await asked.get()) and not connection.is_closing:
+            connection.data_received(data)
+        await connection.answered(LAST_ANSWERS_WAIT)
+        connection.connection_lost(None)
+
     def close(self) -> None:
         """Take no more clients, and let go of those that are there."""
         if self._server is not None:
@@ -121,6 +146,38 @@ class RpcDoor:
         self._connections.discard(connection)
 
 
+async def _writer_to(file: BinaryIO) -> asyncio.WriteTransport:
+    """What writes to a pipe as it is read, or to a file at once."""
+    try:
+        transport, _ = await asyncio.get_running_loop().connect_write_pipe(asyncio.BaseProtocol, file)
+    except ValueError:  # neither a pipe nor a terminal
+        return _FileTransport(file.fileno())
+    return transport
+
+
+class _FileTransport(asyncio.WriteTransport):
+    """Writes to a file, which takes everything at once."""
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__()
+        self._descriptor = descriptor
+        self._is_closing = False
+
+    def write(self, data: Any) -> None:
+        view = memoryview(data)
+        while view and not self._is_closing:
+            view = view[os.write(self._descriptor, view) :]
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def is_closing(self) -> bool:
+        return self._is_closing
+
+    def close(self) -> None:
+        self._is_closing = True
+
+
 def _description(ops: Mapping[str, Op]) -> Mapping[Any, Any]:
     """The schema of what is served: each op's parameters, what those must be, and each topic's data."""
     return fields(
@@ -140,18 +197,34 @@ class _Connection(asyncio.Protocol):
         self._door = door
         self._wire = rpc.ServerConnection(door.ops, TOPICS)
         self._tasks: dict[str, tuple[Request, asyncio.Task[None]]] = {}
-        self._transport: asyncio.Transport
+        self._transport: asyncio.WriteTransport
         self.focus: str | None = None
         self.cwd: str | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        transport = self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
-        if not is_our_user(transport.get_extra_info("socket")):
-            transport.abort()
-        elif not self._door.arrived(self):
+        self.begin(cast(asyncio.Transport, transport))  # uvloop's is one in all but name
+        if not is_our_user(self._transport.get_extra_info("socket")):
+            self._transport.abort()
+
+    def begin(self, transport: asyncio.WriteTransport) -> None:
+        """Answer there from now on."""
+        self._transport = transport
+        if not self._door.arrived(self):
             error = rpc.Error(ErrorCode.MAX_PENDING_EXCEEDED, "the daemon has as many clients as it may have")
             transport.write(rpc.encode(error))
             transport.close()
+
+    @property
+    def is_closing(self) -> bool:
+        return self._transport.is_closing()
+
+    async def answered(self, seconds: float) -> None:
+        """Wait until all that was asked is answered, and the answers are written; or for so long."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        while self._tasks or self._transport.get_write_buffer_size():
+            if self.is_closing or asyncio.get_running_loop().time() > deadline:
+                break
+            await asyncio.sleep(0.005)
 
     def data_received(self, data: bytes) -> None:
         for item in self._wire.receive(data):
@@ -186,7 +259,7 @@ class _Connection(asyncio.Protocol):
     def _serve(self, request: Request) -> None:
         match request.op:
             case "handshake":
-                self.cwd = request.get("cwd")
+                self.cwd = request.get("cwd") or self.cwd
                 agents = self._door.agents
                 self._respond(request, rpc.server_info(**agents.greeting(self) if agents else {}))
             case "ping":

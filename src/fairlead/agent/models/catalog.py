@@ -2,8 +2,9 @@
 
 It knows a small table of models by itself, and what `[[models]]`, `[providers.NAME]` and `[agent]` of the
 configuration and the environment add. A key is `key`, or comes from the variable that `key_env` names, from
-`key_file`, or from the provider's usual variable; it is looked up when a model is asked, and is in no `repr`,
-no error and no log. Nothing heavy is imported here: a remote model imports its library when first asked.
+`key_file`, from a person who entered it, or from the provider's usual variable; it is looked up when a model
+is asked, and is in no `repr`, no error and no log. Nothing heavy is imported here: a remote model imports its
+library when first asked.
 """
 
 from __future__ import annotations
@@ -20,12 +21,11 @@ from ...settings import SettingError
 from ..messages import Cost, Usage
 from . import Model, ModelError, ModelInfo, Prices, guide, replay
 from .guide import Guide
+from .keys import Keys, read_key
 from .remote import Kind, Remote
 from .replay import Recording, Replay
 
 OFFLINE = "offline"
-MAX_KEY = 16 * 1024
-"""How many bytes of a key file are read."""
 A_MILLION = 1_000_000
 
 
@@ -89,17 +89,37 @@ class _Known(Struct, frozen=True):
     """Where its key usually is. Without any it needs no key."""
     moved: str | None = None
     """The variable that usually names another base_url."""
+    keys_at: str = ""
+    """Where people get a key."""
 
 
 KNOWN = {
-    "openai": _Known("openai", "https://api.openai.com/v1", ("OPENAI_API_KEY",), "OPENAI_BASE_URL"),
+    "openai": _Known(
+        "openai",
+        "https://api.openai.com/v1",
+        ("OPENAI_API_KEY",),
+        "OPENAI_BASE_URL",
+        "https://platform.openai.com/api-keys",
+    ),
     "anthropic": _Known(
-        "anthropic", "https://api.anthropic.com", ("ANTHROPIC_API_KEY",), "ANTHROPIC_BASE_URL"
+        "anthropic",
+        "https://api.anthropic.com",
+        ("ANTHROPIC_API_KEY",),
+        "ANTHROPIC_BASE_URL",
+        "https://console.anthropic.com/settings/keys",
     ),
     "google": _Known(
-        "google", "https://generativelanguage.googleapis.com", ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+        "google",
+        "https://generativelanguage.googleapis.com",
+        ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        keys_at="https://aistudio.google.com/apikey",
     ),
-    "openrouter": _Known("openai", "https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",)),
+    "openrouter": _Known(
+        "openai",
+        "https://openrouter.ai/api/v1",
+        ("OPENROUTER_API_KEY",),
+        keys_at="https://openrouter.ai/settings/keys",
+    ),
     "ollama": _Known("openai", "http://127.0.0.1:11434/v1"),
 }
 
@@ -120,10 +140,14 @@ class Catalog:
     """
 
     def __init__(
-        self, config: Mapping[str, object] | None = None, environ: Mapping[str, str] = os.environ
+        self,
+        config: Mapping[str, object] | None = None,
+        environ: Mapping[str, str] = os.environ,
+        entered: Keys | None = None,
     ) -> None:
         config = config or {}
         self._environ = environ
+        self._entered = entered
         self._agent = _convert(
             _overlaid(config.get("agent", {}), "AGENT", _Agent, environ), _Agent, "[agent]"
         )
@@ -244,7 +268,9 @@ class Catalog:
                 return key
             raise ModelError("refused", f"{whose} has no key: the environment has no {table.key_env}")
         if table.key_file:
-            return _read_key(os.path.expanduser(table.key_file), whose)
+            return read_key(os.path.expanduser(table.key_file), whose)
+        if self._entered is not None and (entered := self._entered.find(name)):
+            return entered
         known = KNOWN.get(name)
         variables = known.variables if known else ()
         for variable in variables:
@@ -253,8 +279,38 @@ class Catalog:
         if variables or self._reach(name)[0] != "openai":
             hint = f"key_env or key_file of [providers.{name}]"
             places = " or ".join([*variables[:1], hint])
-            raise ModelError("refused", f"{whose} has no key: set {places}")
+            raise ModelError("refused", f"{whose} has no key: set {places}, or /login {name}")
         return None
+
+    # --- entering keys ------------------------------------------------------------------------------------
+
+    def keys_at(self, provider: str) -> str:
+        """Where a person gets a key that can be entered for a provider. Raises ModelError if none can be."""
+        names = [name for name in {**KNOWN, **self._providers} if self._takes_key(name)]
+        if provider not in names:
+            unneeded = provider == OFFLINE or provider in KNOWN or provider in self._providers
+            why = "needs none, or has one in config.toml" if unneeded else "is not known"
+            raise ModelError(
+                "refused", f"no key can be entered for {provider}: it {why}; there are {', '.join(names)}"
+            )
+        known = KNOWN.get(provider)
+        return known.keys_at if known else ""
+
+    def enter_key(self, provider: str, key: str) -> None:
+        """Keep a key that a person has entered. Raises ModelError, ValueError or OSError."""
+        self.keys_at(provider)
+        if self._entered is None:
+            raise ModelError("refused", "no keys can be kept here")
+        self._entered.enter(provider, key)
+
+    def forget_key(self, provider: str) -> bool:
+        """Remove a key that a person has entered; tells whether there was one."""
+        return self._entered is not None and self._entered.forget(provider)
+
+    def _takes_key(self, name: str) -> bool:
+        table, known = self._providers.get(name, Provider()), KNOWN.get(name)
+        is_set = table.key or table.key_env or table.key_file
+        return not is_set and (known is None or bool(known.variables))
 
 
 def priced(info: ModelInfo, usage: Usage) -> Usage:
@@ -352,15 +408,3 @@ def _convert(fields: Mapping[str, Any], kind: type[T], whose: str) -> T:
         return msgspec.convert(fields, kind)
     except msgspec.ValidationError as error:
         raise SettingError(f"{whose}: {error}") from None
-
-
-def _read_key(path: str, whose: str) -> str:
-    try:
-        with open(path, "rb") as file:
-            key = file.read(MAX_KEY + 1)
-    except OSError as error:
-        raise ModelError("refused", f"{whose} has no key: can't read {path}: {error.strerror}") from None
-    text = key.decode("ascii", "replace").strip()
-    if not text or len(key) > MAX_KEY or not text.isascii() or len(text.split()) != 1:
-        raise ModelError("refused", f"{whose} has no key: {path} must hold the key and nothing else")
-    return text

@@ -1,0 +1,137 @@
+"""What a person has written down for agents: prompts that are said by name, and skills for models to read.
+
+A prompt is a Markdown file in a directory `prompts`; typing `/its-name words` says its text, with the words
+in it. A skill is a directory in `skills` with a file `SKILL.md`; models are told which there are, and read
+those that help. Both are looked for in the project, in `.fairlead` and in Pi's `.pi`, and then beside the
+configuration. A file may begin with a head between two lines `---`; its `description` counts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+PROJECT_PLACES = (".fairlead", ".pi")
+"""Directories of a project that may have both. The first one with a name counts."""
+MAX_FILES = 200
+"""How many of each are read in one place."""
+MAX_TEXT = 64 * 1024
+"""How much of a file is read."""
+MAX_DESCRIPTION = 200
+"""How much of a description is shown."""
+FRESH = 2.0
+"""Seconds that a look at the files holds."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_ARGUMENT = re.compile(r"\$(\d+|@|ARGUMENTS\b)")
+
+
+class Page(NamedTuple):
+    """A prompt or a skill."""
+
+    name: str
+    description: str
+    path: str
+    text: str
+
+    def said(self, words: list[str]) -> str:
+        """The text of a prompt, with `$1`, `$2` … and `$@` or `$ARGUMENTS` replaced by words.
+
+        >>> Page("fix", "", "", "Fix $1. Also: $@").said(["it", "now"])
+        'Fix it. Also: it now'
+        """
+
+        def word(found: re.Match[str]) -> str:
+            if not found[1].isdigit():
+                return " ".join(words)
+            at = int(found[1]) - 1
+            return words[at] if 0 <= at < len(words) else ""
+
+        return _ARGUMENT.sub(word, self.text).strip()
+
+
+class Shelf(NamedTuple):
+    """All prompts and skills for a project, by name."""
+
+    prompts: dict[str, Page]
+    skills: dict[str, Page]
+
+
+class Library:
+    """The prompts and skills of all projects. `home` is the directory of the configuration."""
+
+    def __init__(self, home: str) -> None:
+        self.home = home
+        self._shelves: dict[Path, tuple[float, Shelf]] = {}
+
+    def shelf(self, project: Path) -> Shelf:
+        """What there is for a project, as it was a moment ago."""
+        seen, shelf = self._shelves.get(project, (0.0, None))
+        now = time.monotonic()
+        if shelf is None or now - seen > FRESH:
+            shelf = self._look(project)
+            if len(self._shelves) >= MAX_FILES:
+                self._shelves.clear()
+            self._shelves[project] = now, shelf
+        return shelf
+
+    def _look(self, project: Path) -> Shelf:
+        places = [*(f"{project}/{place}" for place in PROJECT_PLACES), self.home]
+        shelf = Shelf({}, {})
+        for place in places:
+            for page in _prompts(f"{place}/prompts"):
+                shelf.prompts.setdefault(page.name, page)
+            for page in _skills(f"{place}/skills"):
+                shelf.skills.setdefault(page.name, page)
+        return shelf
+
+
+def _names(directory: str) -> list[str]:
+    try:
+        return sorted(os.listdir(directory))[:MAX_FILES]
+    except OSError:
+        return []
+
+
+def _prompts(directory: str) -> Iterator[Page]:
+    for file in _names(directory):
+        name = file.removesuffix(".md")
+        page = _page(name, f"{directory}/{file}") if name != file else None
+        if page is not None:
+            yield page
+
+
+def _skills(directory: str) -> Iterator[Page]:
+    for name in _names(directory):
+        page = _page(name, f"{directory}/{name}/SKILL.md")
+        if page is not None:
+            yield page
+
+
+def _page(name: str, path: str) -> Page | None:
+    if not _NAME.fullmatch(name) or not os.path.isfile(path):
+        return None
+    try:
+        with open(path, "rb") as file:
+            text = file.read(MAX_TEXT).decode("utf-8", "replace")
+    except OSError:
+        return None
+    head, body = _head(text.replace("\r\n", "\n"))
+    first = next((line.strip("# \t") for line in body.splitlines() if line.strip()), "")
+    description = " ".join((head.get("description") or first).split())[:MAX_DESCRIPTION]
+    return Page(name, description, path, body)
+
+
+def _head(text: str) -> tuple[dict[str, str], str]:
+    """The values between two lines `---` at the beginning, and the text after them."""
+    if not text.startswith("---\n"):
+        return {}, text
+    head, found, body = text[4:].partition("\n---\n")
+    if not found:
+        return {}, text
+    pairs = (line.partition(":") for line in head.splitlines() if ":" in line)
+    return {name.strip(): value.strip().strip("\"'") for name, _, value in pairs}, body
