@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import fcntl
 import os
 import shutil
 import signal
@@ -13,6 +13,9 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+from fairlead.client.control import Control
+from fairlead.settings import Settings
 
 WAIT = 30.0
 """Seconds until something that does not happen fails the test."""
@@ -65,7 +68,18 @@ class Hosting:
         return self.run("screen", name).stdout
 
     def sessions(self) -> dict[str, dict[str, Any]]:
-        return {row["name"]: row for row in json.loads(self.run("ls", "--json").stdout)}
+        return {row["name"]: row for row in self.ask("terminal_list")["sessions"]}
+
+    def ask(self, op: str, **params: Any) -> dict[str, Any]:
+        """The daemon's answer to a request; a daemon is started if need be."""
+        settings = Settings(self.environment)
+        try:
+            with Control(settings, start=False) as control:
+                return control.ask(op, **params)
+        except ConnectionError:
+            self.run("ls")  # in a process with the right environment, which the daemon inherits
+        with Control(settings, start=False) as control:
+            return control.ask(op, **params)
 
     def wait_text(self, name: str, text: str) -> None:
         self.run("wait", name, "--text", text, "--timeout", "20")
@@ -78,7 +92,7 @@ class Hosting:
             time.sleep(0.01)
 
     def daemon_pid(self) -> int:
-        pid: int = json.loads(self.run("daemon", "status", "--json").stdout)["pid"]
+        pid: int = self.ask("daemon_status")["pid"]
         return pid
 
     def kill_daemon(self) -> None:
@@ -95,18 +109,16 @@ class Hosting:
 
     def close(self) -> None:
         """End all sessions, the daemon and the nursery."""
+        if not _keepers_in(str(self.directory)):  # then there is no daemon either
+            shutil.rmtree(self.directory)
+            return
         for name, row in self.sessions().items():
             if row["state"] == "running":
                 _kill_group(row["pid"])
                 self.run("wait", name, "--exit", "--timeout", "10", check=False)
-        pid = self.daemon_pid()
-        self.run("daemon", "stop")
-        for _ in range(int(WAIT / 0.01)):
-            try:
-                os.kill(pid, 0)
-            except ProcessLookupError:
-                break
-            time.sleep(0.01)
+        self.ask("daemon_stop")
+        with open(Settings(self.environment).lock_path) as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # it holds that until it has ended
         for keeper in _keepers_in(str(self.directory)):
             os.kill(keeper, signal.SIGKILL)
         shutil.rmtree(self.directory)

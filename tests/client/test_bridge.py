@@ -57,12 +57,18 @@ class Editor:
 
     def ask(self, op: str, **params: Any) -> Any:
         """The answer to a request."""
-        if op == "handshake":
-            self.write(self._wire.handshake("editor", "1"))
-        else:
-            self.write(self._wire.request(op, rpc.fields(**params))[1])
+        self.send(op, **params)
         frame = self.until(lambda frame: getattr(frame, "op", None) == op)
         return plain(frame.data) if isinstance(frame, rpc.Response) else frame
+
+    def send(self, op: str, **params: Any) -> str:
+        """Ask, and don't wait; gives the request's id."""
+        if op == "handshake":
+            self.write(self._wire.handshake("editor", "1"))
+            return ""
+        id, line = self._wire.request(op, rpc.fields(**params))
+        self.write(line)
+        return id
 
     def idle(self) -> None:
         """Wait until the turn that was begun is over."""
