@@ -7,8 +7,10 @@ import socket
 import statistics
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ ROUND_TRIPS = 3000
 DELTAS = 1000
 SESSIONS, ENTRIES = 200, 1000
 TURNS = 5
+PIECES, PIECE_PAUSE = 400, 0.004
 QUERY = (
     "[:psi.agent-session/phase :psi.agent-session/is-idle :psi.agent-session/model-id"
     " :psi.agent-session/model-provider :psi.agent-session/thinking-level :psi.agent-session/worktree-path"
@@ -106,6 +109,55 @@ def _is_over(item: Any) -> bool:
     )
 
 
+class Slow(BaseHTTPRequestHandler):
+    """A model's server whose pieces of text are the moments at which they were sent."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        for _ in range(PIECES):
+            self._send({"content": f"{time.perf_counter_ns()} "})
+            time.sleep(PIECE_PAUSE)
+        self._send({}, "stop")
+        self.wfile.write(b"data: [DONE]\n\n")
+
+    def _send(self, delta: dict[str, str], finish: str | None = None) -> None:
+        choice = {"index": 0, "delta": delta, "finish_reason": finish}
+        piece = {
+            "id": "c",
+            "object": "chat.completion.chunk",
+            "created": 1,
+            "model": "m",
+            "choices": [choice],
+        }
+        self.wfile.write(f"data: {json.dumps(piece)}\n\n".encode())
+        self.wfile.flush()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+def deltas(client: Client) -> bool:
+    """How long a piece takes from a model's server to a subscriber, over HTTP and the daemon."""
+    client.ask("new_session")
+    client.ask("set_model", provider="bench", model_id="m")
+    client.ask("prompt", message="go")
+    taken = []
+
+    def is_over(item: Any) -> bool:
+        if isinstance(item, rpc.Event) and item.topic == "assistant/delta":
+            now = time.perf_counter_ns()
+            taken.extend(now - int(sent) for sent in item.data[Keyword("text")].split())
+        return _is_over(item)
+
+    client.until(is_over)
+    assert len(taken) == PIECES
+    median = statistics.median(taken) / 1e6
+    return row("a delta, from a model's server to a subscriber", f"{median:.2f} ms", median <= 2)
+
+
 def queries(client: Client) -> bool:
     times = []
     for _ in range(500):
@@ -141,7 +193,15 @@ def main() -> int:
     events: list[dict[str, Any]] = [{"event": "text", "text": "word "}] * DELTAS
     events += [{"event": "finished", "stop_reason": "stop", "usage": {}}]
     cassette.write_text("".join(json.dumps(line) + "\n" for line in [{"cassette": 1}, *events]))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Slow)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    config = contender.directory / "config.toml"
+    config.write_text(
+        f'[providers.bench]\nbase_url = "http://127.0.0.1:{server.server_port}/v1"\n'
+        '[[models]]\nprovider = "bench"\nid = "m"\n'
+    )
     contender.environment |= {
+        "FAIRLEAD_CONFIG": str(config),
         "FAIRLEAD_AGENT_MODEL": "offline/replay",
         "FAIRLEAD_AGENT_CASSETTE": str(cassette),
     }
@@ -152,6 +212,7 @@ def main() -> int:
             client = Client(contender.settings.rpc_path)
             met &= pings(client)
             met &= turns(client)
+            met &= deltas(client)
             met &= queries(client)
             hello = rpc.ClientConnection().handshake("bench", "1")
             bridged = statistics.median(timed(command_of("rpc"), contender, hello) for _ in range(9))
@@ -173,6 +234,7 @@ def main() -> int:
         row("finding what was said", f"{found * 1e3:.0f} ms")
     finally:
         contender.close()
+        server.shutdown()
     return 0 if met else 1
 
 
