@@ -5,7 +5,9 @@ The daemon has one, with its terminal sessions for commands; so has `fairlead rp
 
 from __future__ import annotations
 
+import contextlib
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -33,6 +35,10 @@ SCAN_SECONDS = 0.1
 """How long journals are looked through when sessions are listed; the rest comes the next time."""
 
 
+KEPT_OUTPUT = 14 * 86_400.0
+"""Seconds that the whole output of a command stays in its file."""
+
+
 class AgentRoom:
     """All agent sessions of a process. `callers` are the clients of its door."""
 
@@ -41,6 +47,7 @@ class AgentRoom:
         redactor = Redactor(secret_values(os.environ, catalog.key_variables()) | catalog.keys())
         library = Library(os.path.dirname(settings.config_path))
         place = _places(settings, catalog, redactor, library, terminals)
+        _tidy(f"{settings.state_dir}/outputs")
         self.store = AgentStore(settings.sessions_dir, catalog, place, self._told)
         memory = Memory(f"{settings.state_dir}/memory.db")
         transcripts = Transcripts(f"{settings.state_dir}/transcripts.db", settings.sessions_dir)
@@ -95,6 +102,14 @@ def _places(
         return Place(tools, policy, system_prompt(cwd, tools, library.shelf(cwd).skills), environment)
 
     return place
+
+
+def _tidy(outputs: str) -> None:
+    """Remove old output of commands."""
+    with contextlib.suppress(OSError):
+        for file in os.scandir(outputs):
+            if file.stat(follow_symlinks=False).st_mtime < time.time() - KEPT_OUTPUT:
+                os.unlink(file)
 
 
 def _latest_of(transcripts: Transcripts) -> Callable[..., str | None]:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from fairlead.agent import events
+from fairlead.agent.context import turns
 from fairlead.agent.journal import Compaction, Journal, Said
 from fairlead.agent.messages import Assistant, Text, ToolResult, Usage, text_of
 from fairlead.agent.models import Finished, ModelError, ModelEvent, ModelInfo, ModelRequest, TextDelta
@@ -145,7 +146,26 @@ async def test_a_busy_session_takes_no_prompt_but_steering_and_follow_ups_in_the
         model.go_on.set()
         await play.idle()
         assert play.roles == ["u: first", "a: one two", "u: now", "a: one two", "u: later", "a: one two"]
-        assert [event.turn for event in play.of(events.TurnEnded)] == [1, 3]
+        assert [event.turn for event in play.of(events.TurnEnded)] == [1, 2]
+
+
+@playing
+async def test_a_correction_goes_on_with_the_turn_and_the_journal_knows_it(tmp_path: Path) -> None:
+    async with Playing(tmp_path, replay(tmp_path, says("one"), says("two"), says("three"))) as play:
+        play.session.prompt("first")
+        await play.idle()
+        play.session.correct("not yet")
+        await play.idle()
+        play.session.prompt("second")
+        await play.idle()
+        began, ended = play.of(events.TurnBegan), play.of(events.TurnEnded)
+        assert [(event.turn, event.prompt) for event in began] == [(1, "first"), (2, "second")]
+        lines = [(event.turn, event.first_line, event.last_line) for event in ended]
+        assert lines == [(1, 2, 3), (1, 2, 5), (2, 6, 7)]
+        path = play.session.journal.path
+    with Journal.open(path) as journal:
+        shown = [(turn.prompt, turn.last_line, turn.corrections) for turn in turns(journal.branch)]
+    assert shown == [("first", 5, 1), ("second", 7, 0)]
 
 
 @playing

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -51,6 +52,31 @@ def unanswered(branch: Sequence[Entry]) -> list[ToolCall]:
         else:
             return []
     return []
+
+
+class Turn(NamedTuple):
+    """What a person asked for and all that came of it. Lines are those of the journal, both included."""
+
+    number: int
+    prompt: str
+    first_line: int
+    last_line: int
+    corrections: int
+    """How often a verifier sent it back."""
+
+
+def turns(branch: Sequence[Entry]) -> list[Turn]:
+    """All turns of a conversation, corrections and steering being parts of theirs."""
+    found: list[Turn] = []
+    for entry in branch:
+        said = entry.body.message if isinstance(entry.body, Said) else None
+        if isinstance(said, User) and said.origin is msgspec.UNSET:
+            found.append(Turn(len(found) + 1, text_of(said), entry.line, entry.line, 0))
+        elif found:
+            corrected = isinstance(said, User) and said.origin == "correction"
+            last = found[-1]
+            found[-1] = last._replace(last_line=entry.line, corrections=last.corrections + corrected)
+    return found
 
 
 def last_message(branch: Sequence[Entry]) -> Message | None:

@@ -100,12 +100,14 @@ class TurnBegan(Event, frozen=True):
     turn: int
     line: int
     """The journal's line with the prompt."""
+    prompt: str
 
 
 class TurnEnded(Event, frozen=True):
-    """A run is over. Its lines in the journal, both included, count from 1."""
+    """A run is over: of a turn, or of a correction of it. The turn's lines, both included, count from 1."""
 
     turn: int
+    prompt: str
     first_line: int
     last_line: int
     outcome: Outcome

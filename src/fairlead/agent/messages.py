@@ -12,6 +12,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct, field
 
+Origin = Literal["steer", "correction"]
+"""Said in the middle of a turn; or said by a verifier, about a turn."""
 StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
 
 
@@ -89,6 +91,8 @@ class User(Struct, frozen=True, tag_field="role", tag="user"):
 
     content: str | tuple[Text | Image, ...]
     timestamp: int = 0
+    origin: Origin | msgspec.UnsetType = msgspec.UNSET
+    """Why it was said, if it did not begin a turn."""
 
 
 class Assistant(Struct, frozen=True, tag_field="role", tag="assistant", rename="camel"):
@@ -133,5 +137,5 @@ def now() -> int:
     return int(time.time() * 1000)
 
 
-def user(text: str, images: tuple[Image, ...] = ()) -> User:
-    return User((Text(text), *images), now())
+def user(text: str, images: tuple[Image, ...] = (), origin: Origin | None = None) -> User:
+    return User((Text(text), *images), now(), origin or msgspec.UNSET)

@@ -39,7 +39,7 @@ from .journal import (
     SessionInfo,
     ThinkingLevelChange,
 )
-from .messages import Assistant, Image, Message, Text, ToolCall, ToolResult, Usage, now, user
+from .messages import Assistant, Image, Message, Text, ToolCall, ToolResult, Usage, User, now, text_of, user
 from .models import (
     THINKING_LEVELS,
     Finished,
@@ -181,8 +181,8 @@ class AgentSession:
         self.model = models.default()
         self.thinking_level = "off"
         self.usage = Usage()
-        self.steering: deque[str] = deque()
-        self.follow_ups: deque[str] = deque()
+        self.steering: deque[User] = deque()
+        self.follow_ups: deque[User] = deque()
         self.jobs: dict[str, Job] = {}
         """The tool calls that run, by their ids."""
         self._models = models
@@ -253,6 +253,10 @@ class AgentSession:
         return len(self.steering) + len(self.follow_ups)
 
     @property
+    def turns(self) -> list[context.Turn]:
+        return context.turns(self.journal.branch)
+
+    @property
     def context_tokens(self) -> int:
         return context.context_tokens(self.journal.branch)
 
@@ -274,26 +278,38 @@ class AgentSession:
         entry = self.journal.append(Said(user(text, tuple(images))))
         self._begin(self._run(entry))
 
-    def steer(self, text: str) -> None:
+    def steer(self, text: str, images: Sequence[Image] = ()) -> None:
         """Say something before the model is asked the next time; begins a turn if there is none."""
-        self._queue(self.steering, text)
-
-    def follow_up(self, text: str) -> None:
-        """Say something when the turn is done; begins one if there is none."""
-        self._queue(self.follow_ups, text)
-
-    def _queue(self, queue: deque[str], text: str) -> None:
         if self.is_idle:
-            self.prompt(text)
-        elif self.pending_messages >= MAX_QUEUED:
-            raise Refused(f"{MAX_QUEUED} messages wait already")
+            self.prompt(text, images)
         else:
-            queue.append(text)
-            self._tell(events.Updated(self.id))
+            self._queue(self.steering, user(text, tuple(images), "steer"))
+
+    def follow_up(self, text: str, images: Sequence[Image] = ()) -> None:
+        """Say something when the turn is done; begins one if there is none."""
+        if self.is_idle:
+            self.prompt(text, images)
+        else:
+            self._queue(self.follow_ups, user(text, tuple(images)))
+
+    def correct(self, text: str, *, steer: bool = False) -> None:
+        """Send the turn back: its work goes on. While it runs the text waits for its end, or steers it."""
+        said = user(text, origin="correction")
+        if self.is_idle:
+            self._close_open_calls("interrupted: the turn ended before this call did")
+            self._begin(self._run(self.journal.append(Said(said))))
+        else:
+            self._queue(self.steering if steer else self.follow_ups, said)
+
+    def _queue(self, queue: deque[User], said: User) -> None:
+        if self.pending_messages >= MAX_QUEUED:
+            raise Refused(f"{MAX_QUEUED} messages wait already")
+        queue.append(said)
+        self._tell(events.Updated(self.id))
 
     def interrupt(self) -> str:
         """End the turn after its current step; gives the steering text that will not be said."""
-        dropped = "\n".join(self.steering)
+        dropped = "\n".join(map(text_of, self.steering))
         if not self.is_idle:
             self.interrupt_pending = True
             self.steering.clear()
@@ -455,16 +471,15 @@ class AgentSession:
 
     async def _resume(self) -> None:
         """Go on with a turn that another daemon began."""
-        branch = self.journal.branch
-        prompts = [entry for entry in branch if _is_prompt(entry)]
-        await self._run(prompts[-1] if prompts else branch[0], calls=context.unanswered(branch))
+        await self._run(None, context.unanswered(self.journal.branch))
 
-    async def _run(self, prompt: Entry, calls: Sequence[ToolCall] = ()) -> None:
-        """A turn from its prompt on, or from the calls on at which another daemon left it."""
-        if not calls and isinstance(prompt.body, Said):
-            self._tell(events.MessageSaid(self.id, prompt.id, prompt.body.message))
-        turn = sum(map(_is_prompt, self.journal.path_to(prompt.id)))
-        self._tell(events.TurnBegan(self.id, turn, prompt.line))
+    async def _run(self, said: Entry | None, calls: Sequence[ToolCall] = ()) -> None:
+        """Work on what was said last, or go on with the calls at which another daemon left it."""
+        turn = self.turns[-1] if self.turns else context.Turn(1, "", 1, 1, 0)
+        if said is not None and isinstance(said.body, Said):
+            self._tell(events.MessageSaid(self.id, said.id, said.body.message))
+            if said.line == turn.first_line:
+                self._tell(events.TurnBegan(self.id, turn.number, turn.first_line, turn.prompt))
         outcome: events.Outcome = "failed"
         try:
             if calls:
@@ -472,10 +487,13 @@ class AgentSession:
             outcome = await self._steps()
         finally:
             if not self._is_cancelled():
-                last = self.journal.lines
-                self._tell(events.TurnEnded(self.id, turn, prompt.line, last, outcome))
+                self._tell(
+                    events.TurnEnded(
+                        self.id, turn.number, turn.prompt, turn.first_line, self.journal.lines, outcome
+                    )
+                )
         if self.follow_ups and outcome == "done":
-            await self._run(self.journal.append(Said(user(self.follow_ups.popleft()))))
+            await self._run(self.journal.append(Said(self.follow_ups.popleft())))
 
     @staticmethod
     def _is_cancelled() -> bool:
@@ -488,7 +506,7 @@ class AgentSession:
             if self._aborted.is_set():
                 return "aborted"
             while self.steering:
-                self._say(user(self.steering.popleft()))
+                self._say(self.steering.popleft())
             answer = await self._answer()
             if answer.stop_reason == "aborted":
                 return "aborted"
@@ -756,7 +774,3 @@ class _Aborted(Exception):
 
 def _nothing(event: Event) -> None:
     pass
-
-
-def _is_prompt(entry: Entry) -> bool:
-    return isinstance(entry.body, Said) and not isinstance(entry.body.message, Assistant | ToolResult)

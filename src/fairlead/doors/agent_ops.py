@@ -262,12 +262,14 @@ class AgentOps:
 
     async def _steer(self, request: Request, caller: Caller) -> Data:
         session = self.session(request, caller)
-        _done(lambda: session.steer(request.get("message")))
+        images = _images(request)
+        _done(lambda: session.steer(request.get("message"), images))
         return fields(accepted=True)
 
     async def _follow_up(self, request: Request, caller: Caller) -> Data:
         session = self.session(request, caller)
-        _done(lambda: session.follow_up(request.get("message")))
+        images = _images(request)
+        _done(lambda: session.follow_up(request.get("message"), images))
         return fields(accepted=True)
 
     async def _prompt_while_streaming(self, request: Request, caller: Caller) -> Data:
@@ -421,8 +423,8 @@ class AgentOps:
         more = fields(
             auto_retry_enabled=session.auto_retry,
             auto_compaction_enabled=session.auto_compaction,
-            steering_messages=list(session.steering),
-            follow_up_messages=list(session.follow_ups),
+            steering_messages=[text_of(said) for said in session.steering],
+            follow_up_messages=[text_of(said) for said in session.follow_ups],
             worktree_path=str(session.cwd),
             context_tokens=session.context_tokens,
             context_window=session.model.window,
