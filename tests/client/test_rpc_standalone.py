@@ -16,6 +16,7 @@ import pytest
 from fairlead.client.calls import plain
 from fairlead.settings import Settings
 from fairlead.wire import rpc
+from fairlead.wire.rpc_catalog import TOPICS
 from tests.client.test_bridge import Editor
 from tests.hosting import WAIT, Hosting
 
@@ -27,7 +28,7 @@ def alone(hosting: Hosting, tmp_path: Path) -> Iterator[Editor]:
     """An editor whose backend is on its own."""
     editor = Editor(hosting, tmp_path, "rpc", "--standalone")
     editor.ask("handshake")
-    editor.ask("subscribe")
+    editor.ask("subscribe", topics=list(TOPICS))
     yield editor
     assert editor.close() == 0
 
@@ -190,7 +191,7 @@ def test_what_happened_while_the_daemon_was_gone_is_told_by_the_bridge(
     (tmp_path / "notes.txt").write_text("buy milk\n")
     editor = Editor(hosting, tmp_path)
     editor.ask("handshake")
-    editor.ask("subscribe")
+    editor.ask("subscribe", topics=list(TOPICS))
     editor.ask("prompt", message="ls")
     editor.idle()
     session_id = editor.ask("get_state")["state"]["session_id"]

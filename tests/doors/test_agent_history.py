@@ -10,6 +10,7 @@ import pytest
 from fairlead.client.calls import plain
 from fairlead.doors import agent_history
 from fairlead.wire import rpc
+from fairlead.wire.rpc_catalog import TOPICS
 from tests.agent.playing import calls, replay, says
 from tests.doors.test_agents import Client, served, serving
 
@@ -34,7 +35,7 @@ async def played(client: Client, message: str) -> str:
 async def test_who_was_away_is_told_exactly_what_it_missed(tmp_path: Path) -> None:
     model = replay(tmp_path, says("one"), calls(("c1", "note", {"text": "milk"})), says("two"))
     async with serving(tmp_path, model) as host:
-        here, away = await host.client(), await host.client()
+        here, away = await host.client(topics=TOPICS), await host.client(topics=TOPICS)
         await here.ask("prompt", message="first")
         cursor = (await away.until("session/turn-ended"))["cursor"]
         await here.until("session/turn-ended")
@@ -44,12 +45,12 @@ async def test_who_was_away_is_told_exactly_what_it_missed(tmp_path: Path) -> No
         await here.ask("resolve_dialog", dialog_id=asked["dialog_id"], result=True)
         await here.until("session/turn-ended", turn=2)
         back = await host.client(subscribed=False)
-        answer = await back.ask("subscribe", since=cursor)
+        answer = await back.ask("subscribe", topics=list(TOPICS), since=cursor)
         missed = [row for row in told(here, before) if row[0] != "ui/dialog-requested"]
         assert answer["replayed"] == len(missed)
         assert told(back) == missed
         assert {"session/prompted", "tool/result", "ui/dialog-resolved"} <= {topic for topic, _ in missed}
-        again = await back.ask("subscribe", since=answer["cursor"])
+        again = await back.ask("subscribe", topics=list(TOPICS), since=answer["cursor"])
         assert (again["replayed"], again["cursor"]) == (0, answer["cursor"])
 
 
@@ -59,7 +60,7 @@ async def test_what_is_not_kept_any_more_is_told_from_the_journal(
 ) -> None:
     model = replay(tmp_path, says("one"), calls(("c1", "note", {"text": "milk"})), says("two"))
     async with serving(tmp_path, model) as host:
-        client = await host.client()
+        client = await host.client(topics=TOPICS)
         cursor = await played(client, "first")
         monkeypatch.setattr(agent_history, "MAX_EVENTS", 3)
         await client.ask("prompt", message="second")
@@ -67,7 +68,7 @@ async def test_what_is_not_kept_any_more_is_told_from_the_journal(
         await client.ask("resolve_dialog", dialog_id=asked["dialog_id"], result=True)
         await client.until("session/turn-ended")
         back = await host.client(subscribed=False)
-        await back.ask("subscribe", since=cursor)
+        await back.ask("subscribe", topics=list(TOPICS), since=cursor)
         assert [topic for topic, _ in told(back)] == [
             "session/prompted",
             "assistant/message",
@@ -95,13 +96,13 @@ async def test_a_cursor_that_is_none_is_refused_and_changes_nothing(tmp_path: Pa
 async def test_a_question_that_waits_is_shown_once_after_what_was_missed(tmp_path: Path) -> None:
     model = replay(tmp_path, calls(("c1", "note", {"text": "milk"})), says("done"))
     async with serving(tmp_path, model) as host:
-        client = await host.client()
+        client = await host.client(topics=TOPICS)
         cursor = (await client.ask("open_session", name="work"))["cursor"]
         await client.ask("prompt", message="note milk")
         await client.until("ui/dialog-requested")
         back = await host.client(subscribed=False)
         await back.ask("open_session", name="work")
-        await back.ask("subscribe", since=cursor)
+        await back.ask("subscribe", topics=list(TOPICS), since=cursor)
         asked = [at for at, topic in enumerate(back.topics()) if topic == "ui/dialog-requested"]
         assert asked == [len(back.topics()) - 1]
 
@@ -109,7 +110,7 @@ async def test_a_question_that_waits_is_shown_once_after_what_was_missed(tmp_pat
 @served
 async def test_sessions_are_found_by_their_names_or_made(tmp_path: Path) -> None:
     async with serving(tmp_path, replay(tmp_path)) as host:
-        client = await host.client()
+        client = await host.client(topics=TOPICS)
         made = await client.ask("open_session", name="work", cwd=str(tmp_path))
         assert made["created"] is True
         found = await client.ask("open_session", name="work")
@@ -126,7 +127,7 @@ async def test_consent_that_lasts_is_not_asked_for_again(tmp_path: Path) -> None
     note = calls(("c1", "note", {"text": "milk"}))
     again = calls(("c2", "note", {"text": "eggs"}))
     async with serving(tmp_path, replay(tmp_path, note, says("one"), again, says("two"))) as host:
-        client = await host.client()
+        client = await host.client(topics=TOPICS)
         await client.ask("prompt", message="note milk")
         asked = await client.until("ui/dialog-requested")
         assert asked["options"] == ["allow", "always", "deny"]
@@ -146,5 +147,5 @@ async def test_consent_that_lasts_is_not_asked_for_again(tmp_path: Path) -> None
 @served
 async def test_a_request_that_waits_for_a_session_can_be_cancelled(tmp_path: Path) -> None:
     async with serving(tmp_path, replay(tmp_path)) as host:
-        client = await host.client()
+        client = await host.client(topics=TOPICS)
         assert await client.ask("cancel", request_id="nothing") == {"accepted": False}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import wraps
 from pathlib import Path
@@ -96,7 +96,7 @@ class Serving:
     def _heard(self, event: Event) -> None:
         self._ops.heard(event)
 
-    async def client(self, *, subscribed: bool = True, topics: Sequence[str] | None = None) -> Client:
+    async def client(self, *, subscribed: bool = True, topics: Iterable[str] | None = None) -> Client:
         reader, writer = await asyncio.open_unix_connection(self._path)
         self._writers.append(writer)
         client = Client(reader, writer)

@@ -35,7 +35,7 @@ CONTRACT = """
     get_state               -                               session-id
     get_messages            -                               session-id
     get_session_stats       -                               session-id
-    subscribe               -                               topics session-id
+    subscribe               -                               topics session-id since
     unsubscribe             -                               topics
     ping                    -                               -
 
@@ -114,7 +114,7 @@ VALUES: dict[str, tuple[str, list[Any], list[Any]]] = {
     **dict.fromkeys(("action-name", "command", "custom-instructions", "entity", "error-message"), TEXT),
     **dict.fromkeys(("input", "message", "name", "path", "protocol-version", "query", "text"), TEXT),
     **dict.fromkeys(("dialog-id", "entry-id", "model-id", "provider"), NON_BLANK),
-    **dict.fromkeys(("request-id", "session-id", "session-path"), NON_BLANK),
+    **dict.fromkeys(("request-id", "session-id", "session-path", "since"), NON_BLANK),
     **dict.fromkeys(("images", "parent-session", "result", "value"), ANYTHING),
     "enabled": BOOLEAN,
     "client-info": MAP,

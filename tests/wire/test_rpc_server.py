@@ -23,7 +23,7 @@ from fairlead.wire.rpc import (
     fields,
     server_info,
 )
-from fairlead.wire.rpc_catalog import TOPICS
+from fairlead.wire.rpc_catalog import OWN_TOPICS, TOPICS
 from tests.wire.rpc_examples import HANDSHAKE, frames, ready
 
 PING = b'{:id "p" :kind :request :op "ping"}\n'
@@ -246,7 +246,7 @@ def test_an_answer_that_cannot_be_written_leaves_the_request_pending_so_that_it_
         ([("subscribe", ["error"]), ("unsubscribe", ["error"])], []),
     ],
 )
-def test_the_set_of_topics_grows_and_shrinks_and_empty_means_all(
+def test_the_set_of_topics_grows_and_shrinks_and_empty_means_all_of_psis(
     calls: list[tuple[str, list[str]]], subscribed: list[str]
 ) -> None:
     server, listed = ready(), []
@@ -255,7 +255,7 @@ def test_the_set_of_topics_grows_and_shrinks_and_empty_means_all(
     assert listed == subscribed
     assert sorted(server.subscribed) == subscribed
     for topic in TOPICS:
-        assert server.wants(topic) == (topic in subscribed or not subscribed)
+        assert server.wants(topic) == (topic in subscribed or (not subscribed and topic not in OWN_TOPICS))
 
 
 def test_subscribing_without_topics_changes_nothing_and_unsubscribing_clears() -> None:

@@ -34,6 +34,14 @@ class Event(Struct, frozen=True):
     session_id: str
 
 
+class Loaded(Event, frozen=True):
+    """It was made, or read from its journal."""
+
+
+class Unloaded(Event, frozen=True):
+    """It was let go; its journal stays."""
+
+
 class Updated(Event, frozen=True):
     """Its state changed: phase, model, name, queues."""
 

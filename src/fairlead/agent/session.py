@@ -257,6 +257,11 @@ class AgentSession:
         return context.turns(self.journal.branch)
 
     @property
+    def waiting_corrections(self) -> int:
+        """How many corrections wait to be said."""
+        return sum(said.origin == "correction" for said in (*self.steering, *self.follow_ups))
+
+    @property
     def context_tokens(self) -> int:
         return context.context_tokens(self.journal.branch)
 
@@ -705,6 +710,8 @@ class AgentSession:
         self._tell(events.ToolExecuting(self.id, call.id, call.name, call.arguments))
 
         job = self.jobs[call.id] = Job(call, touch)
+        if self._aborted.is_set():
+            job.aborted.set()
 
         def update(text: str, details: dict[str, Any]) -> None:
             job.said = text

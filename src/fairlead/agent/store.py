@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from .events import ApprovalSettled, ApprovalWanted, Event
+from .events import ApprovalSettled, ApprovalWanted, Event, Loaded, Unloaded
 from .journal import Journal, JournalError
 from .session import AgentSession, Judge, Models
 from .tools import Tool
@@ -52,8 +52,10 @@ class AgentStore:
         models: Models,
         place: Callable[[Path], Place],
         listen: Callable[[Event], None],
+        is_watched: Callable[[str], bool] = lambda id: False,
     ) -> None:
         self.directory = directory
+        self._is_watched = is_watched
         self._models = models
         self._place = place
         self._listen = listen
@@ -80,9 +82,13 @@ class AgentStore:
         return faults
 
     def close(self) -> None:
-        for session in self._loaded.values():
-            session.close()
-        self._loaded.clear()
+        for session in self.loaded:
+            self._close(session)
+
+    def _close(self, session: AgentSession) -> None:
+        session.close()
+        del self._loaded[session.id]
+        self._listen(Unloaded(session.id))
 
     # --- sessions -------------------------------------------------------------------------------------------
 
@@ -134,6 +140,7 @@ class AgentStore:
             environment=place.environment,
         )
         self._loaded[session.id] = session
+        self._listen(Loaded(session.id))
         self._let_go()
         return session
 
@@ -142,9 +149,8 @@ class AgentStore:
         for session in list(self._loaded.values())[:-1]:
             if len(self._loaded) <= MAX_LOADED:
                 break
-            if session.is_idle and not session.approvals:
-                session.close()
-                del self._loaded[session.id]
+            if session.is_idle and not session.approvals and not self._is_watched(session.id):
+                self._close(session)
 
     # --- what they say --------------------------------------------------------------------------------------
 

@@ -36,6 +36,7 @@ _SEQ = re.compile(rb":seq (\d+)")
 _ACTIVE = re.compile(rb':active-session-id "([^"\\]+)"')
 _SESSION = re.compile(rb':session-id "([^"\\]+)"')
 _CURSOR = re.compile(rb':cursor "([^"\\]+)"')
+_REFUSED = f':error-code "{ErrorCode.UNSUPPORTED_VERSION.value}"'.encode()
 _PARAMS, _CWD, _OP, _ID = (Keyword(name) for name in ("params", "cwd", "op", "id"))
 
 
@@ -51,6 +52,7 @@ class Bridge:
         self._pending: dict[str, str] = {}
         self._opening: list[bytes] = []  # what the next daemon has to be told again
         self._silent: set[str] = set()  # ids of those, whose answers the client has had
+        self._is_refused = False  # the daemon speaks another version, and ends the connection
         self._focus = ""
         self._cursors: dict[str, str] = {}  # by session, the one heard of last at the end
         self._seq = 0
@@ -61,6 +63,8 @@ class Bridge:
         """Carry until the client is done and everything is answered."""
         over_at: float | None = None
         while over_at is None or (self._pending and time.monotonic() < over_at):
+            if self._is_refused:
+                break
             reading: list[Any] = [self._daemon] if over_at else [self._daemon, self._reading]
             ready, _, _ = select.select(reading, [], [], 1.0 if over_at else None)
             if self._reading in ready:
@@ -91,7 +95,7 @@ class Bridge:
                 self._opening = [line]
             elif op in ("subscribe", "unsubscribe"):
                 self._opening.append(line)
-            if isinstance(op, str):
+            if isinstance(op, str) and 0 < len(id) <= rpc.MAX_ID:  # else its error will have no id
                 self._pending[id] = op
         try:
             self._daemon.sendall(line + b"\n")
@@ -136,6 +140,7 @@ class Bridge:
                 self._silent.discard(id)
                 return None
             self._pending.pop(id, None)
+            self._is_refused = _REFUSED in line
             return line
         self._note_place(line)
         if (seq := _SEQ.search(line)) is not None:

@@ -99,7 +99,7 @@ class Subscription:
             raise ValueError(f"no topic {min(unknown)!r}; there are {', '.join(sorted(TOPICS))}")
         self.ready = False
         """Whether no event is missed from now on."""
-        self._topics = topics
+        self._topics = topics or tuple(TOPICS)
         self._wire = rpc.ClientConnection()
 
     def begin(self) -> bytes:

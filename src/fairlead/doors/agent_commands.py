@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from ..agent.journal import JournalError, Said
 from ..agent.library import Page, Shelf
 from ..agent.messages import text_of
-from ..agent.models import THINKING_LEVELS, ModelInfo
+from ..agent.models import THINKING_LEVELS, ModelError, ModelInfo
 from ..agent.session import AgentSession, Busy, Job, Refused
 from ..formats.edn import Keyword
 from ..wire.rpc import ErrorCode, Request, fields
@@ -86,6 +86,9 @@ class Sessions(Protocol):
     def found(self, id: str) -> AgentSession: ...
 
     def resumed(self, path: str) -> AgentSession: ...
+
+    def persisted(self) -> Sequence[tuple[str, str, str]]:
+        """The sessions on disk: id, what to call it, and the journal's path."""
 
     def created(self, caller: Caller) -> AgentSession: ...
 
@@ -232,8 +235,7 @@ class AgentCommands:
 
     async def _resume(self, doing: Doing) -> None:
         if not doing.rest:
-            rows = [(each.id, frames.display_name(each), each.journal.path) for each in self._sessions.loaded]
-            self._ask(doing, "select-resume-session", "Go on with", rows)
+            self._ask(doing, "select-resume-session", "Go on with", self._sessions.persisted())
             return
         try:
             session = self._sessions.resumed(doing.rest)
@@ -334,7 +336,7 @@ class AgentCommands:
         provider = doing.rest or doing.session.model.provider
         try:
             url, message = self._login.begin(doing.caller, provider)
-        except OpError as error:
+        except ModelError as error:
             self._say(doing, str(error), "login-error")
             return
         self._say(doing, message, "login_start", provider=provider, url=url, uses_callback_server=False)

@@ -7,6 +7,7 @@ keywords, as psi's clients expect it; whatever a client is told of a session car
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -26,6 +27,8 @@ Data = Mapping[Any, Any]
 MAX_LABEL = 80
 """How many characters of what was said first name a session that has no name."""
 
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
 _RUNTIME_STATES = {
     Phase.IDLE: "waiting",
     Phase.STREAMING: "running",
@@ -44,10 +47,11 @@ def plain(value: Any) -> Any:
 
 
 def _key(key: Any) -> Any:
-    try:
-        return Keyword(str(key).replace("_", "-"))
-    except ValueError:
-        return str(key)
+    """A name in Lisp's spelling; what is no plain name stays text."""
+    text = str(key)
+    if not _NAME.fullmatch(text):
+        return text
+    return Keyword(_HUMP.sub(lambda found: f"-{found[0].lower()}", text.replace("_", "-")))
 
 
 # --- messages ---------------------------------------------------------------------------------------------

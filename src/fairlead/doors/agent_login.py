@@ -44,13 +44,10 @@ class AgentLogin:
         return {"login_begin": self._begin, "login_complete": self._complete}
 
     def begin(self, caller: Caller, provider: str) -> tuple[str, str]:
-        """A client wants to log in; gives where a key is to be had, and what to do. Raises OpError."""
+        """A client wants to log in; gives where a key is to be had, and what to do. Raises ModelError."""
         if self._keyring is None:
-            raise OpError(ErrorCode.FAILED, "no keys can be kept here")
-        try:
-            url = self._keyring.keys_at(provider)
-        except ModelError as error:
-            raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :provider: {error}") from None
+            raise ModelError("refused", "no keys can be kept here")
+        url = self._keyring.keys_at(provider)
         self._pending[caller] = provider
         place = f"Get one at {url}, and enter it" if url else "Enter the key"
         return url, f"{provider} has no login by OAuth here; it takes a key. {place} to log in."
@@ -61,7 +58,10 @@ class AgentLogin:
 
     async def _begin(self, request: Request, caller: Caller) -> Data:
         provider = request.get("provider") or self._session(request, caller).model.provider
-        url, message = self.begin(caller, provider)
+        try:
+            url, message = self.begin(caller, provider)
+        except ModelError as error:
+            raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :provider: {error}") from None
         return fields(
             provider=_named(provider),
             url=url,

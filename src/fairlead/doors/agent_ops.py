@@ -23,7 +23,7 @@ from ..agent.models import THINKING_LEVELS, ModelError, ModelInfo
 from ..agent.query import InvalidQuery, QueryError, Registry, parse_entity, query
 from ..agent.resolvers import SESSION_ID
 from ..agent.session import AgentSession, Busy, Models, Refused
-from ..agent.store import AgentStore, NotFound
+from ..agent.store import AgentStore, NotFound, id_of
 from ..formats.edn import Keyword
 from ..wire.rpc import ErrorCode, Request, fields
 from . import agent_frames as frames
@@ -38,6 +38,8 @@ RECALLED = 20
 """How many entries of the memory are given unless it is said."""
 MAX_IMAGES = 16
 """How many pictures a prompt may have."""
+_PERSISTED = """[{:psi.session/list
+ [:psi.session-info/path :psi.session-info/name :psi.session-info/first-message]}]"""
 _ALLOWED = (True, "allow", "yes", "true", "submitted")
 """Results of a dialog that mean consent."""
 
@@ -155,6 +157,17 @@ class AgentOps:
         except JournalError as error:
             raise OpError(ErrorCode.FAILED, str(error)) from None
 
+    def persisted(self) -> list[tuple[str, str, str]]:
+        """The sessions on disk, the last used first: id, what to call it, and the journal's path."""
+        try:
+            [rows] = query(self._registry, _PERSISTED, {}).values()
+        except QueryError:
+            return [(each.id, frames.display_name(each), each.journal.path) for each in self.loaded]
+        path, name, first = (Keyword(f"psi.session-info/{key}") for key in ("path", "name", "first-message"))
+        ids = [id_of(row[path]) for row in rows]
+        labels = [row[name] or row[first] or f"session {id[:8]}" for id, row in zip(ids, rows)]
+        return [(id, label, row[path]) for id, label, row in zip(ids, labels, rows)]
+
     def resumed(self, path: str) -> AgentSession:
         try:
             return self._store.resume(path)
@@ -195,7 +208,8 @@ class AgentOps:
             caller.event("ui/dialog-requested", shown, id=request.id)
         if request.get("since") is None:
             return {}
-        return {"cursor": self._history.cursor(session), "replayed": len(missed)}
+        replayed = sum(caller.wants(topic) for topic, _ in missed)
+        return {"cursor": self._history.cursor(session), "replayed": replayed}
 
     def _missed(self, session: AgentSession, cursor: str | None) -> list[tuple[str, Data]]:
         """What a client was not told since it had a cursor, but for questions: those that wait come after."""
@@ -235,6 +249,8 @@ class AgentOps:
 
     def heard(self, event: Event) -> None:
         """Something happened in a session: all clients are told."""
+        if isinstance(event, events.Loaded | events.Unloaded):
+            return
         session = self._store.find(event.session_id)
         for topic, data in frames.frames(event):
             told = self._history.add(session, topic, data)
@@ -319,9 +335,12 @@ class AgentOps:
     # --- sessions -----------------------------------------------------------------------------------------
 
     async def _new_session(self, request: Request, caller: Caller) -> Data:
+        if request.get("session-id") is not None:
+            self.found(request.get("session-id"))
         parent = request.get("parent-session")
         session = self.created(caller, self.found(parent) if isinstance(parent, str) and parent else None)
         if name := request.get("name"):
+            caller.focus = session.id
             session.set_name(name)
         return self.entered(caller, session, request)
 
@@ -332,9 +351,9 @@ class AgentOps:
         is_new = session is None
         if session is None:
             session = self.created(caller, cwd=cwd)
-            if name:
-                session.set_name(name)
         caller.focus = session.id
+        if is_new and name:
+            session.set_name(name)
         cursor = self._history.cursor(session)
         return fields(session_id=session.id, session_file=session.journal.path, created=is_new, cursor=cursor)
 

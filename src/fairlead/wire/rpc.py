@@ -20,7 +20,7 @@ from ..formats.edn import EdnError, Keyword
 from ..formats.frozen import Frozen
 from .faults import Broken, LocalError
 from .lines import LineBuffer, TooLong
-from .rpc_catalog import OPS, TOPICS, Op, fault_in_params
+from .rpc_catalog import OPS, OWN_TOPICS, TOPICS, Op, fault_in_params
 
 PROTOCOL_VERSION: Final = "1.0"
 MAJOR: Final = 1
@@ -397,8 +397,8 @@ class ServerConnection:
         return line
 
     def wants(self, topic: str) -> bool:
-        """Whether the client gets this topic."""
-        return not self.subscribed or topic in self.subscribed
+        """Whether the client gets this topic: one that it has named, or any of psi's if it named none."""
+        return topic in self.subscribed if self.subscribed else topic not in OWN_TOPICS
 
     def subscribe(self, topics: Iterable[str] = ()) -> list[str]:
         """Add topics, dropping unknown ones. Gives the sorted set, as the response lists it."""

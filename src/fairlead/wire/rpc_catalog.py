@@ -58,6 +58,7 @@ COMMAND = Kind("a vector of strings, the program first", lambda value: _is_strin
 PARAMS: Mapping[str, Kind] = MappingProxyType(
     {
         "action-name": STRING,
+        "agent": STRING,
         "argv": COMMAND,
         "behavior": _one_of("steer", "queue"),
         "brief": BOOLEAN,
@@ -75,6 +76,7 @@ PARAMS: Mapping[str, Kind] = MappingProxyType(
         "env": MAP,
         "entry-id": NON_BLANK,
         "error-message": STRING,
+        "event": _one_of("start", "stop", "error"),
         "exit": BOOLEAN,
         "follow": BOOLEAN,
         "follower": NON_BLANK,
@@ -94,6 +96,7 @@ PARAMS: Mapping[str, Kind] = MappingProxyType(
         "parent-session": ANYTHING,
         "paste": STRING,
         "path": STRING,
+        "prompt": STRING,
         "protocol-version": STRING,
         "provider": NON_BLANK,
         "query": STRING,
@@ -178,6 +181,8 @@ OPS: Mapping[str, Op] = MappingProxyType(
         "terminal_wait": Op(("name",), ("text", "regex", "idle", "exit", "timeout")),
         "terminal_resize": Op(("name", "cols", "rows")),
         "terminal_record": Op(("name",), ("path", "stop")),
+        "terminal_turn": Op(("name", "event"), ("agent", "prompt", "path")),
+        "verify_reports": Op((), ("session-id", "limit")),
     }
 )
 
@@ -223,9 +228,22 @@ TOPICS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "terminal/notification": ("name", "body"),
         "terminal/progress": ("name", "state"),
         "terminal/recording": ("name", "path", "recording"),
+        "terminal/turn-began": ("name", "turn"),
+        "terminal/turn-ended": ("name", "turn"),
+        "verify/report": ("session-id", "turn", "status", "confidence", "summary"),
+        "verify/escalated": ("session-id", "turn", "reason"),
+        "verify/receipt": ("session-id", "state"),
     }
 )
 """The topics of events, each with the keys that its data must have."""
+
+OWN_TOPICS = frozenset(
+    topic
+    for topic in TOPICS
+    if topic.startswith(("terminal/", "verify/", "session/turn-"))
+    or topic in ("session/prompted", "ui/dialog-resolved")
+)
+"""Topics that psi does not know. Only clients that name them get them."""
 
 
 def fault_in_params(op: Op, params: Mapping[Any, Any]) -> str | None:

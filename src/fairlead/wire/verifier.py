@@ -89,9 +89,11 @@ class Hello(_Envelope, frozen=True, kw_only=True, tag="hello"):
     role: Literal["verifier", "verifiable"]
     session_id: str
     pid: int
+    since: int | None = None
+    """Ours alone: the line of the session's file up to which this verifier has judged."""
 
     def __post_init__(self) -> None:
-        _check(self, role=("verifier", "verifiable"), session_id=str, pid=int)
+        _check(self, role=("verifier", "verifiable"), session_id=str, pid=int, since=int | None)
 
 
 class HelloAck(_Envelope, frozen=True, kw_only=True, tag="hello_ack"):
@@ -138,12 +140,14 @@ class Report(_Envelope, frozen=True, kw_only=True, tag="report"):
     summary: str
     sections: dict[str, str]
     raw: str
+    evidence: dict[str, Any] | None = None
+    """Ours alone: what the report is based on."""
 
     def __post_init__(self) -> None:
         _check(
             self, session_id=str, turn_index=int, status=get_args(Status), summary=str, sections=dict, raw=str
         )
-        _check(self, confidence=(None, *get_args(Confidence)))
+        _check(self, confidence=(None, *get_args(Confidence)), evidence=dict | None)
         for title, body in self.sections.items():
             if not isinstance(title, str) or not isinstance(body, str):
                 raise ValueError(
@@ -442,9 +446,9 @@ class VerifierConnection(_Connection):
 
     side, peer = Side.VERIFIER, Side.BUILDER
 
-    def hello(self, pid: int) -> Hello:
+    def hello(self, pid: int, since: int | None = None) -> Hello:
         """The first envelope."""
-        return Hello(role="verifier", session_id=self.session_id, pid=pid)
+        return Hello(role="verifier", session_id=self.session_id, pid=pid, since=since)
 
 
 # --- reports ----------------------------------------------------------------------------------------------

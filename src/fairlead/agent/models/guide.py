@@ -4,6 +4,9 @@ A request is one step or several, joined by "then" or by lines: "read README.md 
 guide calls the tools for one step after the other, looks at what came back since the last user message, and
 ends with a short summary that says plainly that it is offline. It needs no network and no clock, and the same
 conversation always gets the same answer.
+
+Steps below a line "when sent back:" are for later: they are done when a verifier sends the work back. There
+may be several such lines; each is for one time.
 """
 
 from __future__ import annotations
@@ -55,7 +58,12 @@ HELP = f"""{OFFLINE} I can:
 - ``edit notes.txt: replace `old` with `new` ``
 - `write notes.txt: some text`
 - `summarize`, which says what was asked so far
+- `when sent back:` on a line of its own, and below it what to do if a verifier is not content
 Join several with "then" or put each on its own line. Choose another model for real conversation."""
+
+
+AGAIN = "Steps below a line `when sent back:` in your request would be done now."
+_SENT_BACK = re.compile(r"^[ \t]*when sent back:[ \t]*$", re.IGNORECASE | re.MULTILINE)
 
 
 class Step(Struct, frozen=True):
@@ -112,7 +120,9 @@ def _decide(request: ModelRequest) -> tuple[str, list[ToolCallMade]]:
     asked, since = _turn(request.messages)
     if asked is None:
         return HELP, []
-    words = text_of(asked)
+    words = _wanted(asked, request.messages)
+    if not words and asked.origin == "correction":
+        return f"The work was sent back, and I can't mend it by myself. {AGAIN} {OFFLINE}", []
     if _wants_summary(words, request):
         return _summary(request.messages), []
     if len(words) > MAX_REQUEST:
@@ -144,6 +154,20 @@ def _decide(request: ModelRequest) -> tuple[str, list[ToolCallMade]]:
         for number, step in enumerate(steps)
     ]
     return f"I will {titles}.\n", calls
+
+
+def _wanted(asked: User, messages: Sequence[Message]) -> str:
+    """What there is to do: what was asked, or, if that is a correction, what was said for that case."""
+    if asked.origin != "correction":
+        return _SENT_BACK.split(text_of(asked))[0]
+    times = 0
+    for message in reversed(messages):
+        if isinstance(message, User):
+            if message.origin != "correction":
+                later = _SENT_BACK.split(text_of(message))[1:]
+                return later[times - 1].strip() if times <= len(later) else ""
+            times += 1
+    return ""
 
 
 def _turn(messages: Sequence[Message]) -> tuple[User | None, Sequence[Message]]:
