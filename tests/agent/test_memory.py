@@ -12,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from fairlead.agent import database, memory
+from fairlead import database
+from fairlead.agent import memory
 from fairlead.agent.memory import Memory, MemoryFault, memory_resolvers
 from fairlead.agent.query import QueryError, Registry, query
 from fairlead.formats.edn import PLAIN, Keyword, dumps, loads

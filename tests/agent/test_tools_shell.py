@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from fairlead.agent.secrets import REDACTED, Redactor
 from fairlead.agent.tools import Context, Result, run_tool, shell, standard_tools, terminals
-from fairlead.agent.tools.printed import Printed
 from fairlead.agent.tools.shell import MAX_BYTES, MAX_LINES, Bash, LocalTerminals
+from fairlead.formats.printed import Printed
 from tests.agent.tooling import call, context_in
 
 SOON = 20.0

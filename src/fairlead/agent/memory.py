@@ -10,8 +10,8 @@ import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
+from ..database import Database, DatabaseFault, FullText, containing, matching, storable, words_of
 from ..formats.edn import Keyword
-from .database import Database, DatabaseFault, FullText, containing, matching, storable, words_of
 from .journal import timestamp
 from .query import Inputs, Params, QueryError, Resolver, TextKeys
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from .database import Database, FullText, containing, matching, storable, words_of
+from ..database import Database, FullText, containing, matching, storable, words_of
 from .journal import MAX_LINE, VERSION, Header
 
 MAX_FILES = 100_000

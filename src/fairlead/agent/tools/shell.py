@@ -18,12 +18,12 @@ from typing import IO, Annotated, Any
 
 from msgspec import Meta, Struct
 
+from ...formats.printed import Printed
 from ..models import ToolSpec
 from ..secrets import Redactor
 from . import Context, Result, Touch
 from .arguments import checked, schema
 from .kinds import size_in_words
-from .printed import Printed
 from .terminals import LocalTerminals, Running, Terminals
 
 __all__ = ["Bash", "LocalTerminals", "Running", "Terminals"]

@@ -80,7 +80,7 @@ class Database:
         self,
         path: str,
         migrations: Migrations,
-        index: FullText,
+        index: FullText | None = None,
         *,
         derived: bool = False,
         full_text: bool = True,
@@ -203,6 +203,9 @@ class Database:
 
     def _prepare_index(self, connection: sqlite3.Connection) -> None:
         """Make the index, and fill it if rows were added by somebody who had none."""
+        if self.index is None:
+            self.full_text = False
+            return
         stale_mark = f"{self.index.name}_stale"
         there = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if self.full_text:

@@ -1,0 +1,292 @@
+"""Verifying by commands: a test run or a checker says whether a turn is right.
+
+The commands run in the project, or in a copy that is thrown away, one after the other. Exit code 0 of all is
+VERIFIED, and PERFECT if no gap is left (see `gaps`); another one is FEEDBACK with the useful part of what was
+printed; and what could not be run, or did not end, leaves the turn unverified.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path, PurePath
+
+import msgspec
+from msgspec import Struct
+
+from .output import Summary, coverage, summaries, useful_part
+from .process import Ran, Stage, run
+from .report import FOCUS, CommandRun, Confidence, Report, Status, fenced, not_verified, render, sections_of
+from .scratch import Scratch, ScratchFault
+from .tree import Changes, Tree, TreeFault, Watch
+
+TIME_LIMIT = 600.0
+"""Seconds that one command may take."""
+MAX_COMMANDS = 20
+"""How many commands one verifier may have,"""
+MAX_COMMAND = 10_000
+"""and how many characters each."""
+SUCCESS_LINES = 5
+"""How many lines are shown of a command that did well."""
+MAX_NAMED = 10
+"""How many files a gap names."""
+
+NOT_FOUND = 127
+NOT_EXECUTABLE = 126
+NO_TESTS = 5
+"""pytest's exit code when it found nothing to run."""
+
+_CODE = frozenset(
+    {".c", ".cc", ".clj", ".cpp", ".cs", ".el", ".ex", ".exs", ".go", ".h", ".hpp", ".java", ".js", ".jsx"}
+    | {".kt", ".lisp", ".mjs", ".php", ".py", ".rb", ".rs", ".swift", ".ts", ".tsx"}
+)
+_TEST = re.compile(
+    r"(?:^|/)(?:tests?|__tests__|spec)/|(?:^|/)(?:test_|conftest\.)[^/]*$|[._](?:test|spec)\.\w+$"
+)
+
+
+class Commands(Struct, frozen=True, kw_only=True):
+    """A command verifier: what it runs, and how."""
+
+    commands: tuple[str, ...]
+    name: str = "command"
+    in_copy: bool = False
+    """Whether it runs in a copy of the project."""
+    time_limit: float = TIME_LIMIT
+
+    def __post_init__(self) -> None:
+        if not self.commands or len(self.commands) > MAX_COMMANDS:
+            raise ValueError(f"a command verifier has 1 to {MAX_COMMANDS} commands, not {len(self.commands)}")
+        for command in self.commands:
+            if not command.strip() or len(command) > MAX_COMMAND or "\0" in command:
+                raise ValueError(
+                    f"a command has 1 to {MAX_COMMAND} characters, no NUL, and is not blank: {command!r:.80}"
+                )
+        if not self.time_limit > 0:
+            raise ValueError(f"time_limit must be more than 0 seconds, not {self.time_limit}")
+
+
+class Done(Struct, frozen=True):
+    """A command that was run, or could not be."""
+
+    command: str
+    ran: Ran | None
+    problem: str = ""
+    """Why it says nothing about the work, if so."""
+
+    @property
+    def is_good(self) -> bool:
+        return not self.problem and self.ran is not None and self.ran.code == 0
+
+    @property
+    def summaries(self) -> list[Summary]:
+        return summaries(self.ran.text) if self.ran is not None else []
+
+
+async def verify(
+    verifier: Commands,
+    project: Path,
+    environment: Mapping[str, str],
+    *,
+    turn: int = 0,
+    session_id: str = "",
+    lines: tuple[int, int] | None = None,
+    since: Tree | None = None,
+) -> Report:
+    """Run the commands and report. The environment must be without secrets.
+
+    `since` is the tree at the turn's start: the files that changed from there to now are those that a PERFECT
+    must cover.
+
+    >>> await verify(Commands(commands=("pytest -q",)), Path("."), environment)  # doctest: +SKIP
+    """
+    begun, now = time.monotonic(), time.time()
+    with ExitStack() as stack:
+        watch = stack.enter_context(await asyncio.to_thread(Watch, project))
+        before, changes, fault = await asyncio.to_thread(_look, watch, since)
+        done = await _run_all(verifier, project, environment)
+        after = before
+        if not fault and not verifier.in_copy:
+            after, _, fault = await asyncio.to_thread(_look, watch, None)
+    found = gaps(done, changes.paths if since is not None else ())
+    if before is None or after is None:
+        found.append(f"what was judged is not known: {fault}")
+    elif before.hash != after.hash:
+        found.append("files changed while the commands ran")
+    return msgspec.structs.replace(
+        judged(done, found, turn=turn, name=verifier.name),
+        session_id=session_id,
+        project=str(project),
+        lines=lines,
+        tree=before.hash if before is not None else "",
+        diff_stat=str(changes) if before is not None else "",
+        duration=time.monotonic() - begun,
+        time=now,
+    )
+
+
+def judged(done: Sequence[Done], found: Sequence[str], *, turn: int = 0, name: str = "command") -> Report:
+    """The report on commands that were run, with the gaps that are left."""
+    problems = [each for each in done if each.problem]
+    failed = [each for each in done if not each.problem and not each.is_good]
+    names = ", ".join(f"`{each.command}`" for each in done)
+    if failed:
+        status, confidence = Status.FAILED, Confidence.FEEDBACK
+        told = ", ".join(f"`{each.command}` {_ending(each)}" for each in failed)
+        summary = f"{len(failed)} of {len(done)} command{'s' if len(done) > 1 else ''} failed: {told}"
+    elif problems:
+        reasons = "; ".join(f"`{each.command}`: {each.problem}" for each in problems)
+        report = not_verified(reasons)
+        status, confidence, summary = report.status, report.confidence, report.summary
+    else:
+        status = Status.VERIFIED
+        confidence = Confidence.VERIFIED if found else Confidence.PERFECT
+        counts = "; ".join(str(each) for one in done for each in one.summaries)
+        summary = f"{names} passed{f' ({counts})' if counts else ''}"
+    sections = [(FOCUS, summary), *((f"`{_short(each.command)}`", _told(each)) for each in done)]
+    if found and status is Status.VERIFIED:
+        sections.append(("Why not PERFECT?", "\n".join(f"- {gap}" for gap in found)))
+    report = Report(
+        status=status,
+        confidence=confidence,
+        summary=" ".join(summary.split())[:500],
+        sections=sections_of(sections),
+        kind="command",
+        verifier=name,
+        turn=turn,
+        commands=tuple(
+            CommandRun(
+                each.command, each.ran.code if each.ran else None, each.ran.seconds if each.ran else 0.0
+            )
+            for each in done
+        ),
+    )
+    return msgspec.structs.replace(report, raw=render(report))
+
+
+def gaps(done: Sequence[Done], changed: Sequence[str]) -> list[str]:
+    """What keeps commands that all passed from being PERFECT.
+
+    - No command printed a summary of tests that is understood, or one that has no test that passed.
+    - A test was skipped, deselected, ignored or expected to fail.
+    - A file with code that changed in this turn is not shown by a coverage table as run in full. Files of
+      tests are not asked for.
+    """
+    found = []
+    told = [each for one in done for each in one.summaries]
+    if not told:
+        found.append("no summary of tests was printed that is understood")
+    for each in told:
+        if not each.passed:
+            found.append(f"{each.runner} ran no test that passed")
+        elif not each.is_clean:
+            found.append(f"not all tests passed: {each}")
+    wanted = [path for path in changed if PurePath(path).suffix in _CODE and not _TEST.search(path)]
+    shown: dict[str, bool] = {}
+    for one in done:
+        shown |= coverage(one.ran.text) if one.ran is not None else {}
+    missing = [
+        path for path in wanted if not any(_is_same(path, name) and whole for name, whole in shown.items())
+    ]
+    if missing:
+        names = ", ".join(missing[:MAX_NAMED]) + (", and more" if len(missing) > MAX_NAMED else "")
+        why = (
+            "the coverage report does not show that all of it was run"
+            if shown
+            else "no coverage was reported"
+        )
+        found.append(f"changed code may be untested ({why}): {names}")
+    return found
+
+
+def _is_same(path: str, shown: str) -> bool:
+    """Whether a table's name is this path: it may begin further down, or above the project."""
+    return path == shown or path.endswith(f"/{shown}") or shown.endswith(f"/{path}")
+
+
+def _look(watch: Watch, since: Tree | None) -> tuple[Tree | None, Changes, str]:
+    try:
+        tree = watch.take()
+        return tree, watch.changes(since, tree), ""
+    except TreeFault as fault:
+        return None, Changes(), str(fault)
+
+
+async def _run_all(verifier: Commands, project: Path, environment: Mapping[str, str]) -> list[Done]:
+    if not verifier.in_copy:
+        return [await _run(each, project, environment, verifier.time_limit) for each in verifier.commands]
+    try:
+        scratch = await asyncio.to_thread(Scratch, project)
+    except ScratchFault as fault:
+        return [Done(each, None, str(fault)) for each in verifier.commands]
+    try:
+        place = scratch.project
+        return [await _run(each, place, environment, verifier.time_limit) for each in verifier.commands]
+    finally:
+        await asyncio.to_thread(scratch.close)
+
+
+async def _run(command: str, place: Path, environment: Mapping[str, str], time_limit: float) -> Done:
+    shell = shutil.which("bash", path=environment.get("PATH")) or "/bin/sh"
+    try:
+        ran = await run([Stage((shell, "-c", command), environment)], place, time_limit=time_limit)
+    except OSError as error:
+        return Done(command, None, f"it could not be started: {error.strerror or error}")
+    return Done(command, ran, _problem(ran))
+
+
+def _problem(ran: Ran) -> str:
+    """Why an ending says nothing about the work, if so."""
+    code = ran.code
+    if ran.ended:
+        return ran.ended
+    if code in (NOT_FOUND, NOT_EXECUTABLE):
+        last = next((line for line in reversed(ran.text.splitlines()) if line.strip()), "")
+        return f"it could not be started: {last.strip() or f'exit code {code}'}"
+    if code in (-signal.SIGKILL, -signal.SIGTERM, 128 + signal.SIGKILL, 128 + signal.SIGTERM):
+        return f"somebody ended it with signal {-code if code < 0 else code - 128}"
+    told = summaries(ran.text)
+    if code == NO_TESTS and told and told[-1].runner == "pytest" and not told[-1].passed + told[-1].failed:
+        return "it found no tests to run"
+    return ""
+
+
+def _ending(done: Done) -> str:
+    code = done.ran.code if done.ran is not None else None
+    if code is not None and code < 0:
+        return (
+            f"was ended by {signal.Signals(-code).name}"
+            if -code in set(signal.Signals)
+            else f"signal {-code}"
+        )
+    return f"exited with {code}"
+
+
+def _told(done: Done) -> str:
+    """The section about a command."""
+    if done.ran is None:
+        return f"Not run: {done.problem}."
+    parts = []
+    if done.problem:
+        parts.append(f"Says nothing about the work: {done.problem}.")
+    else:
+        parts.append(f"It {_ending(done)} after {done.ran.seconds:.1f} s.")
+    parts += [f"- {each}" for each in done.summaries]
+    if done.ran.left_behind:
+        parts.append(f"- {done.ran.left_behind} processes that it left behind were ended")
+    text = (
+        "\n".join(done.ran.text.split("\n")[-SUCCESS_LINES:]) if done.is_good else useful_part(done.ran.text)
+    )
+    if text.strip():
+        parts += ["", fenced(text.strip("\n"))]
+    return "\n".join(parts)
+
+
+def _short(command: str) -> str:
+    line = " ".join(command.split()).replace("`", "'")
+    return line if len(line) <= 100 else line[:99] + "…"

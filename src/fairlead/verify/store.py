@@ -1,0 +1,418 @@
+"""Reports on disk, and verifications that have begun, in a SQLite file that several processes may use.
+
+A verification is written down before it runs and taken off in the transaction that adds its report. So after
+a crash it is known which turns were not judged: `unfinished` gives them, and whoever runs one again takes it
+over with `take_over` first.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from ..database import Database, DatabaseFault, Row, storable
+from .report import MAX_RAW, Confidence, Report, Status, not_verified
+
+MAX_REPORTS = 100_000
+"""How many reports are kept; older ones go."""
+MAX_PENDING = 10_000
+"""How many verifications may have begun and not ended."""
+MAX_LISTED = 10_000
+"""How many rows one call gives at most."""
+LISTED = 100
+"""How many it gives if nobody says how many."""
+MAX_BUCKETS = 2000
+"""Into how many pieces a time is divided at most."""
+MAX_ATTEMPTS = 3
+"""How often a verification is begun before it is given up: it may be what takes the daemon down."""
+MAX_DETAILS = 64 * 1024
+"""How many bytes may be kept about how to run a verification again."""
+
+T = TypeVar("T")
+
+_MIGRATIONS = (
+    (
+        """CREATE TABLE reports (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            time REAL NOT NULL,
+            session_id TEXT NOT NULL,
+            project TEXT NOT NULL,
+            turn INTEGER NOT NULL,
+            kind TEXT NOT NULL,
+            verifier TEXT NOT NULL,
+            model TEXT NOT NULL,
+            status TEXT NOT NULL,
+            confidence TEXT NOT NULL,
+            summary TEXT NOT NULL,
+            duration REAL NOT NULL,
+            cost REAL NOT NULL,
+            tree TEXT NOT NULL,
+            whole BLOB NOT NULL
+        )""",
+        "CREATE INDEX reports_by_time ON reports (time)",
+        "CREATE INDEX reports_by_session ON reports (session_id, time)",
+        "CREATE INDEX reports_by_project ON reports (project, time)",
+        """CREATE TABLE pending (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            begun REAL NOT NULL,
+            session_id TEXT NOT NULL,
+            project TEXT NOT NULL,
+            turn INTEGER NOT NULL,
+            verifier TEXT NOT NULL,
+            owner TEXT NOT NULL,
+            attempts INTEGER NOT NULL,
+            details BLOB NOT NULL
+        )""",
+    ),
+)
+_COLUMNS = (
+    "id, time, session_id, project, turn, kind, verifier, model,"
+    " status, confidence, summary, duration, cost, tree"
+)
+
+
+class StoreFault(Exception):
+    """Something that can't be kept or found. Says why."""
+
+
+class Listed(NamedTuple):
+    """A report as it is listed."""
+
+    id: int
+    time: float
+    session_id: str
+    project: str
+    turn: int
+    kind: str
+    verifier: str
+    model: str
+    status: Status
+    confidence: Confidence
+    summary: str
+    duration: float
+    cost: float
+    tree: str
+
+
+class Pending(NamedTuple):
+    """A verification that has begun and not ended."""
+
+    id: int
+    begun: float
+    session_id: str
+    project: str
+    turn: int
+    verifier: str
+    owner: str
+    attempts: int
+    details: Mapping[str, object]
+    """What whoever began it needs to begin it again."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process that runs it is there."""
+        return _is_there(self.owner)
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether it was begun so often that it is better reported as not verified."""
+        return self.attempts >= MAX_ATTEMPTS
+
+    def not_verified(self, reason: str = "it was interrupted") -> Report:
+        """The report for one that is not run again."""
+        report = not_verified(
+            reason, turn=self.turn, session_id=self.session_id, project=self.project, verifier=self.verifier
+        )
+        return msgspec.structs.replace(report, time=time.time())
+
+
+class Bucket(NamedTuple):
+    """How many reports of each confidence there were in a piece of time."""
+
+    start: float
+    counts: Mapping[Confidence, int]
+
+
+class ReportStore:
+    """The reports in a file, which is opened when it is first used.
+
+    >>> store = ReportStore("/tmp/reports.db")
+    >>> id = store.begin(session_id="s", project="/p", turn=1, verifier="pytest")
+    >>> store.finish(id, report)  # doctest: +SKIP
+    """
+
+    def __init__(self, path: str) -> None:
+        self._database = Database(path, _MIGRATIONS)
+        self._owner = _owner()
+
+    def __enter__(self) -> ReportStore:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<ReportStore {self._database.path}>"
+
+    @property
+    def faults(self) -> list[str]:
+        """What was wrong with the file: a damaged one is set aside, and a new one begun."""
+        return self._database.faults
+
+    def close(self) -> None:
+        self._database.close()
+
+    # --- verifications ------------------------------------------------------------------------------------
+
+    def begin(
+        self,
+        *,
+        session_id: str,
+        project: str,
+        turn: int,
+        verifier: str,
+        details: Mapping[str, object] | None = None,
+    ) -> int:
+        """Write down that a verification begins. Raises StoreFault."""
+        encoded = msgspec.json.encode(details or {})
+        if len(encoded) > MAX_DETAILS:
+            raise StoreFault(f"details of {len(encoded)} bytes; at most {MAX_DETAILS} are kept")
+        texts = [storable(each) for each in (session_id, project, verifier)]
+
+        def work(connection: sqlite3.Connection) -> int:
+            (count,) = connection.execute("SELECT count(*) FROM pending").fetchone()
+            if count >= MAX_PENDING:
+                raise StoreFault(f"{count} verifications have begun and not ended; at most {MAX_PENDING} may")
+            added = connection.execute(
+                "INSERT INTO pending (begun, session_id, project, turn, verifier, owner, attempts, details)"
+                " VALUES (?, ?, ?, ?, ?, ?, 1, ?)",
+                (time.time(), texts[0], texts[1], turn, texts[2], self._owner, encoded),
+            )
+            assert added.lastrowid is not None
+            return added.lastrowid
+
+        return _told(lambda: self._database.write(work))
+
+    def finish(self, id: int, report: Report) -> int | None:
+        """Take a verification off and add its report, both or neither. Gives the report's id.
+
+        None if it was not there any more: another process has finished it, and its report stands.
+        """
+
+        def work(connection: sqlite3.Connection) -> int | None:
+            gone = connection.execute("DELETE FROM pending WHERE id = ?", (id,))
+            return _insert(connection, report) if gone.rowcount else None
+
+        return _told(lambda: self._database.write(work))
+
+    def unfinished(self, *, everyones: bool = False) -> list[Pending]:
+        """The verifications that nobody runs any more, the oldest first; else all of them."""
+        rows = self._read(
+            "SELECT id, begun, session_id, project, turn, verifier, owner, attempts, details"
+            " FROM pending ORDER BY id LIMIT ?",
+            (MAX_PENDING,),
+        )
+        found = [_pending(row) for row in rows]
+        return found if everyones else [each for each in found if not each.is_running]
+
+    def take_over(self, pending: Pending) -> bool:
+        """Make an unfinished verification ours, to run it again. False if another process was first."""
+
+        def work(connection: sqlite3.Connection) -> bool:
+            changed = connection.execute(
+                "UPDATE pending SET owner = ?, attempts = attempts + 1"
+                " WHERE id = ? AND owner = ? AND attempts = ?",
+                (self._owner, pending.id, pending.owner, pending.attempts),
+            )
+            return changed.rowcount > 0
+
+        return _told(lambda: self._database.write(work))
+
+    # --- reports ------------------------------------------------------------------------------------------
+
+    def add(self, report: Report) -> int:
+        """Keep a report whose verification was not written down. Gives its id."""
+        return _told(lambda: self._database.write(lambda connection: _insert(connection, report)))
+
+    def get(self, id: int) -> Report | None:
+        """A whole report."""
+        rows = self._read("SELECT whole FROM reports WHERE id = ?", (id,)) if 0 < id < 2**63 else []
+        return msgspec.json.decode(_bytes(rows[0][0]), type=Report) if rows else None
+
+    def list(
+        self,
+        *,
+        session_id: str | None = None,
+        project: str | None = None,
+        since: float | None = None,
+        limit: int = LISTED,
+    ) -> list[Listed]:
+        """Reports, the newest first: of a session, of a project, from a time on."""
+        where, values = _where(session_id, project, since)
+        rows = self._read(
+            f"SELECT {_COLUMNS} FROM reports {where} ORDER BY time DESC, id DESC LIMIT ?",
+            (*values, max(0, min(limit, MAX_LISTED))),
+        )
+        return [_listed(row) for row in rows]
+
+    def latest(
+        self, session_ids: Iterable[str] | None = None, *, limit: int = MAX_LISTED
+    ) -> dict[str, Listed]:
+        """The newest report of each session, or of these."""
+        wanted = None if session_ids is None else set(session_ids)
+        rows = self._read(
+            f"SELECT {_COLUMNS} FROM reports WHERE id IN"
+            " (SELECT max(id) FROM reports GROUP BY session_id) ORDER BY time DESC LIMIT ?",
+            (max(0, min(limit, MAX_LISTED)),),
+        )
+        found = {each.session_id: each for each in map(_listed, rows)}
+        return {id: each for id, each in found.items() if wanted is None or id in wanted}
+
+    def counts(
+        self,
+        *,
+        session_id: str | None = None,
+        project: str | None = None,
+        since: float | None = None,
+        every: float | None = None,
+    ) -> Sequence[Bucket]:
+        """How many reports of each confidence there are, in all or for each `every` seconds, oldest first."""
+        if every is not None and every <= 0:
+            raise StoreFault(f"a piece of time is more than 0 seconds, not {every}")
+        where, values = _where(session_id, project, since)
+        piece = f"CAST(time / {float(every)!r} AS INTEGER)" if every is not None else "0"
+        rows = self._read(
+            f"SELECT {piece} AS piece, confidence, count(*), min(time) FROM reports {where}"
+            " GROUP BY piece, confidence ORDER BY piece DESC LIMIT ?",
+            (*values, MAX_BUCKETS * len(Confidence)),
+        )
+        buckets: dict[int, Bucket] = {}
+        for piece_number, confidence, count, first in rows:
+            start = _float(piece_number) * every if every is not None else _float(first)
+            bucket = buckets.setdefault(
+                int(_float(piece_number)), Bucket(start, dict.fromkeys(Confidence, 0))
+            )
+            counted = {**bucket.counts, Confidence(str(confidence)): int(_float(count))}
+            buckets[int(_float(piece_number))] = Bucket(min(start, bucket.start), counted)
+        return [buckets[number] for number in sorted(buckets)][-MAX_BUCKETS:]
+
+    def _read(self, statement: str, values: tuple[object, ...]) -> Sequence[Row]:
+        return _told(lambda: self._database.read(statement, values))
+
+
+def _insert(connection: sqlite3.Connection, report: Report) -> int:
+    report = msgspec.structs.replace(report, time=report.time or time.time(), raw=report.raw[:MAX_RAW])
+    whole = msgspec.json.encode(msgspec.convert(_clean(msgspec.to_builtins(report)), Report))
+    values = (
+        report.time,
+        storable(report.session_id),
+        storable(report.project),
+        report.turn,
+        storable(report.kind),
+        storable(report.verifier),
+        storable(report.model),
+        report.status.value,
+        report.confidence.value,
+        storable(report.summary),
+        report.duration,
+        report.cost,
+        report.tree,
+        whole,
+    )
+    names = _COLUMNS.partition(", ")[2]
+    added = connection.execute(
+        f"INSERT INTO reports ({names}, whole) VALUES ({', '.join('?' * len(values))})", values
+    )
+    assert added.lastrowid is not None
+    connection.execute("DELETE FROM reports WHERE id <= ?", (added.lastrowid - MAX_REPORTS,))
+    return added.lastrowid
+
+
+def _clean(value: object) -> object:
+    """The value with texts that JSON and SQLite can hold."""
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, dict):
+        return {key: _clean(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_clean(each) for each in value]
+    return value
+
+
+def _where(
+    session_id: str | None, project: str | None, since: float | None
+) -> tuple[str, tuple[object, ...]]:
+    conditions: list[tuple[str, object]] = []
+    if session_id is not None:
+        conditions.append(("session_id = ?", storable(session_id)))
+    if project is not None:
+        conditions.append(("project = ?", storable(project)))
+    if since is not None:
+        conditions.append(("time >= ?", since))
+    if not conditions:
+        return "", ()
+    return f"WHERE {' AND '.join(each[0] for each in conditions)}", tuple(each[1] for each in conditions)
+
+
+def _listed(row: Any) -> Listed:
+    found = Listed(*row)
+    return found._replace(status=Status(found.status), confidence=Confidence(found.confidence))
+
+
+def _pending(row: Any) -> Pending:
+    found = Pending(*row)
+    return found._replace(details=msgspec.json.decode(row[-1], type=dict[str, object]))
+
+
+def _bytes(value: object) -> bytes:
+    assert isinstance(value, bytes)
+    return value
+
+
+def _float(value: object) -> float:
+    assert isinstance(value, int | float)
+    return value
+
+
+def _told(work: Callable[[], T]) -> T:
+    try:
+        return work()
+    except DatabaseFault as fault:
+        raise StoreFault(str(fault)) from None
+
+
+# --- who runs a verification ------------------------------------------------------------------------------
+
+
+def _owner() -> str:
+    """This process, so that another with the same number is not taken for it."""
+    return f"{os.getpid()} {_started(os.getpid())}"
+
+
+def _is_there(owner: str) -> bool:
+    number, _, started = owner.partition(" ")
+    if not number.isdigit():
+        return False
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        pass
+    return _started(int(number)) == started
+
+
+def _started(pid: int) -> str:
+    """When a process began, in the system's own measure; empty where that can't be known."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return "" if fields[0] in b"ZX" else f"{fields[19].decode()}@{file.read().strip()}"
+    except (OSError, IndexError):
+        return ""

@@ -1,0 +1,315 @@
+"""Commands that verify: real processes, well behaved and not."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fairlead.verify import process, scratch
+from fairlead.verify.command import Commands, verify
+from fairlead.verify.process import Stage
+from fairlead.verify.report import Confidence, Report, Status, correction, parse_report
+from fairlead.verify.scratch import Scratch, ScratchFault, remove_stale
+from fairlead.verify.tree import Watch
+from tests.verify.projects import ENVIRONMENT, fingerprint, git, repository, write
+
+UNITTEST = f"{sys.executable} -m unittest"
+PYTEST = f"{sys.executable} -m pytest -q -p no:cacheprovider"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return repository(tmp_path / "project")
+
+
+def judge(
+    project: Path, *commands: str, time_limit: float = 60.0, in_copy: bool = False, **more: object
+) -> Report:
+    verifier = Commands(commands=commands, time_limit=time_limit, in_copy=in_copy)
+    return asyncio.run(verify(verifier, project, ENVIRONMENT, turn=2, session_id="s", **more))  # type: ignore[arg-type]
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+# --- judgements -------------------------------------------------------------------------------------------
+
+
+def test_tests_that_all_pass_are_perfect_and_the_report_says_what_was_judged(project: Path) -> None:
+    test = "class Test(unittest.TestCase):\n    def test_one(self):\n        self.assertEqual(a.one, 1)\n"
+    write(project, "test_a.py", f"import unittest\n\nimport a\n\n{test}")
+    report = judge(project, UNITTEST, lines=(3, 9))
+    assert (report.status, report.confidence) == (Status.VERIFIED, Confidence.PERFECT), report
+    assert "unittest: 1 passed" in report.summary
+    assert (report.kind, report.turn, report.session_id, report.lines) == ("command", 2, "s", (3, 9))
+    assert report.project == str(project)
+    assert report.diff_stat == "1 file changed, +7 -0 lines: +test_a.py"
+    with Watch(project) as watch:
+        assert report.tree == watch.take().hash
+    assert [(each.command, each.code) for each in report.commands] == [(UNITTEST, 0)]
+    assert report.duration > 0
+    assert report.time > 0
+    again = parse_report(report.raw, 2)
+    assert (again.status, again.confidence, again.sections) == (
+        report.status,
+        report.confidence,
+        report.sections,
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "gap"),
+    [
+        ("echo fine", "no summary of tests was printed"),
+        (
+            "echo '== 2 passed, 1 skipped in 0.1s =='",
+            "not all tests passed: pytest: 2 passed, 1 skipped",
+        ),
+        ("echo '== 2 passed, 1 xfailed in 0.1s =='", "not all tests passed"),
+        ("echo '== 2 passed, 9 deselected in 0.1s =='", "not all tests passed"),
+        ("echo 'Ran 0 tests in 0.0s'; echo; echo OK", "unittest ran no test that passed"),
+        ("echo '== 2 passed in 0.1s =='; echo changed > a.py", "files changed while the commands ran"),
+    ],
+)
+def test_whatever_is_left_open_is_verified_and_not_perfect(project: Path, code: str, gap: str) -> None:
+    report = judge(project, code)
+    assert (report.status, report.confidence) == (Status.VERIFIED, Confidence.VERIFIED)
+    assert report.sections[-1].title == "Why not PERFECT?"
+    assert gap in report.sections[-1].text
+
+
+def test_changed_code_must_be_shown_as_run_in_full(project: Path) -> None:
+    with Watch(project) as watch:
+        start = watch.take()
+    write(project, "a.py", "one = 1\n")
+    write(project, "test_a.py", "")
+    write(project, "docs/page.md", "new\n")
+    passed = "echo '== 2 passed in 0.1s =='"
+    table = "echo 'Name  Stmts  Miss  Cover'; echo 'a.py   2   {}   {}%'; "
+    assert "no coverage was reported): a.py" in judge(project, passed, since=start).sections[-1].text
+    partly = judge(project, table.format(1, 50) + passed, since=start)
+    assert partly.confidence is Confidence.VERIFIED
+    assert "does not show that all of it was run): a.py" in partly.sections[-1].text
+    assert judge(project, table.format(0, 100) + passed, since=start).confidence is Confidence.PERFECT
+
+
+def test_a_failing_test_is_feedback_with_the_part_that_helps(project: Path) -> None:
+    write(project, "test_a.py", "import a\n\ndef test_two():\n    assert a.two == 3\n")
+    report = judge(project, PYTEST, "echo fine")
+    assert (report.status, report.confidence) == (Status.FAILED, Confidence.FEEDBACK)
+    assert report.summary.startswith(f"1 of 2 commands failed: `{PYTEST}` exited with 1")
+    text = correction(report)
+    assert "assert 2 == 3" in text
+    assert "FAILED test_a.py::test_two" in text
+    assert [each.code for each in report.commands] == [1, 0]
+    assert "fine" in report.sections[-1].text
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("no-such-program --x", "could not be started: .*no-such-program"),
+        ("./docs/page.md", "could not be started: .*Permission denied"),
+        ("kill -9 $$", "somebody ended it with signal 9"),
+        ("sleep 60", "it ran longer than 0.3 seconds"),
+        ("echo '== no tests ran in 0.01s =='; exit 5", "it found no tests to run"),
+    ],
+)
+def test_what_can_not_be_run_leaves_the_turn_unverified(project: Path, command: str, why: str) -> None:
+    report = judge(project, command, time_limit=0.3)
+    assert (report.status, report.confidence) == (Status.UNSURE, Confidence.FAILED)
+    with pytest.raises(AssertionError, match=why):
+        raise AssertionError(report.summary)
+    assert report.summary.startswith("could not verify: ")
+
+
+def test_a_project_that_is_gone_is_unverified(tmp_path: Path) -> None:
+    report = judge(tmp_path / "gone", "true")
+    assert (report.status, report.confidence) == (Status.UNSURE, Confidence.FAILED)
+    assert "could not be started: No such file" in report.summary
+
+
+def test_a_crash_of_the_program_is_a_failure(project: Path) -> None:
+    report = judge(project, "kill -SEGV $$")
+    assert report.status is Status.FAILED
+    assert "was ended by SIGSEGV" in report.summary
+
+
+def test_only_the_given_environment_is_there_and_no_input(project: Path) -> None:
+    os.environ["FAIRLEAD_TEST_SECRET"] = "s3cret"
+    try:
+        report = judge(project, 'env; cat; test -z "$FAIRLEAD_TEST_SECRET"')
+    finally:
+        del os.environ["FAIRLEAD_TEST_SECRET"]
+    assert report.status is Status.VERIFIED
+    assert "s3cret" not in report.raw
+
+
+@pytest.mark.parametrize("commands", [(), ("",), (" ",), ("a\0b",), ("x" * 10_001,), ("true",) * 21])
+def test_commands_that_make_no_sense_are_refused(commands: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match="command"):
+        Commands(commands=commands)
+
+
+# --- processes --------------------------------------------------------------------------------------------
+
+
+def go(command: str, cwd: Path, time_limit: float = 20.0, **more: int) -> process.Ran:
+    return asyncio.run(
+        process.run([Stage(("sh", "-c", command), ENVIRONMENT)], cwd, time_limit=time_limit, **more)
+    )
+
+
+def test_at_the_time_limit_everything_is_ended_also_what_ignores_it(tmp_path: Path) -> None:
+    stubborn = "trap '' TERM HUP INT; echo $$ >> pids; sleep 300 & echo $! >> pids; wait; sleep 300"
+    write(tmp_path, "stubborn.sh", stubborn)
+    begun = time.monotonic()
+    ran = go("echo begun; setsid sh stubborn.sh & sh stubborn.sh", tmp_path, 0.5)
+    assert (ran.code, ran.ended) == (None, "it ran longer than 0.5 seconds")
+    assert ran.text == "begun"
+    assert time.monotonic() - begun < 6
+    pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
+    assert len(pids) == 4
+    assert not [pid for pid in pids if is_alive(pid)]
+
+
+def test_what_is_left_behind_is_ended_and_does_not_hold_the_end_up(tmp_path: Path) -> None:
+    begun = time.monotonic()
+    ran = go("sleep 300 & echo $! > pid; echo done; exit 3", tmp_path)
+    assert (ran.code, ran.text, ran.left_behind) == (3, "done", 1)
+    assert time.monotonic() - begun < 5
+    assert not is_alive(int((tmp_path / "pid").read_text()))
+
+
+def test_output_is_bounded_plain_and_of_progress_only_the_end(tmp_path: Path) -> None:
+    ran = go("printf '\\033[31mred\\033[0m\\n10%%\\r99%%\\n'; echo error >&2", tmp_path)
+    assert ran.text == "red\n99%\nerror"
+    long = go("seq 1 100000", tmp_path, max_kept=1000)
+    assert long.text.startswith("1\n2\n")
+    assert long.text.endswith("100000")
+    assert "bytes left out" in long.text
+    assert len(long.text) < 1100
+    endless = go("yes", tmp_path, max_printed=1_000_000)
+    assert endless.ended == "it printed more than 1000000 bytes"
+
+
+def test_a_run_that_is_cancelled_leaves_nothing(tmp_path: Path) -> None:
+    async def cancelled() -> None:
+        stage = Stage(("sh", "-c", "echo $$ > pid; sleep 300"), ENVIRONMENT)
+        task = asyncio.ensure_future(process.run([stage], tmp_path, time_limit=100))
+        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancelled())
+    assert not is_alive(int((tmp_path / "pid").read_text()))
+
+
+ORPHANING = """
+import asyncio, os, pathlib, sys
+from fairlead.verify.process import Stage, run
+command = "echo $$ > pid; exec sleep 300"
+asyncio.run(run([Stage(("sh", "-c", command), dict(os.environ))], pathlib.Path(sys.argv[1]), time_limit=300))
+"""
+
+
+def test_what_a_killed_process_was_running_is_ended_later(tmp_path: Path) -> None:
+    child = subprocess.Popen([sys.executable, "-c", ORPHANING, str(tmp_path)])
+    deadline = time.monotonic() + 20
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    pid = int((tmp_path / "pid").read_text())
+    assert process.end_orphans(child.pid) == 0
+    assert is_alive(pid)  # whoever runs it is there
+    child.kill()
+    child.wait()
+    assert is_alive(pid)
+    assert process.end_orphans(child.pid) == 1
+    while is_alive(pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_program_that_is_not_there_is_an_error_and_leaves_the_others_ended(tmp_path: Path) -> None:
+    stages = [Stage(("sleep", "300"), ENVIRONMENT), Stage(("/no/such", "x"), ENVIRONMENT)]
+    with pytest.raises(FileNotFoundError):
+        asyncio.run(process.run(stages, tmp_path, time_limit=10))
+
+
+# --- copies -----------------------------------------------------------------------------------------------
+
+
+def test_in_a_copy_the_project_is_as_it_is_now_and_stays_so(project: Path) -> None:
+    write(project, "a.py", "uncommitted = 1\n")
+    write(project, "new.py", "untracked\n")
+    write(project, "ignored/x", "x\n")
+    (project / "docs/page.md").unlink()
+    (project / "absolute").symlink_to(project / "a.py")
+    before = fingerprint(project, times=False)  # git sets the times of objects that it finds there
+    report = judge(
+        project,
+        "cat a.py new.py && test ! -e docs/page.md && test ! -e ignored",
+        "echo broken > a.py && echo broken > absolute && git add -A && git commit -qm x && git branch y",
+        "git log --oneline | wc -l | grep -q 2",
+        in_copy=True,
+    )
+    assert report.status is Status.VERIFIED, report.raw
+    assert fingerprint(project, times=False) == before
+    assert git(project, "branch", "--list") == "* main"
+
+
+def test_a_copy_is_removed_also_when_the_command_makes_it_hard(project: Path, tmp_path: Path) -> None:
+    with Scratch(project, directory=tmp_path) as copy:
+        place = copy.root.parent
+        assert (copy.project / "a.py").read_text() == (project / "a.py").read_text()
+        write(copy.project, "deep/x", "x")
+        (copy.project / "deep").chmod(0o500)
+    assert not place.exists()
+
+
+def test_a_copy_of_a_directory_below_the_top_and_of_one_without_git(project: Path, tmp_path: Path) -> None:
+    with Scratch(project / "docs") as copy:
+        assert (copy.project / "page.md").exists()
+        assert (copy.root / "a.py").exists()
+    plain = tmp_path / "plain"
+    write(plain, "a", "x")
+    write(plain, "node_modules/b", "y")
+    with Scratch(plain) as copy:
+        assert (copy.project / "a").read_text() == "x"
+        assert os.readlink(copy.project / "node_modules") == str(plain / "node_modules")
+
+
+def test_a_project_that_is_too_large_to_copy_is_said_to_be(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scratch, "MAX_FILES", 2)
+    with pytest.raises(ScratchFault, match="too much to copy"):
+        Scratch(project)
+    report = judge(project, "true", in_copy=True)
+    assert (report.status, report.confidence) == (Status.UNSURE, Confidence.FAILED)
+    assert "too much to copy" in report.summary
+
+
+def test_copies_of_processes_that_were_killed_are_removed_later(project: Path, tmp_path: Path) -> None:
+    child = os.fork()
+    if child == 0:
+        Scratch(project, directory=tmp_path)
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    mine = Scratch(project, directory=tmp_path)
+    assert len(list(tmp_path.glob("fairlead-copy-*"))) == 2
+    assert remove_stale(tmp_path) == 1
+    assert list(tmp_path.glob("fairlead-copy-*")) == [mine.root.parent]
+    mine.close()
