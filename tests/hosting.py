@@ -39,6 +39,7 @@ class Hosting:
             **kept,
             "HOME": str(home),
             "XDG_RUNTIME_DIR": str(runtime),
+            "FAIRLEAD_VERIFIER_DIR": str(self.directory / "v"),
             "SHELL": "/bin/sh",
             "TERM": "xterm-256color",
             **(settings or {}),
@@ -119,6 +120,8 @@ class Hosting:
         self.ask("daemon_stop")
         with open(Settings(self.environment).lock_path) as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # it holds that until it has ended
+        # one that a client has started when another one just came ends by itself, but not at once
+        self.until(lambda: not _daemons_in(str(self.directory)))
         for keeper in _keepers_in(str(self.directory)):
             os.kill(keeper, signal.SIGKILL)
         shutil.rmtree(self.directory)
@@ -129,6 +132,20 @@ def _kill_group(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
     except ProcessLookupError:
         pass
+
+
+def _daemons_in(directory: str) -> list[int]:
+    """Daemons that have this directory in their environment."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            is_there = directory.encode() in entry.read_bytes()
+            words = (entry.parent / "cmdline").read_bytes() if is_there else b""
+        except OSError:
+            continue
+        if b"fairlead\0daemon\0run" in words:
+            found.append(int(entry.parent.name))
+    return found
 
 
 def _keepers_in(directory: str) -> list[int]:

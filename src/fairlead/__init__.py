@@ -4,13 +4,18 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # typing has the same, but importing it is a fifth of the start of a command
 if TYPE_CHECKING:
+    from .client.agents import TurnFailed as TurnFailed
     from .client.calls import Ended as Ended
     from .client.calls import RequestError as RequestError
     from .client.sdk import Host
 
 __version__ = "0.1.0"
 
-_LATER = {"Ended": ".client.calls", "RequestError": ".client.calls"}
+_LATER = {
+    "Ended": ".client.calls",
+    "RequestError": ".client.calls",
+    "TurnFailed": ".client.agents",
+}
 
 
 def connect() -> Host:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from .agent.events import Event
 from .agent.graph import register_graph
@@ -28,8 +29,10 @@ from .agent.tools.terminals import Terminals
 from .agent.transcripts import Transcript, Transcripts
 from .doors.agent_frames import display_name
 from .doors.agent_ops import AgentOps
+from .doors.judging import Judging
 from .doors.rpc import Caller
 from .settings import SettingError, Settings
+from .verify.store import ReportStore
 
 SCAN_SECONDS = 0.1
 """How long journals are looked through when sessions are listed; the rest comes the next time."""
@@ -48,7 +51,16 @@ class AgentRoom:
         library = Library(os.path.dirname(settings.config_path))
         place = _places(settings, catalog, redactor, library, terminals)
         _tidy(f"{settings.state_dir}/outputs")
-        self.store = AgentStore(settings.sessions_dir, catalog, place, self._told)
+        self.reports = ReportStore(settings.reports_path)
+        self.judging = Judging(
+            settings.verifier_dir,
+            self.reports,
+            self._tell_all,
+            max_loops=settings.count("verifier", "max_loops"),
+        )
+        self._callers = callers
+        watched = self.judging.door.is_watched
+        self.store = AgentStore(settings.sessions_dir, catalog, place, self._told, watched)
         memory = Memory(f"{settings.state_dir}/memory.db")
         transcripts = Transcripts(f"{settings.state_dir}/transcripts.db", settings.sessions_dir)
         self.ops = AgentOps(
@@ -60,10 +72,21 @@ class AgentRoom:
             library=library,
             latest=_latest_of(transcripts),
             keyring=_Keyring(catalog, redactor),
+            judging=self.judging,
         )
+
+    def close(self, reason: str) -> None:
+        """Let go of all sessions and those who watch them."""
+        self.judging.door.close_all(reason)
+        self.store.close()
 
     def _told(self, event: Event) -> None:
         self.ops.heard(event)
+        self.judging.heard(self.store, event)
+
+    def _tell_all(self, topic: str, data: Mapping[Any, Any]) -> None:
+        for caller in self._callers():
+            caller.event(topic, data)
 
 
 class _Keyring:

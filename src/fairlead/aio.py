@@ -1,5 +1,15 @@
 """The SDK for asyncio: `async with fairlead.aio.connect() as host: …`. See `fairlead.client.aio`."""
 
-from .client.aio import Attached, Ended, Events, Host, RequestError, Terminal, connect
+from .client.aio import Agent, Attached, Ended, Events, Host, RequestError, Terminal, TurnFailed, connect
 
-__all__ = ["Attached", "Ended", "Events", "Host", "RequestError", "Terminal", "connect"]
+__all__ = [
+    "Agent",
+    "Attached",
+    "Ended",
+    "Events",
+    "Host",
+    "RequestError",
+    "Terminal",
+    "TurnFailed",
+    "connect",
+]

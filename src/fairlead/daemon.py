@@ -25,6 +25,8 @@ from .doors.agent_terminals import HostTerminals
 from .doors.keepty import KeeptyDoor
 from .doors.rpc import RpcDoor
 from .doors.terminal_ops import terminal_ops
+from .doors.terminal_turns import TerminalTurns
+from .doors.verify_ops import verify_ops
 from .settings import Settings, safe_dir
 from .terminal.host import Host, is_served
 from .terminal.session import Event, Session
@@ -55,10 +57,12 @@ class Daemon:
         self._host = Host(settings, self._happened)
         self._keepty = KeeptyDoor(settings)
         own = {"daemon_status": self._status, "daemon_stop": self._stop, "daemon_restart": self._restart}
-        ops = terminal_ops(self._host)
+        ops = terminal_ops(self._host, self._verdict)
         self._start_terminal = ops["terminal_start"]
-        agents = AgentRoom(settings, HostTerminals(self._host), lambda: self._rpc.callers)
-        self._agents = agents.store
+        self._commands = HostTerminals(self._host)
+        self._agents = agents = AgentRoom(settings, self._commands, lambda: self._rpc.callers)
+        self._turns = TerminalTurns(self._host, f"{settings.state_dir}/turns", agents.judging, self._tell_all)
+        ops |= verify_ops(settings.verifier_dir, agents.ops.named, self._host, self._turns, agents.reports)
         handlers = {**ops, **own, "terminal_start": self._start}
         self._rpc = RpcDoor(settings, handlers, agents.ops)
         self._started_at = time.time()
@@ -75,14 +79,16 @@ class Daemon:
         await self._host.open(None if self._supervised else [*COMMAND, "--asked-at", "{now}"])
         while self._opening:
             await asyncio.wait(self._opening)
-        for fault in self._agents.open():
+        for fault in self._agents.store.open():
             log.warning("an agent session can't be loaded: %s", fault)
+        orphans = asyncio.get_running_loop().create_task(self._commands.end_orphans())
         await self._rpc.open()
         log.info("serving %d sessions in %s", len(self._host.sessions), self._settings.runtime_dir)
         tell_supervisor(self._notify_socket, "READY=1")
         await self._told_to_stop()
+        orphans.cancel()
         self._rpc.close()
-        self._agents.close()
+        self._agents.close("daemon_restart" if self._again or self._handover else "daemon_stopped")
         for session in list(self._host.sessions.values()):
             self._keepty.close(session)
         await self._host.close(for_good=not self._again and not self._handover)
@@ -112,14 +118,23 @@ class Daemon:
                 task.add_done_callback(self._opening.discard)
             case "forgotten":
                 self._keepty.close(session)
+                self._turns.closed(session)
             case _:
-                self._rpc.event(event.topic, fields(**event.data))
+                self._tell_all(event.topic, fields(**event.data))
+
+    def _tell_all(self, topic: str, data: Mapping[Any, Any]) -> None:
+        self._rpc.event(topic, data)
 
     async def _open(self, session: Session) -> None:
         try:
             await self._keepty.open(session)
         except (OSError, ValueError) as error:
             log.warning("session %s has no keepty socket: %s", session.id, error)
+        self._turns.opened(session)
+
+    def _verdict(self, session_id: str) -> Mapping[str, Any] | None:
+        judgement = self._agents.judging.of(session_id)
+        return judgement.shown if judgement is not None else None
 
     # --- ops of its own -----------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ DEFAULTS: Mapping[str, Mapping[str, int | float | str]] = {
     },
     "daemon": {"restart_pause": 0.5},  # seconds until one that died soon is started again
     "rpc": {"max_connections": 256},
+    "verifier": {"max_loops": 3},  # how often a turn is sent back before a person is called
 }
 
 
@@ -35,7 +36,7 @@ class Settings:
     """The settings that hold in an environment."""
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
-        self._environ = environ
+        self.environ = environ
         self._file: Mapping[str, object] | None = None
         self.runtime_dir = environ.get("FAIRLEAD_RUNTIME_DIR") or _runtime_dir(environ)
         state = _home_dir(environ, "XDG_STATE_HOME", ".local/state")
@@ -73,6 +74,17 @@ class Settings:
         return f"{self.state_dir}/sessions"
 
     @property
+    def reports_path(self) -> str:
+        """What verifiers have said."""
+        return f"{self.state_dir}/reports.db"
+
+    @property
+    def verifier_dir(self) -> str:
+        """Where the sockets for verifiers are: Pi's own place, unless it is set."""
+        found = self.environ.get("FAIRLEAD_VERIFIER_DIR") or self.section("verifier").get("dir")
+        return str(found) if found else "/tmp/pi-verifier"
+
+    @property
     def config(self) -> Mapping[str, object]:
         """The whole configuration file."""
         if self._file is None:
@@ -82,7 +94,7 @@ class Settings:
     def number(self, section: str, key: str) -> float:
         """A setting that is a number."""
         default = DEFAULTS[section][key]
-        value = self._environ.get(f"FAIRLEAD_{section}_{key}".upper())
+        value = self.environ.get(f"FAIRLEAD_{section}_{key}".upper())
         if value is None:
             found = self.section(section).get(key, default)
             value = found if isinstance(found, str) else repr(found)

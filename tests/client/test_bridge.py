@@ -300,6 +300,28 @@ def test_a_command_of_an_agent_can_be_watched_while_it_runs(
     assert hosting.sessions() == {}
 
 
+def test_a_command_that_a_dead_daemon_has_left_is_ended(hosting: Hosting, editor: Editor) -> None:
+    editor.ask("handshake")
+    editor.ask("subscribe")
+
+    def run(command: str) -> None:
+        editor.ask("prompt", message=f"run: {command}")
+        asked = editor.until(lambda frame: getattr(frame, "topic", "") == "ui/dialog-requested")
+        editor.ask("resolve_dialog", dialog_id=plain(asked.data)["dialog_id"], result=True)
+
+    run("echo begun; sleep 600")
+    editor.until(lambda frame: getattr(frame, "topic", "") == "tool/update")
+    [left] = hosting.sessions().values()
+    hosting.kill_daemon()
+    hosting.until(lambda: not hosting.sessions())
+    with pytest.raises(ProcessLookupError):
+        os.kill(left["pid"], 0)
+    editor.ask("ping")
+    run("echo again")
+    result = editor.until(lambda frame: getattr(frame, "topic", "") == "tool/result")
+    assert "again" in plain(result.data)["result_text"]
+
+
 def test_an_abort_ends_a_command_and_its_children(hosting: Hosting, editor: Editor, project: Path) -> None:
     editor.ask("handshake")
     editor.ask("subscribe")

@@ -19,8 +19,13 @@ COMMANDS = {
     "logs": "print what a session has printed, and go on with -f",
     "record": "record what a session shows, to a file",
     "play": "play a recording",
+    "agent": "talk with an agent session, or ask it something in a script",
     "sessions": "list agent sessions, and find what was said in them",
     "rpc": "speak rpc-edn on standard input and output, for editors",
+    "run": "ask an agent for something and have it checked, for scripts",
+    "verify": "check every turn of a session, and send back what fails",
+    "reports": "show what verifiers have said",
+    "hook": "tell of turns of an agent in a terminal; agents call this",
     "daemon": "run, stop or restart the daemon, or ask how it is",
     "completion": "print what makes your shell complete all this",
 }
@@ -29,7 +34,8 @@ GROUPS = {
     "Sessions": ("start", "attach", "ls", "stop"),
     "What they show, and typing": ("screen", "logs", "search", "send", "wait"),
     "Recordings": ("record", "play"),
-    "Agents": ("sessions", "rpc"),
+    "Agents": ("agent", "sessions", "rpc"),
+    "Checked work": ("verify", "run", "reports", "hook"),
 }
 """Which commands `--help` shows together; the others come last."""
 

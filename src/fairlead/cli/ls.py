@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from .arguments import Argument, Command, Option, parsed
+from .colours import coloured_name, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ COMMAND = Command(
     ),
     codes={1: "a session that was named is not there; the others are listed"},
 )
+CHECK = 2
+"""The column with what a verifier said, if one did."""
 HEAD = ("NAME", "STATE", "SIZE", "CLIENTS", "QUIET", "CPU", "TIME", "MEMORY", "COMMAND")
 
 
@@ -52,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
         for session in sessions:
             print(session["name"])
     elif sessions:
-        _table([_row(session) for session in sessions])
+        _table(sessions)
     elif not options.name:
         print("no sessions; `fairlead start NAME -- COMMAND` starts one", file=sys.stderr)
     for name in missing:
@@ -60,8 +63,11 @@ def main(arguments: Sequence[str]) -> int:
     return 1 if missing else 0
 
 
-def _table(rows: list[tuple[str, ...]]) -> None:
-    rows = [HEAD, *rows]
+def _table(sessions: list[dict[str, Any]]) -> None:
+    rows = [HEAD, *map(_row, sessions)]
+    if any("verdict" in session for session in sessions):
+        checks = ["CHECK", *(_check(session) for session in sessions)]
+        rows = [(*row[:CHECK], check, *row[CHECK:]) for row, check in zip(rows, checks)]
     widths = [max(map(len, column)) for column in zip(*rows)]
     if sys.stdout.isatty():
         import os
@@ -70,6 +76,7 @@ def _table(rows: list[tuple[str, ...]]) -> None:
         widths[-1] = max(LEAST_COMMAND, room)
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row[:-1], widths)]
+        cells[CHECK] = coloured_name(row[CHECK].rstrip("!"), cells[CHECK])
         print("  ".join([*cells, _short(row[-1], widths[-1])]).rstrip())
 
 
@@ -77,13 +84,19 @@ def _short(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
+def _check(session: dict[str, Any]) -> str:
+    """What was said of its last turn; with a mark if a person is needed."""
+    verdict = session.get("verdict")
+    return verdict["confidence"] + ("!" if verdict["escalated"] else "") if verdict else "-"
+
+
 def _row(session: dict[str, Any]) -> tuple[str, ...]:
     state = session["state"] if session["exit_code"] is None else f"exit {session['exit_code']}"
     percent, memory = session["cpu_percent"], session["memory"]
-    command = _printable(" ".join(session["argv"]))
-    title = _printable(session["title"])
+    command = printable(" ".join(session["argv"]))
+    title = printable(session["title"])
     return (
-        _printable(session["name"]),
+        printable(session["name"]),
         state,
         f"{session['cols']}×{session['rows']}",
         str(session["clients"]),
@@ -93,11 +106,6 @@ def _row(session: dict[str, Any]) -> tuple[str, ...]:
         "-" if memory is None else f"{memory / 1e9:.1f} GB" if memory >= 1e9 else f"{memory / 1e6:.0f} MB",
         f"{command} — {title}" if title else command,
     )
-
-
-def _printable(text: str) -> str:
-    """A text from a program, which must not control this terminal."""
-    return "".join(char if char.isprintable() else "·" for char in text)
 
 
 def _span(seconds: float | None) -> str:

@@ -4,6 +4,7 @@
         work = await host.start("work", ["bash"])
         await work.send("make test", "Enter")
         await work.wait_for("passed", timeout=600)
+        print(await (await host.agent("garden")).ask("read README.md"))
 
 Any number of tasks may use one host at once; requests are not held up by those that wait. A call that is
 cancelled leaves the connection as it was, and the daemon stops waiting for it.
@@ -12,6 +13,8 @@ cancelled leaves the connection as it was, and the daemon stops waiting for it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import inspect
 import socket
 import time
 from collections import deque
@@ -22,15 +25,28 @@ from .. import __version__
 from ..settings import Settings
 from ..wire import rpc
 from ..wire.faults import Broken
-from . import calls
+from . import agents, calls
+from .agents import AgentEvent, AgentSession, Approve, Asking, Following, Opened, Turn, TurnFailed
+from .attach import NURSERY_GRACE, RETRY_PAUSE
 from .calls import MAX_REPEATS, Call, Ended, Format, RequestError, plain
 from .control import READ_SIZE
 from .events import Event, Subscription
 from .launch import RECONNECT_WAIT, connected
-from .sdk import let_in
+from .sdk import ANSWER_WAIT, let_in
 from .view import Attachment, RoleName, View
 
-__all__ = ["Attached", "Ended", "Events", "Host", "RequestError", "Terminal", "connect"]
+__all__ = [
+    "Agent",
+    "AgentEvents",
+    "Attached",
+    "Ended",
+    "Events",
+    "Host",
+    "RequestError",
+    "Terminal",
+    "TurnFailed",
+    "connect",
+]
 
 REQUESTS_A_LINK = rpc.MAX_PENDING // 2
 """How many requests are on their way on one connection; as many more may be needed to cancel them."""
@@ -87,8 +103,8 @@ def _close_found(finding: asyncio.Future[Found]) -> None:
         finding.result()[0].close()
 
 
-async def _daemon(settings: Settings) -> Streams:
-    streams, _ = await _found(lambda: (connected(settings), []))
+async def _daemon(settings: Settings, *, start: bool = True) -> Streams:
+    streams, _ = await _found(lambda: (connected(settings, start=start), []))
     return streams
 
 
@@ -422,6 +438,197 @@ class Terminal:
                 yield data
 
 
+class AgentEvents:
+    """What happens in an agent session. Made by `prompt`, and then over with the turn, or by `events`.
+
+    When the daemon goes away, it goes on with the next one, and what was missed comes first.
+    """
+
+    def __init__(self, following: Following, settings: Settings) -> None:
+        self._following = following
+        self._settings = settings
+        self._events: deque[AgentEvent] = deque()
+        self._reader: asyncio.StreamReader
+        self._writer: asyncio.StreamWriter | None = None
+        self._closed = False
+
+    async def __aiter__(self) -> AsyncIterator[AgentEvent]:
+        while self._events or not self._following.is_over:
+            yield await self.next()
+
+    @property
+    def cursor(self) -> str | None:
+        """Where we are: `events(since=cursor)` goes on from here."""
+        return self._following.cursor
+
+    async def next(self, *, timeout: float | None = None) -> AgentEvent:
+        """The next event. Raises TimeoutError, ConnectionError if no daemon comes back, and EOFError when the
+        turn is over."""
+        async with asyncio.timeout(timeout):
+            while not self._events:
+                if self._following.is_over:
+                    raise EOFError("the turn is over")
+                if self._closed:
+                    raise ConnectionError("these events are closed")
+                try:
+                    await self._receive()
+                except ConnectionError:
+                    await self._drop()
+                    await self._find_again()
+        return self._events.popleft()
+
+    async def close(self) -> None:
+        """Hear no more; the session goes on."""
+        self._closed = True
+        await self._drop()
+
+    async def open(self) -> AgentEvents:
+        """Get a connection on which all is heard, and on which a turn has begun."""
+        try:
+            await self._open()
+            while isinstance(self._following, Turn) and not self._following.accepted:
+                await self._receive()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def _open(self, *, start: bool = True) -> None:
+        first = self._following.begin()
+        self._reader, self._writer = await _daemon(self._settings, start=start)
+        self._writer.write(first)
+        async with asyncio.timeout(ANSWER_WAIT):
+            while not self._following.ready:
+                await self._receive()
+
+    async def _drop(self) -> None:
+        if self._writer is not None:
+            writer, self._writer = self._writer, None
+            await _close(writer)
+
+    async def _find_again(self) -> None:
+        """Wait for the next daemon, which may die as well. The nursery starts it, else we do."""
+        lost_at = time.monotonic()
+        while self._writer is None:
+            away = time.monotonic() - lost_at
+            try:
+                await self._open(start=away > NURSERY_GRACE)
+            except (ConnectionError, TimeoutError):
+                await self._drop()
+                if away > RECONNECT_WAIT:
+                    raise
+                await asyncio.sleep(RETRY_PAUSE)
+
+    async def _receive(self) -> None:
+        if self._writer is None:  # a wait for the next daemon was given up
+            raise ConnectionError("the daemon is gone")
+        reply, events, _ = self._following.receive(await self._reader.read(READ_SIZE))
+        self._events += events
+        if reply:
+            self._writer.write(reply)
+
+
+class Prompting(Opening[AgentEvents]):
+    """A turn that has yet to begin: `async for` begins it and gives its events."""
+
+    async def __aiter__(self) -> AsyncIterator[AgentEvent]:
+        async with self as turn:
+            async for event in turn:
+                yield event
+
+
+class Agent(AgentSession):
+    """One agent session: a conversation with turns. Made by `Host.agent`."""
+
+    def __init__(self, links: _Links, opened: Opened, name: str) -> None:
+        super().__init__(opened, name)
+        self._links = links
+
+    def prompt(self, text: str) -> Prompting:
+        """Say something, and follow what happens until the turn is over:
+        `async for event in agent.prompt("…")`. Raises RequestError if the session is busy."""
+        return Prompting(AgentEvents(Turn(self.id, text), self._links.settings).open)
+
+    async def ask(self, text: str, *, approve: Approve = False, timeout: float | None = None) -> str:
+        """Say something and wait for the answer. Calls that need consent get it as `approve` says: all, none,
+        or what a function of the event gives, which may be a coroutine's. Raises TurnFailed or TimeoutError;
+        the turn goes on then."""
+        asking = Asking(approve)
+        async with asyncio.timeout(timeout):
+            async for event in self.prompt(text):
+                decided = asking.heard(event)
+                if inspect.isawaitable(decided):
+                    decided = await decided
+                if decided is not None:
+                    # another client may have been first; the next daemon will ask again
+                    with contextlib.suppress(RequestError, ConnectionError):
+                        await self._links.call(agents.settled(self.id, event.data["dialog_id"], decided))
+        return asking.answer()
+
+    def events(self, *, since: str | None = None) -> Opening[AgentEvents]:
+        """How the session is, and what happens in it from now on, or since a cursor."""
+        return Opening(AgentEvents(Following(self.id, since), self._links.settings).open)
+
+    async def steer(self, text: str) -> None:
+        """Say something in the middle of a turn; begins one if there is none."""
+        await self._links.call(agents.told(self.id, "steer", message=text))
+
+    async def follow_up(self, text: str) -> None:
+        """Say something when the turn is done; begins one if there is none."""
+        await self._links.call(agents.told(self.id, "follow_up", message=text))
+
+    async def interrupt(self) -> str:
+        """End the turn after its current step; gives the steering text that will not be said."""
+        return await self._links.call(agents.interrupted(self.id))
+
+    async def abort(self) -> None:
+        """End the turn at once."""
+        await self._links.call(agents.told(self.id, "abort", again=True))
+
+    async def approve(self, dialog_id: str, *, always: bool = False) -> None:
+        """Let a call run that waits for consent; with `always` the same is not asked again."""
+        await self._links.call(agents.settled(self.id, dialog_id, "always" if always else True))
+
+    async def deny(self, dialog_id: str) -> None:
+        """Don't let it run."""
+        await self._links.call(agents.settled(self.id, dialog_id, False))
+
+    async def messages(self, *, last: int | None = None) -> list[dict[str, Any]]:
+        """What was said, with roles and content: all of it, or the last ones."""
+        count = 0 if last is None else await self._links.call(agents.message_count(self.id))
+        return await self._links.call(agents.messages(self.id, max(0, count - (last or 0))))
+
+    async def last_text(self) -> str:
+        """The text of the last answer."""
+        return await self._links.call(agents.last_text(self.id))
+
+    async def state(self) -> dict[str, Any]:
+        """How the session is: its phase, model, queues and more."""
+        return await self._links.call(agents.state(self.id))
+
+    async def set_model(self, provider: str, id: str) -> None:
+        """Ask another model from now on."""
+        await self._links.call(agents.told(self.id, "set_model", provider=provider, model_id=id))
+
+    async def set_thinking(self, level: str) -> None:
+        """How hard the model thinks, if it does: `off`, `minimal`, `low`, `medium`, `high`, `xhigh`."""
+        await self._links.call(agents.told(self.id, "set_thinking_level", level=level))
+
+    async def set_name(self, name: str) -> None:
+        """Call it something else."""
+        await self._links.call(agents.told(self.id, "set_session_name", name=name))
+        self.name = name
+
+    async def compact(self, instructions: str = "") -> str:
+        """Sum up what lies far back; gives the summary."""
+        return await self._links.call(agents.compacted(self.id, instructions))
+
+    async def fork(self, entry_id: str) -> Agent:
+        """A new session with all that was said before an entry; `messages` has their ids."""
+        id = await self._links.call(agents.forked(self.id, entry_id))
+        return Agent(self._links, Opened(id, True), "")
+
+
 class Host:
     """A connection to the daemon."""
 
@@ -476,6 +683,20 @@ class Host:
         if isinstance(terminal, str):
             terminal = Terminal(self._links, terminal)
         return terminal.attach(role, cols=cols, rows=rows, reconnect=reconnect)
+
+    async def agent(
+        self, name: str | None = None, *, id: str | None = None, cwd: str = ".", continue_last: bool = False
+    ) -> Agent:
+        """The agent session of a name, made if there is none; without a name a new one, or with
+        `continue_last` the last one of the directory. With an id, the session that has it."""
+        opened = Opened(id, False) if id else await self._links.call(agents.opening(name, cwd, continue_last))
+        if not name and not opened.created:
+            name = (await self._links.call(agents.state(opened.id))).get("session_name")
+        return Agent(self._links, opened, name or "")
+
+    async def models(self) -> list[dict[str, Any]]:
+        """The models that an agent session may use."""
+        return await self._links.call(agents.models())
 
     def events(self, *topics: str) -> Opening[Events]:
         """What happens from now on, to all sessions: `async with host.events("terminal/exited") as events`.

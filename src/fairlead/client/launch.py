@@ -100,7 +100,7 @@ def spawn(settings: Settings) -> None:
     shell = os.posix_spawn(
         "/bin/sh",
         ["sh", "-c", '"$@" &', "sh", *command, "--asked-at", str(time.time())],
-        os.environ,
+        {**os.environ, **settings.environ},
         file_actions=[
             (os.POSIX_SPAWN_DUP2, nothing, 0),
             (os.POSIX_SPAWN_DUP2, log, 1),

@@ -1,4 +1,4 @@
-"""The SDK: terminal sessions from a Python program.
+"""The SDK: terminal and agent sessions from a Python program.
 
     import fairlead
 
@@ -7,6 +7,7 @@
         work.send("make test", "Enter")
         work.wait_for("passed", timeout=600)
         print(work.screen())
+        print(host.agent("garden").ask("read README.md"))
 
 The daemon is started if need be. What can't be done is a `RequestError` that says why. If the daemon goes
 away, calls that only look or wait go on with the next one; one that would have changed something is a
@@ -27,14 +28,27 @@ from typing import Any
 
 from ..settings import Settings
 from ..wire import keepty
-from . import calls
+from . import agents, calls
+from .agents import AgentEvent, AgentSession, Approve, Asking, Following, Opened, Turn, TurnFailed
+from .attach import NURSERY_GRACE, RETRY_PAUSE
 from .calls import Ended, Format, RequestError
 from .control import READ_SIZE, Control
 from .events import Event, Subscription
 from .launch import RECONNECT_WAIT, connected, session_socket
 from .view import Attachment, RoleName, View
 
-__all__ = ["Attached", "Ended", "Events", "Host", "RequestError", "Terminal", "connect"]
+__all__ = [
+    "Agent",
+    "AgentEvents",
+    "Attached",
+    "Ended",
+    "Events",
+    "Host",
+    "RequestError",
+    "Terminal",
+    "TurnFailed",
+    "connect",
+]
 
 ANSWER_WAIT = 5.0
 """Seconds until a session that does not let us in is an error."""
@@ -251,6 +265,192 @@ class Terminal:
             yield from view
 
 
+class AgentEvents:
+    """What happens in an agent session. Made by `prompt`, and then over with the turn, or by `events`.
+
+    When the daemon goes away, it goes on with the next one, and what was missed comes first.
+    """
+
+    def __init__(self, settings: Settings, following: Following) -> None:
+        self._settings = settings
+        self._following = following
+        self._events: deque[AgentEvent] = deque()
+        self._socket: socket.socket | None = None
+        self._closed = False
+        try:
+            self._open()
+            while isinstance(following, Turn) and not following.accepted:
+                self._receive(None)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> AgentEvents:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[AgentEvent]:
+        try:
+            while self._events or not self._following.is_over:
+                yield self.next()
+        finally:
+            if isinstance(self._following, Turn):
+                self.close()
+
+    @property
+    def cursor(self) -> str | None:
+        """Where we are: `events(since=cursor)` goes on from here."""
+        return self._following.cursor
+
+    def next(self, *, timeout: float | None = None) -> AgentEvent:
+        """The next event. Raises TimeoutError, ConnectionError if no daemon comes back, and EOFError when the
+        turn is over."""
+        while not self._events:
+            if self._following.is_over:
+                raise EOFError("the turn is over")
+            if self._closed:
+                raise ConnectionError("these events are closed")
+            try:
+                self._receive(timeout)
+            except ConnectionError:
+                self._drop()
+                self._find_again()
+        return self._events.popleft()
+
+    def close(self) -> None:
+        """Hear no more; the session goes on."""
+        self._closed = True
+        self._drop()
+
+    def _drop(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _open(self, *, start: bool = True) -> None:
+        first = self._following.begin()
+        self._socket = connected(self._settings, start=start)
+        self._socket.sendall(first)
+        while not self._following.ready:
+            self._receive(ANSWER_WAIT)
+
+    def _find_again(self) -> None:
+        """Wait for the next daemon, which may die as well. The nursery starts it, else we do."""
+        lost_at = time.monotonic()
+        while self._socket is None:
+            away = time.monotonic() - lost_at
+            try:
+                self._open(start=away > NURSERY_GRACE)
+            except (ConnectionError, TimeoutError):
+                self._drop()
+                if away > RECONNECT_WAIT:
+                    raise
+                time.sleep(RETRY_PAUSE)
+
+    def _receive(self, timeout: float | None) -> None:
+        if self._socket is None:
+            raise ConnectionError("the daemon is gone")
+        self._socket.settimeout(timeout)
+        reply, events, _ = self._following.receive(self._socket.recv(READ_SIZE))
+        self._events += events
+        if reply:
+            self._socket.sendall(reply)
+
+
+class Agent(AgentSession):
+    """One agent session: a conversation with turns. Made by `Host.agent`."""
+
+    def __init__(self, control: Control, opened: Opened, name: str) -> None:
+        super().__init__(opened, name)
+        self._control = control
+
+    def prompt(self, text: str) -> AgentEvents:
+        """Say something, and follow what happens until the turn is over: `for event in agent.prompt("…")`.
+        Raises RequestError if the session is busy."""
+        return AgentEvents(self._control.settings, Turn(self.id, text))
+
+    def ask(self, text: str, *, approve: Approve = False, timeout: float | None = None) -> str:
+        """Say something and wait for the answer. Calls that need consent get it as `approve` says: all, none,
+        or what a function of the event gives. Raises TurnFailed or TimeoutError; the turn goes on then."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        asking = Asking(approve)
+        with self.prompt(text) as turn, contextlib.suppress(EOFError):
+            while True:
+                event = turn.next(
+                    timeout=None if deadline is None else max(0.001, deadline - time.monotonic())
+                )
+                if (decided := asking.heard(event)) is not None:
+                    # another client may have been first; the next daemon will ask again
+                    with contextlib.suppress(RequestError, ConnectionError):
+                        self._control.call(agents.settled(self.id, event.data["dialog_id"], decided))
+        return asking.answer()
+
+    def events(self, *, since: str | None = None) -> AgentEvents:
+        """How the session is, and what happens in it from now on, or since a cursor."""
+        return AgentEvents(self._control.settings, Following(self.id, since))
+
+    def steer(self, text: str) -> None:
+        """Say something in the middle of a turn; begins one if there is none."""
+        self._control.call(agents.told(self.id, "steer", message=text))
+
+    def follow_up(self, text: str) -> None:
+        """Say something when the turn is done; begins one if there is none."""
+        self._control.call(agents.told(self.id, "follow_up", message=text))
+
+    def interrupt(self) -> str:
+        """End the turn after its current step; gives the steering text that will not be said."""
+        return self._control.call(agents.interrupted(self.id))
+
+    def abort(self) -> None:
+        """End the turn at once."""
+        self._control.call(agents.told(self.id, "abort", again=True))
+
+    def approve(self, dialog_id: str, *, always: bool = False) -> None:
+        """Let a call run that waits for consent; with `always` the same is not asked again."""
+        self._control.call(agents.settled(self.id, dialog_id, "always" if always else True))
+
+    def deny(self, dialog_id: str) -> None:
+        """Don't let it run."""
+        self._control.call(agents.settled(self.id, dialog_id, False))
+
+    def messages(self, *, last: int | None = None) -> list[dict[str, Any]]:
+        """What was said, with roles and content: all of it, or the last ones."""
+        count = 0 if last is None else self._control.call(agents.message_count(self.id))
+        return self._control.call(agents.messages(self.id, max(0, count - (last or 0))))
+
+    def last_text(self) -> str:
+        """The text of the last answer."""
+        return self._control.call(agents.last_text(self.id))
+
+    def state(self) -> dict[str, Any]:
+        """How the session is: its phase, model, queues and more."""
+        return self._control.call(agents.state(self.id))
+
+    def set_model(self, provider: str, id: str) -> None:
+        """Ask another model from now on."""
+        self._control.call(agents.told(self.id, "set_model", provider=provider, model_id=id))
+
+    def set_thinking(self, level: str) -> None:
+        """How hard the model thinks, if it does: `off`, `minimal`, `low`, `medium`, `high`, `xhigh`."""
+        self._control.call(agents.told(self.id, "set_thinking_level", level=level))
+
+    def set_name(self, name: str) -> None:
+        """Call it something else."""
+        self._control.call(agents.told(self.id, "set_session_name", name=name))
+        self.name = name
+
+    def compact(self, instructions: str = "") -> str:
+        """Sum up what lies far back; gives the summary."""
+        return self._control.call(agents.compacted(self.id, instructions))
+
+    def fork(self, entry_id: str) -> Agent:
+        """A new session with all that was said before an entry; `messages` has their ids."""
+        id = self._control.call(agents.forked(self.id, entry_id))
+        return Agent(self._control, Opened(id, True), "")
+
+
 class Host:
     """A connection to the daemon."""
 
@@ -307,6 +507,20 @@ class Host:
         if isinstance(terminal, str):
             terminal = Terminal(self._control, terminal)
         return terminal.attach(role, cols=cols, rows=rows, reconnect=reconnect)
+
+    def agent(
+        self, name: str | None = None, *, id: str | None = None, cwd: str = ".", continue_last: bool = False
+    ) -> Agent:
+        """The agent session of a name, made if there is none; without a name a new one, or with
+        `continue_last` the last one of the directory. With an id, the session that has it."""
+        opened = Opened(id, False) if id else self._control.call(agents.opening(name, cwd, continue_last))
+        if not name and not opened.created:
+            name = self._control.call(agents.state(opened.id)).get("session_name")
+        return Agent(self._control, opened, name or "")
+
+    def models(self) -> list[dict[str, Any]]:
+        """The models that an agent session may use."""
+        return self._control.call(agents.models())
 
     def events(self, *topics: str) -> Events:
         """What happens from now on, to all sessions: `with host.events("terminal/exited") as events: …`.

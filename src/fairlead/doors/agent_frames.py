@@ -156,7 +156,7 @@ def session_updated(session: AgentSession, templates: Sequence[Page] = ()) -> Da
     )
 
 
-def footer_updated(session: AgentSession) -> Data:
+def footer_updated(session: AgentSession, verdict: str = "") -> Data:
     used = session.usage
     window = session.model.window
     tokens = session.context_tokens
@@ -171,7 +171,7 @@ def footer_updated(session: AgentSession) -> Data:
         stats_line=" ".join(parts),
         usage_parts=parts,
         model_text=f"({session.model.provider}) {session.model.id}",
-        status_line=f"{len(session.approvals)} waiting for consent" if session.approvals else None,
+        status_line=f"{len(session.approvals)} waiting for consent" if session.approvals else verdict or None,
     )
 
 

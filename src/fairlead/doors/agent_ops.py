@@ -30,6 +30,7 @@ from . import agent_frames as frames
 from .agent_commands import HELP, AgentCommands
 from .agent_history import BadCursor, History
 from .agent_login import AgentLogin, Keyring
+from .judging import Judging
 from .rpc import Caller, CallerHandler, OpError
 
 Data = Mapping[Any, Any]
@@ -65,6 +66,7 @@ class AgentOps:
         library: Library | None = None,
         latest: Latest | None = None,
         keyring: Keyring | None = None,
+        judging: Judging | None = None,
     ) -> None:
         self._store = store
         self._models = models
@@ -73,6 +75,7 @@ class AgentOps:
         self._memory = memory
         self._library = library
         self._latest = latest or _none
+        self._judging = judging
         self._history = History()
         self._ops: dict[str, CallerHandler] = {
             name: getattr(self, f"_{name}")
@@ -230,11 +233,17 @@ class AgentOps:
     def _show(self, caller: Caller, session: AgentSession, id: str | None = None) -> None:
         """How a session, and all of them, are now."""
         caller.event("session/updated", self._updated(session), id=id)
-        caller.event("footer/updated", frames.footer_updated(session), id=id)
+        caller.event("footer/updated", self._footer(session), id=id)
         caller.event("context/updated", self._context(caller), id=id)
 
     def _updated(self, session: AgentSession) -> Data:
-        return frames.session_updated(session, list(self.shelf(session).prompts.values()))
+        judgement = self._judging.of(session.id) if self._judging is not None else None
+        shown = frames.session_updated(session, list(self.shelf(session).prompts.values()))
+        return {**shown, **fields(verdict=fields(**judgement.shown))} if judgement is not None else shown
+
+    def _footer(self, session: AgentSession) -> Data:
+        judgement = self._judging.of(session.id) if self._judging is not None else None
+        return frames.footer_updated(session, judgement.line if judgement is not None else "")
 
     def shelf(self, session: AgentSession) -> Shelf:
         """The prompts and skills for a session."""
@@ -356,6 +365,13 @@ class AgentOps:
             session.set_name(name)
         cursor = self._history.cursor(session)
         return fields(session_id=session.id, session_file=session.journal.path, created=is_new, cursor=cursor)
+
+    def named(self, name: str) -> AgentSession | None:
+        """The session of a name, or of an id."""
+        try:
+            return self._store.find(name)
+        except (NotFound, JournalError):
+            return self._known(name, None)
 
     def _known(self, name: str | None, cwd: str | None) -> AgentSession | None:
         """The session used last with a name, or else of a directory."""

@@ -36,7 +36,7 @@ class HostTerminals:
         """Start a command. Raises OSError."""
         try:
             session = await self._host.start(
-                f"agent-{name[:8]}-{next(self._numbers)}",
+                self._name(name),
                 [*_WITHOUT_INPUT, *argv],
                 cwd=str(cwd),
                 environment=environment,
@@ -46,9 +46,24 @@ class HostTerminals:
             )
         except (HostError, TimeoutError) as error:
             raise OSError(str(error)) from None
+        session.remember(agent=name)
         running = SessionRunning(self._host, session)
         session.start(COLUMNS, ROWS)
         return running
+
+    def _name(self, agent: str) -> str:
+        """A name that no session has; one of a daemon that was killed may still be there."""
+        names = (f"agent-{agent[:8]}-{number}" for number in self._numbers)
+        return next(name for name in names if name not in self._host.sessions)
+
+    async def end_orphans(self) -> None:
+        """End the commands of agents that another daemon has left: nobody waits for them any more."""
+        for session in list(self._host.sessions.values()):
+            if "agent" in session.note and session.state is State.RUNNING:
+                with contextlib.suppress(HostError, TimeoutError):
+                    await self._host.stop(session.id)
+                if session in self._host:
+                    self._host.forget(session)
 
 
 class SessionRunning:

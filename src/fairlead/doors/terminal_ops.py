@@ -41,8 +41,8 @@ _CODES = {
 }
 
 
-def terminal_ops(host: Host) -> dict[str, Handler]:
-    """Each op's function, over these sessions."""
+def terminal_ops(host: Host, verdict: Callable[[str], Mapping[str, Any] | None]) -> dict[str, Handler]:
+    """Each op's function, over these sessions. `verdict` tells what verifiers said of one last."""
     usages, followers = Usages(), Followers()
 
     def find(request: Request) -> Session:
@@ -72,7 +72,11 @@ def terminal_ops(host: Host) -> dict[str, Handler]:
         if not request.get("brief"):
             used = await asyncio.to_thread(usages.look, running)
             sessions = [each for each in sessions if each in host]  # some may have gone meanwhile
-        return fields(sessions=[_row(each, used.get(each.pid)) for each in sessions])
+        rows = [_row(each, used.get(each.pid)) for each in sessions]
+        for each, row in zip(sessions, rows):
+            if (said := verdict(each.id)) is not None:
+                row[Keyword("verdict")] = fields(**said)
+        return fields(sessions=rows)
 
     async def stop(request: Request) -> Mapping[Any, Any]:
         session = find(request)
@@ -197,7 +201,7 @@ def _done(find: Callable[[], Session]) -> Session:
         raise OpError(_CODES[error.kind], str(error)) from None
 
 
-def _row(session: Session, usage: Usage | None) -> Mapping[Any, Any]:
+def _row(session: Session, usage: Usage | None) -> dict[Any, Any]:
     screen = session.screen
     return fields(
         name=session.id,

@@ -307,7 +307,9 @@ class Host:
             "id": name,
             "command": list(command),
             "cwd": cwd,
-            "environment": {"TERM": "xterm-256color", "SHELL": "/bin/sh"} | dict(environment),
+            "environment": {"TERM": "xterm-256color", "SHELL": "/bin/sh"}
+            | dict(environment)
+            | {"FAIRLEAD_SESSION": name},
             "cols": keepty.clamped(cols),
             "rows": keepty.clamped(rows),
             "deferred": deferred,

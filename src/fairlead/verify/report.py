@@ -34,6 +34,7 @@ __all__ = [
     "render",
     "sections_of",
     "to_wire",
+    "with_evidence",
 ]
 
 MAX_RAW = 256 * 1024
@@ -182,6 +183,23 @@ def from_wire(envelope: wire.Report) -> Report:
     )
 
 
+_EVIDENCE = (
+    *("kind", "verifier", "model", "cost", "duration", "lines", "tree", "diff_stat", "commands"),
+    *("tool_calls", "refused", "claimed", "capped_by"),
+)
+"""What an envelope of ours says besides Pi's fields."""
+
+
+def with_evidence(envelope: wire.Report) -> Report:
+    """The report that a verifier sent, with what it is based on if that was one of ours."""
+    report = from_wire(envelope)
+    evidence = {name: value for name, value in (envelope.evidence or {}).items() if name in _EVIDENCE}
+    try:
+        return msgspec.convert(msgspec.to_builtins(report) | evidence, Report)
+    except msgspec.ValidationError:
+        return report
+
+
 def to_wire(report: Report) -> wire.Report:
     """The report as an envelope for the builder."""
     return wire.Report(
@@ -192,6 +210,7 @@ def to_wire(report: Report) -> wire.Report:
         summary=report.summary,
         sections={section.title: section.text for section in report.sections},
         raw=report.raw or render(report),
+        evidence={name: value for name, value in msgspec.to_builtins(report).items() if name in _EVIDENCE},
     )
 
 

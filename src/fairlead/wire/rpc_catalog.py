@@ -182,6 +182,7 @@ OPS: Mapping[str, Op] = MappingProxyType(
         "terminal_resize": Op(("name", "cols", "rows")),
         "terminal_record": Op(("name",), ("path", "stop")),
         "terminal_turn": Op(("name", "event"), ("agent", "prompt", "path")),
+        "verify_target": Op(("name",)),
         "verify_reports": Op((), ("session-id", "limit")),
     }
 )

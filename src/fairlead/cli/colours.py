@@ -1,0 +1,23 @@
+"""The confidence ladder in colours, and text that can't control a terminal. `ls` uses it, so it is small."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+LADDER = {"perfect": "32", "verified": "32", "partial": "33", "feedback": "33", "failed": "31"}
+"""Each confidence, from the best to the worst, and its colour as terminals count them."""
+
+
+def coloured_name(confidence: str, shown: str | None = None) -> str:
+    """A confidence, or the text that stands for it, in its colour if this is a terminal."""
+    shown = confidence if shown is None else shown
+    colour = LADDER.get(confidence.lower())
+    if colour is None or not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
+        return shown
+    return f"\x1b[{colour}m{shown}\x1b[m"
+
+
+def printable(text: str) -> str:
+    """A text from a program, which must not control this terminal."""
+    return "".join(char if char.isprintable() else "·" for char in text)

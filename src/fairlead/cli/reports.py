@@ -1,0 +1,150 @@
+"""`fairlead reports`: what verifiers have said."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from .arguments import Argument, Command, Failure, Option, count, parsed
+
+if TYPE_CHECKING:
+    from ..verify.store import Listed, ReportStore
+
+SHOWN = 30
+"""How many reports are shown unless more are asked for."""
+PLOTTED = 1000
+"""How many a picture has."""
+MAX_SUMMARY = 70
+
+COMMAND = Command(
+    "reports",
+    "Show what verifiers have said, the newest first. With a session's name or id, or a project's\n"
+    "directory: only those. Needs no daemon.",
+    takes=(Argument("of", "a session, or a directory", optional=True, completes="session"),),
+    options=(
+        Option("-n", "--limit", value="COUNT", kind=count, help=f"how many to show ({SHOWN})"),
+        Option("--show", value="ID", kind=count, help="one report, whole"),
+        Option(
+            "--plot", value="FILE", bare="-", help="confidence over time: as an SVG file, or as a line here"
+        ),
+        Option("--json", help="everything as JSON"),
+    ),
+    examples=(
+        ("fairlead reports", "the last ones"),
+        ("fairlead reports work", "of one session"),
+        ("fairlead reports . --plot=confidence.svg", "this project's, as a picture"),
+        ("fairlead reports --show 12", "the whole report"),
+    ),
+    codes={1: "there are none"},
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = parsed(COMMAND, arguments)
+
+    from ..settings import Settings
+    from ..verify.store import ReportStore, StoreFault
+
+    settings = Settings()
+    if not os.path.exists(settings.reports_path):
+        print("no reports yet", file=sys.stderr)
+        return 1
+    with ReportStore(settings.reports_path) as store:
+        try:
+            if options.show:
+                return _whole(store, options.show, as_json=options.json)
+            limit = options.limit or (PLOTTED if options.plot else SHOWN)
+            rows = _found(store, options.of, limit, settings)
+        except StoreFault as error:
+            raise Failure(str(error)) from None
+    if options.json:
+        import json
+
+        print(json.dumps([row._asdict() for row in rows], indent=2))
+    elif not rows:
+        print("no reports yet", file=sys.stderr)
+    elif options.plot:
+        _plot(rows, options.plot)
+    else:
+        _table(rows)
+    return 0 if rows else 1
+
+
+def _found(store: ReportStore, of: str | None, limit: int, settings: object) -> list[Listed]:
+    if of is None:
+        return store.list(limit=limit)
+    if os.path.isdir(of) and ("/" in of or of in (".", "..")):
+        return store.list(project=os.path.realpath(of), limit=limit)
+    rows = store.list(session_id=of, limit=limit)
+    return rows or store.list(session_id=_id_of(of, settings) or of, limit=limit)
+
+
+def _id_of(name: str, settings: object) -> str | None:
+    """The id of the agent session with a name."""
+    from ..agent.transcripts import Transcripts
+    from ..settings import Settings
+
+    assert isinstance(settings, Settings)
+    transcripts = Transcripts(f"{settings.state_dir}/transcripts.db", settings.sessions_dir)
+    try:
+        transcripts.scan(0.1)
+        latest = transcripts.latest(name=name)
+    finally:
+        transcripts.close()
+    return latest.id if latest is not None else None
+
+
+def _whole(store: ReportStore, id: int, *, as_json: bool) -> int:
+    import msgspec
+
+    from ..verify.report import facts, render
+    from .verifier import coloured
+
+    report = store.get(id)
+    if report is None:
+        raise Failure(f"there is no report {id}")
+    if as_json:
+        print(msgspec.json.encode(report).decode())
+        return 0
+    print(f"{coloured(report.confidence)}  {report.summary}\n")
+    for name, value in facts(report):
+        print(f"{name + ':':<12}{value}")
+    print(f"\n{report.raw or render(report)}", end="")
+    return 0
+
+
+def _plot(rows: list[Listed], path: str) -> None:
+    from ..verify.plot import Point, bars, svg
+
+    points = [Point(row.time, row.confidence, f"turn {row.turn}: {row.summary}") for row in reversed(rows)]
+    if path == "-":
+        print(bars(points, colour=sys.stdout.isatty()))
+        return
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(svg(points))
+    except OSError as error:
+        raise Failure(f"can't write {path}: {error.strerror}") from None
+    print(path)
+
+
+def _table(rows: list[Listed]) -> None:
+    import time
+
+    from .colours import coloured_name, printable
+
+    head = ("ID", "WHEN", "SESSION", "TURN", "CONFIDENCE", "VERIFIER", "SUMMARY")
+    table = [head]
+    for row in rows:
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.time))
+        summary = row.summary if len(row.summary) <= MAX_SUMMARY else row.summary[: MAX_SUMMARY - 1] + "…"
+        name = row.confidence.name
+        table.append((str(row.id), when, row.session_id[:8], str(row.turn), name, row.verifier[:24], summary))
+    widths = [max(len(line[at]) for line in table) for at in range(len(head) - 1)]
+    for number, line in enumerate(table):
+        cells = [printable(cell).ljust(width) for cell, width in zip(line, widths)]
+        if number:
+            cells[4] = coloured_name(line[4], cells[4])
+        print("  ".join([*cells, printable(line[-1])]).rstrip())

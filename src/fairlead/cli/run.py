@@ -1,0 +1,65 @@
+"""`fairlead run`: one prompt with its checks and corrections, for scripts and CI."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .arguments import Argument, Command, Option, UsageError, parsed, seconds
+
+COMMAND = Command(
+    "run",
+    "Ask an agent for something and have it checked: what fails goes back to the agent, at most as often as\n"
+    "[verifier] max_loops says. Prints what the agent says on stderr, and the report on stdout.",
+    takes=(Argument("prompt", "what to do", many=True),),
+    options=(
+        Option("--verify", help="a command that checks; may be repeated", value="COMMAND", many=True),
+        Option("--persona", help="let a model judge as this one; may be repeated", value="NAME", many=True),
+        Option("--model", help="the model that builds, as provider/id", value="MODEL"),
+        Option("--verifier-model", help="the model that judges, as provider/id", value="MODEL"),
+        Option("--other-model", help="refuse to judge with the model that built"),
+        Option("--quorum", help="how many of a panel must agree: all, majority or a number", value="WORD"),
+        Option("--copy", help="run the checks in a copy of the project that is thrown away"),
+        Option("--timeout", help="seconds that one check may take", value="SECONDS", kind=seconds),
+        Option("--name", help="go on with the session of this name, or begin it", value="NAME"),
+        Option("--yes", help="allow every tool call; else those that would be asked for are denied"),
+        Option("--json", help="print the last report as JSON"),
+        Option("-q", "--quiet", help="don't print what the agent says"),
+    ),
+    examples=(
+        ("fairlead run --yes --verify 'pytest -q' 'make the tests pass'", "in CI"),
+        ("fairlead run --verify 'make test' --persona reviewer 'add --version'", "tests and a reviewer"),
+    ),
+    codes={0: "verified", 1: "failed after all corrections, or it could not be done", 2: "could not verify"},
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = parsed(COMMAND, arguments)
+    if not options.verify and not options.persona:
+        raise UsageError("what checks? Give --verify COMMAND or --persona NAME")
+
+    import asyncio
+
+    from ..settings import Settings
+    from ..verify.command import TIME_LIMIT
+    from .running import Job, run
+    from .verifier import Wanted
+
+    wanted = Wanted(
+        commands=tuple(options.verify),
+        personas=tuple(options.persona),
+        model=options.verifier_model or "",
+        other_model=options.other_model,
+        quorum=options.quorum or "all",
+        in_copy=options.copy,
+        time_limit=options.timeout or TIME_LIMIT,
+    )
+    job = Job(
+        prompt=" ".join(options.prompt),
+        name=options.name,
+        model=options.model or "",
+        allows_all=options.yes,
+        as_json=options.json,
+        is_quiet=options.quiet,
+    )
+    return asyncio.run(run(Settings(), job, wanted))

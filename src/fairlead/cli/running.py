@@ -1,0 +1,122 @@
+"""The loop of `fairlead run`: prompt, check, send back, until it holds or a person is needed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ..client import agents, aio
+from ..settings import Settings
+from ..verify.follow import Follower, Gone
+from ..verify.report import Report, Status, render
+from .arguments import Failure
+from .colours import printable
+from .verifier import FAILED, UNSURE, VERIFIED, Wanted, checker, coloured, found, show
+
+
+class Job(NamedTuple):
+    """What is to be done."""
+
+    prompt: str
+    name: str | None
+    model: str
+    allows_all: bool
+    as_json: bool
+    is_quiet: bool
+
+
+async def run(settings: Settings, job: Job, wanted: Wanted) -> int:
+    """Do it; gives the exit code."""
+    async with aio.connect(settings) as host:
+        agent = await host.agent(job.name, cwd=os.getcwd())
+        if job.model:
+            provider, _, id = job.model.partition("/")
+            await agent.set_model(provider, id)
+        target = found(settings, agent.id)
+        checking = checker(settings, target, wanted)
+        follower = Follower(target.socket, target.session_id, checking.check, began=checking.began, told=_say)
+        showing = asyncio.ensure_future(_show(agent, job))
+        judging = asyncio.ensure_future(_judge(follower))
+        try:
+            await _first(follower.is_settled.wait(), judging)
+            asking = asyncio.ensure_future(_ask(agent, job.prompt))
+            await asyncio.wait([asking, judging], return_when=asyncio.FIRST_COMPLETED)
+            if asking.done():
+                asking.result()  # a session that is busy says so here
+            report, code = await judging
+        except Gone as gone:
+            raise Failure(str(gone)) from None
+        finally:
+            for task in (showing, judging):
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError, Gone, ConnectionError):
+                    await task
+    _print(report, as_json=job.as_json)
+    return code
+
+
+async def _ask(agent: aio.Agent, prompt: str) -> None:
+    """Begin the turn, and wait for its end; what happens in it is shown elsewhere."""
+    async for _ in agent.prompt(prompt):
+        pass
+
+
+async def _first(waiting: Any, judging: asyncio.Task[Any]) -> None:
+    """Wait for something, unless judging ends before."""
+    task = asyncio.ensure_future(waiting)
+    await asyncio.wait([task, judging], return_when=asyncio.FIRST_COMPLETED)
+    if judging.done():
+        task.cancel()
+        judging.result()
+
+
+async def _judge(follower: Follower) -> tuple[Report, int]:
+    async for judged in follower.judgements():
+        show(judged, quiet=True, to_stderr=True)
+        if judged.report.status is Status.VERIFIED:
+            return judged.report, VERIFIED
+        if judged.report.status is Status.UNSURE:
+            return judged.report, UNSURE
+        if judged.refusal:
+            return judged.report, FAILED
+    raise Gone("the session ended")
+
+
+async def _show(agent: aio.Agent, job: Job) -> None:
+    """What the agent says and does, and answers to what it asks."""
+    async with agent.events() as events:
+        async for event in events:
+            await _take(agent, event, job)
+
+
+async def _take(agent: aio.Agent, event: agents.AgentEvent, job: Job) -> None:
+    match event:
+        case agents.Text(text=text) if not job.is_quiet:
+            lines = "\n".join(map(printable, text.split("\n")))
+            print(lines, end="", file=sys.stderr, flush=True)
+        case agents.Message() if not job.is_quiet:
+            print(file=sys.stderr)
+        case agents.ToolResult(name=name, is_error=True, text=text) if not job.is_quiet:
+            print(f"● {name} failed: {printable(text[:200])}", file=sys.stderr)
+        case agents.ApprovalWanted(id=id, summary=summary):
+            if job.allows_all:
+                await agent.approve(id)
+            else:
+                _say(f"denied, as nobody is there to ask: {summary} (--yes allows it)")
+                await agent.deny(id)
+
+
+def _print(report: Report, *, as_json: bool) -> None:
+    if as_json:
+        print(msgspec.json.encode(report).decode())
+    else:
+        print(f"{coloured(report.confidence)}  {printable(report.summary)}\n\n{render(report)}", end="")
+
+
+def _say(line: str) -> None:
+    print(printable(line), file=sys.stderr, flush=True)

@@ -1,0 +1,206 @@
+"""What `fairlead verify` and `fairlead run` share: the session, the checker, and showing reports."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..agent.models import ModelError
+from ..settings import Settings
+from ..verify.command import Commands
+from ..verify.follow import Follower, Gone, Judged
+from ..verify.panel import parse_quorum
+from ..verify.persona import PersonaError, load
+from ..verify.report import Confidence, Report, Status, correction
+from ..verify.store import ReportStore, StoreFault
+from ..verifying import Checker, CommandChecker, ModelChecker, PanelChecker, Places, Target, chosen_model
+from ..wire import verifier as wire
+from .arguments import Failure
+from .colours import coloured_name, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+VERIFIED, FAILED, UNSURE = 0, 1, 2
+"""Exit codes."""
+
+
+class Wanted(NamedTuple):
+    """The checks that were asked for."""
+
+    commands: tuple[str, ...]
+    personas: tuple[str, ...]
+    model: str
+    other_model: bool
+    quorum: str
+    in_copy: bool
+    time_limit: float
+
+
+# --- the session ------------------------------------------------------------------------------------------
+
+
+def found(settings: Settings, name: str, *, socket: str = "", project: str = "") -> Target:
+    """The session that is meant: one of ours, or a builder whose socket is there. Raises Failure."""
+    if not socket:
+        from ..client.calls import RequestError
+        from ..client.control import Control
+
+        with Control(settings) as control:
+            try:
+                return _of_ours(control.ask("verify_target", name=name), project)
+            except RequestError as error:
+                if error.code != "request/not-found":
+                    raise
+        with contextlib.suppress(ValueError):
+            socket = wire.socket_path(name, settings.verifier_dir)
+        if not os.path.exists(socket):
+            raise Failure(f"there is no session {name!r}, and nobody listens on {socket or 'its socket'}")
+    id = os.path.basename(socket).removesuffix(".sock")
+    return Target(id, socket, os.path.abspath(project or "."), _pi_file(id))
+
+
+def _of_ours(answer: dict[str, Any], project: str) -> Target:
+    return Target(
+        answer["session_id"],
+        answer["socket"],
+        os.path.abspath(project) if project else answer["project"],
+        answer["file"] or "",
+        answer["model"] or "",
+    )
+
+
+def _pi_file(id: str) -> str:
+    """The session file of a real Pi, if it is where Pi keeps them."""
+    place = os.environ.get("PI_CODING_AGENT_DIR") or os.path.expanduser("~/.pi/agent")
+    files = glob.glob(f"{glob.escape(place)}/sessions/*/*_{glob.escape(id)}.jsonl")
+    return files[0] if files else ""
+
+
+# --- the checker ------------------------------------------------------------------------------------------
+
+
+def checker(settings: Settings, target: Target, wanted: Wanted) -> Checker:
+    """What checks the turns. Raises Failure or ValueError."""
+    places = Places(settings)
+    members: list[Checker] = []
+    if wanted.commands:
+        name = wanted.commands[0] if len(wanted.commands) == 1 else f"{len(wanted.commands)} commands"
+        commands = Commands(
+            commands=wanted.commands, name=name, in_copy=wanted.in_copy, time_limit=wanted.time_limit
+        )
+        members.append(CommandChecker(commands, target, places))
+    differs_from = target.model if wanted.other_model else ""
+    for name in wanted.personas:
+        try:
+            configured = os.path.join(os.path.dirname(settings.config_path), "verifiers")
+            persona = load(name, _path(target.project), _path(configured))
+            info = chosen_model(places.catalog, wanted.model or persona.model, differs_from=differs_from)
+        except (PersonaError, ModelError) as error:
+            raise Failure(str(error)) from None
+        members.append(ModelChecker(persona, info, target, places))
+    return members[0] if len(members) == 1 else PanelChecker(members, parse_quorum(wanted.quorum))
+
+
+def _path(text: str) -> Any:
+    from pathlib import Path
+
+    return Path(text)
+
+
+class Written:
+    """Has each verification written down before it runs, so that none is lost when this process is killed.
+
+    Reports of our own sessions are kept by the daemon; those of others by us.
+    """
+
+    def __init__(self, settings: Settings, target: Target, checker: Checker) -> None:
+        self._store = ReportStore(f"{settings.state_dir}/reports.db")
+        self._target = target
+        self._checker = checker
+        self._is_ours = os.path.dirname(target.socket) == settings.verifier_dir and bool(target.file)
+
+    async def check(self, stop: wire.Event) -> Report:
+        return await self._checker.check(stop)
+
+    def keep(self, report: Report) -> None:
+        if not self._is_ours:
+            with contextlib.suppress(StoreFault):
+                self._store.add(report)
+
+
+# --- following --------------------------------------------------------------------------------------------
+
+
+async def watch(
+    settings: Settings, target: Target, wanted: Wanted, *, once: bool, steer: bool, quiet: bool
+) -> int:
+    """Check turns until the session ends, or one if `once`. Gives the exit code."""
+    checking = checker(settings, target, wanted)
+    writing = Written(settings, target, checking)
+    say: Callable[[str], None] = _nothing if quiet else _say
+    follower = Follower(
+        target.socket,
+        target.session_id,
+        writing.check,
+        since=0 if once else None,
+        deliver_as="steer" if steer else None,
+        began=checking.began,
+        told=say,
+        latest=once,
+    )
+    await checking.began()
+    say(f"checking the turns of {target.session_id} with {checking.name}")
+    try:
+        async for judged in follower.judgements():
+            writing.keep(judged.report)
+            show(judged, quiet=quiet)
+            if once:
+                return code_of(judged.report)
+    except Gone as gone:
+        if once:
+            print(f"fairlead verify: {gone}", file=sys.stderr)
+            return UNSURE
+        say(str(gone))
+    return 0
+
+
+def code_of(report: Report) -> int:
+    return {Status.VERIFIED: VERIFIED, Status.FAILED: FAILED, Status.UNSURE: UNSURE}[report.status]
+
+
+# --- showing ----------------------------------------------------------------------------------------------
+
+
+def coloured(confidence: Confidence) -> str:
+    """A confidence by its name, in its colour if this is a terminal."""
+    return coloured_name(confidence.name)
+
+
+def show(judged: Judged, *, quiet: bool = False, to_stderr: bool = False) -> None:
+    """One line for a report, and what was sent back."""
+    where = sys.stderr if to_stderr else sys.stdout
+    report = judged.report
+    then = ""
+    if report.status is Status.FAILED:
+        then = f"; not sent back: {judged.refusal}" if judged.refusal else "; sent back"
+    line = f"turn {report.turn}  {coloured(report.confidence)}  {printable(report.summary)}{then}"
+    print(line, file=where, flush=True)
+    if not quiet and report.status is not Status.VERIFIED:
+        for line in correction(report).splitlines()[:MAX_SHOWN]:
+            print(f"    {printable(line)}", flush=True)
+
+
+MAX_SHOWN = 40
+"""How many lines of what went back are shown."""
+
+
+def _say(line: str) -> None:
+    print(printable(line), file=sys.stderr, flush=True)
+
+
+def _nothing(line: str) -> None:
+    pass

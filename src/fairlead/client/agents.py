@@ -1,0 +1,579 @@
+"""Agent sessions for the two SDKs: what happens in one as small values, what can be asked of it, and the
+connection on which a client follows it.
+
+Does no I/O. A `Following` outlives its connection: after the daemon went away, `begin` starts it on the next
+one, and what was missed comes first. A `Turn` is one that says something and ends with the turn.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from .. import __version__
+from ..formats.frozen import Frozen
+from ..wire import rpc
+from ..wire.faults import Broken
+from ..wire.rpc_catalog import TOPICS
+from .calls import Answer, Call, RequestError, plain
+
+Outcome = Literal["done", "aborted", "interrupted", "failed"]
+
+_FOR_US = ("command-result", "ui/frontend-action-requested")
+"""Topics that only the client hears who asked, of whatever session."""
+_WANTED = tuple(topic for topic in TOPICS if not topic.startswith("terminal/") and topic != "context/updated")
+
+
+class TurnFailed(Exception):
+    """A turn did not end well. `outcome` is `failed`, `aborted` or `interrupted`."""
+
+    def __init__(self, outcome: str, message: str) -> None:
+        super().__init__(message)
+        self.outcome = outcome
+
+
+# --- what happens -----------------------------------------------------------------------------------------
+
+
+class AgentEvent(Frozen):
+    """Something that happened in a session. `topic` and `data` are rpc-edn's, with plain names."""
+
+    __slots__ = ("data", "topic")
+    topic: str
+    data: dict[str, Any]
+
+    def _fill(self, *values: object) -> None:
+        super()._fill(*values)
+        self._from("", {})
+
+    def _from(self, topic: str, data: dict[str, Any]) -> AgentEvent:
+        object.__setattr__(self, "topic", topic)
+        object.__setattr__(self, "data", data)
+        return self
+
+
+class Text(AgentEvent):
+    """A piece of the answer."""
+
+    __slots__ = fields = __match_args__ = ("text",)
+    text: str
+
+    def __init__(self, text: str) -> None:
+        self._fill(text)
+
+
+class Thought(AgentEvent):
+    """A piece of what the model thinks before it answers."""
+
+    __slots__ = fields = __match_args__ = ("text",)
+    text: str
+
+    def __init__(self, text: str) -> None:
+        self._fill(text)
+
+
+class Prompted(AgentEvent):
+    """Somebody said something, this client or another."""
+
+    __slots__ = fields = __match_args__ = ("text",)
+    text: str
+
+    def __init__(self, text: str) -> None:
+        self._fill(text)
+
+
+class Message(AgentEvent):
+    """An answer is whole, or as much of it as there will be."""
+
+    __slots__ = fields = __match_args__ = ("text", "stop_reason", "usage")
+    text: str
+    stop_reason: str
+    usage: dict[str, Any]
+
+    def __init__(self, text: str, stop_reason: str, usage: dict[str, Any]) -> None:
+        self._fill(text, stop_reason, usage)
+
+    def __hash__(self) -> int:
+        return hash((self.text, self.stop_reason))
+
+
+class _Tool(AgentEvent):
+    """Something about a call of a tool."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:  # arguments and details are no keys
+        return hash((type(self), getattr(self, "id", "")))
+
+
+class ToolStarted(_Tool):
+    """The model begins to write a call."""
+
+    __slots__ = fields = __match_args__ = ("id", "name")
+    id: str
+    name: str
+
+    def __init__(self, id: str, name: str) -> None:
+        self._fill(id, name)
+
+
+class ToolRunning(_Tool):
+    """A call runs, with these arguments."""
+
+    __slots__ = fields = __match_args__ = ("id", "name", "arguments")
+    id: str
+    name: str
+    arguments: dict[str, Any]
+
+    def __init__(self, id: str, name: str, arguments: dict[str, Any]) -> None:
+        self._fill(id, name, arguments)
+
+
+class ToolUpdate(_Tool):
+    """What a call has given so far."""
+
+    __slots__ = fields = __match_args__ = ("id", "name", "text", "details")
+    id: str
+    name: str
+    text: str
+    details: dict[str, Any]
+
+    def __init__(self, id: str, name: str, text: str, details: dict[str, Any]) -> None:
+        self._fill(id, name, text, details)
+
+
+class ToolResult(_Tool):
+    """What a call gave."""
+
+    __slots__ = fields = __match_args__ = ("id", "name", "text", "details", "is_error")
+    id: str
+    name: str
+    text: str
+    details: dict[str, Any]
+    is_error: bool
+
+    def __init__(self, id: str, name: str, text: str, details: dict[str, Any], is_error: bool) -> None:
+        self._fill(id, name, text, details, is_error)
+
+
+class ApprovalWanted(AgentEvent):
+    """A call waits for consent: `agent.approve(event.id)` or `agent.deny(event.id)`, by anybody."""
+
+    __slots__ = fields = __match_args__ = ("id", "tool", "summary", "reason", "preview")
+    id: str
+    tool: str
+    summary: str
+    """The call in one line."""
+    reason: str
+    """Why it is not simply allowed."""
+    preview: str
+    """A diff, the text of a new file, or the whole command."""
+
+    def __init__(self, id: str, tool: str, summary: str, reason: str, preview: str) -> None:
+        self._fill(id, tool, summary, reason, preview)
+
+
+class ApprovalSettled(AgentEvent):
+    """Somebody answered."""
+
+    __slots__ = fields = __match_args__ = ("id", "allowed", "by")
+    id: str
+    allowed: bool
+    by: str
+
+    def __init__(self, id: str, allowed: bool, by: str) -> None:
+        self._fill(id, allowed, by)
+
+
+class Failed(AgentEvent):
+    """The model, or a compaction, failed."""
+
+    __slots__ = fields = __match_args__ = ("message",)
+    message: str
+
+    def __init__(self, message: str) -> None:
+        self._fill(message)
+
+
+class Updated(AgentEvent):
+    """How the session is: `idle`, `streaming`, `retrying` or `compacting`, and how many calls wait for
+    consent. `data` has all of it."""
+
+    __slots__ = fields = __match_args__ = ("phase", "approvals")
+    phase: str
+    approvals: int
+
+    def __init__(self, phase: str, approvals: int) -> None:
+        self._fill(phase, approvals)
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing goes on, and nothing waits for consent."""
+        return self.phase == "idle" and not self.approvals
+
+
+class TurnBegan(AgentEvent):
+    """A turn began; they are counted from 1."""
+
+    __slots__ = fields = __match_args__ = ("turn",)
+    turn: int
+
+    def __init__(self, turn: int) -> None:
+        self._fill(turn)
+
+
+class TurnEnded(AgentEvent):
+    """A turn is over: `done`, `failed`, `aborted`, or `interrupted` by a person or the daemon's death."""
+
+    __slots__ = fields = __match_args__ = ("outcome",)
+    outcome: Outcome
+
+    def __init__(self, outcome: Outcome) -> None:
+        self._fill(outcome)
+
+
+class Other(AgentEvent):
+    """Anything else: `topic` and `data` tell."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self._fill()
+
+    def __hash__(self) -> int:
+        return hash(self.topic)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Other) and (self.topic, self.data) == (other.topic, other.data)
+
+    def __repr__(self) -> str:
+        return f"Other({self.topic!r})"
+
+
+Approve = bool | Callable[[ApprovalWanted], Any]
+"""Whether calls that need consent get it: all, none, or as a function says: true, false or `"always"`."""
+
+
+def _arguments(data: dict[str, Any]) -> dict[str, Any]:
+    """What a call was given. As JSON if it is there: names on rpc-edn have no underscores."""
+    import json
+
+    try:
+        given = json.loads(data.get("arguments") or "")
+    except ValueError:
+        given = data.get("parsed_args")
+    return given if isinstance(given, dict) else {}
+
+
+def _approval(data: dict[str, Any]) -> AgentEvent:
+    summary = data.get("summary") or data.get("message") or data["title"]
+    tool = data.get("tool_name") or ""
+    return ApprovalWanted(
+        data["dialog_id"], tool, summary, data.get("reason") or "", data.get("preview") or ""
+    )
+
+
+_EVENTS: Mapping[str, Callable[[dict[str, Any]], AgentEvent]] = {
+    "assistant/delta": lambda data: Text(data["text"]),
+    "assistant/thinking-delta": lambda data: Thought(data["text"]),
+    "assistant/message": lambda data: Message(
+        data.get("text") or "", data.get("stop_reason") or "", data.get("usage") or {}
+    ),
+    "session/prompted": lambda data: Prompted(data["text"]),
+    "tool/start": lambda data: ToolStarted(data["tool_id"], data["tool_name"]),
+    "tool/executing": lambda data: ToolRunning(data["tool_id"], data["tool_name"], _arguments(data)),
+    "tool/update": lambda data: ToolUpdate(
+        data["tool_id"], data["tool_name"], data["result_text"], data.get("details") or {}
+    ),
+    "tool/result": lambda data: ToolResult(
+        data["tool_id"], data["tool_name"], data["result_text"], data.get("details") or {}, data["is_error"]
+    ),
+    "ui/dialog-requested": _approval,
+    "ui/dialog-resolved": lambda data: ApprovalSettled(
+        data["dialog_id"], data["allowed"], data.get("by") or ""
+    ),
+    "session/updated": lambda data: Updated(data["phase"], data.get("pending_approvals") or 0),
+    "session/turn-began": lambda data: TurnBegan(data["turn"]),
+    "session/turn-ended": lambda data: TurnEnded(data["outcome"]),
+    "error": lambda data: Failed(data["error_message"]),
+}
+
+
+def event_of(topic: str, data: dict[str, Any]) -> AgentEvent:
+    """The value of an event."""
+    make = _EVENTS.get(topic)
+    return (Other() if make is None else make(data))._from(topic, data)
+
+
+# --- what can be asked ------------------------------------------------------------------------------------
+
+
+class Opened(Frozen):
+    """A session that was found or made. `cursor` is where its events are by now, if that is known."""
+
+    __slots__ = fields = ("id", "created", "cursor")
+    id: str
+    created: bool
+    cursor: str | None
+
+    def __init__(self, id: str, created: bool, cursor: str | None = None) -> None:
+        self._fill(id, created, cursor)
+
+
+def opening(name: str | None, cwd: str, continue_last: bool) -> Call[Opened]:
+    def result(answer: Answer) -> Opened:
+        return Opened(answer["session_id"], answer["created"], answer["cursor"])
+
+    if name and continue_last:
+        raise ValueError("either a name or continue_last: a name finds its session by itself")
+    given = {"name": name or None, "continue": continue_last or None, "cwd": os.path.abspath(cwd)}
+    return Call("open_session", given, result)
+
+
+def told(id: str, op: str, *, again: bool = False, **given: Any) -> Call[None]:
+    """A call of which nothing is wanted but that it was done. One that may be done twice is made again when
+    the daemon went away."""
+
+    def result(answer: Answer) -> None:
+        pass
+
+    return Call(op, {"session_id": id, **given}, result, looks=again)
+
+
+def settled(id: str, dialog_id: str, answer: bool | str) -> Call[None]:
+    """The answer to an approval: yes, no, or `always`. The first one holds, so it may be given again."""
+    if not answer:
+        return told(id, "cancel_dialog", again=True, dialog_id=dialog_id)
+    given = answer if answer == "always" else True
+    return told(id, "resolve_dialog", again=True, dialog_id=dialog_id, result=given)
+
+
+def state(id: str) -> Call[Answer]:
+    return Call("get_state", {"session_id": id}, lambda answer: dict(answer["state"]), looks=True)
+
+
+def messages(id: str, first: int = 0) -> Call[list[Answer]]:
+    given = {"session_id": id, "from": first or None}
+    return Call("get_messages", given, lambda answer: list(answer["messages"]), looks=True)
+
+
+def message_count(id: str) -> Call[int]:
+    return Call(
+        "get_messages", {"session_id": id, "limit": 1}, lambda answer: int(answer["total"]), looks=True
+    )
+
+
+def last_text(id: str) -> Call[str]:
+    def result(answer: Answer) -> str:
+        return answer.get("text") or ""
+
+    return Call("get_last_assistant_text", {"session_id": id}, result, looks=True)
+
+
+def models() -> Call[list[Answer]]:
+    return Call("get_available_models", {}, lambda answer: list(answer["models"]), looks=True)
+
+
+def interrupted(id: str) -> Call[str]:
+    def result(answer: Answer) -> str:
+        return answer.get("dropped_steering_text") or ""
+
+    return Call("interrupt", {"session_id": id}, result, looks=True)
+
+
+def compacted(id: str, instructions: str) -> Call[str]:
+    given = {"session_id": id, "custom_instructions": instructions or None}
+    return Call("compact", given, lambda answer: str(answer["summary"]))
+
+
+def forked(id: str, entry_id: str) -> Call[str]:
+    return Call("fork", {"session_id": id, "entry_id": entry_id}, lambda answer: str(answer["session_id"]))
+
+
+class AgentSession:
+    """What an agent tells about itself, in both SDKs."""
+
+    def __init__(self, opened: Opened, name: str) -> None:
+        self.id = opened.id
+        self.name = name
+        """What it is called; empty if it has no name."""
+        self.created = opened.created
+        """Whether there was no such session before."""
+        self.cursor = opened.cursor
+        """Where its events were when it was opened: `events(since=agent.cursor)` misses none."""
+
+    def __repr__(self) -> str:
+        return f"<Agent {self.name or self.id}>"
+
+
+# --- following --------------------------------------------------------------------------------------------
+
+
+class Answered(Frozen):
+    """A request of ours was answered: with data, or an error."""
+
+    __slots__ = fields = ("id", "data", "error")
+    id: str
+    data: dict[str, Any]
+    error: RequestError | None
+
+    def __init__(self, id: str, data: dict[str, Any], error: RequestError | None = None) -> None:
+        self._fill(id, data, error)
+
+
+class Following:
+    """A client's connection that hears what happens in one session, and may ask for things.
+
+    Send `begin`, then what each `receive` gives to send. Until it is `ready` what comes is how the session is
+    now, then what was missed since the cursor.
+    """
+
+    def __init__(self, session_id: str, since: str | None = None) -> None:
+        self.session_id = session_id
+        self.cursor = since
+        """Where we are: whoever follows from here misses nothing."""
+        self.ready = False
+        """Whether all that was missed has come."""
+        self.is_over = False
+        """Whether nothing more is to be heard."""
+        self.state: Updated | None = None
+        """How the session is, as far as we heard."""
+        self._wire = rpc.ClientConnection()
+
+    def begin(self) -> bytes:
+        """What is to be sent first on a new connection."""
+        self.ready = False
+        self._wire = rpc.ClientConnection()
+        return self._wire.handshake("fairlead", __version__)
+
+    def request(self, op: str, **params: Any) -> tuple[str, bytes]:
+        """A request's id and its bytes, about this session."""
+        given = {name: value for name, value in params.items() if value is not None}
+        return self._wire.request(op, rpc.fields(session_id=self.session_id, **given))
+
+    def receive(self, data: bytes) -> tuple[bytes, list[AgentEvent], list[Answered]]:
+        """What is to be sent, what happened, and what was answered.
+
+        Raises RequestError if there is no such session, and ConnectionError at the end.
+        """
+        if not data:
+            raise ConnectionError("the daemon closed the connection")
+        reply = b""
+        events: list[AgentEvent] = []
+        answers: list[Answered] = []
+        for item in self._wire.receive(data):
+            match item:
+                case rpc.Response(op="handshake"):
+                    reply += self._subscribing()
+                case rpc.Response(op="subscribe"):
+                    self.ready = True
+                    if self.cursor is None:
+                        self.cursor = plain(item.data).get("cursor")
+                    reply += self._begun(events)
+                case rpc.Response(id=id):
+                    answers.append(self._answered(Answered(id, plain(item.data) or {})))
+                case rpc.Event() if not self.is_over:
+                    self._heard(item, events)
+                case rpc.Error(code=code, message=message, id=id):
+                    error = RequestError(code, message)
+                    if not self.ready or id is None:
+                        raise error
+                    answers.append(self._answered(Answered(id, {}, error)))
+                case Broken(reason=reason):
+                    raise ConnectionError(reason)
+        return reply, events, answers
+
+    def _subscribing(self) -> bytes:
+        given = {"topics": list(_WANTED), "since": self.cursor}
+        return self.request("subscribe", **given)[1]
+
+    def _heard(self, frame: rpc.Event, events: list[AgentEvent]) -> None:
+        data: dict[str, Any] = plain(frame.data)
+        if data.get("session_id", self.session_id) != self.session_id and frame.topic not in _FOR_US:
+            return
+        self.cursor = data.get("cursor", self.cursor)
+        event = event_of(frame.topic, data)
+        if isinstance(event, Updated):
+            self.state = event
+        if self._told(event):
+            events.append(event)
+
+    def _begun(self, events: list[AgentEvent]) -> bytes:
+        """All that was missed has come; what is to be sent now."""
+        return b""
+
+    def _told(self, event: AgentEvent) -> bool:
+        """An event was heard; whether it is for the user."""
+        return True
+
+    def _answered(self, answer: Answered) -> Answered:
+        """A request was answered."""
+        return answer
+
+
+class Turn(Following):
+    """Says something, and follows the session until the turn is over. If the daemon dies in the middle and
+    the turn with it, the last event says that it was interrupted."""
+
+    def __init__(self, session_id: str, text: str) -> None:
+        super().__init__(session_id)
+        self.accepted = False
+        """Whether the turn began."""
+        self._text = text
+        self._asked = ""
+        self._was_said = False
+
+    def _begun(self, events: list[AgentEvent]) -> bytes:
+        if not self._asked:
+            self._asked, line = self.request("prompt", message=self._text)
+            return line
+        if not self.is_over and self.state is not None and self.state.is_idle:
+            outcome: Outcome = "interrupted" if self.state.data.get("was_interrupted") else "done"
+            ended = event_of("session/turn-ended", {"session_id": self.session_id, "outcome": outcome})
+            events.append(ended)
+            self.is_over = True
+        return b""
+
+    def _told(self, event: AgentEvent) -> bool:
+        # what was said is told before the answer; what comes before it is of the turn before
+        self._was_said = self._was_said or (bool(self._asked) and event == Prompted(self._text))
+        self.is_over = self.accepted and isinstance(event, TurnEnded)
+        return self.accepted or self._was_said
+
+    def _answered(self, answer: Answered) -> Answered:
+        if answer.id == self._asked:
+            if answer.error is not None:
+                raise answer.error
+            self.accepted = True
+        return answer
+
+
+class Asking:
+    """What `ask` gathers from a turn's events: the answer, and why there is none."""
+
+    def __init__(self, approve: Approve) -> None:
+        self._approve = approve
+        self._text = ""
+        self._failure = ""
+        self._outcome = "interrupted"
+
+    def heard(self, event: AgentEvent) -> Any:
+        """Take up an event. For one that wants consent gives what was decided, else None; a function's answer
+        may have to be awaited."""
+        match event:
+            case Message(text) if text:
+                self._text = text
+            case Failed(message):
+                self._failure = message
+            case TurnEnded(outcome):
+                self._outcome = outcome
+            case ApprovalWanted():
+                return self._approve(event) if callable(self._approve) else self._approve
+        return None
+
+    def answer(self) -> str:
+        """The answer's text. Raises TurnFailed."""
+        if self._outcome != "done":
+            raise TurnFailed(self._outcome, self._failure or f"the turn was {self._outcome}")
+        return self._text

@@ -1,0 +1,595 @@
+"""Talking with an agent session in a terminal: what `fairlead agent` does.
+
+One loop waits for the keyboard, the daemon and signals at once, so whatever happens is shown when it happens:
+what other clients say, an approval that somebody else answered, the loss of the daemon. The session is the
+daemon's; this client may leave and come back at any time.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from typing import Any
+
+from ..settings import Settings, safe_dir
+from ..wire.rpc import MAX_PENDING
+from .agents import (
+    AgentEvent,
+    Answered,
+    ApprovalSettled,
+    ApprovalWanted,
+    Failed,
+    Following,
+    Other,
+    Prompted,
+    TurnBegan,
+    TurnEnded,
+)
+from .attach import NURSERY_GRACE, RETRY_PAUSE
+from .calls import RequestError
+from .chat_line import History, Key, Line
+from .chat_talk import TICK, Talk
+from .chat_terminal import ChatTerminal
+from .chat_view import Paint, Row, Screen, clean
+from .control import READ_SIZE
+from .launch import RECONNECT_WAIT, reached_daemon, spawn
+from .own_terminal import Gone
+from .sdk import Agent, Host
+
+ESCAPE_WAIT = 0.05
+"""Seconds after which an Escape is a key and not the beginning of one."""
+CONSENT_PAUSE = 0.4
+"""Seconds without a key before one is an answer to a question: who is typing did not mean it."""
+SHOWN_MESSAGES = 6
+"""How many messages are shown of a session that one comes back to."""
+SHOWN_LINES = 20
+"""How much is shown of each."""
+MAX_ASKED = MAX_PENDING // 2
+"""How many requests may be on their way; then a bell says that no more is taken."""
+INPUT_ROWS = 10
+"""How many rows are shown of what is being typed."""
+QUEUED_ROWS = 4
+"""How many are shown of what waits to be said."""
+
+_ANSWERS: dict[str, bool | str] = {"y": True, "a": "always", "n": False}
+_OFFLINE = "no language model is connected; /model or --model chooses one"
+_KEYS = "/help lists commands, \\ Enter goes on in the next line, ^D leaves"
+
+
+class _Left(Exception):
+    """The conversation is over for this client."""
+
+    def __init__(self, code: int, message: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def chat(host: Host, agent: Agent, settings: Settings, *, prompt: str = "", yes: bool = False) -> int:
+    """Talk until the person leaves. Gives the exit code."""
+    history = History(f"{safe_dir(settings.state_dir)}/agent-history")
+    try:
+        with ChatTerminal() as terminal:
+            talk = _Chat(host, agent, settings, terminal, history, prompt, yes)
+            try:
+                while True:
+                    talk.turn()
+            finally:
+                talk.close()
+    except _Left as left:
+        if str(left):
+            print(left, file=sys.stderr)
+        return left.code
+    except Gone:
+        return 128 + signal.SIGHUP
+
+
+class _Chat:
+    """One conversation: the connection if there is one, and what is shown of it."""
+
+    def __init__(
+        self,
+        host: Host,
+        agent: Agent,
+        settings: Settings,
+        terminal: ChatTerminal,
+        history: History,
+        prompt: str,
+        yes: bool,
+    ) -> None:
+        self._host = host
+        self._agent = agent
+        self._settings = settings
+        self._terminal = terminal
+        self._prompt = prompt
+        self._yes = yes
+        self._screen = Screen(terminal.write, terminal.size, Paint("NO_COLOR" not in os.environ))
+        self._talk = Talk(self._screen)
+        self._line = Line(history)
+        # the daemon
+        self._following = Following(agent.id)
+        self._connection: socket.socket | None = None
+        self._unsent = b""
+        self._asked: dict[str, tuple[str, str]] = {}  # op and text of requests without an answer
+        self._lost_at = time.monotonic()
+        self._was_lost = False
+        self._spawned = False
+        # the conversation
+        self._greeted = False
+        self._missed: list[AgentEvent] = []  # what came before we knew all of how the session is
+        self._ours: list[str] = []  # what we said and did not hear yet
+        self._queued: list[str] = []  # of these, what waits for its turn
+        self._stops = 0  # how often ^C was pressed in this turn
+        # questions
+        self._wanted: dict[str, ApprovalWanted] = {}
+        self._shown_at = 0.0
+        self._typed_at = 0.0
+        self._action: dict[str, Any] | None = None
+
+    def close(self) -> None:
+        self._talk.end_line()
+        self._screen.leave()
+        if self._connection is not None:
+            self._connection.close()
+
+    # --- the loop -------------------------------------------------------------------------------------------
+
+    def turn(self) -> None:
+        """Wait until anything can be done and do it. Raises _Left in the end, or Gone."""
+        if self._connection is None:
+            self._reach()
+        self._draw()
+        connection = self._connection
+        terminal = self._terminal
+        reading: list[int | socket.socket] = [terminal.bell, terminal.input]
+        reading += [connection] if connection is not None else []
+        writing = [connection] if connection is not None and self._unsent else []
+        readable, writable, _ = select.select(reading, writing, [], self._pause())
+        if terminal.bell in readable:
+            self._signalled()
+        if terminal.input in readable:
+            for key in terminal.typed():
+                self._pressed(key)
+        elif terminal.is_escape_pending:
+            for key in terminal.escape():
+                self._pressed(key)
+        if connection is None or self._connection is not connection:
+            return
+        try:
+            if connection in readable:
+                self._receive(connection.recv(READ_SIZE))
+            if connection in writable:
+                self._unsent = self._unsent[connection.send(self._unsent) :]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._lose()
+
+    def _pause(self) -> float | None:
+        """Seconds until something is to be done though nothing happens."""
+        if self._terminal.is_escape_pending:
+            return ESCAPE_WAIT
+        if self._connection is None:
+            return RETRY_PAUSE
+        return TICK if self._is_busy or self._wanted else None
+
+    def _signalled(self) -> None:
+        for number in self._terminal.signals():
+            match number:
+                case signal.SIGINT:
+                    self._pressed(("key", "interrupt"))
+                case signal.SIGTSTP:
+                    self._suspend()
+                case signal.SIGCONT:
+                    self._terminal.enter()
+                    self._draw(always=True)
+                case signal.SIGTERM | signal.SIGHUP:
+                    raise _Left(128 + number)
+                case signal.SIGWINCH:
+                    self._draw(always=True)
+
+    def _suspend(self) -> None:
+        self._screen.leave()
+        self._terminal.suspend()
+        self._draw(always=True)
+
+    # --- the daemon -----------------------------------------------------------------------------------------
+
+    def _reach(self) -> None:
+        """Look once for the daemon."""
+        connection = reached_daemon(self._settings)
+        if connection is None:
+            away = time.monotonic() - self._lost_at
+            if away > NURSERY_GRACE and not self._spawned:
+                self._spawned = True
+                spawn(self._settings)
+            if away > RECONNECT_WAIT:
+                raise _Left(1, f"fairlead agent: the daemon is gone; see {self._settings.log_path}")
+            return
+        connection.setblocking(False)
+        self._connection = connection
+        self._unsent = self._following.begin()
+
+    def _lose(self) -> None:
+        """The daemon went away. What was asked of it may or may not have been done."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        self._unsent = b""
+        self._wanted.clear()
+        self._action = None
+        if self._line.is_secret:  # who had asked for it is no more
+            self._log_in("")
+        if self._following.ready:
+            self._was_lost = True
+            self._lost_at = time.monotonic()
+            self._spawned = False
+
+    def _receive(self, data: bytes) -> None:
+        was_ready = self._following.ready
+        try:
+            reply, events, answers = self._following.receive(data)
+        except RequestError as error:
+            raise _Left(1, f"fairlead agent: {error}") from None
+        self._unsent += reply
+        self._missed += events
+        if not self._following.ready:
+            return
+        if not was_ready:
+            self._begun()
+        self._catch_up()
+        for answer in answers:
+            self._answered(answer)
+
+    def _catch_up(self) -> None:
+        events, self._missed = self._missed, []
+        for event in events:
+            self._happened(event)
+
+    def _begun(self) -> None:
+        """We know how the session is, and miss nothing from now on."""
+        if self._was_lost:
+            self._was_lost = False
+            self._talk.note("the daemon was away; this is the next one")
+            self._catch_up()
+            self._find_unsaid()
+        if not self._greeted:
+            self._greet()
+        state = self._following.state
+        if state is not None and state.is_idle and state.data.get("was_interrupted"):
+            self._end_turn()
+            self._talk.note("the last turn was interrupted; say something to go on")
+        if self._prompt:
+            prompt, self._prompt = self._prompt, ""
+            self._say(prompt)
+
+    def _find_unsaid(self) -> None:
+        """What was said and never answered: if the session did not hear it, the person has it back."""
+        unheard = [
+            text for op, text in self._asked.values() if op in ("prompt", "steer") and text in self._ours
+        ]
+        self._asked.clear()
+        for text in unheard:
+            self._ours.remove(text)
+            self._talk.note("the daemon did not hear what was said last; Enter says it again")
+            self._line.set(self._line.text or text)
+        self._queued.clear()
+
+    def _ask(self, op: str, said: str = "", /, **params: Any) -> None:
+        if not self._following.ready or len(self._asked) >= MAX_ASKED:
+            self._terminal.write("\a")
+            return
+        id, line = self._following.request(op, **params)
+        self._asked[id] = op, said
+        self._unsent += line
+
+    def _answered(self, answer: Answered) -> None:
+        op, text = self._asked.pop(answer.id, ("", ""))
+        error = answer.error
+        if op == "interrupt" and answer.data.get("dropped_steering_text"):
+            self._ours = [each for each in self._ours if each not in self._queued]
+            self._queued.clear()
+            self._line.set(self._line.text or answer.data["dropped_steering_text"])
+        if op == "login_complete" and error is None:
+            self._talk.note("the key is kept")
+        if error is None or op in ("resolve_dialog", "cancel_dialog"):  # another client was first
+            return
+        if op == "prompt" and error.code == "request/session-not-idle":
+            self._queued.append(text)
+            self._ask("steer", text, message=text)
+            return
+        if text in self._ours:
+            self._ours.remove(text)
+        if text in self._queued:
+            self._queued.remove(text)
+        self._talk.show([(clean(str(error)), "red")], "note")
+
+    def _turn_to(self, agent: Agent) -> None:
+        """Follow another session."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        self._end_turn()
+        self._agent = agent
+        self._following = Following(agent.id)
+        self._greeted = False
+        self._missed.clear()
+        self._wanted.clear()
+        self._ours.clear()
+        self._queued.clear()
+        self._asked.clear()
+        self._lost_at = time.monotonic()
+
+    # --- what is shown --------------------------------------------------------------------------------------
+
+    @property
+    def _is_busy(self) -> bool:
+        state = self._following.state
+        return (state is not None and state.phase != "idle") or any(
+            op in ("prompt", "steer", "command") for op, _ in self._asked.values()
+        )
+
+    def _greet(self) -> None:
+        self._greeted = True
+        state = self._following.state
+        data = state.data if state is not None else {}
+        name = clean(data.get("session_name") or "a new session" if self._agent.created else "")
+        name = name or clean(data.get("session_display_name") or "")
+        model = f"{data.get('model_provider')}/{data.get('model_id')}"
+        thinking = data.get("effective_reasoning_effort") or "off"
+        model += f", thinking {thinking}" if thinking != "off" else ""
+        place = clean(self._agent.state().get("worktree_path") or "")
+        self._talk.show([(f"{name} · {clean(model)} · {place}", "bold")], "head")
+        if data.get("model_provider") == "offline":
+            self._talk.show([(_OFFLINE, "dim")], "head")
+        self._talk.show([(_KEYS, "dim")], "head")
+        if not self._agent.created:
+            self._recall()
+
+    def _recall(self) -> None:
+        """What was said last in a session that one comes back to."""
+        for said in self._agent.messages(last=SHOWN_MESSAGES):
+            lines = clean(said.get("text") or "").strip("\n").split("\n")
+            lines = [*lines[:SHOWN_LINES], "…"] if len(lines) > SHOWN_LINES else lines
+            if said["role"] == "user":
+                self._talk.prompt("\n".join(lines), "›")
+            elif said["role"] == "assistant" and any(lines):
+                self._talk.show([(line, "") for line in lines], "text")
+
+    def _draw(self, *, always: bool = False) -> None:
+        columns = self._screen.columns
+        rows = self._talk.rows()
+        rows += [(f"↳ {clean(text).partition(chr(10))[0]}", "dim") for text in self._queued[-QUEUED_ROWS:]]
+        if self._wanted:
+            rows.append(self._asking())
+        elif self._connection is None and self._was_lost:
+            rows.append(("the daemon went away; looking for the next one", "dim"))
+        elif self._is_busy:
+            state = self._following.state
+            rows.append((self._talk.spinner(state.phase if state is not None else ""), "dim"))
+        mark = "key: " if self._line.is_secret else "number: " if self._action is not None else "> "
+        typed, cursor = self._line.rows(mark, columns, INPUT_ROWS)
+        place = len(rows) + cursor[0], cursor[1]
+        self._screen.draw([*rows, *((row, "") for row in typed)], place, always=always)
+
+    def _asking(self) -> Row:
+        wanted = next(iter(self._wanted.values()))
+        more = f" ({len(self._wanted) - 1} more wait)" if len(self._wanted) > 1 else ""
+        keys = " y yes · a always · n no" if self._takes_answer() else ""
+        return f"allow {clean(wanted.tool)}?{keys}{more}", "yellow"
+
+    # --- what happens ---------------------------------------------------------------------------------------
+
+    def _happened(self, event: AgentEvent) -> None:
+        match event:
+            case Prompted(text):
+                self._heard(text)
+            case TurnBegan():
+                self._stops = 0
+                self._talk.happened(event)
+            case TurnEnded(outcome):
+                self._end_turn()
+                if outcome in ("aborted", "interrupted"):
+                    self._talk.show([(outcome, "yellow")], "note")
+            case Failed(message):
+                self._talk.show([(clean(message), "red")], "note")
+            case ApprovalWanted():
+                self._consent(event)
+            case ApprovalSettled(id, allowed, by):
+                self._settled(id, allowed, by)
+            case Other() if event.topic == "command-result":
+                self._command_done(event.data)
+            case Other() if event.topic == "ui/frontend-action-requested":
+                self._offer(event.data)
+            case _:
+                self._talk.happened(event)
+
+    def _heard(self, text: str) -> None:
+        """Somebody said something. What we began a turn with is on the screen already."""
+        if text not in self._ours:
+            self._talk.prompt(text, "›")
+            return
+        self._ours.remove(text)
+        if text in self._queued:
+            self._queued.remove(text)
+            self._talk.prompt(text, ">")
+
+    def _end_turn(self) -> None:
+        self._talk.end_turn()
+        self._stops = 0
+
+    # --- consent --------------------------------------------------------------------------------------------
+
+    def _consent(self, wanted: ApprovalWanted) -> None:
+        if self._yes:
+            self._answer(wanted, True)
+            return
+        self._talk.ask(wanted)
+        if not self._wanted:
+            self._shown_at = time.monotonic()
+        self._wanted[wanted.id] = wanted
+
+    def _takes_answer(self) -> bool:
+        """Whether a key is an answer, and not part of what somebody was typing when the question came."""
+        return time.monotonic() - max(self._shown_at, self._typed_at) >= CONSENT_PAUSE
+
+    def _answer(self, wanted: ApprovalWanted, answer: bool | str) -> None:
+        self._wanted.pop(wanted.id, None)
+        self._shown_at = time.monotonic()
+        if answer is False:
+            self._ask("cancel_dialog", dialog_id=wanted.id)
+        else:
+            self._ask("resolve_dialog", dialog_id=wanted.id, result=answer)
+
+    def _settled(self, id: str, allowed: bool, by: str) -> None:
+        was_open = self._wanted.pop(id, None) is not None
+        self._shown_at = time.monotonic()
+        whose = f", by {clean(by)}" if was_open and by else ""
+        mark, style = ("✓ allowed", "green") if allowed else ("✗ denied", "red")
+        self._talk.show([(mark + whose, style)], "question")
+
+    # --- commands -------------------------------------------------------------------------------------------
+
+    def _command_done(self, data: dict[str, Any]) -> None:
+        kind = data["type"]
+        if kind == "quit":
+            self._leave()
+        style = "red" if kind in ("error", "unsupported_model") else ""
+        lines = clean(data.get("message") or "").strip("\n").split("\n")
+        self._talk.show([(line, style) for line in lines], "command")
+        if kind == "login_start":
+            self._line.set("")
+            self._line.is_secret = True
+        id = data.get("session_id")
+        if kind in ("new_session", "session_switch") and id not in (None, self._following.session_id):
+            self._turn_to(self._host.agent(id=id))
+
+    def _offer(self, data: dict[str, Any]) -> None:
+        """A command wants a choice: a numbered list."""
+        self._action = data
+        items = data["ui/action"]["items"]
+        rows = [(f"{number:>3}  {clean(item['ui.item/label'])}", "") for number, item in enumerate(items, 1)]
+        self._talk.show([(f"{clean(data.get('prompt') or '')}:", "bold"), *rows], "command")
+
+    def _choose(self, text: str) -> None:
+        action = self._action
+        assert action is not None
+        items = action["ui/action"]["items"]
+        chosen = int(text) if text.isdecimal() and text.isascii() else 0
+        if text and not 0 < chosen <= len(items):
+            self._talk.note(f"a number from 1 to {len(items)}, or nothing")
+            return
+        self._action = None
+        given = {"request_id": action["request_id"], "action_name": action["ui/action"]["action_name"]}
+        if not text:
+            self._ask("frontend_action_result", **given, status="cancelled")
+            return
+        value = items[chosen - 1]["ui.item/value"]
+        self._ask("frontend_action_result", **given, status="submitted", value=value)
+
+    def _log_in(self, key: str) -> None:
+        """Enter a provider's key, or none."""
+        self._line.set("")
+        self._line.is_secret = False
+        if key:
+            self._ask("login_complete", input=key)
+
+    # --- the person -----------------------------------------------------------------------------------------
+
+    def _pressed(self, key: Key) -> None:
+        match key:
+            case "key", "suspend":
+                self._suspend()
+            case "key", "redraw":
+                self._terminal.write("\x1b[H\x1b[2J")
+                self._draw(always=True)
+            case "key", "interrupt":
+                self._stop()
+            case "key", "end-of-input" if not self._line.text:
+                self._leave()
+            case "key", "end-of-input":
+                self._line.press(("key", "delete"))
+            case _ if self._wanted and self._takes_answer():
+                self._answer_by(key)
+            case "key", "escape" if self._line.is_secret:
+                self._log_in("")
+            case "key", "escape" if self._action is not None:
+                self._choose("")
+            case _:
+                self._typed_at = time.monotonic()
+                if self._line.press(key):
+                    self._entered()
+
+    def _answer_by(self, key: Key) -> None:
+        wanted = next(iter(self._wanted.values()))
+        if key == ("key", "escape"):
+            self._answer(wanted, False)
+        elif key[0] == "text" and key[1].lower() in _ANSWERS:
+            self._answer(wanted, _ANSWERS[key[1].lower()])
+
+    def _entered(self) -> None:
+        if not self._following.ready:
+            self._talk.note("the daemon is away; Enter says it when it is back")
+            return
+        if self._line.is_secret:
+            self._log_in(self._line.take().strip())
+            return
+        if self._action is not None:
+            text = self._line.text.strip()
+            self._line.set("")
+            self._choose(text)
+            return
+        if not self._line.text.strip():
+            self._line.set("")
+            return
+        text = self._line.take()
+        word = text.split()[0]
+        if word in ("/quit", "/exit"):
+            self._leave()
+        elif word == "/new":
+            self._talk.prompt(text, ">")
+            self._turn_to(self._host.agent(cwd=self._agent.state().get("worktree_path") or "."))
+        elif word.startswith("/") and "/" not in word[1:]:  # a path may begin a sentence
+            self._talk.prompt(text, ">")
+            self._ask("command", text, text=text)
+        else:
+            self._say(text)
+
+    def _say(self, text: str) -> None:
+        """Begin a turn, or steer the one that runs."""
+        self._ours.append(text)
+        if self._is_busy:
+            self._queued.append(text)
+            self._ask("steer", text, message=text)
+        else:
+            self._talk.prompt(text, ">")
+            self._talk.begin()
+            self._ask("prompt", text, message=text)
+
+    def _stop(self) -> None:
+        """^C: no to a question; interrupt, then abort a turn; else drop what was typed."""
+        for wanted in list(self._wanted.values()):
+            self._answer(wanted, False)
+        if self._line.is_secret:
+            self._log_in("")
+        elif self._action is not None:
+            self._choose("")
+        elif self._is_busy:
+            self._stops += 1
+            if self._stops == 1:
+                self._talk.note("interrupting after this step; ^C again ends it at once")
+            self._ask("interrupt" if self._stops == 1 else "abort")
+        elif self._line.text:
+            self._line.set("")
+        else:
+            self._talk.note("^D or /quit leaves")
+
+    def _leave(self) -> None:
+        state = self._following.state
+        name = (state.data.get("session_name") if state is not None else "") or self._agent.name
+        goes_on = "; it goes on" if self._is_busy else ""
+        how = f"fairlead agent {clean(name)}" if name and len(name.split()) == 1 else "fairlead agent -c"
+        raise _Left(0, f"left {clean(name) or 'the session'}{goes_on}; `{how}` comes back")

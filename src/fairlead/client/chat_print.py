@@ -1,0 +1,112 @@
+"""One prompt to an agent session for scripts: the answer on standard output, or every event as JSON.
+
+Nobody is there to be asked, so calls that need consent are denied unless all are allowed; others may answer
+faster, from another client.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+import sys
+
+from .agents import AgentEvent, ApprovalWanted, Asking, Other, ToolResult, ToolRunning, Updated
+from .calls import RequestError
+from .chat_view import clean, result, title
+from .sdk import Agent, TurnFailed
+
+MAX_INPUT = 4 * 1024 * 1024
+"""How many bytes of standard input go into a prompt."""
+FAILED, UNANSWERED = 1, 3
+"""Exit codes: the turn did not end well; a call needed consent and got none."""
+
+
+class TooLong(Exception):
+    """Standard input has more than goes into a prompt."""
+
+
+def piped() -> str:
+    """What was piped into us, or is in a file; nothing from a terminal or from nowhere."""
+    try:
+        kind = os.fstat(0).st_mode
+    except OSError:  # it is closed
+        return ""
+    if not (stat.S_ISFIFO(kind) or stat.S_ISREG(kind) or stat.S_ISSOCK(kind)):
+        return ""
+    data = sys.stdin.buffer.read(MAX_INPUT + 1)
+    if len(data) > MAX_INPUT:
+        raise TooLong(f"standard input has more than {MAX_INPUT} bytes; put it into a file and name that")
+    return data.decode("utf-8", "replace").strip("\n")
+
+
+def answer(agent: Agent, prompt: str, *, yes: bool, as_json: bool, verbose: bool) -> int:
+    """Say something, print the answer when the turn is over, and give the exit code."""
+    asking = Asking(yes)
+    was_denied = False
+    try:
+        if as_json:
+            _print_json({"type": "session", "id": agent.id, "name": agent.name, "created": agent.created})
+        for event in agent.prompt(prompt):
+            if as_json:
+                if event.topic != "footer/updated":  # it is for those who draw one
+                    _print_json(described(event))
+            elif verbose:
+                _tell(event)
+            decided = asking.heard(event)
+            if isinstance(event, ApprovalWanted):
+                _settle(agent, event, decided is True)
+                if not decided:
+                    was_denied = True
+                    summary = clean(event.summary).replace("\n", " ")
+                    print(f"fairlead agent: not allowed: {summary}; --yes allows all", file=sys.stderr)
+    except KeyboardInterrupt:
+        with contextlib.suppress(RequestError, ConnectionError):
+            agent.abort()
+        raise
+    try:
+        text = asking.answer()
+    except TurnFailed as error:
+        print(f"fairlead agent: {clean(str(error))}", file=sys.stderr)
+        return FAILED
+    if not as_json:
+        text = text.rstrip("\n")
+        print(clean(text) if sys.stdout.isatty() else text)
+    return UNANSWERED if was_denied else 0
+
+
+def _settle(agent: Agent, wanted: ApprovalWanted, allowed: bool) -> None:
+    # another client may have been first; the next daemon will ask again
+    with contextlib.suppress(RequestError, ConnectionError):
+        if allowed:
+            agent.approve(wanted.id)
+        else:
+            agent.deny(wanted.id)
+
+
+def _tell(event: AgentEvent) -> None:
+    """What tools do, for people who look."""
+    match event:
+        case ToolRunning(_, name, arguments):
+            print(f"● {title(name, arguments)}", file=sys.stderr, flush=True)
+        case ToolResult():
+            for line, _ in result(event, was_previewed=False):
+                print(f"  {line}", file=sys.stderr, flush=True)
+
+
+def described(event: AgentEvent) -> dict[str, object]:
+    """An event as JSON: `type` names it, as its class but with underscores, the rest are its fields."""
+    if isinstance(event, Other):
+        return {"type": "other", "topic": event.topic, "data": event.data}
+    kind = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(event).__name__).lower()
+    fields = {name: getattr(event, name) for name in event.fields}
+    if isinstance(event, Updated):
+        fields = event.data
+    return {"type": kind, **fields}
+
+
+def _print_json(value: object) -> None:
+    import json
+
+    print(json.dumps(value), flush=True)

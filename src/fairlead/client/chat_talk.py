@@ -1,0 +1,164 @@
+"""What a chat shows of a conversation: text as it comes, a few lines for every tool, prompts and notes.
+
+Kinds of things stand apart by an empty line. What is not at its end yet, a line of text or a command's
+output, is in the rows below, until it is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from .agents import (
+    AgentEvent,
+    ApprovalWanted,
+    Message,
+    Text,
+    Thought,
+    ToolResult,
+    ToolRunning,
+    ToolStarted,
+    ToolUpdate,
+    TurnBegan,
+)
+from .chat_view import PRINTED_LINES, Row, Screen, clean, question, result, title, wrapped
+
+OPEN_ROWS = 8
+"""How many rows are shown of a line that is not at its end yet; then all of it."""
+TICK = 0.125
+"""Seconds between two pictures of the spinner."""
+
+_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+
+
+class Talk:
+    """The conversation on a screen."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._open = ""  # a line that is not at its end yet
+        self._style = ""
+        self._streamed = ""  # what came of the answer that is not whole yet
+        self._last = ""  # what kind of thing was shown last
+        self._tail: list[str] = []  # what a command printed last
+        self._running: dict[str, str] = {}
+        self._asked: dict[str, str] = {}  # calls that somebody was asked about, by their ids
+        self._doing = ""
+        self._since = time.monotonic()
+
+    # --- lines that stay ------------------------------------------------------------------------------------
+
+    def show(self, rows: Sequence[Row], kind: str, indent: str = "") -> None:
+        """Lines that stay, apart from what is of another kind."""
+        self.end_line()
+        self._apart(kind)
+        self._screen.say(rows, indent)
+
+    def note(self, text: str) -> None:
+        self.show([(text, "dim")], "note")
+
+    def prompt(self, text: str, mark: str) -> None:
+        """What somebody said."""
+        first, *more = clean(text).split("\n")
+        self._last = self._last and "before a prompt"
+        self.show([(f"{mark} {first}", "bold"), *((f"  {line}", "bold") for line in more)], "prompt")
+
+    def ask(self, wanted: ApprovalWanted) -> None:
+        """What needs consent, once: it may be asked for again by the next daemon."""
+        call = wanted.data.get("tool_id") or wanted.id
+        if call not in self._asked:
+            self._asked[call] = clean(wanted.summary).partition("\n")[0]
+            self.show(question(wanted), "question")
+
+    def end_line(self) -> None:
+        """Nothing more is added to the line."""
+        if self._open:
+            self._screen.say([(clean(self._open), self._style)])
+            self._open = ""
+
+    def end_turn(self) -> None:
+        self.end_line()
+        self._streamed = ""
+        self._tail = []
+        self._running.clear()
+        self._asked.clear()
+        self._doing = ""
+
+    def _apart(self, kind: str) -> None:
+        if self._last not in ("", kind):
+            self._screen.say([("", "")])
+        self._last = kind
+
+    def _stream(self, text: str, style: str) -> None:
+        kind = "thought" if style else "text"
+        if self._last != kind:
+            self.end_line()
+            text = text.lstrip("\n")
+            if not text:
+                return
+            self._apart(kind)
+        self._style = style
+        *lines, self._open = (self._open + text).split("\n")
+        self._screen.say([(clean(line), style) for line in lines])
+
+    # --- what happens ---------------------------------------------------------------------------------------
+
+    def happened(self, event: AgentEvent) -> None:
+        match event:
+            case Text(text):
+                self._streamed += text
+                self._stream(text, "")
+            case Thought(text):
+                self._stream(text, "dim")
+            case Message(text):
+                if not self._streamed.endswith(text):  # we came in the middle of it
+                    self._stream(text.removeprefix(self._streamed), "")
+                self._streamed = ""
+                self.end_line()
+            case TurnBegan():
+                self.begin()
+            case ToolStarted(_, name):
+                self._doing = f"calling {clean(name)}"
+            case ToolRunning(id, name, arguments):
+                self._running[id] = title(name, arguments)
+                self._doing = f"running {clean(name)}"
+                self._since = time.monotonic()
+                self.show([(f"● {self._running[id]}", "")], "tool")
+            case ToolUpdate(text=text):
+                lines = text.rstrip().rsplit("\n", PRINTED_LINES)[-PRINTED_LINES:]
+                self._tail = [clean(line) for line in lines]
+            case ToolResult():
+                self._ended(event)
+
+    def _ended(self, event: ToolResult) -> None:
+        if event.id not in self._running:  # it was not allowed to
+            self.show([(f"● {self._asked.get(event.id) or clean(event.name)}", "")], "tool")
+        elif len(self._running) > 1:  # several at once: whose result is it?
+            self.show([(f"○ {self._running[event.id]}", "dim")], "tool")
+        self.show(result(event, was_previewed=event.id in self._asked), "tool", "  ")
+        self._running.pop(event.id, None)
+        self._tail = []
+        self._doing = ""
+
+    def begin(self) -> None:
+        """Something begins to take time."""
+        self._since = time.monotonic()
+        self._doing = ""
+
+    # --- rows that do not stay ------------------------------------------------------------------------------
+
+    def rows(self) -> list[Row]:
+        """What is not at its end yet."""
+        rows: list[Row] = []
+        if self._open:
+            columns = self._screen.columns
+            end = clean(self._open[-columns * (OPEN_ROWS + 1) :])  # a line may be very long
+            rows += [(row, self._style) for row in wrapped(end, columns)[-OPEN_ROWS:]]
+        return rows + [(f"  {line}", "dim") for line in self._tail]
+
+    def spinner(self, phase: str) -> str:
+        """What goes on, and for how long."""
+        seconds = time.monotonic() - self._since
+        picture = _SPINNER[int(seconds / TICK) % len(_SPINNER)]
+        doing = phase if phase in ("retrying", "compacting") else self._doing or "thinking"
+        return f"{picture} {doing} {seconds:.0f} s · ^C interrupts"

@@ -1,0 +1,223 @@
+"""How a conversation looks in a terminal: clean text, rows for tools and diffs, and a screen whose lowest
+rows are drawn again and again while the conversation grows above them.
+
+What a model or a tool says goes through `clean` before it is drawn: nothing of it may control the terminal.
+Writes only through the function that a screen is given.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from unicodedata import category, east_asian_width
+
+from .agents import ApprovalWanted, ToolResult
+
+ERROR_LINES = 6
+"""How many lines of what went wrong are shown."""
+PRINTED_LINES = 5
+"""How many lines of a command's output are shown, while it runs and after it."""
+DIFF_LINES = 40
+"""How many lines of a change are shown that nobody was asked about."""
+PREVIEW_LINES = 200
+"""How many lines are shown of what needs consent."""
+TITLE_COLUMNS = 120
+"""How wide a call's one line may be."""
+TAB = 4
+
+Row = tuple[str, str]
+"""A line and its style."""
+
+STYLES = {"": "", "dim": "2", "bold": "1", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+
+_SEQUENCE = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[PX^_][^\x1b]*\x1b\\|[ -/]*[0-OQ-WYZ`-~])"
+)
+_UNSAFE = re.compile(
+    r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
+_COUNTED = ("read", "ls", "find", "grep")
+
+
+def clean(text: str) -> str:
+    """A text that can't control the terminal: escape sequences are left out, what remains of control
+    characters, and of those that turn the direction of writing, is a dot. Line feeds stay."""
+    text = text.replace("\r\n", "\n").expandtabs(TAB)
+    return _UNSAFE.sub("·", _SEQUENCE.sub("", text))
+
+
+def width(text: str) -> int:
+    """How many columns a clean text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_columns, text))
+
+
+def _columns(char: str) -> int:
+    if category(char) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if east_asian_width(char) in "WF" else 1
+
+
+def cut(text: str, columns: int) -> str:
+    """As much of a line as has room."""
+    if width(text) <= columns:
+        return text
+    taken, used = [], 1
+    for char in text:
+        used += _columns(char)
+        if used > columns:
+            break
+        taken.append(char)
+    return "".join(taken) + "…"
+
+
+def wrapped(text: str, columns: int) -> list[str]:
+    """A line as rows of a terminal."""
+    rows: list[str] = []
+    row: list[str] = []
+    used = 0
+    for char in text:
+        wide = _columns(char)
+        if used + wide > columns:
+            rows.append("".join(row))
+            row, used = [], 0
+        row.append(char)
+        used += wide
+    return [*rows, "".join(row)]
+
+
+# --- what is shown of tools -------------------------------------------------------------------------------
+
+
+def title(name: str, arguments: Mapping[str, Any]) -> str:
+    """A call in one line."""
+    if isinstance(command := arguments.get("command"), str):
+        first, _, more = command.strip().partition("\n")
+        shown = f"$ {first}{' …' if more else ''}"
+    else:
+        words = [str(arguments[key]) for key in ("pattern", "path") if key in arguments]
+        if not words and arguments:
+            words = [json.dumps(arguments, ensure_ascii=False)]
+        shown = " ".join([name, *words])
+    return cut(clean(shown).replace("\n", " "), TITLE_COLUMNS)
+
+
+def result(ended: ToolResult, *, was_previewed: bool) -> list[Row]:
+    """What a call gave, in a few lines. A change that was seen before is not shown again."""
+    lines = clean(ended.text).rstrip("\n").split("\n")
+    if ended.is_error:
+        return [(line, "red") for line in _first(lines, ERROR_LINES)]
+    if ended.details.get("diff"):
+        if was_previewed:
+            return [(lines[0], "dim")]
+        return changes(ended.details["diff"], DIFF_LINES)
+    if ended.name in _COUNTED:
+        return [(f"{len(lines)} lines" if len(lines) > 1 else lines[0], "dim")]
+    if lines[-1] == "[Exit code 0.]":
+        lines.pop()
+    left = len(lines) - PRINTED_LINES
+    shown = [f"… {left} lines before", *lines[-PRINTED_LINES:]] if left > 0 else lines
+    return [(line, "dim") for line in shown]
+
+
+def changes(text: str, limit: int) -> list[Row]:
+    """A diff in colours, or what a new file will have in it."""
+    colours = {"+": "green", "-": "red", "@": "cyan"}
+    lines = _first(clean(text).rstrip("\n").split("\n"), limit)
+    return [(line, colours.get(line[:1], "dim")) for line in lines]
+
+
+def _first(lines: list[str], limit: int) -> list[str]:
+    left = len(lines) - limit
+    return [*lines[:limit], f"… {left} more lines"] if left > 0 else lines
+
+
+def question(wanted: ApprovalWanted) -> list[Row]:
+    """What a person should know before they allow a call."""
+    summary = clean(wanted.summary).replace("\n", " ")
+    why = clean(wanted.reason).replace("\n", " ")
+    rows = [(f"? {summary}", "yellow")]
+    rows += [(f"  {why}", "dim")] if why else []
+    preview = clean(wanted.preview).strip("\n")
+    if preview and f"$ {preview}" != summary:
+        rows += [(f"  {line}", style) for line, style in changes(wanted.preview, PREVIEW_LINES)]
+    return rows
+
+
+# --- the screen -------------------------------------------------------------------------------------------
+
+
+class Paint:
+    """Styles, or none of them where nobody wants colours."""
+
+    def __init__(self, is_on: bool) -> None:
+        self._is_on = is_on
+
+    def __call__(self, row: Row) -> str:
+        text, style = row
+        code = STYLES[style]
+        return f"\x1b[{code}m{text}\x1b[0m" if code and text and self._is_on else text
+
+
+class Screen:
+    """Lines that stay, and below them rows that are drawn again when anything changes.
+
+    No row is as wide as the terminal, so a resize can only break rows, never join them, and it is known how
+    many there are afterwards.
+    """
+
+    def __init__(self, write: Callable[[str], None], size: Callable[[], tuple[int, int]], paint: Paint):
+        self._write = write
+        self._size = size
+        self._paint = paint
+        self._above: list[str] = []
+        self._rows: list[Row] = []
+        self._cursor = (0, 0)
+        self._drawn = False
+
+    @property
+    def columns(self) -> int:
+        """How wide a row may be."""
+        return max(8, self._size()[0] - 1)
+
+    @property
+    def lines(self) -> int:
+        return max(4, self._size()[1])
+
+    def say(self, rows: Sequence[Row], indent: str = "") -> None:
+        """Lines that stay; they are shown when the screen is drawn next."""
+        self._above += [indent + self._paint(row) for row in rows]
+
+    def draw(self, rows: Sequence[Row], cursor: tuple[int, int], *, always: bool = False) -> None:
+        """Show what was said, and these rows below it, with the cursor in one of them."""
+        limit = self.lines - 1
+        left_out = max(0, len(rows) - limit)
+        shown = [(cut(text, self.columns), style) for text, style in rows[left_out:]]
+        place = max(0, cursor[0] - left_out), min(cursor[1], self.columns)
+        if self._drawn and not always and not self._above and (shown, place) == (self._rows, self._cursor):
+            return
+        text = self._erased() + "".join(f"{line}\n" for line in self._above)
+        text += "\n".join(map(self._paint, shown))
+        if up := len(shown) - 1 - place[0]:
+            text += f"\x1b[{up}A"
+        text += "\r" + (f"\x1b[{place[1]}C" if place[1] else "")
+        self._above.clear()
+        self._rows, self._cursor, self._drawn = shown, place, True
+        self._write(text)
+
+    def leave(self) -> None:
+        """Take the rows away; what was said stays."""
+        self._write(self._erased() + "".join(f"{line}\n" for line in self._above))
+        self._above.clear()
+        self._rows, self._cursor, self._drawn = [], (0, 0), False
+
+    def _erased(self) -> str:
+        if not self._drawn:
+            return ""
+        columns = max(1, self._size()[0])
+        before = self._rows[: self._cursor[0]]
+        up = sum(max(1, -(-width(text) // columns)) for text, _ in before) + self._cursor[1] // columns
+        return "\r" + (f"\x1b[{up}A" if up else "") + "\x1b[J"

@@ -1,0 +1,363 @@
+"""The verifier door: each session has a socket on which those who check its turns are told of them.
+
+It speaks Pi's protocol as a builder: verifiers connect, hear of turns that start and stop, send corrections
+and reports. A `Builder` is what the door needs of a session, of whatever kind. Several verifiers may watch
+one session; a correction counts for the session, whoever sends it, and after so many of one turn the next is
+refused and a person is called.
+
+A verifier that was away says in its hello with which line of the session's file the last turn ended that it
+has judged (`since`), and is told of the turns after that. Real verifiers say nothing, and are told nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol, cast
+
+from ..keeper.credentials import is_our_user
+from ..settings import SettingError, safe_dir
+from ..wire import verifier as wire
+from ..wire.faults import Broken
+from ..wire.verifier import BuilderConnection, Event, EventName, Prompt, Report
+
+log = logging.getLogger("fairlead")
+
+MAX_LOOPS = 3
+"""How often a turn is sent back before a person is called."""
+MAX_VERIFIERS = 16
+"""How many verifiers one session may have."""
+WRITE_LIMIT = 8 * 1024 * 1024
+"""How many bytes a verifier may leave unread before it loses its connection."""
+LAST_WORDS_WAIT = 1.0
+"""Seconds that the last envelope to a verifier has to be read."""
+TOO_MANY_LOOPS = "max loops exceeded"
+"""As real builders say it."""
+
+
+class Turn(Protocol):
+    """A turn of a session. Lines are those of its file, from 1, both included."""
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def prompt(self) -> str: ...
+
+    @property
+    def first_line(self) -> int: ...
+
+    @property
+    def last_line(self) -> int: ...
+
+    @property
+    def corrections(self) -> int:
+        """How often it was sent back, with what waits to be said."""
+
+
+class Builder(Protocol):
+    """A session whose turns are checked."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def project(self) -> str:
+        """The directory that it works in."""
+
+    @property
+    def is_working(self) -> bool:
+        """Whether its last turn goes on."""
+
+    @property
+    def turns(self) -> Sequence[Turn]: ...
+
+    def correct(self, text: str, *, steer: bool) -> None:
+        """Send the last turn back. Raises ValueError if that can't be done, with why."""
+
+
+class Listener(Protocol):
+    """Who is told what verifiers say."""
+
+    def reported(self, builder: Builder, report: Report) -> None: ...
+
+    def escalated(self, builder: Builder, turn: int, reason: str) -> None:
+        """A person is needed."""
+
+
+class VerifierDoor:
+    """The sockets of all sessions."""
+
+    def __init__(
+        self,
+        directory: str,
+        listener: Listener,
+        *,
+        max_loops: int = MAX_LOOPS,
+        ping_interval: float = wire.PING_INTERVAL,
+    ) -> None:
+        self.directory = directory
+        self._ping_interval = ping_interval
+        self._listener = listener
+        self._max_loops = max_loops
+        self._places: dict[str, _Place] = {}
+
+    def open(self, builder: Builder) -> None:
+        """Let verifiers come to a session. What prevents that is logged; the session is the same without."""
+        if builder.id in self._places:
+            return
+        try:
+            safe_dir(self.directory)
+            path = wire.socket_path(builder.id, self.directory)
+            place = _Place(builder, path, self._heard, self._ping_interval)
+        except (OSError, ValueError, SettingError) as error:
+            log.warning("session %s has no verifier socket: %s", builder.id, error)
+            return
+        self._places[builder.id] = place
+
+    def close(self, session_id: str, reason: str = "session_shutdown") -> None:
+        """The session is no more, or not loaded any more."""
+        place = self._places.pop(session_id, None)
+        if place is not None:
+            place.close(reason)
+
+    def close_all(self, reason: str) -> None:
+        for session_id in list(self._places):
+            self.close(session_id, reason)
+
+    def is_watched(self, session_id: str) -> bool:
+        """Whether a verifier is there."""
+        place = self._places.get(session_id)
+        return place is not None and bool(place.verifiers)
+
+    # --- turns ----------------------------------------------------------------------------------------------
+
+    def started(self, session_id: str, turn: Turn) -> None:
+        """A person has asked for something."""
+        self._tell(session_id, _event("start", session_id, turn))
+
+    def stopped(self, session_id: str, turn: Turn) -> None:
+        """A run has ended: of a turn, or of a correction of it."""
+        self._tell(session_id, _event("stop", session_id, turn))
+
+    def failed(self, session_id: str, detail: str) -> None:
+        self._tell(session_id, Event(name="error", session_id=session_id, detail=detail, timestamp=_now()))
+
+    def _tell(self, session_id: str, event: Event) -> None:
+        place = self._places.get(session_id)
+        for verifier in list(place.verifiers) if place is not None else ():
+            verifier.send(event)
+
+    # --- verifiers ------------------------------------------------------------------------------------------
+
+    def _heard(self, builder: Builder, verifier: _Verifier, said: wire.Envelope) -> None:
+        match said:
+            case wire.Hello(since=int(line)):
+                for event in _since(builder, line):
+                    verifier.send(event)
+            case Prompt():
+                verifier.send(verifier.wire.ack(said, self._injected(builder, said) or None))
+            case Report() if said.session_id == builder.id:
+                self._listener.reported(builder, said)
+                if said.confidence == "failed":
+                    self._listener.escalated(builder, said.turn_index, said.summary)
+
+    def _injected(self, builder: Builder, prompt: Prompt) -> str:
+        """Send a session's turn back; gives why not, if not."""
+        if not prompt.message.strip():
+            return "message is empty"
+        turns = builder.turns
+        if not turns:
+            return "there is no turn to correct yet"
+        if turns[-1].corrections >= self._max_loops:
+            reason = f"{TOO_MANY_LOOPS}: sent back {self._max_loops} times"
+            self._listener.escalated(builder, turns[-1].number, reason)
+            return TOO_MANY_LOOPS
+        try:
+            builder.correct(prompt.message, steer=prompt.deliver_as == "steer")
+        except ValueError as error:
+            return str(error)
+        return ""
+
+
+def _now() -> int:
+    return int(time.time() * 1000)
+
+
+def _event(name: EventName, session_id: str, turn: Turn) -> Event:
+    return Event(
+        name=name,
+        session_id=session_id,
+        turn_index=turn.number,
+        timestamp=_now(),
+        user_prompt=turn.prompt,
+        session_file_start_line=1 if turn.number == 1 else turn.first_line,
+        session_file_end_line=turn.last_line if name == "stop" else None,
+    )
+
+
+def _since(builder: Builder, line: int) -> list[Event]:
+    """What was told of the turns that go beyond a line, as far as it still matters."""
+    events = []
+    turns = builder.turns
+    for at, turn in enumerate(turns, 1):
+        if turn.first_line > line:
+            events.append(_event("start", builder.id, turn))
+        if turn.last_line > line and not (at == len(turns) and builder.is_working):
+            events.append(_event("stop", builder.id, turn))
+    return events
+
+
+class _Place:
+    """One session's socket and the verifiers on it."""
+
+    def __init__(
+        self,
+        builder: Builder,
+        path: str,
+        heard: Callable[[Builder, _Verifier, wire.Envelope], None],
+        ping_interval: float,
+    ) -> None:
+        self.builder = builder
+        self.ping_interval = ping_interval
+        self.verifiers: set[_Verifier] = set()
+        self.heard = heard
+        self._path = path
+        self._socket = _bound(path)
+        self._breadcrumb = _dropped(builder, path)
+        self._server: asyncio.Server | None = None
+        self._opening = asyncio.get_running_loop().create_task(self._open())
+
+    async def _open(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_unix_server(lambda: _Verifier(self), sock=self._socket)
+
+    def close(self, reason: str) -> None:
+        self._opening.cancel()
+        for verifier in list(self.verifiers):
+            verifier.leave(reason)
+        if self._server is not None:
+            self._server.close()
+        else:
+            self._socket.close()
+        for path in (self._path, self._breadcrumb):
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+
+
+def _bound(path: str) -> socket.socket:
+    """A socket that listens, for our user alone. Raises OSError, or ValueError if another process does."""
+    with socket.socket(socket.AF_UNIX) as other, contextlib.suppress(OSError):
+        other.setblocking(False)  # to connect to a unix socket takes no time
+        other.connect(path)
+        raise ValueError(f"another process listens on {path}")
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    bound = socket.socket(socket.AF_UNIX)
+    try:
+        bound.bind(path)
+        os.chmod(path, 0o600)
+        bound.listen(MAX_VERIFIERS)
+    except OSError:
+        bound.close()
+        raise
+    return bound
+
+
+def _dropped(builder: Builder, path: str) -> str:
+    """Leave a file in the project that says where the socket is; gives its path. It is of no great matter."""
+    breadcrumb = wire.breadcrumb_path(builder.id, builder.project)
+    folder = os.path.dirname(breadcrumb)
+    with contextlib.suppress(OSError):
+        if not os.path.isdir(folder):
+            os.makedirs(folder, mode=0o700)
+            with open(f"{folder}/.gitignore", "x") as file:
+                file.write("*\n")
+        descriptor = os.open(breadcrumb, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        with open(descriptor, "w") as file:
+            file.write(f"{path}\n")
+    return breadcrumb
+
+
+class _Verifier(asyncio.Protocol):
+    """One verifier."""
+
+    def __init__(self, place: _Place) -> None:
+        self._place = place
+        self.wire = BuilderConnection(place.builder.id)
+        self._transport: asyncio.Transport
+        self._liveness: wire.Liveness
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        loop = asyncio.get_running_loop()
+        self._liveness = wire.Liveness(loop.time(), self._place.ping_interval)
+        if not is_our_user(transport.get_extra_info("socket")):
+            self._transport.abort()
+        elif len(self._place.verifiers) >= MAX_VERIFIERS:
+            self.leave(f"{MAX_VERIFIERS} verifiers are here already")
+        else:
+            self._place.verifiers.add(self)
+            self._timer = loop.call_at(self._liveness.next, self._ping)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.wire.close()
+        self._place.verifiers.discard(self)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        for item in self.wire.receive(data):
+            if (answer := self.wire.answer(item)) is not None:
+                self.send(answer)
+                if isinstance(item, Prompt):
+                    continue  # it was refused
+            match item:
+                case Broken():
+                    self._transport.write(item.reply)
+                    self._close()
+                case wire.Misdirected():
+                    log.warning("a verifier of %s: %s", self.wire.session_id, item.reason)
+                case wire.Malformed():
+                    log.warning("a verifier of %s sent a wrong %s", self.wire.session_id, item.reason)
+                case wire.Pong():
+                    self._liveness.heard(item)
+                case wire.Bye():
+                    self._close()
+                case _:
+                    self._place.heard(self._place.builder, self, item)
+
+    def send(self, envelope: wire.Envelope) -> None:
+        """Tell it, unless it has left; one that does not read is let go."""
+        if self.wire.state is not wire.State.OPEN:
+            return
+        if self._transport.get_write_buffer_size() > WRITE_LIMIT:
+            self._transport.abort()
+            return
+        self._transport.write(self.wire.send(envelope))
+
+    def leave(self, reason: str) -> None:
+        """Say bye and go."""
+        self.send(wire.Bye(reason=reason))
+        self._close()
+
+    def _close(self) -> None:
+        self._place.verifiers.discard(self)
+        self._transport.close()
+        asyncio.get_running_loop().call_later(LAST_WORDS_WAIT, self._transport.abort)
+
+    def _ping(self) -> None:
+        loop = asyncio.get_running_loop()
+        ping = self._liveness.due(loop.time())
+        if ping is None:
+            log.info("a verifier of %s does not answer", self.wire.session_id)
+            self._transport.abort()
+            return
+        self.send(ping)
+        self._timer = loop.call_at(self._liveness.next, self._ping)

@@ -1,0 +1,63 @@
+"""The ops of rpc-edn about verification: where a session's verifiers connect, and what they have said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..agent.session import AgentSession
+from ..terminal.host import Host, HostError
+from ..verify.store import ReportStore, StoreFault
+from ..wire import verifier as wire
+from ..wire.rpc import ErrorCode, Request, fields
+from .agent_frames import plain
+from .rpc import Handler, OpError
+from .terminal_turns import TerminalTurns
+
+LISTED = 100
+"""How many reports are given unless it is said."""
+
+
+def verify_ops(
+    directory: str,
+    named: Callable[[str], AgentSession | None],
+    host: Host,
+    turns: TerminalTurns,
+    store: ReportStore,
+) -> dict[str, Handler]:
+    """Each op's function. `named` finds an agent session by its name or id; `directory` has the sockets."""
+
+    async def target(request: Request) -> Mapping[Any, Any]:
+        name = request.get("name")
+        session = named(name)
+        if session is not None:
+            return fields(
+                session_id=session.id,
+                kind="agent",
+                socket=wire.socket_path(session.id, directory),
+                project=str(session.cwd),
+                file=session.journal.path,
+                model=f"{session.model.provider}/{session.model.id}",
+            )
+        try:
+            terminal = host.find(name)
+        except HostError:
+            raise OpError(ErrorCode.NOT_FOUND, f"no session is called {name!r}") from None
+        builder = turns.builder(terminal)
+        return fields(
+            session_id=terminal.id,
+            kind="terminal",
+            socket=wire.socket_path(terminal.id, directory),
+            project=builder.project,
+            file=builder.known.file or None,
+            model=None,
+        )
+
+    async def reports(request: Request) -> Mapping[Any, Any]:
+        try:
+            found = store.list(session_id=request.get("session-id"), limit=request.get("limit") or LISTED)
+        except StoreFault as error:
+            raise OpError(ErrorCode.FAILED, str(error)) from None
+        return fields(reports=[plain(each._asdict()) for each in found])
+
+    return {"verify_target": target, "verify_reports": reports, **turns.ops}

@@ -1,0 +1,303 @@
+"""A verifier's side of Pi's protocol: follows a session, has each turn checked, and says what came of it.
+
+It works with our own builders and with real ones. When the connection breaks it looks for the socket again,
+for a while, and tells the builder how far it has judged, so that a daemon which was killed costs no report: a
+turn that ended meanwhile is told again, and a report that could not be sent is sent then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import NamedTuple
+
+import msgspec
+
+from ..wire import verifier as wire
+from ..wire.faults import Broken
+from ..wire.verifier import DeliverAs, Event, PromptAck
+from .report import Report, Section, Status, correction, to_wire
+
+CONNECT_WAIT = 10.0
+"""Seconds until a socket that is not there is an error,"""
+RECONNECT_WAIT = 60.0
+"""and until one that was there is given up."""
+LOOK_AGAIN = 0.1
+"""Seconds between looks for it."""
+MAX_STOPS = 1000
+"""How many turns may wait to be checked; the oldest is left out then."""
+READ_SIZE = 65_536
+LEFT = ("session_shutdown", "duplicate connection")
+"""Reasons of a builder's bye that mean it."""
+
+Check = Callable[[Event], Awaitable[Report]]
+
+
+class Gone(Exception):
+    """The session is not there, or not any more. Says why."""
+
+
+class Judged(NamedTuple):
+    """A turn that was checked."""
+
+    stop: Event
+    report: Report
+    refusal: str
+    """Why the builder did not take the correction, if it did not."""
+
+
+class Follower:
+    """Checks the turns of one session. `check` judges a turn by its stop event; `began` hears of starts.
+
+    With `latest`, of the turns that the builder tells of at once only the last is judged.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        session_id: str,
+        check: Check,
+        *,
+        since: int | None = None,
+        deliver_as: DeliverAs | None = None,
+        latest: bool = False,
+        began: Callable[[], Awaitable[None]] | None = None,
+        told: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self._path = path
+        self._session_id = session_id
+        self._check = check
+        self._since = since
+        self._latest = latest
+        self._deliver_as: DeliverAs | None = deliver_as
+        self._began = began
+        self._beginning: asyncio.Task[None] | None = None
+        self._told = told
+        self._stops: asyncio.Queue[Event | Gone] = asyncio.Queue()
+        self._acks: dict[str, asyncio.Future[PromptAck]] = {}
+        self._heard: asyncio.Future[None] | None = None
+        self._link: _Link | None = None
+        self._ready = asyncio.Event()
+        self.is_settled = asyncio.Event()
+        """The builder has told all that it had to tell when we came."""
+
+    async def judgements(self) -> AsyncIterator[Judged]:
+        """Each turn as it is judged. Raises Gone when the session goes away."""
+        keeping = asyncio.create_task(self._keep_connected())
+        try:
+            if self._latest:
+                await self.is_settled.wait()
+                while self._stops.qsize() > 1:
+                    self._stops.get_nowait()
+            while True:
+                stop = await self._stops.get()
+                if isinstance(stop, Gone):
+                    raise stop
+                if self._beginning is not None:
+                    await self._beginning
+                report = await self._check(stop)
+                refusal = await self._sent_back(report) if report.status is Status.FAILED else ""
+                if refusal is None:
+                    continue
+                if refusal:
+                    note = Section("Sent back?", f"No: {refusal}.")
+                    report = msgspec.structs.replace(report, sections=(*report.sections, note), raw="")
+                await self._deliver(to_wire(report))
+                self._since = max(self._since or 0, stop.session_file_end_line or 0)
+                yield Judged(stop, report, refusal)
+        finally:
+            keeping.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Gone):
+                await keeping
+            if self._link is not None:
+                await self._link.leave("done")
+
+    # --- talking --------------------------------------------------------------------------------------------
+
+    async def _sent_back(self, report: Report) -> str | None:
+        """Send the turn back; gives why that was refused, if it was.
+
+        None if the builder went away meanwhile, and its next daemon told of the turn again: then that is the
+        one to judge.
+        """
+        prompt = wire.Prompt(
+            session_id=self._session_id,
+            message=correction(report),
+            deliver_as=self._deliver_as,
+            correlation_id=uuid.uuid4().hex,
+        )
+        while True:
+            answer: asyncio.Future[PromptAck] = asyncio.get_running_loop().create_future()
+            self._acks[prompt.correlation_id] = answer
+            try:
+                await self._send(prompt)
+                async with asyncio.timeout(wire.ACK_DEADLINE):
+                    ack = await answer
+                return "" if ack.ok else ack.error or "refused"
+            except TimeoutError:
+                return f"the builder did not answer within {wire.ACK_DEADLINE:g} seconds"
+            except ConnectionError:
+                await self._ready.wait()
+                await self.is_settled.wait()
+                if not self._stops.empty():
+                    return None
+            finally:
+                del self._acks[prompt.correlation_id]
+
+    async def _deliver(self, report: wire.Report) -> None:
+        """Send a report, again if the builder goes away before it can have read it."""
+        while True:
+            await self._send(report)
+            heard = self._heard = asyncio.get_running_loop().create_future()
+            with contextlib.suppress(ConnectionError, TimeoutError):
+                await self._send(wire.Ping(nonce=_REPORTED))
+                async with asyncio.timeout(wire.PING_INTERVAL):
+                    await heard
+                return
+            if not heard.done():  # it is slow, or answers no pings
+                return
+
+    async def _send(self, envelope: wire.Envelope) -> None:
+        """Send as soon as there is a connection. Raises Gone if there will be none."""
+        async with asyncio.timeout(RECONNECT_WAIT + CONNECT_WAIT):
+            while True:
+                await self._ready.wait()
+                if self._link is None:
+                    raise Gone(f"session {self._session_id} is gone")
+                try:
+                    await self._link.send(envelope)
+                    return
+                except ConnectionError:
+                    self._ready.clear()
+
+    # --- the connection -------------------------------------------------------------------------------------
+
+    async def _keep_connected(self) -> None:
+        wait = CONNECT_WAIT
+        while True:
+            try:
+                self._link = await self._found(wait)
+                self._ready.set()
+                await self._hear(self._link)
+            except Gone as gone:
+                self._link = None
+                self._ready.set()
+                self.is_settled.set()
+                self._stops.put_nowait(gone)
+                return
+            self._ready.clear()
+            self.is_settled.clear()
+            for answer in (*self._acks.values(), self._heard):
+                if answer is not None and not answer.done():
+                    answer.set_exception(ConnectionError("the builder went away"))
+            self._told("the builder went away; looking for it")
+            wait = RECONNECT_WAIT
+
+    @staticmethod
+    async def _look(began: Callable[[], Awaitable[None]], before: asyncio.Task[None] | None) -> None:
+        """Let the checker see how things are when a turn begins."""
+        if before is not None:
+            await before
+        await began()
+
+    async def _found(self, wait: float) -> _Link:
+        """A connection on which hello was said."""
+        deadline = asyncio.get_running_loop().time() + wait
+        appeared = os.path.exists(self._path)
+        while True:
+            with contextlib.suppress(OSError):
+                if not appeared and os.path.exists(self._path):
+                    await asyncio.sleep(wire.LAUNCH_PAUSE)  # a builder that is being launched forgets a hello
+                link = _Link(self._session_id, *await asyncio.open_unix_connection(self._path))
+                await link.send(link.wire.hello(os.getpid(), self._since))
+                await link.send(wire.Ping(nonce=_SETTLED))
+                return link
+            if asyncio.get_running_loop().time() > deadline:
+                raise Gone(f"nobody listens on {self._path}")
+            await asyncio.sleep(LOOK_AGAIN)
+
+    async def _hear(self, link: _Link) -> None:
+        """Take in what the builder says, until the connection is over. Raises Gone if it says so."""
+        pinging = asyncio.create_task(link.keep_alive())
+        try:
+            while data := await link.read():
+                for item in link.wire.receive(data):
+                    if (answer := link.wire.answer(item)) is not None:
+                        await link.send(answer)
+                    self._take(item, link)
+                    if isinstance(item, Broken):
+                        return
+        except ConnectionError:
+            pass
+        finally:
+            pinging.cancel()
+            link.close()
+
+    def _take(self, item: object, link: _Link) -> None:
+        match item:
+            case Event(name="start") if self._began is not None:
+                self._beginning = asyncio.ensure_future(self._look(self._began, self._beginning))
+            case Event(name="stop"):
+                if self._stops.qsize() >= MAX_STOPS:
+                    self._stops.get_nowait()
+                self._stops.put_nowait(item)
+            case Event(name="error", detail=detail):
+                self._told(f"the builder had an error: {detail}")
+            case PromptAck(correlation_id=id) if id in self._acks and not self._acks[id].done():
+                self._acks[id].set_result(item)
+            case wire.Pong(nonce=nonce):
+                if nonce == _SETTLED:
+                    self.is_settled.set()
+                elif nonce == _REPORTED and self._heard is not None and not self._heard.done():
+                    self._heard.set_result(None)
+                link.liveness.heard(item)
+            case wire.Bye(reason=reason) if reason in LEFT:
+                raise Gone(f"the builder left: {reason}")
+            case Broken(reason=reason):
+                self._told(f"the builder sent what makes no sense: {reason}")
+
+
+_SETTLED, _REPORTED = "settled", "reported"
+
+
+class _Link:
+    """One connection to a builder."""
+
+    def __init__(self, session_id: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.wire = wire.VerifierConnection(session_id)
+        self.liveness = wire.Liveness(asyncio.get_running_loop().time())
+        self._reader, self._writer = reader, writer
+
+    async def read(self) -> bytes:
+        return await self._reader.read(READ_SIZE)
+
+    async def send(self, envelope: wire.Envelope) -> None:
+        """Raises ConnectionError."""
+        if self.wire.state is not wire.State.OPEN:
+            raise ConnectionError("the connection is over")
+        self._writer.write(self.wire.send(envelope))
+        await self._writer.drain()
+
+    async def keep_alive(self) -> None:
+        """Ping, and end the connection when nobody answers."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(max(0.0, self.liveness.next - loop.time()))
+            ping = self.liveness.due(loop.time())
+            if ping is None:
+                self.close()
+                return
+            with contextlib.suppress(ConnectionError):
+                await self.send(ping)
+
+    async def leave(self, reason: str) -> None:
+        with contextlib.suppress(ConnectionError):
+            await self.send(wire.Bye(reason=reason))
+        self.close()
+
+    def close(self) -> None:
+        self.wire.close()
+        self._writer.close()
