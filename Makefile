@@ -17,7 +17,7 @@ SETUP_INPUTS := pyproject.toml requirements/dev.lock tools/setup
 # mypy refuses a directory that has no Python in it.
 CHECKED := $(foreach dir,src tests bench fuzz demo tools,$(if $(wildcard $(dir)/*.py $(dir)/*/*.py),$(dir)))
 
-.PHONY: help setup peers test lint types imports pytest format lock demo bench-formats bench-terminal bench-agent fuzz clean
+.PHONY: help setup peers test lint types imports pytest format lock demo bench-formats bench-terminal bench-agent bench-verify fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -67,6 +67,7 @@ demo: setup ## show both ends of each protocol talking, frame by frame
 	$(BIN)/python demo/protocols.py
 	$(BIN)/python demo/terminal.py
 	$(BIN)/python demo/agent.py
+	$(BIN)/python demo/verify.py
 
 bench-formats: $(READY)bench ## compare the speed of the formats and decoders with their peers
 	$(BIN)/python bench/formats.py
@@ -76,6 +77,9 @@ bench-terminal: $(READY)bench peers ## compare terminal sessions with tmux, dtac
 
 bench-agent: $(READY)bench ## measure agent sessions: requests, turns, hundreds of journals
 	$(BIN)/python bench/agent.py
+
+bench-verify: $(READY)bench ## measure verified turns: what one costs, and many reports
+	$(BIN)/python bench/verify.py
 
 fuzz: $(READY)fuzz ## fuzz each decoder for FUZZ_SECONDS
 	$(BIN)/python fuzz/run.py

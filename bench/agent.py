@@ -144,7 +144,7 @@ def deltas(client: Client) -> bool:
     client.ask("new_session")
     client.ask("set_model", provider="bench", model_id="m")
     client.ask("prompt", message="go")
-    taken = []
+    taken: list[int] = []
 
     def is_over(item: Any) -> bool:
         if isinstance(item, rpc.Event) and item.topic == "assistant/delta":

@@ -46,6 +46,7 @@ class Contender:
             **{name: os.environ[name] for name in ("PATH", "LANG", "PYTHONPATH") if name in os.environ},
             "HOME": str(self.directory),
             "XDG_RUNTIME_DIR": str(self.directory),
+            "FAIRLEAD_VERIFIER_DIR": str(self.directory / "v"),
             "TERM": "xterm-256color",
             "SHELL": "/bin/sh",
         }

@@ -97,7 +97,12 @@ def main() -> int:
     project = home / "project"
     project.mkdir()
     (project / "todo.txt").write_text("water the roses\nmow the lawn\n")
-    environment = {**os.environ, "HOME": str(home), "XDG_RUNTIME_DIR": str(home)}
+    environment = {
+        **os.environ,
+        "HOME": str(home),
+        "XDG_RUNTIME_DIR": str(home),
+        "FAIRLEAD_VERIFIER_DIR": str(home / "v"),
+    }
     print(f"\n{paint('1', 'agent sessions')} — a turn with tools, consent, and an editor that dies")
     try:
         editor = Editor(project, environment)

@@ -28,7 +28,12 @@ class Shell:
     """Runs `fairlead` commands as a person would, and shows them."""
 
     def __init__(self, directory: str) -> None:
-        self._environment = {**os.environ, "XDG_RUNTIME_DIR": directory, "HOME": directory}
+        self._environment = {
+            **os.environ,
+            "XDG_RUNTIME_DIR": directory,
+            "HOME": directory,
+            "FAIRLEAD_VERIFIER_DIR": f"{directory}/v",
+        }
 
     def run(self, command: str, *, quiet: bool = False) -> str:
         done = subprocess.run(

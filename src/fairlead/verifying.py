@@ -35,6 +35,8 @@ from .verify.sandbox import ReadOnly
 from .verify.tree import Tree, TreeFault, Watch
 from .wire.verifier import Event
 
+MAX_LOOKS = 500
+"""How often a project is looked at before what was kept of it is forgotten."""
 TURN_SECONDS = 1800.0
 """How long a model may take for one turn."""
 AGAIN = (
@@ -65,6 +67,8 @@ class Checker(Protocol):
 
     async def check(self, stop: Event) -> Report: ...
 
+    def close(self) -> None: ...
+
 
 class Places:
     """What checkers need from the settings."""
@@ -79,11 +83,13 @@ class Places:
 
 
 class _Watching:
-    """Remembers how a project was when the turn began."""
+    """Remembers how a project was when the turn began. It looks through one watch, which is quick again."""
 
     def __init__(self, project: str) -> None:
         self._project = Path(project)
         self.since: Tree | None = None
+        self._watch: Watch | None = None
+        self._looks = 0
 
     async def began(self) -> None:
         try:
@@ -91,9 +97,22 @@ class _Watching:
         except (TreeFault, OSError):
             self.since = None
 
+    def close(self) -> None:
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
+
     def _take(self) -> Tree:
-        with Watch(self._project) as watch:
-            return watch.take()
+        self._looks += 1
+        if self._looks % MAX_LOOKS == 0:
+            self.close()
+        return self.watch.take()
+
+    @property
+    def watch(self) -> Watch:
+        if self._watch is None:
+            self._watch = Watch(self._project)
+        return self._watch
 
 
 class CommandChecker(_Watching):
@@ -115,6 +134,7 @@ class CommandChecker(_Watching):
             session_id=self._target.session_id,
             lines=_lines(stop),
             since=self.since,
+            watch=await asyncio.to_thread(lambda: self.watch),
         )
         clean = self._places.redactor.value(msgspec.to_builtins(report))
         return msgspec.convert(clean, Report)
@@ -131,6 +151,10 @@ class PanelChecker:
 
     async def began(self) -> None:
         await asyncio.gather(*(each.began() for each in self._members))
+
+    def close(self) -> None:
+        for each in self._members:
+            each.close()
 
     async def check(self, stop: Event) -> Report:
         reports = await asyncio.gather(*(each.check(stop) for each in self._members))
@@ -218,9 +242,8 @@ class ModelChecker(_Watching):
 
     def _judged_tree(self) -> tuple[str, str]:
         try:
-            with Watch(Path(self._target.project)) as watch:
-                tree = watch.take()
-                return tree.hash, str(watch.changes(self.since, tree))
+            tree = self.watch.take()
+            return tree.hash, str(self.watch.changes(self.since, tree))
         except (TreeFault, OSError):
             return "", ""
 

@@ -52,6 +52,7 @@ async def run(settings: Settings, job: Job, wanted: Wanted) -> int:
         except Gone as gone:
             raise Failure(str(gone)) from None
         finally:
+            checking.close()
             for task in (showing, judging):
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError, Gone, ConnectionError):

@@ -165,6 +165,8 @@ async def watch(
             print(f"fairlead verify: {gone}", file=sys.stderr)
             return UNSURE
         say(str(gone))
+    finally:
+        checking.close()
     return 0
 
 

@@ -97,22 +97,23 @@ async def verify(
     session_id: str = "",
     lines: tuple[int, int] | None = None,
     since: Tree | None = None,
+    watch: Watch | None = None,
 ) -> Report:
     """Run the commands and report. The environment must be without secrets.
 
     `since` is the tree at the turn's start: the files that changed from there to now are those that a PERFECT
-    must cover.
+    must cover. A `watch` that was used before is much quicker than one of its own.
 
     >>> await verify(Commands(commands=("pytest -q",)), Path("."), environment)  # doctest: +SKIP
     """
     begun, now = time.monotonic(), time.time()
     with ExitStack() as stack:
-        watch = stack.enter_context(await asyncio.to_thread(Watch, project))
+        watch = watch or stack.enter_context(await asyncio.to_thread(Watch, project))
         before, changes, fault = await asyncio.to_thread(_look, watch, since)
         done = await _run_all(verifier, project, environment)
         after = before
         if not fault and not verifier.in_copy:
-            after, _, fault = await asyncio.to_thread(_look, watch, None)
+            after, fault = await asyncio.to_thread(_take, watch)
     found = gaps(done, changes.paths if since is not None else ())
     if before is None or after is None:
         found.append(f"what was judged is not known: {fault}")
@@ -210,11 +211,19 @@ def _is_same(path: str, shown: str) -> bool:
 
 
 def _look(watch: Watch, since: Tree | None) -> tuple[Tree | None, Changes, str]:
+    """The project's tree, what changed in it, and why there is none if there is none."""
+    tree, fault = _take(watch)
     try:
-        tree = watch.take()
-        return tree, watch.changes(since, tree), ""
+        return tree, watch.changes(since, tree) if tree is not None else Changes(), fault
+    except TreeFault as error:
+        return None, Changes(), str(error)
+
+
+def _take(watch: Watch) -> tuple[Tree | None, str]:
+    try:
+        return watch.take(), ""
     except TreeFault as fault:
-        return None, Changes(), str(fault)
+        return None, str(fault)
 
 
 async def _run_all(verifier: Commands, project: Path, environment: Mapping[str, str]) -> list[Done]:

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import os
 import stat
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -93,6 +94,7 @@ class Watch:
 
     def __init__(self, project: Path, *, time_limit: float = TREE_SECONDS) -> None:
         self.project = project
+        self._lock = threading.Lock()
         self._seconds = time_limit
         self._shadow: Shadow | None = None
         self.without_git = ""
@@ -113,12 +115,13 @@ class Watch:
             self._shadow.close()
 
     def take(self) -> Tree:
-        """The files as they are now. Raises TreeFault."""
+        """The files as they are now. Raises TreeFault. Several threads may call it."""
         deadline = time.monotonic() + self._seconds
         if self._shadow is None:
             return _content_tree(self.project, deadline)
         try:
-            return self._git_tree(self._shadow, deadline)
+            with self._lock:
+                return self._git_tree(self._shadow, deadline)
         except GitFault as fault:
             raise TreeFault(str(fault)) from None
 
