@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from .arguments import Argument, Command, Option, count, parsed
+from .colours import coloured_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,11 +64,34 @@ def _list(rows: list[Transcript], *, as_json: bool) -> int:
     elif not rows:
         print("no agent sessions yet", file=sys.stderr)
     else:
-        table = [
+        table = [("LAST USED", "MESSAGES", "WHAT", "DIRECTORY", "ID")]
+        table += [
             (_moment(row.modified), str(row.message_count), _title(row), row.cwd, row.id) for row in rows
         ]
-        _table([("LAST USED", "MESSAGES", "WHAT", "DIRECTORY", "ID"), *table])
+        checks = ["CHECK", *_checks([row.id for row in rows])]
+        if any(check != "-" for check in checks[1:]):
+            _table([(*row[:2], check, *row[2:]) for row, check in zip(table, checks)], ladder=2)
+        else:
+            _table(list(table))
     return 0 if rows else 1
+
+
+def _checks(ids: list[str]) -> list[str]:
+    """What verifiers said of sessions last."""
+    from ..settings import Settings
+
+    path = Settings().reports_path
+    if not os.path.exists(path):
+        return ["-"] * len(ids)
+    from ..verify.store import ReportStore, StoreFault
+
+    try:
+        with ReportStore(path) as store:
+            found = store.latest(ids)
+    except StoreFault as error:
+        print(f"fairlead sessions: {error}", file=sys.stderr)
+        found = {}
+    return [found[id].confidence.value if id in found else "-" for id in ids]
 
 
 def _search(transcripts: Transcripts, text: str, limit: int, cwd: str | None, *, as_json: bool) -> int:
@@ -102,7 +126,11 @@ def _moment(stamp: str) -> str:
     return stamp[:16].replace("T", " ")
 
 
-def _table(rows: list[tuple[str, ...]]) -> None:
+def _table(rows: list[tuple[str, ...]], ladder: int | None = None) -> None:
+    """Print rows in columns; that of `ladder` has confidences, in their colours."""
     widths = [max(map(len, column)) for column in zip(*rows)]
     for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
+        cells = [cell.ljust(width) for cell, width in zip(row, widths)]
+        if ladder is not None:
+            cells[ladder] = coloured_name(row[ladder], cells[ladder])
+        print("  ".join(cells).rstrip())

@@ -233,6 +233,30 @@ class TurnEnded(AgentEvent):
         self._fill(outcome)
 
 
+class Reported(AgentEvent):
+    """A verifier has judged a turn: `confidence` is perfect, verified, partial, feedback or failed."""
+
+    __slots__ = fields = __match_args__ = ("turn", "confidence", "summary", "verifier")
+    turn: int
+    confidence: str
+    summary: str
+    verifier: str
+
+    def __init__(self, turn: int, confidence: str, summary: str, verifier: str) -> None:
+        self._fill(turn, confidence, summary, verifier)
+
+
+class Escalated(AgentEvent):
+    """A person is needed: a turn was sent back too often, or could not be judged."""
+
+    __slots__ = fields = __match_args__ = ("turn", "reason")
+    turn: int
+    reason: str
+
+    def __init__(self, turn: int, reason: str) -> None:
+        self._fill(turn, reason)
+
+
 class Other(AgentEvent):
     """Anything else: `topic` and `data` tell."""
 
@@ -296,6 +320,10 @@ _EVENTS: Mapping[str, Callable[[dict[str, Any]], AgentEvent]] = {
     "session/updated": lambda data: Updated(data["phase"], data.get("pending_approvals") or 0),
     "session/turn-began": lambda data: TurnBegan(data["turn"]),
     "session/turn-ended": lambda data: TurnEnded(data["outcome"]),
+    "verify/report": lambda data: Reported(
+        data["turn"], data["confidence"], data["summary"], data.get("verifier") or ""
+    ),
+    "verify/escalated": lambda data: Escalated(data["turn"], data["reason"]),
     "error": lambda data: Failed(data["error_message"]),
 }
 

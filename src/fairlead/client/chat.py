@@ -22,10 +22,12 @@ from .agents import (
     Answered,
     ApprovalSettled,
     ApprovalWanted,
+    Escalated,
     Failed,
     Following,
     Other,
     Prompted,
+    Reported,
     TurnBegan,
     TurnEnded,
 )
@@ -34,7 +36,7 @@ from .calls import RequestError
 from .chat_line import History, Key, Line
 from .chat_talk import TICK, Talk
 from .chat_terminal import ChatTerminal
-from .chat_view import Paint, Row, Screen, clean
+from .chat_view import LADDER, Paint, Row, Screen, clean
 from .control import READ_SIZE
 from .launch import RECONNECT_WAIT, reached_daemon, spawn
 from .own_terminal import Gone
@@ -400,6 +402,11 @@ class _Chat:
                 self._consent(event)
             case ApprovalSettled(id, allowed, by):
                 self._settled(id, allowed, by)
+            case Reported(turn, confidence, summary, verifier):
+                row = f"◆ turn {turn} {confidence} by {clean(verifier) or 'a verifier'}: {clean(summary)}"
+                self._talk.show([(row, LADDER.get(confidence, ""))], "note")
+            case Escalated(_, reason):
+                self._talk.show([(f"◆ a person is needed: {clean(reason)}", "red")], "note")
             case Other() if event.topic == "command-result":
                 self._command_done(event.data)
             case Other() if event.topic == "ui/frontend-action-requested":
