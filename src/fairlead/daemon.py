@@ -81,6 +81,7 @@ class Daemon:
             await asyncio.wait(self._opening)
         for fault in self._agents.store.open():
             log.warning("an agent session can't be loaded: %s", fault)
+        self._agents.judging.report_lost()
         orphans = asyncio.get_running_loop().create_task(self._commands.end_orphans())
         await self._rpc.open()
         log.info("serving %d sessions in %s", len(self._host.sessions), self._settings.runtime_dir)

@@ -118,18 +118,32 @@ class Written:
     """
 
     def __init__(self, settings: Settings, target: Target, checker: Checker) -> None:
-        self._store = ReportStore(f"{settings.state_dir}/reports.db")
+        self._store = ReportStore(settings.reports_path)
         self._target = target
         self._checker = checker
+        self._begun: int | None = None
         self._is_ours = os.path.dirname(target.socket) == settings.verifier_dir and bool(target.file)
 
     async def check(self, stop: wire.Event) -> Report:
+        with contextlib.suppress(StoreFault):
+            self._begun = self._store.begin(
+                session_id=self._target.session_id,
+                project=self._target.project,
+                turn=stop.turn_index or 0,
+                verifier=self._checker.name,
+            )
         return await self._checker.check(stop)
 
     def keep(self, report: Report) -> None:
-        if not self._is_ours:
-            with contextlib.suppress(StoreFault):
-                self._store.add(report)
+        """The report has reached the builder."""
+        if self._begun is None:
+            return
+        with contextlib.suppress(StoreFault):
+            if self._is_ours:
+                self._store.dismiss(self._begun)
+            else:
+                self._store.finish(self._begun, report)
+        self._begun = None
 
 
 # --- following --------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ clients of rpc-edn. Who listens to `notice` is also told when a person is needed
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
@@ -15,13 +16,15 @@ import msgspec
 from ..agent import events
 from ..agent.events import Event
 from ..agent.session import AgentSession, Refused
-from ..verify.report import Confidence, with_evidence
+from ..verify.report import Confidence, Report, with_evidence
 from ..verify.store import Listed, ReportStore, StoreFault
 from ..wire import verifier as wire
 from ..wire.rpc import fields
 from .verifier import Builder, Turn, VerifierDoor, log
 
 Data = Mapping[Any, Any]
+GONE_WAIT = 1.0
+"""Seconds after which a verifier's process should be gone, if its connection is."""
 Tell = Callable[[str, Data], None]
 """Tells everybody: a topic and its data."""
 
@@ -146,6 +149,21 @@ class Judging:
             self._latest = {id: _judgement(row) for id, row in found.items()} | self._latest
         return self._latest.get(session_id)
 
+    def left(self, builder: Builder) -> None:
+        """A verifier has gone. If its process has, too, what it had begun is not verified."""
+        asyncio.get_running_loop().call_later(GONE_WAIT, self.report_lost)
+
+    def report_lost(self) -> None:
+        """Report the verifications that nobody runs any more."""
+        try:
+            lost = self._store.unfinished()
+            for each in lost:
+                report = each.not_verified("the verifier went away before it was done")
+                if self._store.finish(each.id, report) is not None:
+                    self._told(each.session_id, report)
+        except StoreFault as error:
+            log.warning("reports can't be kept: %s", error)
+
     # --- verifiers ------------------------------------------------------------------------------------------
 
     def reported(self, builder: Builder, report: wire.Report) -> None:
@@ -154,29 +172,33 @@ class Judging:
         if turn is not None and whole.lines is None:
             whole = msgspec.structs.replace(whole, lines=(turn.first_line, turn.last_line))
         try:
-            id = self._store.add(whole)
+            self._store.add(whole)
         except StoreFault as error:
             log.warning("a report can't be kept: %s", error)
-            id = None
-        judgement = Judgement(whole.turn, whole.confidence, whole.summary, whole.verifier)
-        self.of(builder.id)
-        self._latest[builder.id] = judgement
+        self._told(builder.id, whole)
+
+    def _told(self, session_id: str, report: Report) -> None:
+        """Tell everybody of a report."""
+        judgement = Judgement(report.turn, report.confidence, report.summary, report.verifier)
+        self.of(session_id)
+        self._latest[session_id] = judgement
         data = fields(
-            session_id=builder.id,
-            report_id=id,
-            status=whole.status.value,
-            kind=whole.kind,
-            sections={section.title: section.text for section in whole.sections},
+            session_id=session_id,
+            status=report.status.value,
+            kind=report.kind,
+            sections={section.title: section.text for section in report.sections},
             **judgement.shown,
         )
         self._tell("verify/report", data)
+        if report.confidence is Confidence.FAILED:  # it could not be judged
+            self.escalated(session_id, report.turn, report.summary)
 
-    def escalated(self, builder: Builder, turn: int, reason: str) -> None:
-        judgement = self.of(builder.id) or Judgement(turn, Confidence.FAILED, reason, "")
+    def escalated(self, session_id: str, turn: int, reason: str) -> None:
+        judgement = self.of(session_id) or Judgement(turn, Confidence.FAILED, reason, "")
         if judgement.escalated and judgement.turn == turn:
             return
-        self._latest[builder.id] = judgement._replace(turn=turn, escalated=reason)
-        self._tell("verify/escalated", fields(session_id=builder.id, turn=turn, reason=reason))
+        self._latest[session_id] = judgement._replace(turn=turn, escalated=reason)
+        self._tell("verify/escalated", fields(session_id=session_id, turn=turn, reason=reason))
 
 
 def _judgement(row: Listed) -> Judgement:

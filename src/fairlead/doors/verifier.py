@@ -82,11 +82,14 @@ class Builder(Protocol):
 
 
 class Listener(Protocol):
-    """Who is told what verifiers say."""
+    """Who is told what verifiers say and do."""
+
+    def left(self, builder: Builder) -> None:
+        """A verifier has gone."""
 
     def reported(self, builder: Builder, report: Report) -> None: ...
 
-    def escalated(self, builder: Builder, turn: int, reason: str) -> None:
+    def escalated(self, session_id: str, turn: int, reason: str) -> None:
         """A person is needed."""
 
 
@@ -114,7 +117,7 @@ class VerifierDoor:
         try:
             safe_dir(self.directory)
             path = wire.socket_path(builder.id, self.directory)
-            place = _Place(builder, path, self._heard, self._ping_interval)
+            place = _Place(builder, path, self._heard, self._listener.left, self._ping_interval)
         except (OSError, ValueError, SettingError) as error:
             log.warning("session %s has no verifier socket: %s", builder.id, error)
             return
@@ -164,8 +167,6 @@ class VerifierDoor:
                 verifier.send(verifier.wire.ack(said, self._injected(builder, said) or None))
             case Report() if said.session_id == builder.id:
                 self._listener.reported(builder, said)
-                if said.confidence == "failed":
-                    self._listener.escalated(builder, said.turn_index, said.summary)
 
     def _injected(self, builder: Builder, prompt: Prompt) -> str:
         """Send a session's turn back; gives why not, if not."""
@@ -176,7 +177,7 @@ class VerifierDoor:
             return "there is no turn to correct yet"
         if turns[-1].corrections >= self._max_loops:
             reason = f"{TOO_MANY_LOOPS}: sent back {self._max_loops} times"
-            self._listener.escalated(builder, turns[-1].number, reason)
+            self._listener.escalated(builder.id, turns[-1].number, reason)
             return TOO_MANY_LOOPS
         try:
             builder.correct(prompt.message, steer=prompt.deliver_as == "steer")
@@ -221,9 +222,11 @@ class _Place:
         builder: Builder,
         path: str,
         heard: Callable[[Builder, _Verifier, wire.Envelope], None],
+        left: Callable[[Builder], None],
         ping_interval: float,
     ) -> None:
         self.builder = builder
+        self.left = left
         self.ping_interval = ping_interval
         self.verifiers: set[_Verifier] = set()
         self.heard = heard
@@ -309,6 +312,7 @@ class _Verifier(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self.wire.close()
         self._place.verifiers.discard(self)
+        self._place.left(self._place.builder)
         if self._timer is not None:
             self._timer.cancel()
 

@@ -210,6 +210,14 @@ class ReportStore:
 
         return _told(lambda: self._database.write(work))
 
+    def dismiss(self, id: int) -> None:
+        """Take a verification off whose report is kept already."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute("DELETE FROM pending WHERE id = ?", (id,))
+
+        _told(lambda: self._database.write(work))
+
     def unfinished(self, *, everyones: bool = False) -> list[Pending]:
         """The verifications that nobody runs any more, the oldest first; else all of them."""
         rows = self._read(
