@@ -16,7 +16,7 @@ import msgspec
 from ..agent import events
 from ..agent.events import Event
 from ..agent.session import AgentSession, Refused
-from ..verify.report import Confidence, Report, with_evidence
+from ..verify.report import Confidence, Report, Status, with_evidence
 from ..verify.store import Listed, ReportStore, StoreFault
 from ..wire import verifier as wire
 from ..wire.rpc import fields
@@ -180,7 +180,9 @@ class Judging:
     def _told(self, session_id: str, report: Report) -> None:
         """Tell everybody of a report."""
         judgement = Judgement(report.turn, report.confidence, report.summary, report.verifier)
-        self.of(session_id)
+        before = self.of(session_id)
+        if before is not None and before.turn == report.turn and report.status is not Status.VERIFIED:
+            judgement = judgement._replace(escalated=before.escalated)
         self._latest[session_id] = judgement
         data = fields(
             session_id=session_id,
