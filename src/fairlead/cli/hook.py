@@ -11,6 +11,8 @@ from .arguments import Argument, Command, Failure, Option, UsageError, parsed
 AGENTS = ("claude", "codex", "other")
 MAX_INPUT = 4 * 1024 * 1024
 """How many bytes of a hook's JSON are read."""
+DAEMON_WAIT = 3.0
+"""Seconds that a daemon which was killed has to come back, while the agent waits."""
 EVENTS = {"UserPromptSubmit": "start", "Stop": "stop", "StopFailure": "error", "agent-turn-complete": "stop"}
 """What the agents call the events that matter here."""
 
@@ -68,18 +70,32 @@ def _tell(agent: str, given: str | None) -> str:
     if event is None:
         return f"{name} is no event that matters; these do: {', '.join(EVENTS)}"
 
+    _ask(
+        name=session,
+        event=event,
+        agent=agent,
+        prompt=_prompt(said),
+        path=_text(said, "transcript_path"),
+    )
+    return ""
+
+
+def _ask(**turn: str | None) -> None:
+    """Tell the daemon, or the next one if it was killed just now."""
+    import time
+
     from ..client.control import Control
 
-    with Control(start=False) as control:
-        control.ask(
-            "terminal_turn",
-            name=session,
-            event=event,
-            agent=agent,
-            prompt=_prompt(said),
-            path=_text(said, "transcript_path"),
-        )
-    return ""
+    deadline = time.monotonic() + DAEMON_WAIT
+    while True:
+        try:
+            with Control(start=False) as control:
+                control.ask("terminal_turn", **turn)
+            return
+        except ConnectionError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(0.1)
 
 
 def _text(said: dict[str, Any], key: str) -> str | None:
@@ -109,6 +125,7 @@ def _install(agent: str, *, only_print: bool) -> int:
             path, shown, merged = f"{place}/config.toml", _codex_snippet(), _with_codex
         case _:
             raise UsageError(f"--install knows claude and codex, not {agent!r}")
+    path = os.path.realpath(path)  # the file may be a link into a repository of settings
     if only_print:
         print(f"# {path}\n{shown}" if agent == "codex" else shown, end="")
         return 0
@@ -132,9 +149,12 @@ def _write(path: str, text: str) -> None:
     """Write a file as a whole, or not at all."""
     import os
 
-    with open(f"{path}.new", "w", encoding="utf-8") as file:
+    partial = f"{path}.new"
+    with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
         file.write(text)
-    os.replace(f"{path}.new", path)
+        if os.path.exists(path):
+            os.fchmod(file.fileno(), os.stat(path).st_mode & 0o777)
+    os.replace(partial, path)
 
 
 def _claude_hooks() -> dict[str, Any]:
@@ -157,6 +177,8 @@ def _with_claude(settings: str) -> str:
     hooks = found.setdefault("hooks", {})
     changed = False
     for event, added in _claude_hooks().items():
+        if not isinstance(hooks.get(event, []), list):
+            raise ValueError(f"its hooks of {event} are not a list")
         if "fairlead hook" not in json.dumps(hooks.get(event, [])):
             hooks[event] = [*hooks.get(event, []), *added]
             changed = True

@@ -76,7 +76,9 @@ def _found(store: ReportStore, of: str | None, limit: int, settings: object) -> 
     if of is None:
         return store.list(limit=limit)
     if os.path.isdir(of) and ("/" in of or of in (".", "..")):
-        return store.list(project=os.path.realpath(of), limit=limit)
+        places = {os.path.realpath(of), os.path.abspath(of)}  # a session may know it by either
+        rows = [row for place in places for row in store.list(project=place, limit=limit)]
+        return sorted(rows, key=lambda row: (row.time, row.id), reverse=True)[:limit]
     rows = store.list(session_id=of, limit=limit)
     return rows or store.list(session_id=_id_of(of, settings) or of, limit=limit)
 

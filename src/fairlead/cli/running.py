@@ -16,7 +16,7 @@ from ..verify.follow import Follower, Gone
 from ..verify.report import Report, Status, render
 from .arguments import Failure
 from .colours import printable
-from .verifier import FAILED, UNSURE, VERIFIED, Wanted, checker, coloured, found, show
+from .verifier import FAILED, UNSURE, VERIFIED, Wanted, Written, checker, coloured, found, show, waker
 
 
 class Job(NamedTuple):
@@ -39,9 +39,17 @@ async def run(settings: Settings, job: Job, wanted: Wanted) -> int:
             await agent.set_model(provider, id)
         target = found(settings, agent.id)
         checking = checker(settings, target, wanted)
-        follower = Follower(target.socket, target.session_id, checking.check, began=checking.began, told=_say)
+        writing = Written(settings, target, checking)
+        follower = Follower(
+            target.socket,
+            target.session_id,
+            writing.check,
+            began=checking.began,
+            told=_say,
+            missed=waker(settings, target),
+        )
         showing = asyncio.ensure_future(_show(agent, job))
-        judging = asyncio.ensure_future(_judge(follower))
+        judging = asyncio.ensure_future(_judge(follower, writing))
         try:
             await _first(follower.is_settled.wait(), judging)
             asking = asyncio.ensure_future(_ask(agent, job.prompt))
@@ -76,8 +84,9 @@ async def _first(waiting: Any, judging: asyncio.Task[Any]) -> None:
         judging.result()
 
 
-async def _judge(follower: Follower) -> tuple[Report, int]:
+async def _judge(follower: Follower, writing: Written) -> tuple[Report, int]:
     async for judged in follower.judgements():
+        writing.keep(judged.report)
         show(judged, quiet=True, to_stderr=True)
         if judged.report.status is Status.VERIFIED:
             return judged.report, VERIFIED

@@ -14,7 +14,7 @@ from ..verify.command import Commands
 from ..verify.follow import Follower, Gone, Judged
 from ..verify.panel import parse_quorum
 from ..verify.persona import PersonaError, load
-from ..verify.report import Confidence, Report, Status, correction
+from ..verify.report import Confidence, Report, Status, correction, not_verified
 from ..verify.store import ReportStore, StoreFault
 from ..verifying import Checker, CommandChecker, ModelChecker, PanelChecker, Places, Target, chosen_model
 from ..wire import verifier as wire
@@ -70,6 +70,7 @@ def _of_ours(answer: dict[str, Any], project: str) -> Target:
         os.path.abspath(project) if project else answer["project"],
         answer["file"] or "",
         answer["model"] or "",
+        is_ours=True,
     )
 
 
@@ -78,6 +79,21 @@ def _pi_file(id: str) -> str:
     place = os.environ.get("PI_CODING_AGENT_DIR") or os.path.expanduser("~/.pi/agent")
     files = glob.glob(f"{glob.escape(place)}/sessions/*/*_{glob.escape(id)}.jsonl")
     return files[0] if files else ""
+
+
+def waker(settings: Settings, target: Target) -> Callable[[], None] | None:
+    """Has the daemon open a session that it knows, but has not loaded since it was started again."""
+    if not target.is_ours:
+        return None
+
+    from ..client.calls import RequestError
+    from ..client.control import Control
+
+    def wake() -> None:
+        with contextlib.suppress(ConnectionError, RequestError), Control(settings, start=False) as control:
+            control.ask("verify_target", name=target.session_id)
+
+    return wake
 
 
 # --- the checker ------------------------------------------------------------------------------------------
@@ -122,24 +138,35 @@ class Written:
         self._target = target
         self._checker = checker
         self._begun: int | None = None
-        self._is_ours = os.path.dirname(target.socket) == settings.verifier_dir and bool(target.file)
 
     async def check(self, stop: wire.Event) -> Report:
+        turn = stop.turn_index or 0
         with contextlib.suppress(StoreFault):
+            if self._begun is not None:  # it is judged again, as the builder went away meanwhile
+                self._store.dismiss(self._begun)
             self._begun = self._store.begin(
                 session_id=self._target.session_id,
                 project=self._target.project,
-                turn=stop.turn_index or 0,
+                turn=turn,
                 verifier=self._checker.name,
             )
-        return await self._checker.check(stop)
+        try:
+            return await self._checker.check(stop)
+        except Exception as error:  # whatever is wrong with a checker, its turn is not lost
+            return not_verified(
+                f"{type(error).__name__}: {error}",
+                turn=turn,
+                session_id=self._target.session_id,
+                project=self._target.project,
+                verifier=self._checker.name,
+            )
 
     def keep(self, report: Report) -> None:
         """The report has reached the builder."""
         if self._begun is None:
             return
         with contextlib.suppress(StoreFault):
-            if self._is_ours:
+            if self._target.is_ours:
                 self._store.dismiss(self._begun)
             else:
                 self._store.finish(self._begun, report)
@@ -165,6 +192,7 @@ async def watch(
         began=checking.began,
         told=say,
         latest=once,
+        missed=waker(settings, target),
     )
     await checking.began()
     say(f"checking the turns of {target.session_id} with {checking.name}")
@@ -207,7 +235,7 @@ def show(judged: Judged, *, quiet: bool = False, to_stderr: bool = False) -> Non
     print(line, file=where, flush=True)
     if not quiet and report.status is not Status.VERIFIED:
         for line in correction(report).splitlines()[:MAX_SHOWN]:
-            print(f"    {printable(line)}", flush=True)
+            print(f"    {printable(line)}", file=where, flush=True)
 
 
 MAX_SHOWN = 40

@@ -25,6 +25,8 @@ from .verifier import Builder, Turn, VerifierDoor, log
 Data = Mapping[Any, Any]
 GONE_WAIT = 1.0
 """Seconds after which a verifier's process should be gone, if its connection is."""
+SENT_AGAIN = 20
+"""Among how many of a session's last reports one that is sent again is looked for."""
 Tell = Callable[[str, Data], None]
 """Tells everybody: a topic and its data."""
 
@@ -137,6 +139,11 @@ class Judging:
         if judgement is not None and judgement.escalated:
             self._latest[session_id] = judgement._replace(escalated="")
 
+    def forget(self, session_id: str) -> None:
+        """Another session has this id now: what was said is not of it."""
+        self.of(session_id)
+        self._latest.pop(session_id, None)
+
     def of(self, session_id: str) -> Judgement | None:
         """What was said of a session last."""
         if not self._is_loaded:
@@ -172,10 +179,19 @@ class Judging:
         if turn is not None and whole.lines is None:
             whole = msgspec.structs.replace(whole, lines=(turn.first_line, turn.last_line))
         try:
-            self._store.add(whole)
+            if not self._is_kept(whole):
+                self._store.add(whole)
         except StoreFault as error:
             log.warning("a report can't be kept: %s", error)
         self._told(builder.id, whole)
+
+    def _is_kept(self, report: Report) -> bool:
+        """Whether the daemon before us was killed when it had kept this report and not said so yet."""
+        wanted = (report.turn, report.verifier, report.summary, report.duration, report.tree)
+        return bool(report.duration) and any(
+            (each.turn, each.verifier, each.summary, each.duration, each.tree) == wanted
+            for each in self._store.list(session_id=report.session_id, limit=SENT_AGAIN)
+        )
 
     def _told(self, session_id: str, report: Report) -> None:
         """Tell everybody of a report."""
@@ -196,10 +212,12 @@ class Judging:
             self.escalated(session_id, report.turn, report.summary)
 
     def escalated(self, session_id: str, turn: int, reason: str) -> None:
-        judgement = self.of(session_id) or Judgement(turn, Confidence.FAILED, reason, "")
-        if judgement.escalated and judgement.turn == turn:
+        judgement = self.of(session_id)
+        if judgement is None or judgement.turn != turn:
+            judgement = Judgement(turn, Confidence.FAILED, reason, "")
+        if judgement.escalated:
             return
-        self._latest[session_id] = judgement._replace(turn=turn, escalated=reason)
+        self._latest[session_id] = judgement._replace(escalated=reason)
         self._tell("verify/escalated", fields(session_id=session_id, turn=turn, reason=reason))
 
 

@@ -64,6 +64,10 @@ class Known(Struct):
     program: Program | None = None
     turns: list[TerminalTurn] = []
     is_working: bool = False
+    waiting: list[str] = []
+    """Corrections that are typed when the agent is done."""
+    typed: tuple[float, str] | None = None
+    """The correction that was typed last, until the agent says that it begins with it, and when that was."""
 
 
 class TerminalBuilder:
@@ -76,8 +80,6 @@ class TerminalBuilder:
         self._session = session
         self._path = path
         self._tell = tell
-        self._waiting: list[str] = []
-        self._typed: tuple[float, str] | None = None
 
     @property
     def is_working(self) -> bool:
@@ -86,10 +88,15 @@ class TerminalBuilder:
     @property
     def turns(self) -> list[TerminalTurn]:
         turns = list(self.known.turns)
-        if turns and self._waiting:
-            waiting = turns[-1].corrections + len(self._waiting)
-            turns[-1] = msgspec.structs.replace(turns[-1], corrections=waiting)
+        if turns:
+            sent_back = turns[-1].corrections + len(self.known.waiting) + self._is_typing
+            turns[-1] = msgspec.structs.replace(turns[-1], corrections=sent_back)
         return turns
+
+    @property
+    def _is_typing(self) -> bool:
+        """Whether a correction was typed with which the agent has yet to begin."""
+        return self.known.typed is not None and time.time() - self.known.typed[0] <= TYPED_WAIT
 
     # --- hooks ----------------------------------------------------------------------------------------------
 
@@ -111,8 +118,10 @@ class TerminalBuilder:
             number = known.turns[-1].number + 1 if known.turns else 1
             known.turns.append(TerminalTurn(number, prompt[:MAX_PROMPT], line, line))
             del known.turns[:-MAX_TURNS]
-            self._waiting.clear()
-        self._typed = None
+            for _ in known.waiting:
+                self._receipt("refused", "a person has asked for something else")
+            known.waiting.clear()
+        known.typed = None
         self._save()
         return not is_correction
 
@@ -121,28 +130,37 @@ class TerminalBuilder:
         known = self.known
         known.is_working = False
         known.file = file or known.file
-        known.program = foreground(self._session.pid) or known.program
         if not known.turns:
             return None
         last = known.turns[-1]
         known.turns[-1] = msgspec.structs.replace(last, last_line=max(last.first_line, _lines(known.file)))
-        self._save()
-        if self._waiting:
-            self._later(self._waiting.pop(0))
+        self.go_on()
         return known.turns[-1]
+
+    def failed(self) -> None:
+        """The agent could not answer. It can be asked again."""
+        self.known.is_working = False
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Type the next correction that waits, if the agent is done."""
+        if self.known.waiting and not self.known.is_working and not self._is_typing:
+            self._later(self.known.waiting.pop(0))
+        self._save()
 
     # --- corrections ----------------------------------------------------------------------------------------
 
     def correct(self, text: str, *, steer: bool) -> None:
         """Type a correction, or keep it until the agent is done. Raises ValueError, with why not."""
         self._check()
-        if self.known.is_working and not steer:
-            if len(self._waiting) >= MAX_WAITING:
+        if self._is_typing or (self.known.is_working and not steer):
+            if len(self.known.waiting) >= MAX_WAITING:
                 raise ValueError(f"{MAX_WAITING} corrections wait already")
-            self._waiting.append(text)
+            self.known.waiting.append(text)
             self._receipt("queued")
         else:
             self._later(text)
+        self._save()
 
     def _check(self) -> None:
         """Raises ValueError if what is typed now would go to another program."""
@@ -158,7 +176,7 @@ class TerminalBuilder:
             )
 
     def _later(self, text: str) -> None:
-        self._typed = time.monotonic(), text
+        self.known.typed = time.time(), text
         task = asyncio.get_running_loop().create_task(self._type(text))
         _tasks.add(task)
         task.add_done_callback(_tasks.discard)
@@ -170,7 +188,8 @@ class TerminalBuilder:
             await asyncio.sleep(ENTER_PAUSE)
             self._check()
         except ValueError as error:
-            self._typed = None
+            self.known.typed = None
+            self._save()
             self._receipt("refused", str(error))
             return
         self._session.type(b"\r")
@@ -178,9 +197,9 @@ class TerminalBuilder:
 
     def _is_typed(self, prompt: str) -> bool:
         """Whether a prompt is the correction that was typed just now."""
-        if self._typed is None or time.monotonic() - self._typed[0] > TYPED_WAIT:
+        if self.known.typed is None or not self._is_typing:
             return False
-        said, typed = (" ".join(text.split())[:COMPARED] for text in (prompt, self._typed[1]))
+        said, typed = (" ".join(text.split())[:COMPARED] for text in (prompt, self.known.typed[1]))
         return not said or said.startswith(typed[: len(said)]) or typed.startswith(said)
 
     def _receipt(self, state: str, reason: str = "") -> None:
@@ -216,8 +235,10 @@ class TerminalTurns:
 
     def opened(self, session: Session) -> None:
         """A session is there: if an agent in it has had turns, verifiers may come again."""
-        if os.path.exists(self._path(session)):
-            self.builder(session)
+        if _read(self._path(session), session.started_at) is not None:
+            self.builder(session).go_on()
+        else:
+            self._judging.forget(session.id)  # it is of another one that had this name
 
     def closed(self, session: Session) -> None:
         """A session is forgotten."""
@@ -245,6 +266,7 @@ class TerminalTurns:
                     self._tell_turn("terminal/turn-ended", session, builder)
                     self._judging.door.stopped(session.id, turn)
             case _:
+                builder.failed()
                 self._judging.door.failed(session.id, request.get("prompt") or "an error")
         return fields(accepted=True, turn=builder.turns[-1].number if builder.turns else 0)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import socket
@@ -170,6 +171,8 @@ class VerifierDoor:
 
     def _injected(self, builder: Builder, prompt: Prompt) -> str:
         """Send a session's turn back; gives why not, if not."""
+        if prompt.session_id != builder.id:  # the wire looks at that too, but not if a bye is behind it
+            return f"session {prompt.session_id!r} is not here; this is {builder.id!r}"
         if not prompt.message.strip():
             return "message is empty"
         turns = builder.turns
@@ -255,10 +258,10 @@ class _Place:
 
 def _bound(path: str) -> socket.socket:
     """A socket that listens, for our user alone. Raises OSError, or ValueError if another process does."""
-    with socket.socket(socket.AF_UNIX) as other, contextlib.suppress(OSError):
-        other.setblocking(False)  # to connect to a unix socket takes no time
-        other.connect(path)
-        raise ValueError(f"another process listens on {path}")
+    with socket.socket(socket.AF_UNIX) as other:
+        other.setblocking(False)  # it takes no time, unless so many wait there that we would, too
+        if other.connect_ex(path) not in (errno.ECONNREFUSED, errno.ENOENT):
+            raise ValueError(f"another process listens on {path}")
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
     bound = socket.socket(socket.AF_UNIX)
@@ -312,9 +315,9 @@ class _Verifier(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self.wire.close()
         self._place.verifiers.discard(self)
-        self._place.left(self._place.builder)
-        if self._timer is not None:
+        if self._timer is not None:  # it was let in
             self._timer.cancel()
+            self._place.left(self._place.builder)
 
     def data_received(self, data: bytes) -> None:
         for item in self.wire.receive(data):
@@ -334,6 +337,7 @@ class _Verifier(asyncio.Protocol):
                     self._liveness.heard(item)
                 case wire.Bye():
                     self._close()
+                    return
                 case _:
                     self._place.heard(self._place.builder, self, item)
 

@@ -52,7 +52,8 @@ class Judged(NamedTuple):
 class Follower:
     """Checks the turns of one session. `check` judges a turn by its stop event; `began` hears of starts.
 
-    With `latest`, of the turns that the builder tells of at once only the last is judged.
+    With `latest`, of the turns that the builder tells of at once only the last is judged. `missed` is called
+    in a thread while the socket of a builder that was there is not.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Follower:
         latest: bool = False,
         began: Callable[[], Awaitable[None]] | None = None,
         told: Callable[[str], None] = lambda line: None,
+        missed: Callable[[], None] | None = None,
     ) -> None:
         self._path = path
         self._session_id = session_id
@@ -76,6 +78,9 @@ class Follower:
         self._began = began
         self._beginning: asyncio.Task[None] | None = None
         self._told = told
+        self._missed = missed
+        self._turn: int | None = None  # the last one that began
+        self._ended: dict[int | None, int | None] = {}  # turns that ended, with their last lines
         self._stops: asyncio.Queue[Event | Gone] = asyncio.Queue()
         self._acks: dict[str, asyncio.Future[PromptAck]] = {}
         self._heard: asyncio.Future[None] | None = None
@@ -99,7 +104,7 @@ class Follower:
                 if self._beginning is not None:
                     await self._beginning
                 report = await self._check(stop)
-                refusal = await self._sent_back(report) if report.status is Status.FAILED else ""
+                refusal = await self._sent_back(stop, report) if report.status is Status.FAILED else ""
                 if refusal is None:
                     continue
                 if refusal:
@@ -117,7 +122,7 @@ class Follower:
 
     # --- talking --------------------------------------------------------------------------------------------
 
-    async def _sent_back(self, report: Report) -> str | None:
+    async def _sent_back(self, stop: Event, report: Report) -> str | None:
         """Send the turn back; gives why that was refused, if it was.
 
         None if the builder went away meanwhile, and its next daemon told of the turn again: then that is the
@@ -142,7 +147,7 @@ class Follower:
             except ConnectionError:
                 await self._ready.wait()
                 await self.is_settled.wait()
-                if not self._stops.empty():
+                if self._ended[stop.turn_index] != stop.session_file_end_line:
                     return None
             finally:
                 del self._acks[prompt.correlation_id]
@@ -217,6 +222,8 @@ class Follower:
                 return link
             if asyncio.get_running_loop().time() > deadline:
                 raise Gone(f"nobody listens on {self._path}")
+            if self._missed is not None:
+                await asyncio.to_thread(self._missed)
             await asyncio.sleep(LOOK_AGAIN)
 
     async def _hear(self, link: _Link) -> None:
@@ -236,14 +243,33 @@ class Follower:
             pinging.cancel()
             link.close()
 
+    def _starts(self, start: Event) -> None:
+        if self._since is None:  # so that after a reconnection we hear how this turn ended
+            self._since = max(0, (start.session_file_start_line or 1) - 1)
+        if self._latest and not self.is_settled.is_set():
+            while not self._stops.empty():  # those before are not the last
+                self._stops.get_nowait()
+        if self._began is not None and start.turn_index != self._turn:
+            self._turn = start.turn_index
+            self._beginning = asyncio.ensure_future(self._look(self._began, self._beginning))
+
+    def _ends(self, stop: Event) -> None:
+        last_line = stop.session_file_end_line
+        if not self.is_settled.is_set() and self._ended.get(stop.turn_index, -1) == last_line:
+            return  # it is told again because we came again; we have it
+        self._ended[stop.turn_index] = last_line
+        if self._since is None:
+            self._since = max(0, (stop.session_file_start_line or 1) - 1)
+        if self._stops.qsize() >= MAX_STOPS:
+            self._stops.get_nowait()
+        self._stops.put_nowait(stop)
+
     def _take(self, item: object, link: _Link) -> None:
         match item:
-            case Event(name="start") if self._began is not None:
-                self._beginning = asyncio.ensure_future(self._look(self._began, self._beginning))
+            case Event(name="start"):
+                self._starts(item)
             case Event(name="stop"):
-                if self._stops.qsize() >= MAX_STOPS:
-                    self._stops.get_nowait()
-                self._stops.put_nowait(item)
+                self._ends(item)
             case Event(name="error", detail=detail):
                 self._told(f"the builder had an error: {detail}")
             case PromptAck(correlation_id=id) if id in self._acks and not self._acks[id].done():

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -190,6 +191,11 @@ _EVIDENCE = (
 """What an envelope of ours says besides Pi's fields."""
 
 
+def _as_json(report: Report) -> dict[str, Any]:
+    values: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(report))
+    return values
+
+
 def with_evidence(envelope: wire.Report) -> Report:
     """The report that a verifier sent, with what it is based on if that was one of ours."""
     report = from_wire(envelope)
@@ -210,7 +216,7 @@ def to_wire(report: Report) -> wire.Report:
         summary=report.summary,
         sections={section.title: section.text for section in report.sections},
         raw=report.raw or render(report),
-        evidence={name: value for name, value in msgspec.to_builtins(report).items() if name in _EVIDENCE},
+        evidence={name: value for name, value in _as_json(report).items() if name in _EVIDENCE},
     )
 
 
