@@ -5,6 +5,7 @@ The daemon has one, with its terminal sessions for commands; so has `fairlead rp
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import time
@@ -38,6 +39,8 @@ SCAN_SECONDS = 0.1
 """How long journals are looked through when sessions are listed; the rest comes the next time."""
 
 
+CLOSE_WAIT = 3.0
+"""Seconds that turns have to end when all is closed."""
 KEPT_OUTPUT = 14 * 86_400.0
 """Seconds that the whole output of a command stays in its file."""
 
@@ -75,10 +78,11 @@ class AgentRoom:
             judging=self.judging,
         )
 
-    def close(self, reason: str) -> None:
-        """Let go of all sessions and those who watch them."""
+    async def close(self, reason: str) -> None:
+        """Let go of all sessions and those who watch them; what turns still do ends, or is left."""
         self.judging.door.close_all(reason)
-        self.store.close()
+        if turns := self.store.close():
+            await asyncio.wait(turns, timeout=CLOSE_WAIT)
 
     def _told(self, event: Event) -> None:
         self.ops.heard(event)
@@ -139,8 +143,11 @@ def _latest_of(transcripts: Transcripts) -> Callable[..., str | None]:
     """Finds the journal that was used last."""
 
     def latest(*, name: str | None, cwd: str | None) -> str | None:
-        transcripts.scan(SCAN_SECONDS)
+        left = transcripts.scan(SCAN_SECONDS).left
         found = transcripts.latest(name=name, cwd=cwd)
+        if found is None and left:
+            transcripts.scan()
+            found = transcripts.latest(name=name, cwd=cwd)
         return found.path if found is not None else None
 
     return latest

@@ -89,7 +89,7 @@ class Daemon:
         await self._told_to_stop()
         orphans.cancel()
         self._rpc.close()
-        self._agents.close("daemon_restart" if self._again or self._handover else "daemon_stopped")
+        await self._agents.close("daemon_restart" if self._again or self._handover else "daemon_stopped")
         for session in list(self._host.sessions.values()):
             self._keepty.close(session)
         await self._host.close(for_good=not self._again and not self._handover)

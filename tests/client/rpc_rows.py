@@ -291,7 +291,9 @@ def serving(directory: Path) -> Iterator[Table]:
         front = Frontend(hosting, project)
         try:
             front.handshake()
-            yield Table(hosting, front, tape)
+            table = Table(hosting, front, tape)
+            table.begin()  # so that the session of the first subscription is seen, whatever row comes first
+            yield table
         finally:
             front.end()
             hosting.close()

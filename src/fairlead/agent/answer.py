@@ -37,10 +37,14 @@ class Answer:
             self._parts.append(Thinking(text) if self._thinks else Text(text))
 
     def call(self, made: ToolCallMade) -> None:
+        """A call. One whose id was there already gets another, so that its result can be told apart."""
         self._end()
-        self._parts.append(ToolCall(made.id, made.name, made.arguments))
+        id, others = made.id, {part.id for part in self._parts if isinstance(part, ToolCall)}
+        while id in others:
+            id += "+"
+        self._parts.append(ToolCall(id, made.name, made.arguments))
         if made.error:
-            self.errors[made.id] = made.error
+            self.errors[id] = made.error
 
     @property
     def whole_text(self) -> str:

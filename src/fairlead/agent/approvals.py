@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -46,24 +45,34 @@ class Approvals:
             elif body.custom_type == SETTLED:
                 approval = self.waiting.pop(body.data["id"])
                 self._settled[approval.call_id] = approval, bool(body.data["allowed"])
-                if body.data.get("lasts"):
+                is_ours = (
+                    body.data.get("session") == self._id
+                )  # and not of the session that it was forked from
+                if is_ours and body.data.get("lasts") and body.data["allowed"] is True:
                     self.lasting.append(approval)
 
     def keep(self, call_ids: Iterable[str]) -> None:
         """Forget the questions of all other calls: they have their results."""
         kept = set(call_ids)
         self.waiting = {id: each for id, each in self.waiting.items() if each.call_id in kept}
+        self._settled = {id: each for id, each in self._settled.items() if id in kept}
 
-    def answer_to(self, call: ToolCall, paths: Sequence[Path]) -> bool | None:
-        """What was said to this call before, if that still means the same files."""
-        approval, allowed = self._settled.get(call.id, (None, False))
-        return allowed if approval is not None and approval.paths == tuple(map(str, paths)) else None
+    def answer_to(self, call: ToolCall, touch: Touch) -> bool | None:
+        """What was said to this very call before, by somebody whose daemon could not run it any more.
+
+        It counts once, and only for the same tool, arguments and files: ids of calls may repeat.
+        """
+        approval, allowed = self._settled.pop(call.id, (None, False))
+        if approval is None or _meant(approval) != (call.name, call.arguments, _paths(touch), touch.command):
+            return None
+        return allowed
 
     def ask(self, call: ToolCall, touch: Touch, reason: str) -> tuple[Approval, asyncio.Future[bool]]:
         """Ask, unless that was done already; the answer comes in the future."""
-        paths = tuple(map(str, touch.paths))
+        paths = _paths(touch)
         waiting = next((each for each in self.waiting.values() if each.call_id == call.id), None)
-        if waiting is not None and waiting.paths != paths:  # it leads elsewhere by now
+        meant = call.name, call.arguments, paths, touch.command
+        if waiting is not None and _meant(waiting) != meant:  # it leads elsewhere by now
             self.settle(waiting.id, False, "change")
             waiting = None
         if waiting is None:
@@ -88,12 +97,24 @@ class Approvals:
     def settle(self, id: str, allowed: bool, by: str, *, lasts: bool = False) -> Approval:
         """Answer a question that waits."""
         approval = self.waiting[id]
-        said = {"id": id, "allowed": allowed, "by": by} | ({"lasts": True} if lasts else {})
+        said: dict[str, object] = {"id": id, "allowed": allowed, "by": by}
+        if lasts:
+            said |= {"lasts": True, "session": self._id}
         self._journal.append(Custom(SETTLED, said))
         del self.waiting[id]
-        self._settled[approval.call_id] = approval, allowed
         answer = self._answers.pop(id, None)
         if answer is not None and not answer.done():
             answer.set_result(allowed)
+        else:
+            self._settled[approval.call_id] = approval, allowed
         self._tell(ApprovalSettled(self._id, approval, allowed, by))
         return approval
+
+
+def _paths(touch: Touch) -> tuple[str, ...]:
+    return tuple(map(str, touch.paths))
+
+
+def _meant(approval: Approval) -> tuple[object, ...]:
+    """What a consent is for."""
+    return approval.tool, approval.arguments, approval.paths, approval.command

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from .secrets import is_secret_file
+
 PROJECT_PLACES = (".fairlead", ".pi")
 """Directories of a project that may have both. The first one with a name counts."""
 MAX_FILES = 200
@@ -27,7 +29,7 @@ FRESH = 2.0
 """Seconds that a look at the files holds."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_ARGUMENT = re.compile(r"\$(\d+|@|ARGUMENTS\b)")
+_ARGUMENT = re.compile(r"\$(\d{1,4}|@|ARGUMENTS\b)")
 
 
 class Page(NamedTuple):
@@ -80,12 +82,13 @@ class Library:
         return shelf
 
     def _look(self, project: Path) -> Shelf:
-        places = [*(f"{project}/{place}" for place in PROJECT_PLACES), self.home]
+        top = os.path.realpath(project)
+        places = [(f"{project}/{place}", top) for place in PROJECT_PLACES]
         shelf = Shelf({}, {})
-        for place in places:
-            for page in _prompts(f"{place}/prompts"):
+        for place, within in [*places, (self.home, "")]:
+            for page in _prompts(f"{place}/prompts", within):
                 shelf.prompts.setdefault(page.name, page)
-            for page in _skills(f"{place}/skills"):
+            for page in _skills(f"{place}/skills", within):
                 shelf.skills.setdefault(page.name, page)
         return shelf
 
@@ -97,26 +100,29 @@ def _names(directory: str) -> list[str]:
         return []
 
 
-def _prompts(directory: str) -> Iterator[Page]:
+def _prompts(directory: str, within: str) -> Iterator[Page]:
     for file in _names(directory):
         name = file.removesuffix(".md")
-        page = _page(name, f"{directory}/{file}") if name != file else None
+        page = _page(name, f"{directory}/{file}", within) if name != file else None
         if page is not None:
             yield page
 
 
-def _skills(directory: str) -> Iterator[Page]:
+def _skills(directory: str, within: str) -> Iterator[Page]:
     for name in _names(directory):
-        page = _page(name, f"{directory}/{name}/SKILL.md")
+        page = _page(name, f"{directory}/{name}/SKILL.md", within)
         if page is not None:
             yield page
 
 
-def _page(name: str, path: str) -> Page | None:
-    if not _NAME.fullmatch(name) or not os.path.isfile(path):
+def _page(name: str, path: str, within: str) -> Page | None:
+    """The page in a file. One of a project must really be there: a link may lead to anything of a person."""
+    real = os.path.realpath(path)
+    is_inside = not within or real.startswith(f"{within}/")
+    if not _NAME.fullmatch(name) or not is_inside or is_secret_file(Path(real)) or not os.path.isfile(real):
         return None
     try:
-        with open(path, "rb") as file:
+        with open(os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
             text = file.read(MAX_TEXT).decode("utf-8", "replace")
     except OSError:
         return None

@@ -13,15 +13,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal, Protocol
-
-from msgspec import Struct
+from typing import Any
 
 from . import context, events
 from .answer import Answer
@@ -43,7 +40,6 @@ from .messages import Assistant, Image, Message, Text, ToolCall, ToolResult, Usa
 from .models import (
     THINKING_LEVELS,
     Finished,
-    Model,
     ModelError,
     ModelInfo,
     ModelRequest,
@@ -54,7 +50,10 @@ from .models import (
     ToolCallMade,
 )
 from .models.catalog import priced
+from .parts import Decision, Job, Judge, Judged, Models, Stats
 from .tools import Context, Result, Tool, Touch
+
+__all__ = ["AgentSession", "Busy", "Decision", "Job", "Judge", "Models", "Phase", "Refused", "Stats"]
 
 MAX_RETRIES = 3
 FIRST_PAUSE, LONGEST_PAUSE = 2.0, 60.0
@@ -65,6 +64,8 @@ RESERVED_TOKENS = 16_384
 """How much of a model's window is left free before the conversation is compacted by itself."""
 MAX_STEPS = 1000
 """How often a model is asked in one turn."""
+MAX_NAME = 200
+"""How many characters a session's name may have."""
 MAX_QUEUED = 100
 """How many messages may wait to be said."""
 ABORT_GRACE = 10.0
@@ -91,69 +92,6 @@ class Refused(Exception):
     """What was asked for can't be done; says why."""
 
 
-class Judged(Protocol):
-    """What a policy says of a call: `allow`, `ask` or `deny`, and why."""
-
-    @property
-    def decision(self) -> str: ...
-
-    @property
-    def reason(self) -> str: ...
-
-
-class Decision(Struct, frozen=True):
-    """What is clear without a policy."""
-
-    decision: str
-    reason: str = ""
-
-
-class Judge(Protocol):
-    """A policy."""
-
-    def judge(self, tool: str, touch: Touch) -> Judged: ...
-
-    def is_hidden(self, path: Path) -> bool:
-        """Whether a search leaves out a file, as reading it is not simply allowed."""
-
-    def remembering(self, tool: str, touch: Touch, then: Literal["allow"]) -> Judge:
-        """The policy that gives this answer whenever just the same is asked again."""
-
-
-class Models(Protocol):
-    """The models there are."""
-
-    def find(self, provider: str, id: str) -> ModelInfo | None: ...
-
-    def models(self) -> Sequence[ModelInfo]: ...
-
-    def default(self) -> ModelInfo: ...
-
-    def model(self, info: ModelInfo) -> Model: ...
-
-
-class Stats(Struct, frozen=True):
-    """What a session amounts to."""
-
-    user_messages: int
-    assistant_messages: int
-    tool_calls: int
-    tool_results: int
-    usage: Usage
-
-
-class Job:
-    """A tool call that runs."""
-
-    def __init__(self, call: ToolCall, touch: Touch) -> None:
-        self.call = call
-        self.summary = touch.summary
-        self.began = time.time()
-        self.said = ""
-        """What it has told so far."""
-        self.aborted = asyncio.Event()
-
-
 class AgentSession:
     """A conversation with turns. Make one over an open journal; `close` leaves it as it is."""
 
@@ -168,7 +106,9 @@ class AgentSession:
         system: str,
         environment: Mapping[str, str] | None = None,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        is_ours: bool = True,
     ) -> None:
+        """`is_ours` tells whether we wrote the journal: consent in another one counts for nothing."""
         self.id = journal.header.id
         self.journal = journal
         self.cwd = Path(journal.header.cwd)
@@ -192,8 +132,9 @@ class AgentSession:
         self._system = system
         self._environment = dict(environment or {})
         self._sleep = pause
+        self._is_ours = is_ours
         self._approvals = Approvals(journal, self._tell)
-        self._turn: asyncio.Task[None] | None = None
+        self.turn: asyncio.Task[None] | None = None
         self._awaited: asyncio.Future[Any] | None = None  # what an abort cancels
         self._aborted = asyncio.Event()
         self._answer_so_far = Answer()
@@ -215,7 +156,7 @@ class AgentSession:
                 self.model = self._models.find(body.provider, body.model_id) or self.model
             elif isinstance(body, ThinkingLevelChange):
                 self.thinking_level = body.thinking_level
-            elif isinstance(body, Custom):
+            elif isinstance(body, Custom) and self._is_ours:
                 self._approvals.load(body)
         self._approvals.keep(call.id for call in context.unanswered(self.journal.branch))
         for approval in self._approvals.lasting:
@@ -225,7 +166,7 @@ class AgentSession:
 
     @property
     def is_idle(self) -> bool:
-        return self._turn is None
+        return self.turn is None
 
     @property
     def messages(self) -> list[Message]:
@@ -279,6 +220,7 @@ class AgentSession:
         """Begin a turn. Raises Busy, or JournalError."""
         if not self.is_idle:
             raise Busy(f"session is {self.phase}")
+        _check(text)
         self._close_open_calls("interrupted: the turn ended before this call did")
         entry = self.journal.append(Said(user(text, tuple(images))))
         self._begin(self._run(entry))
@@ -288,6 +230,7 @@ class AgentSession:
         if self.is_idle:
             self.prompt(text, images)
         else:
+            _check(text)
             self._queue(self.steering, user(text, tuple(images), "steer"))
 
     def follow_up(self, text: str, images: Sequence[Image] = ()) -> None:
@@ -295,10 +238,12 @@ class AgentSession:
         if self.is_idle:
             self.prompt(text, images)
         else:
+            _check(text)
             self._queue(self.follow_ups, user(text, tuple(images)))
 
     def correct(self, text: str, *, steer: bool = False) -> None:
         """Send the turn back: its work goes on. While it runs the text waits for its end, or steers it."""
+        _check(text)
         said = user(text, origin="correction")
         if self.is_idle:
             self._close_open_calls("interrupted: the turn ended before this call did")
@@ -347,16 +292,19 @@ class AgentSession:
 
     async def idle(self) -> None:
         """Wait until no turn runs."""
-        while self._turn is not None:
-            await asyncio.wait([self._turn])
+        while self.turn is not None:
+            await asyncio.wait([self.turn])
 
     def close(self) -> None:
         """Leave everything as it is; the journal's next reader sees an interrupted turn."""
-        if self._turn is not None:
-            self._turn.cancel()
+        if self.turn is not None:
+            self.turn.cancel()
         self.journal.close()
 
     def set_name(self, name: str) -> None:
+        """Raises Refused, or JournalError."""
+        if len(name) > MAX_NAME or not name.isprintable():
+            raise Refused(f"a name has at most {MAX_NAME} characters, all of them printable")
         self.journal.append(SessionInfo(name))
         self.name = name
         self._tell(events.Updated(self.id))
@@ -406,8 +354,10 @@ class AgentSession:
             self._begin(self._resume())
 
     def _remember(self, approval: Approval) -> None:
-        """Don't ask again for what an approval was for."""
+        """Don't ask again for what an approval was for; never for all that a tool can do."""
         paths = tuple(map(Path, approval.paths))
+        if not paths and not (approval.command or "").strip():
+            return
         touch = Touch("run" if approval.command else "write", approval.summary, paths, approval.command)
         self._judge = self._judge.remembering(approval.tool, touch, "allow")
 
@@ -460,7 +410,7 @@ class AgentSession:
         self._aborted = asyncio.Event()
         self.interrupt_pending = False
         self.phase = Phase.STREAMING  # told when the task begins, so that who asked is answered before
-        self._turn = asyncio.get_running_loop().create_task(self._guarded(work))
+        self.turn = asyncio.get_running_loop().create_task(self._guarded(work))
 
     async def _guarded(self, work: Any) -> None:
         try:
@@ -468,8 +418,13 @@ class AgentSession:
             await work
         except (JournalError, ModelError) as error:
             self._tell(events.Failed(self.id, str(error)))
+        except Exception as error:  # our own fault; the session goes on
+            self._tell(events.Failed(self.id, f"the turn failed: {type(error).__name__}: {error}"))
         finally:
-            self._turn = None
+            if self._aborted.is_set():  # what was said after that came too late
+                self.steering.clear()
+                self.follow_ups.clear()
+            self.turn = None
             self.retry_attempt = 0
             self.interrupt_pending = False
             self._become(Phase.IDLE)
@@ -696,7 +651,8 @@ class AgentSession:
         elif decision.decision == "deny":
             result = Result(f"denied: {decision.reason}", is_error=True)
         elif decision.decision == "allow" or await self._is_approved(call, touch, decision.reason):
-            result = await self._executed(call, touch)
+            is_late = self._aborted.is_set()  # somebody said yes, and then stop
+            result = Result("aborted", is_error=True) if is_late else await self._executed(call, touch)
         else:
             result = Result("denied: the person said no", is_error=True)
         content = (Text(result.text),)
@@ -731,13 +687,14 @@ class AgentSession:
         except Exception as error:  # our own fault, which must not end the conversation
             return Result(f"the tool failed: {type(error).__name__}: {error}", is_error=True)
         finally:
-            self.jobs.pop(call.id, None)
+            if self.jobs.get(call.id) is job:
+                del self.jobs[call.id]
             aborting.cancel()
             running.cancel()
 
     async def _is_approved(self, call: ToolCall, touch: Touch, reason: str) -> bool:
         """Ask, durably, and wait for the answer."""
-        said = self._approvals.answer_to(call, touch.paths)
+        said = self._approvals.answer_to(call, touch)
         if said is not None:
             return said
         waiting, answer = self._approvals.ask(call, touch, reason)
@@ -781,3 +738,11 @@ class _Aborted(Exception):
 
 def _nothing(event: Event) -> None:
     pass
+
+
+def _check(text: str) -> None:
+    """Raises Refused for a text that can't be written down."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise Refused("the text has half of a surrogate pair, which no file takes") from None

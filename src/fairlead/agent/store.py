@@ -7,6 +7,7 @@ has a mark beside the journals while that is so.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import glob
 import os
@@ -27,7 +28,7 @@ MAX_LOADED = 256
 MAX_SLUG = 100
 """How many characters of a project's path the name of its directory has."""
 
-_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,63}")
+_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,63}")
 
 
 class NotFound(Exception):
@@ -81,9 +82,12 @@ class AgentStore:
                 self._mark(id, waits=False)
         return faults
 
-    def close(self) -> None:
+    def close(self) -> list[asyncio.Task[None]]:
+        """Let go of all sessions; gives what their turns still do."""
+        turns = [session.turn for session in self.loaded if session.turn is not None]
         for session in self.loaded:
             self._close(session)
+        return turns
 
     def _close(self, session: AgentSession) -> None:
         session.close()
@@ -129,6 +133,15 @@ class AgentStore:
         return id_of(path) if path is not None else None
 
     def _load(self, journal: Journal) -> AgentSession:
+        id = journal.header.id
+        why = ""
+        if not _ID.fullmatch(id):
+            why = f"{journal.path} has an id that can't be one: {id!r:.80}"
+        elif id in self._loaded:
+            why = f"{journal.path} is a copy of {self._loaded[id].journal.path}, which is open"
+        if why:
+            journal.close()
+            raise JournalError(why)
         place = self._place(Path(journal.header.cwd))
         session = AgentSession(
             journal,
@@ -138,6 +151,7 @@ class AgentStore:
             self._heard,
             system=place.system,
             environment=place.environment,
+            is_ours=journal.path.startswith(f"{os.path.realpath(self.directory)}/"),
         )
         self._loaded[session.id] = session
         self._listen(Loaded(session.id))

@@ -11,7 +11,7 @@ from .arguments import Argument, Command, Failure, Option, UsageError, parsed
 AGENTS = ("claude", "codex", "other")
 MAX_INPUT = 4 * 1024 * 1024
 """How many bytes of a hook's JSON are read."""
-DAEMON_WAIT = 3.0
+DAEMON_WAIT = 2.0
 """Seconds that a daemon which was killed has to come back, while the agent waits."""
 EVENTS = {"UserPromptSubmit": "start", "Stop": "stop", "StopFailure": "error", "agent-turn-complete": "stop"}
 """What the agents call the events that matter here."""

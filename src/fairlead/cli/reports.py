@@ -102,7 +102,8 @@ def _whole(store: ReportStore, id: int, *, as_json: bool) -> int:
     import msgspec
 
     from ..verify.report import facts, render
-    from .verifier import coloured
+    from .colours import printable
+    from .verifier import coloured, printable_lines
 
     report = store.get(id)
     if report is None:
@@ -110,10 +111,10 @@ def _whole(store: ReportStore, id: int, *, as_json: bool) -> int:
     if as_json:
         print(msgspec.json.encode(report).decode())
         return 0
-    print(f"{coloured(report.confidence)}  {report.summary}\n")
+    print(f"{coloured(report.confidence)}  {printable(report.summary)}\n")
     for name, value in facts(report):
-        print(f"{name + ':':<12}{value}")
-    print(f"\n{report.raw or render(report)}", end="")
+        print(f"{name + ':':<12}{printable(value)}")
+    print(f"\n{printable_lines(report.raw or render(report))}")
     return 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .arguments import Argument, Command, Option, UsageError, parsed, seconds
+from .arguments import Argument, Command, Failure, Option, UsageError, parsed, seconds
 
 COMMAND = Command(
     "run",
@@ -62,4 +62,7 @@ def main(arguments: Sequence[str]) -> int:
         as_json=options.json,
         is_quiet=options.quiet,
     )
-    return asyncio.run(run(Settings(), job, wanted))
+    try:
+        return asyncio.run(run(Settings(), job, wanted))
+    except ValueError as error:
+        raise Failure(str(error)) from None

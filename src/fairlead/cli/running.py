@@ -16,7 +16,19 @@ from ..verify.follow import Follower, Gone
 from ..verify.report import Report, Status, render
 from .arguments import Failure
 from .colours import printable
-from .verifier import FAILED, UNSURE, VERIFIED, Wanted, Written, checker, coloured, found, show, waker
+from .verifier import (
+    FAILED,
+    UNSURE,
+    VERIFIED,
+    Wanted,
+    Written,
+    checker,
+    coloured,
+    found,
+    printable_lines,
+    show,
+    waker,
+)
 
 
 class Job(NamedTuple):
@@ -125,7 +137,8 @@ def _print(report: Report, *, as_json: bool) -> None:
     if as_json:
         print(msgspec.json.encode(report).decode())
     else:
-        print(f"{coloured(report.confidence)}  {printable(report.summary)}\n\n{render(report)}", end="")
+        whole = printable_lines(render(report))
+        print(f"{coloured(report.confidence)}  {printable(report.summary)}\n\n{whole}")
 
 
 def _say(line: str) -> None:

@@ -142,8 +142,6 @@ class Written:
     async def check(self, stop: wire.Event) -> Report:
         turn = stop.turn_index or 0
         with contextlib.suppress(StoreFault):
-            if self._begun is not None:  # it is judged again, as the builder went away meanwhile
-                self._store.dismiss(self._begun)
             self._begun = self._store.begin(
                 session_id=self._target.session_id,
                 project=self._target.project,
@@ -236,6 +234,11 @@ def show(judged: Judged, *, quiet: bool = False, to_stderr: bool = False) -> Non
     if not quiet and report.status is not Status.VERIFIED:
         for line in correction(report).splitlines()[:MAX_SHOWN]:
             print(f"    {printable(line)}", file=where, flush=True)
+
+
+def printable_lines(text: str) -> str:
+    """A text of several lines in which nothing acts on the terminal."""
+    return "\n".join(map(printable, text.expandtabs().rstrip("\n").split("\n")))
 
 
 MAX_SHOWN = 40

@@ -343,7 +343,12 @@ class AgentCommands:
 
     async def _log_out(self, doing: Doing) -> None:
         provider = doing.rest or doing.session.model.provider
-        if self._login.forget(provider):
+        try:
+            was_there = self._login.forget(provider)
+        except ModelError as error:
+            self._say(doing, str(error), "login-error")
+            return
+        if was_there:
             self._say(doing, f"✓ Logged out of {provider}", "logout", provider=provider)
         else:
             self._say(doing, f"No key was entered for {provider} here.", "logout", provider=provider)

@@ -30,7 +30,7 @@ MAX_CHARS = 16 * 1024 * 1024
 """How much text they may have."""
 
 _CURSOR = re.compile(r"([^.]{1,8})\.([0-9a-f]{8})\.(\d{1,18})\.(\d{1,18})")
-_CURSOR_KEY, _TEXT_KEY, _RESULT_KEY = Keyword("cursor"), Keyword("text"), Keyword("result-text")
+_CURSOR_KEY = Keyword("cursor")
 
 
 class BadCursor(ValueError):
@@ -84,17 +84,18 @@ class History:
 
     def _from_journal(self, session: AgentSession, lines: int) -> list[tuple[str, Data]]:
         cursor = {_CURSOR_KEY: self.cursor(session)}
+        done = {each.tool_call_id for each in session.messages if isinstance(each, ToolResult)}
         return [
             (topic, {**data, **cursor})
             for entry in session.journal.branch
             if entry.line > lines and isinstance(entry.body, Said)
-            for event in _told_of(session.id, entry.id, entry.body)
+            for event in _told_of(session.id, entry.id, entry.body, done)
             for topic, data in frames.frames(event)
         ]
 
 
-def _told_of(session_id: str, entry_id: str, said: Said) -> list[Event]:
-    """The events that a message in a journal was told with, but for its pieces."""
+def _told_of(session_id: str, entry_id: str, said: Said, done: set[str]) -> list[Event]:
+    """The events that a message in a journal was told with, but for its pieces; `done` are calls that ran."""
     message = said.message
     if isinstance(message, ToolResult):
         id, name = message.tool_call_id, message.tool_name
@@ -103,9 +104,17 @@ def _told_of(session_id: str, entry_id: str, said: Said) -> list[Event]:
     told: list[Event] = [events.MessageSaid(session_id, entry_id, message)]
     for call in message.calls if isinstance(message, Assistant) else ():
         told.append(events.ToolBegan(session_id, call.id, call.name))
-        told.append(events.ToolExecuting(session_id, call.id, call.name, call.arguments))
+        if call.id in done:
+            told.append(events.ToolExecuting(session_id, call.id, call.name, call.arguments))
     return told
 
 
-def _size(data: Data) -> int:
-    return len(data.get(_TEXT_KEY) or "") + len(data.get(_RESULT_KEY) or "") + 200
+def _size(value: Any) -> int:
+    """About how much memory a value takes: its texts, and something for each part."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, Mapping):
+        return 50 + sum(_size(key) + _size(inner) for key, inner in value.items())
+    if isinstance(value, list | tuple):
+        return 50 + sum(map(_size, value))
+    return 10

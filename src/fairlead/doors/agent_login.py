@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 from ..agent.models import ModelError
 from ..agent.session import AgentSession
+from ..settings import SettingError
 from ..wire.rpc import ErrorCode, Request, fields
 from .rpc import Caller, CallerHandler, OpError
 
@@ -79,7 +80,7 @@ class AgentLogin:
             self._keyring.enter_key(provider, request.get("input") or "")
         except ValueError as error:
             raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :input: {error}") from None
-        except (ModelError, OSError) as error:
+        except (ModelError, SettingError, OSError) as error:
             raise OpError(ErrorCode.FAILED, f"the key can't be kept: {error}") from None
         del self._pending[caller]
         return fields(provider=_named(provider), logged_in=True)

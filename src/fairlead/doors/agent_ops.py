@@ -8,6 +8,7 @@ client, so snapshots of all sessions are made for each.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -26,6 +27,7 @@ from ..agent.session import AgentSession, Busy, Models, Refused
 from ..agent.store import AgentStore, NotFound, id_of
 from ..formats.edn import Keyword
 from ..wire.rpc import ErrorCode, Request, fields
+from ..wire.rpc_catalog import OWN_TOPICS
 from . import agent_frames as frames
 from .agent_commands import HELP, AgentCommands
 from .agent_history import BadCursor, History
@@ -41,7 +43,7 @@ MAX_IMAGES = 16
 """How many pictures a prompt may have."""
 _PERSISTED = """[{:psi.session/list
  [:psi.session-info/path :psi.session-info/name :psi.session-info/first-message]}]"""
-_ALLOWED = (True, "allow", "yes", "true", "submitted")
+_ALLOWED = ("allow", "always", "yes", "true", "submitted")
 """Results of a dialog that mean consent."""
 
 
@@ -76,6 +78,7 @@ class AgentOps:
         self._library = library
         self._latest = latest or _none
         self._judging = judging
+        self._working: dict[tuple[Caller, str], AgentSession] = {}
         self._history = History()
         self._ops: dict[str, CallerHandler] = {
             name: getattr(self, f"_{name}")
@@ -182,8 +185,13 @@ class AgentOps:
     def created(
         self, caller: Caller, parent: AgentSession | None = None, *, cwd: str | None = None
     ) -> AgentSession:
+        if cwd is not None and not _is_directory(cwd):
+            wanted = "the absolute path of a directory"
+            raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :cwd: {wanted}")
+        if cwd is None and caller.cwd is not None and _is_directory(caller.cwd):
+            cwd = caller.cwd
         try:
-            return self._store.create(cwd or caller.cwd or os.path.expanduser("~"), parent=parent)
+            return self._store.create(cwd or os.path.expanduser("~"), parent=parent)
         except JournalError as error:
             raise OpError(ErrorCode.FAILED, str(error)) from None
 
@@ -209,8 +217,8 @@ class AgentOps:
         for approval in session.approvals.values():
             shown = {**frames.dialog(approval), **fields(session_id=session.id)}
             caller.event("ui/dialog-requested", shown, id=request.id)
-        if request.get("since") is None:
-            return {}
+        if request.get("since") is None and not OWN_TOPICS.intersection(request.get("topics") or ()):
+            return {}  # as psi's clients know it
         replayed = sum(caller.wants(topic) for topic, _ in missed)
         return {"cursor": self._history.cursor(session), "replayed": replayed}
 
@@ -225,9 +233,10 @@ class AgentOps:
         return [(topic, data) for topic, data in told if topic != "ui/dialog-requested"]
 
     def cancelled(self, caller: Caller, request: Request) -> bool:
-        if request.op not in ("bash", "compact"):
+        session = self._working.get((caller, request.id))
+        if session is None:
             return False
-        self.session(request, caller).abort()
+        session.abort()
         return True
 
     def _show(self, caller: Caller, session: AgentSession, id: str | None = None) -> None:
@@ -319,11 +328,8 @@ class AgentOps:
         session = self._asked(request, caller)
         result = request.get("result")
         lasts = result == "always"
-        _done(
-            lambda: session.settle(
-                request.get("dialog-id"), lasts or result in _ALLOWED, "rpc-edn", lasts=lasts
-            )
-        )
+        allowed = result is True or (isinstance(result, str) and result in _ALLOWED)
+        _done(lambda: session.settle(request.get("dialog-id"), allowed, "rpc-edn", lasts=lasts))
         return fields(accepted=True)
 
     async def _cancel_dialog(self, request: Request, caller: Caller) -> Data:
@@ -334,7 +340,8 @@ class AgentOps:
     def _asked(self, request: Request, caller: Caller) -> AgentSession:
         """The session whose approval a dialog is."""
         id = request.get("dialog-id")
-        for session in self._store.loaded:
+        named = request.get("session-id")
+        for session in [self.found(named)] if named is not None else self._store.loaded:
             if id in session.approvals:
                 return session
         if not self.session(request, caller).approvals:
@@ -350,35 +357,36 @@ class AgentOps:
         session = self.created(caller, self.found(parent) if isinstance(parent, str) and parent else None)
         if name := request.get("name"):
             caller.focus = session.id
-            session.set_name(name)
+            _done(lambda: session.set_name(name))
         return self.entered(caller, session, request)
 
     async def _open_session(self, request: Request, caller: Caller) -> Data:
         """The session with a name, or the last one of a directory, or a new one."""
-        name, cwd = request.get("name") or None, request.get("cwd") or caller.cwd
-        session = self._known(name, cwd) if name or request.get("continue") else None
+        name, cwd = request.get("name") or None, request.get("cwd")
+        wanted = name or request.get("continue")
+        session = await self._known(name, cwd or caller.cwd) if wanted else None
         is_new = session is None
         if session is None:
             session = self.created(caller, cwd=cwd)
         caller.focus = session.id
         if is_new and name:
-            session.set_name(name)
+            _done(lambda: session.set_name(name))
         cursor = self._history.cursor(session)
         return fields(session_id=session.id, session_file=session.journal.path, created=is_new, cursor=cursor)
 
-    def named(self, name: str) -> AgentSession | None:
+    async def named(self, name: str) -> AgentSession | None:
         """The session of a name, or of an id."""
         try:
             return self._store.find(name)
         except (NotFound, JournalError):
-            return self._known(name, None)
+            return await self._known(name, None)
 
-    def _known(self, name: str | None, cwd: str | None) -> AgentSession | None:
+    async def _known(self, name: str | None, cwd: str | None) -> AgentSession | None:
         """The session used last with a name, or else of a directory."""
         for session in reversed(self._store.loaded):
             if session.name == name if name else str(session.cwd) == cwd:
                 return session
-        path = self._latest(name=name, cwd=None if name else cwd)
+        path = await asyncio.to_thread(lambda: self._latest(name=name, cwd=None if name else cwd))
         return self.resumed(path) if path is not None else None
 
     async def _switch_session(self, request: Request, caller: Caller) -> Data:
@@ -434,13 +442,15 @@ class AgentOps:
         return fields(models=[_model_row(info) for info in self.models])
 
     async def _compact(self, request: Request, caller: Caller) -> Data:
-        session = self.session(request, caller)
+        session = self._working[caller, request.id] = self.session(request, caller)
         try:
             summary = await session.compact(request.get("custom-instructions") or "")
         except Busy as error:
             raise OpError(ErrorCode.SESSION_NOT_IDLE, str(error)) from None
         except (Refused, ModelError, JournalError) as error:
             raise OpError(ErrorCode.FAILED, str(error)) from None
+        finally:
+            del self._working[caller, request.id]
         return fields(compacted=True, summary=summary)
 
     async def _set_auto_compaction(self, request: Request, caller: Caller) -> Data:
@@ -490,13 +500,15 @@ class AgentOps:
         return fields(commands=[fields(name=name, description=what) for name, what in rows])
 
     async def _bash(self, request: Request, caller: Caller) -> Data:
-        session = self.session(request, caller)
+        session = self._working[caller, request.id] = self.session(request, caller)
         try:
             result = await session.bash(request.get("command"))
         except Busy as error:
             raise OpError(ErrorCode.SESSION_NOT_IDLE, str(error)) from None
         except (Refused, JournalError) as error:
             raise OpError(ErrorCode.FAILED, str(error)) from None
+        finally:
+            del self._working[caller, request.id]
         return fields(output=result.text, is_error=result.is_error, details=frames.plain(result.details))
 
     async def _export_html(self, request: Request, caller: Caller) -> Data:
@@ -578,6 +590,10 @@ def _done(act: Callable[[], object]) -> None:
         raise OpError(ErrorCode.SESSION_NOT_IDLE, str(error)) from None
     except (Refused, JournalError) as error:
         raise OpError(ErrorCode.FAILED, str(error)) from None
+
+
+def _is_directory(path: str) -> bool:
+    return path.startswith("/") and "\0" not in path and os.path.isdir(path)
 
 
 def _images(request: Request) -> list[Image]:

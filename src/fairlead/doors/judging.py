@@ -16,8 +16,9 @@ import msgspec
 from ..agent import events
 from ..agent.events import Event
 from ..agent.session import AgentSession, Refused
+from ..verify import process, scratch
 from ..verify.report import Confidence, Report, Status, with_evidence
-from ..verify.store import Listed, ReportStore, StoreFault
+from ..verify.store import Listed, Pending, ReportStore, StoreFault
 from ..wire import verifier as wire
 from ..wire.rpc import fields
 from .verifier import Builder, Turn, VerifierDoor, log
@@ -164,12 +165,23 @@ class Judging:
         """Report the verifications that nobody runs any more."""
         try:
             lost = self._store.unfinished()
+            for owner in {each.owner.partition(" ")[0] for each in lost}:
+                process.end_orphans(of=int(owner))
+            if lost:
+                scratch.remove_stale()
             for each in lost:
+                if self._is_reported(each):  # only its end was not written down
+                    self._store.dismiss(each.id)
+                    continue
                 report = each.not_verified("the verifier went away before it was done")
                 if self._store.finish(each.id, report) is not None:
                     self._told(each.session_id, report)
         except StoreFault as error:
             log.warning("reports can't be kept: %s", error)
+
+    def _is_reported(self, pending: Pending) -> bool:
+        reports = self._store.list(session_id=pending.session_id, since=pending.begun, limit=SENT_AGAIN)
+        return any((each.turn, each.verifier) == (pending.turn, pending.verifier) for each in reports)
 
     # --- verifiers ------------------------------------------------------------------------------------------
 

@@ -25,7 +25,11 @@ from ..wire.rpc_catalog import OPS, PARAMS, TOPICS, Op
 Handler = Callable[[Request], Awaitable[Mapping[Any, Any]]]
 CallerHandler = Callable[[Request, "Caller"], Awaitable[Mapping[Any, Any]]]
 WRITE_LIMIT = 8 * 1024 * 1024
-"""How many bytes a client may leave unread before it loses its events, and then its connection."""
+"""How many bytes a client may leave unread before it loses its connection."""
+MISSED_LIMIT = 64 * 1024 * 1024
+"""The same while it is told what it missed."""
+MOVING = frozenset({"open_session", "new_session", "switch_session", "fork", "subscribe", "command"})
+"""Ops that move a client's focus. What is asked after one waits until it is done."""
 
 READ_SIZE = 65_536
 LAST_ANSWERS_WAIT = 10.0
@@ -198,6 +202,8 @@ class _Connection(asyncio.Protocol):
         self._wire = rpc.ServerConnection(door.ops, TOPICS)
         self._tasks: dict[str, tuple[Request, asyncio.Task[None]]] = {}
         self._transport: asyncio.WriteTransport
+        self._moving: asyncio.Task[None] | None = None
+        self._is_replaying = False
         self.focus: str | None = None
         self.cwd: str | None = None
 
@@ -246,8 +252,10 @@ class _Connection(asyncio.Protocol):
         self._transport.close()
 
     def event(self, topic: str, data: Mapping[Any, Any], *, id: str | None = None) -> None:
-        """Send an event, unless the client has stopped reading."""
-        if self._wire.state is rpc.State.READY and self._transport.get_write_buffer_size() < WRITE_LIMIT:
+        """Send an event. A client that has stopped reading is let go: it may come back with its cursor."""
+        if self._transport.get_write_buffer_size() > (MISSED_LIMIT if self._is_replaying else WRITE_LIMIT):
+            self._transport.abort()
+        elif self._wire.state is rpc.State.READY and self._wire.wants(topic):
             now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
             self._transport.write(self._wire.event(topic, data, id=id, ts=now))
 
@@ -268,13 +276,14 @@ class _Connection(asyncio.Protocol):
                 self._respond(request, _description(self._door.ops))
             case "cancel":
                 self._respond(request, fields(accepted=self._cancel(request.get("request-id"))))
-            case "subscribe":
-                self._subscribe(request)
             case "unsubscribe":
                 topics = self._wire.unsubscribe(request.get("topics") or ())
                 self._respond(request, fields(subscribed=topics))
             case _:
-                task = asyncio.get_running_loop().create_task(self._run(request))
+                before = self._moving if self._moving is not None and not self._moving.done() else None
+                task = asyncio.get_running_loop().create_task(self._run(request, before))
+                if request.op in MOVING:
+                    self._moving = task
                 self._tasks[request.id] = request, task
                 task.add_done_callback(lambda _: self._tasks.pop(request.id, None))
 
@@ -287,22 +296,30 @@ class _Connection(asyncio.Protocol):
             return task.cancel()
         return self._door.agents is not None and self._door.agents.cancelled(self, request)
 
-    def _subscribe(self, request: Request) -> None:
+    async def _subscribe(self, request: Request) -> Mapping[Any, Any]:
         """The response comes after how things are."""
         before = self._wire.subscribed
         topics = self._wire.subscribe(request.get("topics") or ())
+        self._is_replaying = True
         try:
             more = self._door.agents.subscribed(self, request) if self._door.agents is not None else {}
-        except OpError as error:
+        except OpError:
             self._wire.subscribed = before
-            self._transport.write(self._wire.fail(request.id, error.code, str(error), error.data))
-            return
-        self._respond(request, fields(subscribed=topics, **more))
+            raise
+        finally:
+            self._is_replaying = False
+        return fields(subscribed=topics, **more)
 
-    async def _run(self, request: Request) -> None:
+    async def _run(self, request: Request, before: asyncio.Task[None] | None) -> None:
         try:
-            handler = self._door.handlers.get(request.op)
-            work = handler(request) if handler else self._door.caller_handlers[request.op](request, self)
+            if before is not None:
+                await asyncio.wait([before])
+            if request.op == "subscribe":
+                work: Awaitable[Mapping[Any, Any]] = self._subscribe(request)
+            elif request.op in self._door.handlers:
+                work = self._door.handlers[request.op](request)
+            else:
+                work = self._door.caller_handlers[request.op](request, self)
             self._respond(request, await work)
         except OpError as error:
             self._transport.write(self._wire.fail(request.id, error.code, str(error), error.data))

@@ -36,6 +36,8 @@ MAX_WAITING = 8
 """How many corrections may wait until an agent is done."""
 MAX_TRANSCRIPT = 256 * 1024 * 1024
 """How many bytes of a transcript are counted."""
+STOP_PAUSE = 0.2
+"""Seconds after a stop until something is typed: some agents end then, and what follows must not get it."""
 ENTER_PAUSE = 0.15
 """Seconds between a paste and Enter: some programs take what comes at once for a part of the paste."""
 TYPED_WAIT = 30.0
@@ -64,6 +66,8 @@ class Known(Struct):
     program: Program | None = None
     turns: list[TerminalTurn] = []
     is_working: bool = False
+    tells_starts: bool = False
+    """Whether its agent tells when a turn begins; some tell only of the end."""
     waiting: list[str] = []
     """Corrections that are typed when the agent is done."""
     typed: tuple[float, str] | None = None
@@ -182,6 +186,7 @@ class TerminalBuilder:
         task.add_done_callback(_tasks.discard)
 
     async def _type(self, text: str) -> None:
+        await asyncio.sleep(STOP_PAUSE)
         try:
             self._check()
             self._session.type(self._session.screen.paste(text))
@@ -256,12 +261,11 @@ class TerminalTurns:
         file = request.get("path") or ""
         match request.get("event"):
             case "start":
-                is_new = builder.started(request.get("agent") or "", request.get("prompt") or "", file)
-                if is_new:
-                    self._judging.began(session.id)
-                    self._judging.door.started(session.id, builder.known.turns[-1])
-                    self._tell_turn("terminal/turn-began", session, builder)
+                builder.known.tells_starts = True
+                self._start(session, builder, request)
             case "stop":
+                if request.get("prompt") and not builder.known.tells_starts:
+                    self._start(session, builder, request)
                 if (turn := builder.stopped(file)) is not None:
                     self._tell_turn("terminal/turn-ended", session, builder)
                     self._judging.door.stopped(session.id, turn)
@@ -269,6 +273,13 @@ class TerminalTurns:
                 builder.failed()
                 self._judging.door.failed(session.id, request.get("prompt") or "an error")
         return fields(accepted=True, turn=builder.turns[-1].number if builder.turns else 0)
+
+    def _start(self, session: Session, builder: TerminalBuilder, request: Request) -> None:
+        prompt, file = request.get("prompt") or "", request.get("path") or ""
+        if builder.started(request.get("agent") or "", prompt, file):
+            self._judging.began(session.id)
+            self._judging.door.started(session.id, builder.known.turns[-1])
+            self._tell_turn("terminal/turn-began", session, builder)
 
     def _tell_turn(self, topic: str, session: Session, builder: TerminalBuilder) -> None:
         turn = builder.known.turns[-1]

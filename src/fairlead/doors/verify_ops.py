@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from ..agent.session import AgentSession
@@ -20,7 +20,7 @@ LISTED = 100
 
 def verify_ops(
     directory: str,
-    named: Callable[[str], AgentSession | None],
+    named: Callable[[str], Awaitable[AgentSession | None]],
     host: Host,
     turns: TerminalTurns,
     store: ReportStore,
@@ -29,7 +29,7 @@ def verify_ops(
 
     async def target(request: Request) -> Mapping[Any, Any]:
         name = request.get("name")
-        session = named(name)
+        session = await named(name)
         if session is not None:
             return fields(
                 session_id=session.id,

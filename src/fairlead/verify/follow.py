@@ -105,8 +105,6 @@ class Follower:
                     await self._beginning
                 report = await self._check(stop)
                 refusal = await self._sent_back(stop, report) if report.status is Status.FAILED else ""
-                if refusal is None:
-                    continue
                 if refusal:
                     note = Section("Sent back?", f"No: {refusal}.")
                     report = msgspec.structs.replace(report, sections=(*report.sections, note), raw="")
@@ -114,19 +112,18 @@ class Follower:
                 self._since = max(self._since or 0, stop.session_file_end_line or 0)
                 yield Judged(stop, report, refusal)
         finally:
+            if self._link is not None:  # while the connection is still there
+                await self._link.leave("done")
             keeping.cancel()
             with contextlib.suppress(asyncio.CancelledError, Gone):
                 await keeping
-            if self._link is not None:
-                await self._link.leave("done")
 
     # --- talking --------------------------------------------------------------------------------------------
 
-    async def _sent_back(self, stop: Event, report: Report) -> str | None:
+    async def _sent_back(self, stop: Event, report: Report) -> str:
         """Send the turn back; gives why that was refused, if it was.
 
-        None if the builder went away meanwhile, and its next daemon told of the turn again: then that is the
-        one to judge.
+        If the builder goes away meanwhile it is sent again, unless the next one tells that the turn went on.
         """
         prompt = wire.Prompt(
             session_id=self._session_id,
@@ -148,7 +145,7 @@ class Follower:
                 await self._ready.wait()
                 await self.is_settled.wait()
                 if self._ended[stop.turn_index] != stop.session_file_end_line:
-                    return None
+                    return ""
             finally:
                 del self._acks[prompt.correlation_id]
 

@@ -72,6 +72,8 @@ class Bash:
         command = checked("bash", arguments, BashArguments).command
         if "\0" in command:
             raise ValueError("bash: `command` must not have a NUL character in it")
+        if not command.strip():
+            raise ValueError("bash: `command` must not be blank")
         first = command.strip().partition("\n")[0]
         is_cut = first != command.strip() or len(first) > MAX_SUMMARY
         return Touch(

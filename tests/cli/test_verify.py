@@ -1,0 +1,503 @@
+"""`fairlead run` and `fairlead verify` with a real daemon, whole and offline, and what survives a kill."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.client.agents import ApprovalWanted, Escalated, Reported
+from fairlead.client.events import Happened
+from fairlead.client.sdk import Agent, Events, Host, connect
+from fairlead.settings import Settings
+from fairlead.verify.report import Report
+from fairlead.verify.store import Listed, ReportStore
+from tests.agent.playing import calls, cassette, says
+from tests.hosting import WAIT, Hosting
+from tests.verify.projects import fingerprint, repository, write
+
+RIGHT = "grep -q right answer.txt"
+UNTIL_GO = "touch begun; while [ ! -e go ]; do sleep 0.02; done; "
+"""A check that takes until a file is there."""
+VERIFIED = "## Report\n\nSTATUS: verified\nCONFIDENCE: PERFECT\n\n### What did you verify?\n\nThe answer.\n"
+FAILED = (
+    "## Report\n\nSTATUS: failed\n\n### What did you verify?\n\nThe answer.\n\n### Wrong\n\nIt is wrong.\n"
+)
+
+
+@pytest.fixture(scope="module")
+def hosting() -> Iterator[Hosting]:
+    hosting = Hosting({"FAIRLEAD_DAEMON_RESTART_PAUSE": "0", "FAIRLEAD_VERIFIER_MAX_LOOPS": "2"})
+    yield hosting
+    hosting.close()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    place = tmp_path / "project"
+    place.mkdir()
+    return place
+
+
+@pytest.fixture
+def host(hosting: Hosting) -> Iterator[Host]:
+    with connected(hosting) as host:
+        yield host
+
+
+def connected(hosting: Hosting) -> Host:
+    """A connection of its own, as those to a daemon that was killed are over."""
+    hosting.run("ls")  # it starts the daemon there, and not where this process would
+    return connect(Settings(hosting.environment))
+
+
+def fairlead(
+    hosting: Hosting, project: Path, *words: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a command in the project."""
+    return subprocess.run(
+        [sys.executable, "-m", "fairlead", *words],
+        env={**hosting.environment, **environment},
+        cwd=project,
+        capture_output=True,
+        text=True,
+        timeout=WAIT,
+        input="",
+        check=False,
+    )
+
+
+def reports(hosting: Hosting, project: Path) -> list[Listed]:
+    """What is kept of a project, the oldest first."""
+    with ReportStore(Settings(hosting.environment).reports_path) as store:
+        return list(reversed(store.list(project=str(project))))
+
+
+def report(hosting: Hosting, id: int) -> Report:
+    with ReportStore(Settings(hosting.environment).reports_path) as store:
+        found = store.get(id)
+    assert found is not None
+    return found
+
+
+def unfinished(hosting: Hosting) -> int:
+    with ReportStore(Settings(hosting.environment).reports_path) as store:
+        return len(store.unfinished(everyones=True))
+
+
+# --- fairlead run -----------------------------------------------------------------------------------------
+
+
+def test_a_planted_failure_goes_back_and_is_mended(hosting: Hosting, project: Path) -> None:
+    write(project, "calc.py", "def add(a, b):\n    return a - b\n")
+    write(project, "test_calc.py", "from calc import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n")
+    prompt = "read calc.py\nwhen sent back:\nedit calc.py: replace `a - b` with `b + a  # mended`"
+    check = f"{sys.executable} -m pytest -q -p no:cacheprovider"
+    done = fairlead(hosting, project, "run", "--yes", "--verify", check, prompt)
+    assert done.returncode == 0, done.stderr
+    assert "mended" in (project / "calc.py").read_text()
+    assert "sent back" in done.stderr
+    assert "Done: read `calc.py`" in done.stderr
+    assert done.stdout.startswith("VERIFIED  ")
+    assert "STATUS: verified" in done.stdout
+    assert "1 passed" in done.stdout
+    first, second = reports(hosting, project)
+    assert [(each.confidence, each.turn) for each in (first, second)] == [("feedback", 1), ("verified", 1)]
+    assert first.tree != second.tree
+    whole = report(hosting, first.id)
+    assert [(run.command, run.code) for run in whole.commands] == [(check, 1)]
+    assert any("assert -1 == 3" in section.text for section in whole.sections)
+    assert unfinished(hosting) == 0
+
+
+def test_what_never_holds_ends_with_1_after_all_corrections(
+    hosting: Hosting, host: Host, project: Path
+) -> None:
+    prompt = "write answer.txt: wrong"
+    done = fairlead(hosting, project, "run", "-q", "--yes", "--name", "never", "--verify", RIGHT, prompt)
+    assert done.returncode == 1
+    assert "not sent back: max loops exceeded" in done.stderr
+    assert "No: max loops exceeded." in done.stdout
+    assert [each.confidence for each in reports(hosting, project)] == ["feedback"] * 3
+    verdict = host.agent("never", cwd=str(project)).state()["verdict"]
+    assert (verdict["turn"], verdict["confidence"]) == (1, "feedback")
+    assert verdict["escalated"].startswith("max loops exceeded")
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--verify", "no-such-command-here"], "could not be started"),
+        (["--timeout", "0.2", "--verify", "sleep 20"], "0.2 seconds"),
+    ],
+)
+def test_what_cannot_be_verified_ends_with_2(
+    hosting: Hosting, project: Path, words: list[str], why: str
+) -> None:
+    done = fairlead(hosting, project, "run", "-q", "--yes", "--json", *words, "ls")
+    assert done.returncode == 2, done.stderr
+    told = json.loads(done.stdout)
+    assert (told["status"], told["confidence"], told["turn"]) == ("unsure", "failed", 1)
+    assert why in told["summary"]
+    (row,) = reports(hosting, project)
+    assert row.confidence == "failed"
+
+
+def test_without_yes_what_would_be_asked_is_denied(hosting: Hosting, project: Path) -> None:
+    done = fairlead(hosting, project, "run", "--verify", "test ! -e answer.txt", "write answer.txt: right")
+    assert done.returncode == 0, done.stderr
+    assert "denied, as nobody is there to ask" in done.stderr
+    assert not (project / "answer.txt").exists()
+
+
+def test_a_run_that_says_not_what_checks_or_names_no_model_is_refused(
+    hosting: Hosting, project: Path
+) -> None:
+    assert fairlead(hosting, project, "run", "ls").returncode == 2
+    done = fairlead(hosting, project, "run", "--verify", "true", "--model", "no/such", "ls")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    done = fairlead(hosting, project, "run", "--persona", "nobody", "ls")
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+    done = fairlead(hosting, project, "run", "--verify", "true", "--persona", "tester", "--quorum", "9", "ls")
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+
+
+# --- fairlead verify --------------------------------------------------------------------------------------
+
+
+def built(host: Host, name: str, project: Path, prompt: str = "ls") -> Agent:
+    """A session with a turn that is over."""
+    agent = host.agent(name, cwd=str(project))
+    agent.ask(prompt, approve=True, timeout=WAIT)
+    return agent
+
+
+def test_the_last_turn_is_judged_once_for_scripts(hosting: Hosting, host: Host, project: Path) -> None:
+    agent = built(host, "once", project)
+
+    def code(*words: str) -> int:
+        return fairlead(hosting, project, "verify", "--once", *words).returncode
+
+    assert code("once", "--", "true") == 0
+    assert code(agent.id, "--check", "true", "--check", "test -d .") == 0
+    assert code("once", "--", "no-such-command-here") == 2
+    done = fairlead(
+        hosting, project, "verify", "--once", "-q", "once", "--", "sh", "-c", "echo oh no; exit 3"
+    )
+    assert done.returncode == 1
+    assert done.stdout.startswith("turn 1  FEEDBACK  1 of 1 command failed")
+    assert [each.confidence for each in reports(hosting, project)] == [
+        "verified",
+        "verified",
+        "failed",
+        "feedback",
+    ]
+    missing = fairlead(hosting, project, "verify", "--once", "nobody", "--", "true")
+    assert (missing.returncode, "there is no session 'nobody'" in missing.stderr) == (1, True)
+    assert fairlead(hosting, project, "verify", "once").returncode == 2
+    assert unfinished(hosting) == 0
+
+
+def test_a_check_in_a_copy_leaves_the_project_alone(hosting: Hosting, host: Host, project: Path) -> None:
+    write(project, "answer.txt", "right\n")
+    built(host, "copied", project)
+    check = "grep -q right answer.txt && rm answer.txt && touch new"
+    done = fairlead(hosting, project, "verify", "--once", "--copy", "copied", "--", check)
+    assert done.returncode == 0, done.stderr
+    assert (project / "answer.txt").exists()
+    assert not (project / "new").exists()
+
+
+class Verifying:
+    """`fairlead verify` as it runs on."""
+
+    def __init__(self, hosting: Hosting, project: Path, *words: str) -> None:
+        self._log = (project.parent / "verify.log").open("w+")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "fairlead", "verify", *words],
+            env=hosting.environment,
+            cwd=project,
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+        )
+        hosting.until(lambda: "checking the turns" in self.printed)
+
+    @property
+    def printed(self) -> str:
+        self._log.seek(0)
+        return self._log.read()
+
+    def end(self) -> int:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        code = self.process.wait(WAIT)
+        self._log.close()
+        return code
+
+
+@contextmanager
+def verifying(hosting: Hosting, project: Path, *words: str) -> Iterator[Verifying]:
+    verifier = Verifying(hosting, project, *words)
+    try:
+        yield verifier
+    finally:
+        verifier.end()
+
+
+def test_turn_after_turn_is_judged_and_everybody_is_told(hosting: Hosting, host: Host, project: Path) -> None:
+    agent = host.agent("followed", cwd=str(project))
+    write(project, "answer.txt", "wrong\n")
+    with agent.events() as events, verifying(hosting, project, "followed", "--", RIGHT) as verifier:
+        host.agent("followed").ask("ls\nwhen sent back:\nwrite answer.txt: right", timeout=WAIT)
+        said: list[Reported] = []
+        while len(said) < 2:
+            match events.next(timeout=WAIT):
+                case ApprovalWanted(id=id):
+                    agent.approve(id)
+                case Reported() as each:
+                    said.append(each)
+        assert [(each.turn, each.confidence) for each in said] == [(1, "feedback"), (1, "verified")]
+        assert said[0].verifier == RIGHT
+        assert agent.state()["verdict"]["confidence"] == "verified"
+        with Events(Settings(hosting.environment), ("session/updated",)) as updates:
+            built(host, "followed", project, "ls")
+            update = updates.next(timeout=WAIT)
+            assert isinstance(update, Happened)
+            assert update.data["verdict"]["confidence"] == "verified"
+        hosting.until(lambda: "turn 2  VERIFIED" in verifier.printed)
+        assert len(reports(hosting, project)) == 3
+        assert "turn 1  FEEDBACK" in verifier.printed
+        assert "; sent back" in verifier.printed
+
+
+def test_a_builder_that_is_not_ours_is_checked_and_its_reports_are_kept_here(
+    hosting: Hosting, project: Path
+) -> None:
+    """As a real Pi: it is found by its socket, and knows nothing of late attachment."""
+    path = Path(Settings(hosting.environment).verifier_dir, "pi-1.sock")
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+        listening.settimeout(WAIT)
+        command = [sys.executable, "-m", "fairlead", "verify", "--once", "-q", "pi-1", "--", "true"]
+        with subprocess.Popen(command, env=hosting.environment, cwd=project) as verifier:
+            try:
+                connection, _ = listening.accept()
+                with connection:
+                    said = [*builder_like_pi(connection)]
+                assert verifier.wait(WAIT) == 0
+            finally:
+                verifier.kill()
+    path.unlink()
+    assert [each["type"] for each in said] == ["hello", "ping", "report", "ping", "bye"]
+    assert (said[2]["turnIndex"], said[2]["status"]) == (4, "verified")
+    (row,) = reports(hosting, project)
+    assert (row.session_id, row.turn, row.confidence) == ("pi-1", 4, "verified")
+    assert unfinished(hosting) == 0
+
+
+def builder_like_pi(connection: socket.socket) -> Iterator[dict[str, Any]]:
+    """Tell of one turn; gives what the verifier says, until its end."""
+    stop = {"type": "event", "name": "stop", "sessionId": "pi-1", "turnIndex": 4, "timestamp": 1}
+    connection.settimeout(WAIT)
+    with connection.makefile("rb") as lines:
+        for line in lines:
+            said = json.loads(line)
+            answers: list[dict[str, Any]] = []
+            if said["type"] == "hello":
+                answers = [{"type": "hello_ack", "sessionId": "pi-1"}, stop]
+            elif said["type"] == "ping":
+                answers = [{"type": "pong", "nonce": said["nonce"]}]
+            for answer in answers:
+                connection.sendall(json.dumps(answer).encode() + b"\n")
+            yield said
+
+
+# --- models -----------------------------------------------------------------------------------------------
+
+
+def persona(project: Path, name: str = "judge") -> None:
+    front = f"---\nname: {name}\ndescription: judges\nmodel: offline/replay\n---\n"
+    write(project, f".pi/verifier/agents/{name}.md", f"{front}Judge <BUILDER_SESSION_ID>.\n")
+
+
+READS = calls(("r", "read", {"path": "answer.txt"}))
+
+
+def test_a_panel_of_a_model_and_a_command_needs_its_quorum(
+    hosting: Hosting, project: Path, tmp_path: Path
+) -> None:
+    persona(project)
+    good = cassette(tmp_path / "good.jsonl", READS, says(VERIFIED))
+    bad = cassette(tmp_path / "bad.jsonl", READS, says(FAILED))
+
+    def run(tape: str, quorum: str, name: str) -> subprocess.CompletedProcess[str]:
+        words = ("--verify", RIGHT, "--persona", "judge", "--quorum", quorum, "--name", name)
+        whole = ("run", "-q", "--yes", "--json", *words, "write answer.txt: right")
+        return fairlead(hosting, project, *whole, FAIRLEAD_AGENT_CASSETTE=tape)
+
+    done = run(good, "all", "agree")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert (told["kind"], told["confidence"], told["model"]) == ("panel", "verified", "offline/replay")
+    assert told["summary"] == "2 of 2 verified, 2 needed"
+    assert (told["tool_calls"], [each["code"] for each in told["commands"]]) == (1, [0])
+
+    done = run(bad, "1", "quorum")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert (told["confidence"], "they disagree" in told["summary"]) == ("partial", True)
+    assert "Disagreement" in [section["title"] for section in told["sections"]]
+
+    done = run(bad, "all", "dissent")
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["status"] == "failed"
+
+
+def test_a_model_that_judges_changes_nothing_whatever_it_tries(
+    hosting: Hosting, host: Host, tmp_path: Path
+) -> None:
+    project = repository(tmp_path / "repository")
+    persona(project)
+    built(host, "guarded", project, "read a.py")
+    tries = calls(
+        ("w", "write", {"path": "evil.txt", "content": "evil"}),
+        ("e", "edit", {"path": "a.py", "edits": [{"oldText": "one", "newText": "evil"}]}),
+        ("b", "bash", {"command": "echo evil > a.py; touch evil.txt; rm -rf docs"}),
+        ("r", "read", {"path": "a.py"}),
+    )
+    tape = cassette(tmp_path / "evil.jsonl", tries, says(VERIFIED))
+    before = fingerprint(project)
+    words = ("verify", "--once", "guarded", "--persona", "judge")
+    done = fairlead(hosting, project, *words, FAIRLEAD_AGENT_CASSETTE=tape)
+    assert done.returncode == 0, done.stderr
+    assert fingerprint(project) == before
+    (row,) = reports(hosting, project)
+    kept = report(hosting, row.id)
+    refused = "\n".join(kept.refused)
+    assert ["evil.txt" in refused, "a.py" in refused, "echo evil" in refused] == [True] * 3
+    assert (kept.claimed, kept.confidence) == ("perfect", "verified")
+    assert "something was refused" in kept.capped_by
+    assert kept.model == "offline/replay"
+
+
+def test_a_model_that_only_talks_or_gives_no_report_is_not_believed(
+    hosting: Hosting, host: Host, project: Path, tmp_path: Path
+) -> None:
+    persona(project)
+    built(host, "talk", project)
+
+    def verdict(*answers: list[dict[str, Any]]) -> Listed:
+        tape = cassette(tmp_path / "talk.jsonl", *answers)
+        words = ("verify", "--once", "talk", "--persona", "judge")
+        fairlead(hosting, project, *words, FAIRLEAD_AGENT_CASSETTE=tape)
+        return reports(hosting, project)[-1]
+
+    assert verdict(says(VERIFIED)).confidence == "partial"
+    assert verdict(says("all fine!"), says(VERIFIED)).confidence == "partial"
+    assert verdict(says("all fine!"), says("really!")).confidence == "failed"
+    assert "is at its end" in verdict().summary
+
+
+def test_the_model_that_built_is_refused_as_the_judge_if_it_must_be_another(
+    hosting: Hosting, host: Host, project: Path
+) -> None:
+    built(host, "other", project)
+    words = ("--persona", "reviewer", "--other-model", "--model", "offline/guide")
+    done = fairlead(hosting, project, "verify", "--once", "other", *words)
+    assert done.returncode == 1
+    assert "the verifier's model must differ from the builder's, offline/guide" in done.stderr
+    words = ("--persona", "reviewer", "--other-model", "--verifier-model", "offline/guide")
+    done = fairlead(hosting, project, "run", *words, "ls")
+    assert (done.returncode, "must differ" in done.stderr) == (1, True)
+
+
+# --- kills ------------------------------------------------------------------------------------------------
+
+
+def test_a_daemon_that_is_killed_in_the_check_costs_no_report(
+    hosting: Hosting, host: Host, project: Path
+) -> None:
+    agent = host.agent("killed", cwd=str(project))
+    with verifying(hosting, project, "killed", "--", UNTIL_GO + RIGHT) as verifier:
+        agent.ask("write answer.txt: right", approve=True, timeout=WAIT)
+        hosting.until((project / "begun").exists)
+        hosting.kill_daemon()
+        (project / "go").touch()
+        hosting.until(lambda: len(reports(hosting, project)) == 1)
+        (row,) = reports(hosting, project)
+        assert (row.confidence, row.turn) == ("verified", 1)
+        hosting.until(lambda: "turn 1  VERIFIED" in verifier.printed)
+        # it goes on with the next daemon
+        with connected(hosting) as again:
+            built(again, "killed", project)
+        hosting.until(lambda: len(reports(hosting, project)) == 2)
+        hosting.until(lambda: unfinished(hosting) == 0)
+
+
+def test_a_daemon_that_is_killed_again_and_again_loses_no_turn_of_a_loop(
+    hosting: Hosting, host: Host, project: Path
+) -> None:
+    """It is killed while the verifier talks to it, wherever that happens to be."""
+    agent = host.agent("loop", cwd=str(project))
+    with verifying(hosting, project, "loop", "--", "echo >> looks; false") as verifier:
+        agent.ask("ls", approve=True, timeout=WAIT)
+        for count in (1, 2):
+            hosting.until(lambda count=count: verifier.printed.count("turn 1  FEEDBACK") >= count)  # type: ignore[misc]
+            hosting.kill_daemon()
+        hosting.until(lambda: "max loops exceeded" in verifier.printed)
+        with connected(hosting) as again:
+            verdict = again.agent("loop").state()["verdict"]
+        assert (verdict["confidence"], bool(verdict["escalated"])) == ("feedback", True)
+        looks = len((project / "looks").read_text().splitlines())
+        hosting.until(lambda: unfinished(hosting) == 0)
+        assert len(reports(hosting, project)) == looks
+
+
+def test_a_verifier_that_is_killed_leaves_a_report_that_says_so_and_no_processes(
+    hosting: Hosting, host: Host, project: Path
+) -> None:
+    agent = host.agent("orphan", cwd=str(project))
+    check = f"echo $$ > begun.new; mv begun.new begun; while [ ! -e go ]; do sleep 0.02; done; {RIGHT}"
+    with agent.events() as events, verifying(hosting, project, "orphan", "--", check) as verifier:
+        host.agent("orphan").ask("write answer.txt: right", approve=True, timeout=WAIT)
+        hosting.until((project / "begun").exists)
+        verifier.process.kill()
+        verifier.process.wait()
+        event = events.next(timeout=WAIT)
+        while not isinstance(event, Escalated):
+            event = events.next(timeout=WAIT)
+    (row,) = reports(hosting, project)
+    assert (row.confidence, row.turn) == ("failed", 1)
+    assert row.summary == "could not verify: the verifier went away before it was done"
+    assert agent.state()["verdict"]["confidence"] == "failed"
+    shell = int((project / "begun").read_text())
+    hosting.until(lambda: not os.path.exists(f"/proc/{shell}"))
+
+
+def test_when_both_are_killed_the_next_daemon_says_so(hosting: Hosting, host: Host, project: Path) -> None:
+    agent = host.agent("both", cwd=str(project))
+    with verifying(hosting, project, "both", "--", UNTIL_GO + RIGHT) as verifier:
+        agent.ask("write answer.txt: right", approve=True, timeout=WAIT)
+        hosting.until((project / "begun").exists)
+        pid = hosting.daemon_pid()
+        verifier.process.kill()
+        verifier.process.wait()
+        os.kill(pid, signal.SIGKILL)
+    hosting.until(lambda: len(reports(hosting, project)) == 1)
+    assert reports(hosting, project)[0].confidence == "failed"
+    with connected(hosting) as again:
+        assert again.agent("both").state()["verdict"]["escalated"]
+    (project / "go").touch()
