@@ -17,7 +17,7 @@ SETUP_INPUTS := pyproject.toml requirements/dev.lock tools/setup
 # mypy refuses a directory that has no Python in it.
 CHECKED := $(foreach dir,src tests bench fuzz demo tools,$(if $(wildcard $(dir)/*.py $(dir)/*/*.py),$(dir)))
 
-.PHONY: help setup peers test lint types imports pytest format lock demo bench-formats bench-terminal bench-agent bench-verify fuzz clean
+.PHONY: help setup peers test lint types imports pytest format lock demo bench-formats bench-terminal bench-agent bench-verify bench-control fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -68,6 +68,7 @@ demo: setup ## show both ends of each protocol talking, frame by frame
 	$(BIN)/python demo/terminal.py
 	$(BIN)/python demo/agent.py
 	$(BIN)/python demo/verify.py
+	$(BIN)/python demo/control.py
 
 bench-formats: $(READY)bench ## compare the speed of the formats and decoders with their peers
 	$(BIN)/python bench/formats.py
@@ -80,6 +81,9 @@ bench-agent: $(READY)bench ## measure agent sessions: requests, turns, hundreds 
 
 bench-verify: $(READY)bench ## measure verified turns: what one costs, and many reports
 	$(BIN)/python bench/verify.py
+
+bench-control: $(READY)bench ## measure the control room: health, signals, connections, a minute under attack
+	$(BIN)/python bench/control.py
 
 fuzz: $(READY)fuzz ## fuzz each decoder for FUZZ_SECONDS
 	$(BIN)/python fuzz/run.py

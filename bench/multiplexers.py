@@ -49,6 +49,7 @@ class Contender:
             "FAIRLEAD_VERIFIER_DIR": str(self.directory / "v"),
             "TERM": "xterm-256color",
             "SHELL": "/bin/sh",
+            "FAIRLEAD_PASSEPARTOUT_PORT": "0",
         }
         self._clients: list[tuple[int, int]] = []  # process id and terminal of attached programs
 

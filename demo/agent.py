@@ -102,6 +102,7 @@ def main() -> int:
         "HOME": str(home),
         "XDG_RUNTIME_DIR": str(home),
         "FAIRLEAD_VERIFIER_DIR": str(home / "v"),
+        "FAIRLEAD_PASSEPARTOUT_PORT": "0",
     }
     print(f"\n{paint('1', 'agent sessions')} — a turn with tools, consent, and an editor that dies")
     try:

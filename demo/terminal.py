@@ -33,6 +33,7 @@ class Shell:
             "XDG_RUNTIME_DIR": directory,
             "HOME": directory,
             "FAIRLEAD_VERIFIER_DIR": f"{directory}/v",
+            "FAIRLEAD_PASSEPARTOUT_PORT": "0",
         }
 
     def run(self, command: str, *, quiet: bool = False) -> str:

@@ -32,7 +32,7 @@ class Hosting:
             each.mkdir(mode=0o700)
         kept = {
             name: os.environ[name]
-            for name in ("PATH", "LANG", "COVERAGE_PROCESS_START")
+            for name in ("PATH", "LANG", "COVERAGE_PROCESS_START", "PYTHONPATH")
             if name in os.environ
         }
         self.environment = {
@@ -42,6 +42,7 @@ class Hosting:
             "FAIRLEAD_VERIFIER_DIR": str(self.directory / "v"),
             "SHELL": "/bin/sh",
             "TERM": "xterm-256color",
+            "FAIRLEAD_PASSEPARTOUT_PORT": "0",
             **(settings or {}),
         }
 

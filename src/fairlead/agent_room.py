@@ -46,11 +46,20 @@ KEPT_OUTPUT = 14 * 86_400.0
 
 
 class AgentRoom:
-    """All agent sessions of a process. `callers` are the clients of its door."""
+    """All agent sessions of a process. `callers` are the clients of its door; `also` hears what they hear."""
 
-    def __init__(self, settings: Settings, terminals: Terminals, callers: Callable[[], list[Caller]]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        terminals: Terminals,
+        callers: Callable[[], list[Caller]],
+        also: Callable[[Event], None] = lambda event: None,
+    ) -> None:
+        self._also = also
         catalog = Catalog(settings.config, entered=Keys(f"{settings.state_dir}/keys"))
         redactor = Redactor(secret_values(os.environ, catalog.key_variables()) | catalog.keys())
+        self.redactor = redactor
+        self.key_variables = catalog.key_variables()
         library = Library(os.path.dirname(settings.config_path))
         place = _places(settings, catalog, redactor, library, terminals)
         _tidy(f"{settings.state_dir}/outputs")
@@ -66,6 +75,7 @@ class AgentRoom:
         self.store = AgentStore(settings.sessions_dir, catalog, place, self._told, watched)
         memory = Memory(f"{settings.state_dir}/memory.db")
         transcripts = Transcripts(f"{settings.state_dir}/transcripts.db", settings.sessions_dir)
+        self.latest = _latest_of(transcripts)
         self.ops = AgentOps(
             self.store,
             catalog,
@@ -73,7 +83,7 @@ class AgentRoom:
             registry=_attributes(self.store, catalog, library, memory, transcripts),
             memory=memory,
             library=library,
-            latest=_latest_of(transcripts),
+            latest=self.latest,
             keyring=_Keyring(catalog, redactor),
             judging=self.judging,
         )
@@ -87,6 +97,7 @@ class AgentRoom:
     def _told(self, event: Event) -> None:
         self.ops.heard(event)
         self.judging.heard(self.store, event)
+        self._also(event)
 
     def _tell_all(self, topic: str, data: Mapping[Any, Any]) -> None:
         for caller in self._callers():

@@ -20,7 +20,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import __version__
+from .agent.events import Event as AgentEvent
 from .agent_room import AgentRoom
+from .control_room import ControlRoom
 from .doors.agent_terminals import HostTerminals
 from .doors.keepty import KeeptyDoor
 from .doors.rpc import RpcDoor
@@ -60,10 +62,23 @@ class Daemon:
         ops = terminal_ops(self._host, self._verdict)
         self._start_terminal = ops["terminal_start"]
         self._commands = HostTerminals(self._host)
-        self._agents = agents = AgentRoom(settings, self._commands, lambda: self._rpc.callers)
+        self._agents = agents = AgentRoom(
+            settings, self._commands, lambda: self._rpc.callers, also=self._heard_agent
+        )
         self._turns = TerminalTurns(self._host, f"{settings.state_dir}/turns", agents.judging, self._tell_all)
         ops |= verify_ops(settings.verifier_dir, agents.ops.named, self._host, self._turns, agents.reports)
-        handlers = {**ops, **own, "terminal_start": self._start}
+        self._control = ControlRoom(
+            settings,
+            agents.store,
+            self._host,
+            agents.redactor,
+            latest=lambda name: agents.latest(name=name, cwd=None),
+            key_variables=agents.key_variables,
+            event=self._tell_all,
+        )
+        agents.judging.escalates = self._control.escalated
+        agents.ops.elsewhere = self._control
+        handlers = {**ops, **own, **self._control.ops, "terminal_start": self._start}
         self._rpc = RpcDoor(settings, handlers, agents.ops)
         self._started_at = time.time()
         self._over = asyncio.Event()
@@ -83,12 +98,14 @@ class Daemon:
             log.warning("an agent session can't be loaded: %s", fault)
         self._agents.judging.report_lost()
         orphans = asyncio.get_running_loop().create_task(self._commands.end_orphans())
+        await self._control.open()
         await self._rpc.open()
         log.info("serving %d sessions in %s", len(self._host.sessions), self._settings.runtime_dir)
         tell_supervisor(self._notify_socket, "READY=1")
         await self._told_to_stop()
         orphans.cancel()
         self._rpc.close()
+        await self._control.close()
         await self._agents.close("daemon_restart" if self._again or self._handover else "daemon_stopped")
         for session in list(self._host.sessions.values()):
             self._keepty.close(session)
@@ -122,6 +139,10 @@ class Daemon:
                 self._turns.closed(session)
             case _:
                 self._tell_all(event.topic, fields(**event.data))
+                self._control.heard_terminal(event.topic, event.data)
+
+    def _heard_agent(self, event: AgentEvent) -> None:
+        self._control.heard_agent(event)
 
     def _tell_all(self, topic: str, data: Mapping[Any, Any]) -> None:
         self._rpc.event(topic, data)
@@ -148,6 +169,7 @@ class Daemon:
             supervised=self._supervised,
             runtime_dir=self._settings.runtime_dir,
             log_path=self._settings.log_path,
+            passepartout_port=self._control.door.port,
         )
 
     async def _start(self, request: Request) -> Mapping[Any, Any]:

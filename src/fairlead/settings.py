@@ -25,7 +25,22 @@ DEFAULTS: Mapping[str, Mapping[str, int | float | str]] = {
     "daemon": {"restart_pause": 0.5},  # seconds until one that died soon is started again
     "rpc": {"max_connections": 256},
     "verifier": {"max_loops": 3},  # how often a turn is sent back before a person is called
+    "passepartout": {
+        "enabled": "true",
+        "port": 9105,  # 0 takes any that is free
+        "max_connections": 600,
+        "max_characters": 256 * 1024,  # of one frame; the protocol itself can't say more than 0xFFFFFF
+        "max_tokens": 2000,  # atoms and brackets of one frame; what a text says is one atom
+        "idle": 86_400.0,  # seconds after which a client that says nothing is let go
+    },
+    "control": {
+        "heartbeat": 60.0,  # seconds between heartbeats; 0 is none
+        "session": "control",  # the agent session that is talked to if a client names none
+    },
 }
+
+
+_YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
 class SettingError(Exception):
@@ -55,6 +70,15 @@ class Settings:
     @property
     def rpc_path(self) -> str:
         return f"{self.runtime_dir}/rpc.sock"
+
+    @property
+    def passepartout_path(self) -> str:
+        return f"{self.runtime_dir}/passepartout.sock"
+
+    @property
+    def token_path(self) -> str:
+        """The token that proves our user to the Passepartout door where sockets don't tell."""
+        return f"{self.state_dir}/passepartout.token"
 
     @property
     def recordings_dir(self) -> str:
@@ -109,6 +133,23 @@ class Settings:
     def count(self, section: str, key: str) -> int:
         """A setting that is a whole number."""
         return int(self.number(section, key))
+
+    def text(self, section: str, key: str) -> str:
+        """A setting that is a text."""
+        value = self.environ.get(f"FAIRLEAD_{section}_{key}".upper())
+        found = self.section(section).get(key, DEFAULTS[section][key]) if value is None else value
+        if not isinstance(found, str) or not found.strip():
+            raise SettingError(f"[{section}] {key} must be a text, not {found!r}")
+        return found
+
+    def flag(self, section: str, key: str) -> bool:
+        """A setting that is true or false."""
+        value = self.environ.get(f"FAIRLEAD_{section}_{key}".upper())
+        found = self.section(section).get(key, DEFAULTS[section][key]) if value is None else value
+        word = str(found).lower()
+        if word not in (*_YES, *_NO):
+            raise SettingError(f"[{section}] {key} must be true or false, not {found!r}")
+        return word in _YES
 
     def section(self, section: str) -> Mapping[str, object]:
         """A table of the configuration file; empty if it is not there."""

@@ -21,6 +21,10 @@ COMMANDS = {
     "play": "play a recording",
     "agent": "talk with an agent session, or ask it something in a script",
     "sessions": "list agent sessions, and find what was said in them",
+    "talk": "talk with the daemon, and through it with an agent session",
+    "approvals": "list what waits for your consent, and answer",
+    "notify": "send a notification to wherever you are",
+    "doctor": "check whether all is well, and say what to do",
     "rpc": "speak rpc-edn on standard input and output, for editors",
     "run": "ask an agent for something and have it checked, for scripts",
     "verify": "check every turn of a session, and send back what fails",
@@ -36,6 +40,7 @@ GROUPS = {
     "Recordings": ("record", "play"),
     "Agents": ("agent", "sessions", "rpc"),
     "Checked work": ("verify", "run", "reports", "hook"),
+    "Control": ("talk", "approvals", "notify", "doctor"),
 }
 """Which commands `--help` shows together; the others come last."""
 

@@ -54,6 +54,15 @@ class Latest(Protocol):
         """The file of the session used last, of those with a name or of a directory."""
 
 
+class Elsewhere(Protocol):
+    """What waits for consent outside of agent sessions."""
+
+    def approvals(self) -> Sequence[events.Approval]: ...
+
+    def settle_own(self, token: str, allowed: bool, by: str) -> bool:
+        """Answer; tells whether there was such a question, and this is its first answer."""
+
+
 class AgentOps:
     """The agent sessions of a store, for the clients of a door. `callers` are those that are connected."""
 
@@ -70,6 +79,7 @@ class AgentOps:
         keyring: Keyring | None = None,
         judging: Judging | None = None,
     ) -> None:
+        self.elsewhere: Elsewhere | None = None
         self._store = store
         self._models = models
         self._callers = callers
@@ -217,6 +227,8 @@ class AgentOps:
         for approval in session.approvals.values():
             shown = {**frames.dialog(approval), **fields(session_id=session.id)}
             caller.event("ui/dialog-requested", shown, id=request.id)
+        for approval in self.elsewhere.approvals() if self.elsewhere is not None else ():
+            caller.event("ui/dialog-requested", frames.dialog(approval), id=request.id)
         if request.get("since") is None and not OWN_TOPICS.intersection(request.get("topics") or ()):
             return {}  # as psi's clients know it
         replayed = sum(caller.wants(topic) for topic, _ in missed)
@@ -325,14 +337,22 @@ class AgentOps:
         return fields(accepted=True, pending=session.interrupt_pending, dropped_steering_text=dropped)
 
     async def _resolve_dialog(self, request: Request, caller: Caller) -> Data:
-        session = self._asked(request, caller)
         result = request.get("result")
         lasts = result == "always"
         allowed = result is True or (isinstance(result, str) and result in _ALLOWED)
+        if self._settled_elsewhere(request, allowed):
+            return fields(accepted=True)
+        session = self._asked(request, caller)
         _done(lambda: session.settle(request.get("dialog-id"), allowed, "rpc-edn", lasts=lasts))
         return fields(accepted=True)
 
+    def _settled_elsewhere(self, request: Request, allowed: bool) -> bool:
+        id = request.get("dialog-id")
+        return self.elsewhere is not None and self.elsewhere.settle_own(id, allowed, "rpc-edn")
+
     async def _cancel_dialog(self, request: Request, caller: Caller) -> Data:
+        if self._settled_elsewhere(request, False):
+            return fields(accepted=True)
         session = self._asked(request, caller)
         _done(lambda: session.settle(request.get("dialog-id"), False, "rpc-edn"))
         return fields(accepted=True)

@@ -97,6 +97,8 @@ class Judging:
     """The reports of all sessions, and the door by which they come."""
 
     def __init__(self, directory: str, store: ReportStore, tell: Tell, *, max_loops: int) -> None:
+        self.escalates: Callable[[str, int, str], None] = lambda session_id, turn, reason: None
+        """Who is also told that a person is needed."""
         self.door = VerifierDoor(directory, self, max_loops=max_loops)
         self._max_loops = max_loops
         self._store = store
@@ -231,6 +233,7 @@ class Judging:
             return
         self._latest[session_id] = judgement._replace(escalated=reason)
         self._tell("verify/escalated", fields(session_id=session_id, turn=turn, reason=reason))
+        self.escalates(session_id, turn, reason)
 
 
 def _judgement(row: Listed) -> Judgement:

@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
+from functools import lru_cache
 from io import StringIO
 from typing import Any
 
@@ -31,6 +32,8 @@ MAX_UNPROVEN_CHARACTERS = 4096
 MAX_BLANKS = 4096
 """How many blanks may stand before a frame."""
 CAPABILITIES = ("AUTH", "ORG-AST")
+WRONG_TOKEN = "the token is wrong"
+"""What a daemon says to an Auth that proves nothing."""
 
 _HEADER = 6
 _SHOWN = 200  # how much of a message its repr shows
@@ -152,11 +155,12 @@ _TOO_DEEP = f"the value nests deeper than {sexp.MAX_DEPTH}, or holds itself"
 
 def plist(**fields: Any) -> list[Any]:
     """A plist: `plist(type=Keyword("EVENT"))` is `(:TYPE :EVENT)`."""
-    return [item for name, value in fields.items() for item in (Keyword(_key(name)), value)]
+    return [item for name, value in fields.items() for item in (_key(name), value)]
 
 
-def _key(name: str) -> str:
-    return name.upper().replace("_", "-")
+@lru_cache(256)
+def _key(name: str) -> Keyword:
+    return Keyword(name.upper().replace("_", "-"))
 
 
 def is_plist(value: Any) -> bool:
@@ -199,7 +203,9 @@ def sanitized(value: Any, depth: int = sexp.MAX_DEPTH) -> Any:
         return value
     if depth == 0:
         raise SexpError(_TOO_DEEP)
-    items = [sanitized(item, depth - 1) for item in value]
+    items = [sanitized(item, depth - 1) if isinstance(item, list) else item for item in value]
+    if not any(map(_is_transient, items)):
+        return items
     if not is_plist(items) or any(map(_is_transient, items[1::2])):
         return items
     pairs = zip(items[::2], items[1::2])
@@ -258,13 +264,17 @@ class Message:
         return proto_get(self.plist, *path, default=default)
 
 
+_HOLDS = (list, tuple, Dotted)
+
+
 def _copied(value: Any, depth: int = sexp.MAX_DEPTH) -> Any:
     """Lists of its own, so that a message stays as it is when the caller's list changes."""
-    if not isinstance(value, list | tuple | Dotted):
+    if not isinstance(value, _HOLDS):
         return value
     if depth == 0:
         raise ValueError(_TOO_DEEP)
-    items = [_copied(item, depth - 1) for item in (value.items if isinstance(value, Dotted) else value)]
+    inner = value.items if isinstance(value, Dotted) else value
+    items = [_copied(item, depth - 1) if isinstance(item, _HOLDS) else item for item in inner]
     if isinstance(value, Dotted):
         return Dotted(tuple(items), _copied(value.tail, depth - 1))
     return items if isinstance(value, list) else tuple(items)
@@ -408,6 +418,11 @@ class _Connection:
             self.state = State.GREETED
         return data
 
+    @property
+    def pending(self) -> int:
+        """How many characters of an unfinished frame are kept."""
+        return self._decoder.pending
+
     def end(self) -> Broken | None:
         """The peer will send no more. It is a fault in the middle of a frame."""
         broken = None if self.state is State.CLOSED else self._decoder.end()
@@ -434,11 +449,13 @@ class DaemonConnection(_Connection):
         proven: bool = False,
         is_token: Callable[[str], bool] = lambda token: False,
         max_characters: int = MAX_CHARACTERS,
+        max_tokens: int = sexp.MAX_TOKENS,
     ) -> None:
         super().__init__(max_characters if proven else min(max_characters, MAX_UNPROVEN_CHARACTERS))
         self.proven = proven
         self._is_token = is_token
         self._max_characters = max_characters
+        self._max_tokens = max_tokens
 
     def receive(self, data: bytes) -> list[Message | HealthCheck | Auth | Invalid | Broken]:
         """What the client says. Send an Invalid's reply. After a Broken, send its reply and close."""
@@ -449,7 +466,7 @@ class DaemonConnection(_Connection):
                 received.append(Broken(text.reason, frame(log(text.reason).plist)))
                 break
             try:
-                received.append(self._judged(sexp.loads(text)))
+                received.append(self._judged(sexp.loads(text, max_tokens=self._max_tokens)))
             except ValueError as fault:
                 reason = str(fault)
                 received.append(Invalid(reason, frame(log(reason).plist)))
@@ -462,7 +479,7 @@ class DaemonConnection(_Connection):
         if message.type is Type.REQUEST and _is_keyword(message.get("payload", "action"), "AUTH"):
             auth = Auth(message.get("payload", "token"))
             if not self._is_token(auth.token):
-                raise ValueError("the token is wrong")
+                raise ValueError(WRONG_TOKEN)
             self.proven = True
             self._decoder.max_characters = self._max_characters
             return auth

@@ -59,6 +59,7 @@ PARAMS: Mapping[str, Kind] = MappingProxyType(
     {
         "action-name": STRING,
         "agent": STRING,
+        "allowed": BOOLEAN,
         "argv": COMMAND,
         "behavior": _one_of("steer", "queue"),
         "brief": BOOLEAN,
@@ -114,6 +115,8 @@ PARAMS: Mapping[str, Kind] = MappingProxyType(
         "tags": STRINGS,
         "text": STRING,
         "timeout": SECONDS,
+        "title": STRING,
+        "token": NON_BLANK,
         "topics": STRINGS,
         "value": ANYTHING,
     }
@@ -171,6 +174,10 @@ OPS: Mapping[str, Op] = MappingProxyType(
         "daemon_status": Op(),
         "daemon_stop": Op((), ("handover",)),
         "daemon_restart": Op(),
+        "health": Op(),
+        "approvals": Op(),
+        "approval_settle": Op(("token", "allowed")),
+        "notify": Op(("text",), ("title",)),
         "terminal_start": Op(("name", "argv"), ("cwd", "env", "cols", "rows", "deferred", "record")),
         "terminal_list": Op((), ("brief",)),
         "terminal_stop": Op(("name",)),

@@ -1,0 +1,82 @@
+"""`fairlead talk`: talk with the daemon, and through it with an agent session."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from .arguments import Argument, Command, Option, UsageError, parsed, seconds
+
+LAST_WAIT = 600.0
+"""Seconds that the last answers may take when the input has ended."""
+
+
+def _port(word: str) -> int:
+    if not word.isdecimal() or not word.isascii() or not 0 < int(word) < 65_536:
+        raise UsageError(f"a port from 1 to 65535, not {word!r}")
+    return int(word)
+
+
+COMMAND = Command(
+    "talk",
+    "Talk with the daemon: each line is said to an agent session, and its answer printed as it comes.\n"
+    "Lines that begin with a slash are for the daemon itself: /help lists them. Ctrl-C ends an answer,\n"
+    "Ctrl-D the conversation. Without a terminal, each line of the input is said, and it ends when all\n"
+    "answers have come.",
+    takes=(Argument("text", "say only this", optional=True, many=True),),
+    options=(
+        Option("-s", "--session", value="NAME", help="the agent session, by its name or id"),
+        Option("--tcp", value="PORT", kind=_port, help="over TCP instead of the unix socket"),
+        Option("--token", value="FILE", completes="file", help="prove who you are by the token in a file"),
+        Option("--timeout", value="SECONDS", kind=seconds, help="how long the last answers may take (600)"),
+    ),
+    examples=(
+        ("fairlead talk", "a conversation"),
+        ("fairlead talk /status", "one question"),
+        ("echo 'list src' | fairlead talk -s work", "in a script"),
+    ),
+    codes={124: "an answer did not come in time"},
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = parsed(COMMAND, arguments)
+    from ..client.talk import Talk, connect, converse
+    from ..settings import Settings
+
+    token = None
+    if options.token is not None:
+        try:
+            with open(options.token, encoding="ascii") as file:
+                token = file.read(1024).strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"can't read {options.token}: {error}") from None
+    is_person = sys.stdin.isatty() and not options.text
+    with connect(Settings(), options.tcp) as connection:
+        talk = Talk(connection, _show, _note, session=options.session)
+        talk.greet(token)
+        wait = LAST_WAIT if options.timeout is None else options.timeout
+        if options.text:
+            talk.say(" ".join(options.text))
+            with open("/dev/null") as nothing:
+                return converse(talk, nothing, wait)
+        if not is_person:
+            return converse(talk, sys.stdin, wait)
+        print(f"fairlead {talk.version}; /help lists commands, Ctrl-D ends", file=sys.stderr)
+        while True:
+            try:
+                return converse(talk, sys.stdin, wait)
+            except KeyboardInterrupt:
+                if not talk.unanswered:
+                    raise
+                talk.cancel()
+
+
+def _show(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def _note(text: str) -> None:
+    sys.stdout.flush()
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,235 @@
+"""A line client of the Passepartout door: what a person types is said, what comes back is printed.
+
+It does no more than the protocol's own clients do, over the daemon's unix socket or over TCP.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, TextIO
+
+from ..formats.sexp import Keyword
+from ..settings import Settings
+from ..wire import passepartout
+from ..wire.faults import Broken
+from ..wire.passepartout import (
+    WRONG_TOKEN,
+    Auth,
+    ClientConnection,
+    HealthResponse,
+    Hello,
+    Invalid,
+    Message,
+    event,
+    plist,
+)
+from .launch import NoDaemon, connected, reached
+
+READ_SIZE = 65_536
+CONNECT_WAIT = 10.0
+"""Seconds until a daemon that does not greet is none."""
+MAX_LINE = 1024 * 1024
+"""How many characters one line may have."""
+
+
+def connect(settings: Settings, port: int | None = None) -> socket.socket:
+    """A connection to the door; without a port, to its unix socket, with a daemon started if need be."""
+    if port is not None:
+        try:
+            return socket.create_connection(("127.0.0.1", port), CONNECT_WAIT)
+        except OSError as error:
+            raise NoDaemon(f"nobody serves port {port}: {error.strerror or error}") from None
+    connected(settings).close()
+    found = reached(settings.passepartout_path)
+    if found is None:
+        raise NoDaemon("the daemon's Passepartout door is switched off: [passepartout] enabled")
+    return found
+
+
+class Talk:
+    """A conversation. `show` gets the text of answers, `note` everything else that a person should see."""
+
+    def __init__(
+        self,
+        connection: socket.socket,
+        show: Callable[[str], None],
+        note: Callable[[str], None],
+        *,
+        session: str | None = None,
+        source: str = "cli",
+    ) -> None:
+        self.version = ""
+        self.unanswered = 0
+        """How many answers have not ended yet."""
+        self._socket = connection
+        self._wire = ClientConnection()
+        self._show = show
+        self._note = note
+        self._session = session
+        self._source = source
+        self._in_text = False
+        self._is_proven: bool | None = None  # what the daemon said to a token
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def greet(self, token: str | None = None) -> None:
+        """Wait for the daemon's greeting; prove who we are, if a token is given."""
+        self._socket.settimeout(CONNECT_WAIT)
+        deadline = time.monotonic() + CONNECT_WAIT
+        while not self.version:
+            if time.monotonic() > deadline:
+                raise ConnectionError("no greeting came")
+            self.read()
+        self._socket.settimeout(None)
+        if token is not None:
+            self._socket.sendall(self._wire.send(Auth(token)))
+            while self._is_proven is None:
+                self.read()
+            if not self._is_proven:
+                raise ConnectionError("the daemon does not know this token")
+
+    def say(self, text: str) -> None:
+        """Say something; the answer comes with `read`."""
+        meta = plist(source=Keyword(self._source.upper()))
+        if self._session is not None:
+            meta += plist(session=self._session)
+        said = plist(sensor=Keyword("USER-INPUT"), text=text.encode("utf-8", "replace").decode())
+        self.unanswered += 1
+        self._socket.sendall(self._wire.send(event(said, meta=meta)))
+
+    def cancel(self) -> None:
+        """End the answer that is under way."""
+        self._socket.sendall(self._wire.send(event(plist(action=Keyword("CANCEL-STREAM")))))
+
+    def read(self) -> None:
+        """Take what has come. Raises ConnectionError when the daemon has gone."""
+        try:
+            data = self._socket.recv(READ_SIZE)
+        except TimeoutError:
+            return
+        if not data:
+            raise ConnectionError("the daemon closed the connection")
+        for item in self._wire.receive(data):
+            self._took(item)
+
+    def _took(self, item: Any) -> None:
+        match item:
+            case Hello():
+                self.version = item.version or "?"
+            case HealthResponse():
+                self._line(f"{item.status.lower()}")
+            case Invalid():
+                self._line(f"what the daemon said can't be read: {item.reason}")
+            case Broken():
+                raise ConnectionError(item.reason)
+            case Message():
+                self._heard(item)
+
+    def _heard(self, message: Message) -> None:
+        text = message.get("payload", "text")
+        text = text if isinstance(text, str) else ""
+        match message.type:
+            case passepartout.Type.REQUEST if _name(message.get("payload", "action")) == "MESSAGE":
+                self._piece(text)
+            case passepartout.Type.RESPONSE if _name(message.get("payload", "action")) == "AUTH":
+                self._is_proven = True
+            case passepartout.Type.LOG if text == WRONG_TOKEN:
+                self._is_proven = False
+            case passepartout.Type.LOG:
+                self._line(text)
+                if _name(message.get("payload", "level")) == "ERROR":
+                    self.unanswered = max(0, self.unanswered - 1)  # what was refused gets no other answer
+            case passepartout.Type.EVENT:
+                self._event(_name(message.get("payload", "sensor")), message, text)
+            case _:
+                pass
+
+    def _piece(self, text: str) -> None:
+        if text:
+            self._in_text = not text.endswith("\n")
+            self._show(_printable(text))
+        else:
+            self._end_line()
+            self.unanswered = max(0, self.unanswered - 1)
+
+    def _event(self, sensor: str, message: Message, text: str) -> None:
+        is_asked_here = self.unanswered and not message.get("meta", "session")  # then the answer says it
+        if sensor == "APPROVAL-REQUIRED" and not is_asked_here:
+            token = message.get("payload", "token")
+            reason = message.get("payload", "reason", default="")
+            title = message.get("payload", "title", default="")
+            self._line(f"{title}: {text} ({reason})\n    /approve {token} or /deny {token}")
+        elif sensor in ("TOOL-ERROR", "LOOP-ERROR", "VERIFIER-ESCALATED", "SESSION-FAILED"):
+            self._line(f"{sensor.lower()}: {text}")
+
+    def _line(self, text: str) -> None:
+        self._end_line()
+        self._note(_printable(text))
+
+    def _end_line(self) -> None:
+        if self._in_text:
+            self._in_text = False
+            self._show("\n")
+
+
+def _name(value: Any) -> str:
+    return value.name.upper() if isinstance(value, Keyword) else ""
+
+
+def _printable(text: str) -> str:
+    """A text from elsewhere, which must not control this terminal."""
+    return "".join(char if char.isprintable() or char in "\n\t" else "·" for char in text)
+
+
+def converse(talk: Talk, typed: TextIO, wait: float) -> int:
+    """Say each line of `typed`, and print answers until all have ended; gives an exit code.
+
+    At the end of the input the last answers may take `wait` seconds.
+    """
+    lines = _Lines(typed.fileno())
+    deadline = float("inf")
+    while not lines.ended or talk.unanswered:
+        wanted: list[Talk | _Lines] = [talk] if lines.ended else [talk, lines]
+        pause = None if deadline == float("inf") else max(0.0, deadline - time.monotonic())
+        ready = select.select(wanted, [], [], pause)[0]
+        if not ready:
+            print("fairlead talk: no answer came in time", file=sys.stderr)
+            return 124
+        if talk in ready:
+            talk.read()
+        if lines in ready:
+            for line in lines.read():
+                if line.strip():
+                    talk.say(line)
+            if lines.ended:
+                deadline = time.monotonic() + wait
+    return 0
+
+
+class _Lines:
+    """Lines from a descriptor as they come."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.ended = False
+        self._descriptor = descriptor
+        self._rest = b""
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def read(self) -> list[str]:
+        data = os.read(self._descriptor, READ_SIZE)
+        self._rest += data
+        if len(self._rest) > MAX_LINE:
+            raise ConnectionError(f"a line has more than {MAX_LINE} bytes")
+        *lines, self._rest = self._rest.split(b"\n")
+        if not data:
+            self.ended = True
+            lines.append(self._rest)
+        return [line.decode("utf-8", "replace") for line in lines]

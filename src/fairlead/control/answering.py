@@ -1,0 +1,43 @@
+"""How an answer reaches the client that asked: in pieces as they come, without secrets, and ended once."""
+
+from __future__ import annotations
+
+from .protocols import Cleaner
+from .signals import Context, pieces, said
+
+
+class Answer:
+    """One answer. After `end`, nothing more is said."""
+
+    def __init__(self, context: Context, cleaner: Cleaner) -> None:
+        self.session: str | None = None
+        self._context = context
+        self._cleaner = cleaner
+        self._held = ""  # what may be the beginning of a secret
+        self._ended = False
+
+    def text(self, text: str) -> None:
+        """Say a piece; what may be the beginning of a secret waits for the next one."""
+        held = self._held + text
+        clean = self._cleaner.text(held)
+        shown = self._cleaner.unfinished(held)
+        self._held = clean[len(shown) :]
+        self._say(shown)
+
+    def end(self, fault: str = "") -> None:
+        """Say what is left, and what went wrong, if anything did."""
+        if self._ended:
+            return
+        self._say(self._cleaner.text(self._held))
+        if fault:
+            self._say(self._cleaner.text(fault))
+        self._ended = True
+        if (client := self._context.client) is not None:
+            client.send(said("", self._context, self.session))
+
+    def _say(self, text: str) -> None:
+        if self._ended or not text:
+            return
+        for piece in pieces(text):
+            if (client := self._context.client) is not None:
+                client.send(said(piece, self._context, self.session))

@@ -1,0 +1,230 @@
+"""Gates: each looks at an action and lets it pass, blocks it, or asks a person. All of them must agree.
+
+They are asked by priority, the highest first. A gate that blocks ends it; one that asks does not, as a later
+one may block. A gate that fails blocks. What each said is the trace, which goes with every reply.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from pathlib import PurePath
+from typing import NamedTuple
+
+from .signals import MAX_TEXT, Action, Step
+
+MAX_GATES = 100
+
+SHOWN = ("CLI", "TUI", "NOTIFY", "LOG")
+"""Actuators whose text is seen by somebody."""
+
+
+class Outcome(StrEnum):
+    PASSED = "PASSED"
+    BLOCKED = "BLOCKED"
+    APPROVAL = "APPROVAL"
+
+
+class Verdict(NamedTuple):
+    """What a gate says, and why."""
+
+    outcome: Outcome
+    reason: str = ""
+
+
+PASS = Verdict(Outcome.PASSED)
+
+
+def block(reason: str) -> Verdict:
+    return Verdict(Outcome.BLOCKED, reason)
+
+
+def ask(reason: str) -> Verdict:
+    return Verdict(Outcome.APPROVAL, reason)
+
+
+class Gate(NamedTuple):
+    name: str
+    priority: int
+    judge: Callable[[Action], Verdict]
+
+
+class Judgement(NamedTuple):
+    """What all gates together say."""
+
+    outcome: Outcome
+    reason: str
+    trace: tuple[Step, ...]
+
+
+class Gates:
+    """The gates, in their order."""
+
+    def __init__(self, gates: Iterable[Gate] = ()) -> None:
+        self._gates: list[Gate] = []
+        for gate in gates:
+            self.add(gate)
+
+    @property
+    def names(self) -> list[str]:
+        return [gate.name for gate in self._gates]
+
+    def add(self, gate: Gate) -> None:
+        if len(self._gates) >= MAX_GATES:
+            raise ValueError(f"there are {MAX_GATES} gates already")
+        self._gates.append(gate)
+        self._gates.sort(key=lambda each: -each.priority)
+
+    def judge(self, action: Action) -> Judgement:
+        """Ask all gates about an action."""
+        trace: list[Step] = []
+        outcome, reason = Outcome.PASSED, ""
+        for gate in self._gates:
+            try:
+                verdict = gate.judge(action)
+            except Exception as error:
+                verdict = block(f"the gate {gate.name} failed: {type(error).__name__}: {error}")
+            trace.append(Step(gate.name, verdict.outcome, verdict.reason))
+            if verdict.outcome is Outcome.BLOCKED:
+                return Judgement(verdict.outcome, verdict.reason, tuple(trace))
+            if verdict.outcome is Outcome.APPROVAL and outcome is Outcome.PASSED:
+                outcome, reason = verdict.outcome, verdict.reason
+        return Judgement(outcome, reason, tuple(trace))
+
+
+# --- those that are built in ------------------------------------------------------------------------------
+
+
+class Taken(NamedTuple):
+    """A command line, taken apart: its simple commands in all ways they may be written, and whether that is
+    all it does."""
+
+    commands: Collection[str]
+    is_understood: bool
+
+
+TakeApart = Callable[[str], Taken]
+
+
+def protocol(names: Callable[[], Collection[str]]) -> Gate:
+    """Whether an action is one at all: a known actuator, a sane length, a session if need be."""
+
+    def judge(action: Action) -> Verdict:
+        if action.target not in names():
+            return block(f"there is no actuator :{action.target}; there are {', '.join(sorted(names()))}")
+        if len(action.text) > MAX_TEXT:
+            return block(f"a text of {len(action.text)} characters; at most {MAX_TEXT} are allowed")
+        if action.verb == "type" and not action.session:
+            return block("which session is to be typed into?")
+        return PASS
+
+    return Gate("protocol", 1000, judge)
+
+
+def secrets(clean: Callable[[str], str]) -> Gate:
+    """No known secret leaves in a text or a command. `clean` takes secrets out of a text."""
+
+    def judge(action: Action) -> Verdict:
+        if action.target not in SHOWN and action.target != "SHELL":
+            return PASS
+        holds = clean(action.text) != action.text or clean(action.title) != action.title
+        return block("the text has a secret in it") if holds else PASS
+
+    return Gate("secrets", 900, judge)
+
+
+_PATH = re.compile(r"[^\s'\"`;|&<>(){}=,]+")
+
+
+def paths(
+    is_secret: Callable[[PurePath], bool], patterns: Sequence[str] = (), home: str | None = None
+) -> Gate:
+    """Commands don't touch files with secrets, nor what matches a pattern, such as `~/.config/**`."""
+    home = home or os.path.expanduser("~")
+    whole = [f"{home}{each[1:]}" if each.startswith("~") else each for each in patterns]
+    whole += [each.removesuffix("/**") for each in whole]
+
+    def judge(action: Action) -> Verdict:
+        if action.target != "SHELL" and action.verb != "type":
+            return PASS
+        bare = re.sub(r"[\\'\"]", "", action.text)
+        for match in (*_PATH.finditer(action.text), *_PATH.finditer(bare)):
+            word = match[0]
+            path = os.path.normpath(re.sub(r"\A(?:~|\$HOME|\$\{HOME\})(?=/|\Z)", lambda _: home, word))
+            if is_secret(PurePath(path)) or any(fnmatchcase(path, each) for each in whole):
+                return block(f"{word[:100]} is protected")
+        return PASS
+
+    return Gate("protected-paths", 800, judge)
+
+
+NEVER = (
+    r"rm\s(?=.*\s-\w*[rR]|-\w*[rR])(?=.*\s(?:/|/\*|~|~/|\$HOME|/(?:bin|boot|dev|etc|home|lib|root|sys|usr|var)/?)(?:\s|$))",
+    r"mkfs\b",
+    r"wipefs\b",
+    r"(?:fdisk|parted|sfdisk)\b",
+    r"dd\b.*\bof=/dev/",
+    r"> /dev/(?:sd|nvme|vd|hd|mmcblk)",
+    r"(?:shutdown|reboot|halt|poweroff)\b",
+    r".*:\(\)\s*\{.*:\s*\|\s*:",
+)
+"""Commands that are never run, as patterns for simple commands."""
+ASKS = (
+    r"(?:rm|rmdir|shred|truncate|unlink)\b",
+    r"(?:sudo|doas|su|pkexec)\b",
+    r"(?:kill|pkill|killall)\b",
+    r"(?:chmod|chown|chgrp|chattr|mount|umount)\b",
+    r"git (?:push|reset|clean|checkout|rebase|filter-branch)\b",
+    r"(?:sh|bash|zsh|dash|python\S*|perl|ruby|node|eval|source|\.)(?:\s|$)",
+    r"(?:dd|crontab|at|systemctl|launchctl|iptables|nft)\b",
+    r"(?:apt|apt-get|dnf|yum|pacman|brew|pip\S*|npm|cargo) (?:install|remove|uninstall|upgrade|purge)\b",
+    r"find\b.*\s-(?:delete|exec)",
+    r">{1,2} ",
+)
+"""Commands that a person is asked about."""
+
+
+def commands(take_apart: TakeApart) -> Gate:
+    """Dangerous commands are blocked or asked about, and so is what is not understood."""
+    never, asks = ([re.compile(each) for each in patterns] for patterns in (NEVER, ASKS))
+
+    def judge(action: Action) -> Verdict:
+        if action.target != "SHELL" and action.verb != "type":
+            return PASS
+        taken = take_apart(action.text)
+        for command in (*taken.commands, action.text):
+            if any(each.match(command) for each in never):
+                return block(f"`{command[:100]}` is never run")
+        for command in taken.commands:
+            if any(each.match(command) for each in asks):
+                return ask(f"`{command[:100]}` may do harm")
+        return PASS if taken.is_understood else ask("not all of the command is understood")
+
+    return Gate("dangerous-commands", 700, judge)
+
+
+_URL_HOST = re.compile(r"[a-z][a-z0-9+.-]*://(?:[^/\s@'\"]*@)?(\[[^\]]*\]|[^/\s:'\"?#]+)", re.IGNORECASE)
+_REMOTE = re.compile(r"(?:^|\s)(?:[\w.-]+@)([\w.-]+\.[\w.-]+|localhost)(?=[:\s]|$)")
+_NETWORK = re.compile(r"(?:curl|wget|ssh|scp|sftp|rsync|nc|ncat|telnet|ftp|socat|ping|nmap)(?:\s|$)")
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+
+
+def network(take_apart: TakeApart, hosts: Sequence[str] = ()) -> Gate:
+    """Commands that reach other hosts are asked about, unless the host is listed (`*.example.org`)."""
+    allowed = [*LOOPBACK, *(host.lower() for host in hosts)]
+
+    def judge(action: Action) -> Verdict:
+        if action.target != "SHELL" and action.verb != "type":
+            return PASS
+        found = [match.lower() for match in (*_URL_HOST.findall(action.text), *_REMOTE.findall(action.text))]
+        for host in found:
+            if not any(fnmatchcase(host, each) for each in allowed):
+                return ask(f"it reaches {host[:100]}")
+        if not found and any(_NETWORK.match(each) for each in take_apart(action.text).commands):
+            return ask("it uses the network")
+        return PASS
+
+    return Gate("network", 600, judge)

@@ -1,0 +1,149 @@
+"""Notifications: a durable queue, and the task that sends what is in it through Apprise.
+
+Each receiver's copy is a row of its own, so that one that fails does not make others get theirs twice. A
+notification is sent at most once: it is marked before it is sent, and tried again only if the sender says
+that it was not sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+import time
+from collections.abc import Callable, Sequence
+
+from ..database import DatabaseFault
+from .actuators import Feedback, GiveUp
+from .signals import Action, Context
+from .store import ControlStore, Full, Notice
+
+log = logging.getLogger("fairlead.control")
+
+MAX_URLS = 32
+MAX_TRIES = 5
+FIRST_PAUSE, LONGEST_PAUSE = 5.0, 600.0
+"""Seconds before the second try; each pause is four times the one before."""
+SEND_WAIT = 120.0
+"""Seconds until a sender that does not come back is left to itself; what it had is lost or sent."""
+CLOSE_WAIT = 5.0
+"""Seconds that what is being sent may take when the daemon ends."""
+MAX_BODY = 4000
+"""How many characters of a text are sent."""
+TROUBLE_PAUSE = 10.0
+"""Seconds until a database that can't be used is tried again."""
+
+Send = Callable[[str, str, str], bool]
+"""Sends to an address a title and a text; tells whether it was sent. It may block."""
+
+
+def send_with_apprise(url: str, title: str, body: str) -> bool:
+    """Send with Apprise, which knows some hundred services by their addresses."""
+    try:
+        import apprise
+    except ImportError:
+        raise GiveUp("notifications need Apprise: install fairlead[notify]") from None
+    sender = apprise.Apprise()
+    if not sender.add(url):
+        raise GiveUp("an address in [notify] urls is none that Apprise knows")
+    return bool(sender.notify(body=body, title=title or None))
+
+
+def _name(url: str) -> str:
+    """What an address is called in the database: it has passwords in it."""
+    return hashlib.sha256(url.encode()).hexdigest()[:16]
+
+
+class Notifier:
+    """The queue's sender, and the actuator :notify that fills it. `failed` hears of what it gave up."""
+
+    def __init__(
+        self,
+        store: ControlStore,
+        urls: Sequence[str],
+        failed: Callable[[str], None],
+        *,
+        send: Send = send_with_apprise,
+        first_pause: float = FIRST_PAUSE,
+    ) -> None:
+        if len(urls) > MAX_URLS:
+            raise ValueError(f"at most {MAX_URLS} addresses, not {len(urls)}")
+        self._store = store
+        self._urls = {_name(url): url for url in urls}
+        self._failed = failed
+        self._send = send
+        self._first_pause = first_pause
+        self._wake = asyncio.Event()
+        self._stops = False
+        self._task: asyncio.Task[None] | None = None
+
+    def notify(self, action: Action, context: Context) -> Feedback:
+        """:notify. What it takes will be sent, also by the next daemon."""
+        if not self._urls:
+            raise GiveUp("nobody to notify: [notify] urls in config.toml is empty")
+        try:
+            self._store.queue(list(self._urls), action.title, action.text[:MAX_BODY])
+        except Full as error:
+            raise GiveUp(str(error)) from None
+        self._wake.set()
+        return None
+
+    def open(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def close(self) -> None:
+        """Stop sending. What is being sent may take a moment; after that it counts as lost or sent."""
+        self._stops = True
+        self._wake.set()
+        if self._task is not None:
+            await asyncio.wait([self._task], timeout=CLOSE_WAIT)
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _run(self) -> None:
+        while not self._stops:
+            try:
+                await self._send_all()
+                due = self._store.next_due()
+                pause = max(0.0, due - time.time()) if due is not None else None
+            except DatabaseFault as error:
+                log.warning("notifications wait: %s", error)
+                pause = TROUBLE_PAUSE
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._wake.wait()
+
+    async def _send_all(self) -> None:
+        if not self._stops:
+            self._wake.clear()
+        while not self._stops and (notice := self._store.begin()) is not None:
+            await self._send_one(notice)
+
+    async def _send_one(self, notice: Notice) -> None:
+        url = self._urls.get(notice.target)
+        if url is None:
+            self._give_up(notice, "its address is no longer in [notify] urls")
+            return
+        try:
+            async with asyncio.timeout(SEND_WAIT):
+                is_sent = await asyncio.to_thread(self._send, url, notice.title, notice.body)
+        except GiveUp as error:
+            self._give_up(notice, str(error))
+        except TimeoutError:
+            self._give_up(notice, f"the service did not answer within {SEND_WAIT:g} s")
+        except Exception as error:  # whatever a service's plugin raises
+            self._give_up(notice, f"{type(error).__name__}: {error}")
+        else:
+            if is_sent:
+                self._store.sent(notice)
+            elif notice.tries >= MAX_TRIES:
+                self._give_up(notice, f"the service refused it {notice.tries} times")
+            else:
+                pause = min(self._first_pause * 4 ** (notice.tries - 1), LONGEST_PAUSE)
+                self._store.again(notice, "refused", time.time() + pause)
+
+    def _give_up(self, notice: Notice, why: str) -> None:
+        self._store.failed(notice, why)
+        self._failed(f"a notification was not sent: {why}")

@@ -1,0 +1,137 @@
+"""Reflexes: rules of the configuration that answer a signal with an action, without a model.
+
+    [[control.rules]]
+    sensor = "session-finished"
+    pattern = "error|failed"
+    then = { actuator = "notify", title = "{session}", text = "finished: {text}" }
+
+Fields in braces are the signal's: text, session, source, sensor, time, those of its kind, `match`, and the
+pattern's groups by number or name. In a command each is quoted for the shell, so no text can become one.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import time
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from .signals import Action, Signal
+
+MAX_RULES = 500
+MAX_MATCHED = 20_000
+"""How many characters of a text a pattern looks at."""
+MAX_FIELD = 4000
+"""How many characters a field puts into a text."""
+
+_FIELD = re.compile(r"\{([A-Za-z0-9_-]+)\}")
+
+
+class Then(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a rule does. `actuator` may also be called `target`."""
+
+    actuator: str = ""
+    target: str = ""
+    text: str = "{text}"
+    title: str = ""
+    session: str = ""
+    verb: str = ""
+
+    def __post_init__(self) -> None:
+        if bool(self.actuator) == bool(self.target):
+            raise ValueError("`then` wants an `actuator`")
+
+    @property
+    def name(self) -> str:
+        return (self.actuator or self.target).lstrip(":").upper()
+
+
+class Rule(Struct, frozen=True, forbid_unknown_fields=True):
+    """For signals of a sensor (or of `*`, any) whose text a pattern is found in."""
+
+    sensor: str
+    then: Then
+    pattern: str = ""
+
+    def __post_init__(self) -> None:
+        try:
+            re.compile(self.pattern)
+        except re.error as error:
+            raise ValueError(f"`pattern` {self.pattern!r}: {error}") from None
+
+
+def rules_from(value: object, where: str = "[[control.rules]]") -> tuple[Rule, ...]:
+    """The rules of a configuration. Raises ValueError that says which one is wrong."""
+    if not isinstance(value, list):
+        raise ValueError(f"{where} must be a list of tables")
+    if len(value) > MAX_RULES:
+        raise ValueError(f"{where}: at most {MAX_RULES} rules, not {len(value)}")
+    rules = []
+    for number, each in enumerate(value, 1):
+        try:
+            rules.append(msgspec.convert(each, Rule))
+        except (msgspec.ValidationError, ValueError) as error:
+            raise ValueError(f"{where}, number {number}: {error}") from None
+    return tuple(rules)
+
+
+class Reflexes:
+    """The rules by their sensors."""
+
+    def __init__(self, rules: Sequence[Rule] = ()) -> None:
+        self._rules: dict[str, list[tuple[re.Pattern[str], Then]]] = {}
+        for rule in rules:
+            sensor = rule.sensor.lstrip(":").lower()
+            self._rules.setdefault(sensor, []).append((re.compile(rule.pattern), rule.then))
+
+    def actions(self, signal: Signal) -> list[Action]:
+        """What the rules that fit want to be done."""
+        found = (*self._rules.get(signal.sensor, ()), *self._rules.get("*", ()))
+        if not found:
+            return []
+        text = signal.text[:MAX_MATCHED]
+        made = []
+        for pattern, then in found:
+            if match := pattern.search(text):
+                made.append(_action(then, signal, match))
+        return made
+
+
+def _action(then: Then, signal: Signal, match: re.Match[str]) -> Action:
+    fields = {
+        **signal.fields,
+        "text": signal.text,
+        "session": signal.session or "",
+        "source": signal.source,
+        "sensor": signal.sensor,
+        "time": time.strftime("%H:%M:%S"),
+        "match": match[0],
+        **{str(number): group or "" for number, group in enumerate(match.groups(), 1)},
+        **{name: group or "" for name, group in match.groupdict().items()},
+    }
+    is_command = then.name == "SHELL" or then.verb == "type"
+    return Action(
+        then.name,
+        filled(then.text, fields, quoted=is_command),
+        then.verb,
+        filled(then.title, fields),
+        filled(then.session, fields) or signal.session,
+        signal.depth,
+    )
+
+
+def filled(template: str, fields: Mapping[str, str], *, quoted: bool = False) -> str:
+    """The template with its fields; one that is not there is empty.
+
+    >>> filled("say {text}", {"text": "$(date)"}, quoted=True)
+    "say '$(date)'"
+    """
+
+    def value(found: re.Match[str]) -> str:
+        text = fields.get(found[1], "")[:MAX_FIELD]
+        return shlex.quote(text) if quoted else text
+
+    return _FIELD.sub(value, template)

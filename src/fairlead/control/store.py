@@ -1,0 +1,265 @@
+"""What control must not forget: actions that wait for consent, and notifications that wait to be sent.
+
+Each step is written down before it is taken. An answer counts once, the first one. A notification is marked
+as being sent before it is, so one whose sending a killed daemon did not see the end of is never sent again:
+it was sent or it is lost, and the log says so.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from ..database import Database, storable
+from .protocols import Waiting
+from .signals import Action, Step
+
+MAX_WAITING = 1000
+"""How many actions may wait for consent."""
+MAX_QUEUED = 1000
+"""How many notifications may wait to be sent."""
+KEPT = 30 * 86_400.0
+"""Seconds that what is over is kept."""
+
+_MIGRATIONS = [
+    [
+        "CREATE TABLE approvals (token TEXT PRIMARY KEY, made REAL NOT NULL, state TEXT NOT NULL,"
+        " action TEXT NOT NULL, reason TEXT NOT NULL, trace TEXT NOT NULL, source TEXT NOT NULL,"
+        " settled REAL, by TEXT)",
+        "CREATE INDEX approvals_state ON approvals (state, made)",
+        "CREATE TABLE notices (id INTEGER PRIMARY KEY, made REAL NOT NULL, due REAL NOT NULL,"
+        " state TEXT NOT NULL, tries INTEGER NOT NULL, target TEXT NOT NULL, title TEXT NOT NULL,"
+        " body TEXT NOT NULL, error TEXT NOT NULL DEFAULT '')",
+        "CREATE INDEX notices_state ON notices (state, due)",
+    ]
+]
+
+
+class Full(Exception):
+    """As much waits as may."""
+
+
+class Asked(NamedTuple):
+    """An action that waits, or waited, for consent."""
+
+    token: str
+    action: Action
+    reason: str
+    trace: tuple[Step, ...]
+    source: str
+
+
+class Notice(NamedTuple):
+    """A notification for one receiver, which `target` stands for."""
+
+    id: int
+    target: str
+    title: str
+    body: str
+    tries: int
+
+
+class ControlStore:
+    """The file. All methods may raise DatabaseFault."""
+
+    def __init__(self, path: str) -> None:
+        self._database = Database(path, _MIGRATIONS)
+        self._waiting: dict[str, Asked] | None = None  # as it is in the file, which only one daemon has
+
+    @property
+    def faults(self) -> Sequence[str]:
+        return self._database.faults
+
+    def open(self) -> list[str]:
+        """Take over what another daemon left; gives what it did not see the end of."""
+
+        def work(connection: sqlite3.Connection) -> list[str]:
+            old = time.time() - KEPT
+            connection.execute("DELETE FROM approvals WHERE state != 'waiting' AND made < ?", (old,))
+            connection.execute(
+                "DELETE FROM notices WHERE state NOT IN ('queued', 'sending') AND made < ?", (old,)
+            )
+            sending = connection.execute("SELECT id, title, body FROM notices WHERE state = 'sending'")
+            lost = [
+                f"notification {id} ({title or body[:40]!r}) was sent or is lost: the daemon ended meanwhile"
+                for id, title, body in sending.fetchall()
+            ]
+            allowed = connection.execute("SELECT token FROM approvals WHERE state = 'allowed'")
+            lost += [
+                f"action {token} was approved and may have been done: the daemon ended meanwhile"
+                for (token,) in allowed.fetchall()
+            ]
+            connection.execute("UPDATE notices SET state = 'lost' WHERE state = 'sending'")
+            connection.execute("UPDATE approvals SET state = 'lost' WHERE state = 'allowed'")
+            return lost
+
+        return self._database.write(work)
+
+    def close(self) -> None:
+        self._database.close()
+
+    # --- approvals ----------------------------------------------------------------------------------------
+
+    def ask(self, action: Action, reason: str, trace: Sequence[Step], source: str) -> Asked:
+        """Write down that an action waits. Raises Full."""
+        action = msgspec.structs.replace(action, text=storable(action.text), title=storable(action.title))
+        asked = Asked(secrets.token_hex(4), action, storable(reason), tuple(trace), source)
+        values = (
+            asked.token,
+            time.time(),
+            msgspec.json.encode(action).decode(),
+            asked.reason,
+            msgspec.json.encode([step._replace(reason=storable(step.reason)) for step in trace]).decode(),
+            source,
+        )
+
+        def work(connection: sqlite3.Connection) -> None:
+            (count,) = connection.execute("SELECT count(*) FROM approvals WHERE state = 'waiting'").fetchone()
+            if count >= MAX_WAITING:
+                raise Full(f"{MAX_WAITING} actions wait for consent already")
+            connection.execute(
+                "INSERT INTO approvals (token, made, state, action, reason, trace, source)"
+                " VALUES (?, ?, 'waiting', ?, ?, ?, ?)",
+                values,
+            )
+
+        self._database.write(work)
+        if self._waiting is not None:
+            self._waiting[asked.token] = asked
+        return asked
+
+    def asked(self) -> list[Asked]:
+        """The actions that wait, the oldest first."""
+        if self._waiting is None:
+            rows = self._database.read(
+                "SELECT token, action, reason, trace, source FROM approvals"
+                " WHERE state = 'waiting' ORDER BY made, rowid"
+            )
+            self._waiting = {each.token: each for each in map(_asked, rows)}
+        return list(self._waiting.values())
+
+    def settle(self, token: str, allowed: bool, by: str) -> Asked | None:
+        """Answer; gives the action if this answer is the first."""
+
+        def work(connection: sqlite3.Connection) -> tuple[object, ...] | None:
+            found: tuple[object, ...] | None = connection.execute(
+                "SELECT token, action, reason, trace, source FROM approvals"
+                " WHERE token = ? AND state = 'waiting'",
+                (storable(token),),
+            ).fetchone()
+            if found is not None:
+                connection.execute(
+                    "UPDATE approvals SET state = ?, settled = ?, by = ? WHERE token = ?",
+                    ("allowed" if allowed else "denied", time.time(), by, found[0]),
+                )
+            return found
+
+        row = self._database.write(work)
+        if self._waiting is not None:
+            self._waiting.pop(token, None)
+        return _asked(row) if row is not None else None
+
+    def finished(self, token: str) -> None:
+        """An action that was allowed has been done, or has failed."""
+        self._database.write(
+            lambda connection: connection.execute(
+                "UPDATE approvals SET state = 'done' WHERE token = ? AND state = 'allowed'", (token,)
+            )
+        )
+
+    # --- notifications ------------------------------------------------------------------------------------
+
+    def queue(self, targets: Sequence[str], title: str, body: str) -> None:
+        """Write down a notification for each of its receivers. Raises Full."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            (count,) = connection.execute("SELECT count(*) FROM notices WHERE state = 'queued'").fetchone()
+            if count + len(targets) > MAX_QUEUED:
+                raise Full(f"{count} notifications wait to be sent already")
+            now = time.time()
+            connection.executemany(
+                "INSERT INTO notices (made, due, state, tries, target, title, body)"
+                " VALUES (?, ?, 'queued', 0, ?, ?, ?)",
+                [(now, now, target, storable(title), storable(body)) for target in targets],
+            )
+
+        self._database.write(work)
+
+    def begin(self) -> Notice | None:
+        """The next notification that is due, which is being sent from now on."""
+
+        def work(connection: sqlite3.Connection) -> Notice | None:
+            row = connection.execute(
+                "SELECT id, target, title, body, tries + 1 FROM notices"
+                " WHERE state = 'queued' AND due <= ? ORDER BY due, id LIMIT 1",
+                (time.time(),),
+            ).fetchone()
+            if row is None:
+                return None
+            connection.execute(
+                "UPDATE notices SET state = 'sending', tries = tries + 1 WHERE id = ?", (row[0],)
+            )
+            return Notice(*row)
+
+        return self._database.write(work)
+
+    def next_due(self) -> float | None:
+        """When the next notification is due."""
+        ((due,),) = self._database.read("SELECT min(due) FROM notices WHERE state = 'queued'")
+        return due if isinstance(due, float) else None
+
+    def sent(self, notice: Notice) -> None:
+        self._end(notice, "sent", "")
+
+    def failed(self, notice: Notice, error: str) -> None:
+        """It will not be tried again."""
+        self._end(notice, "failed", error)
+
+    def again(self, notice: Notice, error: str, due: float) -> None:
+        """It was not sent, for sure, and will be tried again."""
+        self._database.write(
+            lambda connection: connection.execute(
+                "UPDATE notices SET state = 'queued', due = ?, error = ? WHERE id = ?",
+                (due, storable(error), notice.id),
+            )
+        )
+
+    def _end(self, notice: Notice, state: str, error: str) -> None:
+        self._database.write(
+            lambda connection: connection.execute(
+                "UPDATE notices SET state = ?, error = ? WHERE id = ?", (state, storable(error), notice.id)
+            )
+        )
+
+    def counts(self) -> dict[str, int]:
+        """How many notifications are in each state."""
+        rows = self._database.read("SELECT state, count(*) FROM notices GROUP BY state")
+        return {str(state): int(str(count)) for state, count in rows}
+
+
+def _asked(row: Sequence[object]) -> Asked:
+    token, action, reason, trace, source = map(str, row)
+    return Asked(
+        token,
+        msgspec.json.decode(action, type=Action),
+        reason,
+        tuple(msgspec.json.decode(trace, type=list[Step])),
+        source,
+    )
+
+
+def waiting(asked: Asked) -> Waiting:
+    """An action of control's own as it is shown to people."""
+    return Waiting(
+        asked.token,
+        None,
+        f"{asked.action.target.lower()} {asked.action.verb}".strip(),
+        asked.action.summary,
+        asked.reason,
+        asked.action.text,
+    )

@@ -1,0 +1,299 @@
+"""Builds the control room: the loop with its gates, rules and actuators, its door, and health.
+
+The daemon has one. It hears from the other rooms through `heard_agent`, `heard_terminal` and `escalated`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from .agent import events
+from .agent.commands import disguises, take_apart
+from .agent.events import Event
+from .agent.secrets import environment_for_commands, is_secret_file
+from .agent.store import AgentStore
+from .control import gates
+from .control.actuators import Actuators, shell, write_log
+from .control.gates import Gates, Taken
+from .control.health import Check, Checker, Health, Lag, disk, runtime_dir
+from .control.loop import Control
+from .control.notices import Notifier, Send, send_with_apprise
+from .control.protocols import Cleaner, Waiting
+from .control.rules import Reflexes, rules_from
+from .control.signals import Priority, Signal
+from .control.store import ControlStore
+from .database import DatabaseFault
+from .doors.agent_frames import dialog
+from .doors.control_ops import control_ops
+from .doors.control_sessions import AgentApprovals, ControlSessions, waiting_of
+from .doors.passepartout import PassepartoutDoor
+from .doors.rpc import Handler
+from .settings import SettingError, Settings
+from .terminal.host import Host
+from .wire import passepartout
+from .wire.rpc import fields
+
+log = logging.getLogger("fairlead.control")
+
+FROM_TERMINALS: Mapping[str, str] = {
+    "terminal/exited": "session-exited",
+    "terminal/bell": "terminal-bell",
+    "terminal/notification": "terminal-notification",
+}
+"""Sensors by the topics of terminal sessions."""
+
+
+class ControlRoom:
+    """The control room of a daemon."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: AgentStore,
+        host: Host,
+        cleaner: Cleaner,
+        *,
+        latest: Callable[[str], str | None] = lambda name: None,
+        key_variables: Iterable[str] = (),
+        checkers: Mapping[str, Checker] | None = None,
+        event: Callable[[str, Mapping[Any, Any]], None] = lambda topic, data: None,
+        send: Send = send_with_apprise,
+    ) -> None:
+        self._settings = settings
+        home = os.path.expanduser("~")
+        self.actuators = Actuators()
+        self.lag = Lag()
+        self._kept = ControlStore(f"{settings.state_dir}/control.db")
+        self._urls = _texts(settings, "notify", "urls")
+        try:
+            self._notifier = Notifier(self._kept, self._urls, self._not_sent, send=send)
+            rules = rules_from(settings.section("control").get("rules", []))
+        except ValueError as error:
+            raise SettingError(f"{settings.config_path}: {error}") from None
+        self.sessions = ControlSessions(store, host, settings.text("control", "session"), home, latest)
+        self.control = Control(
+            actuators=self.actuators,
+            gates=self._gates(cleaner, home),
+            reflexes=Reflexes(rules),
+            store=self._kept,
+            sessions=self.sessions,
+            approvals=AgentApprovals(store),
+            cleaner=cleaner,
+            tell=self._tell,
+            on_asked=lambda asked: event("ui/dialog-requested", dialog(approval_of(asked))),
+            on_settled=lambda asked, allowed, by: event(
+                "ui/dialog-resolved", fields(dialog_id=asked.token, allowed=allowed, by=by)
+            ),
+        )
+        environment = environment_for_commands(os.environ, key_variables)
+        self.actuators.register_actuator("LOG", write_log, quick=True)
+        self.actuators.register_actuator("NOTIFY", self._notifier.notify, quick=True)
+        self.actuators.register_actuator("SHELL", shell(environment, home))
+        for rule in rules:
+            if rule.then.name == "CONTROL":
+                raise SettingError(f"{settings.config_path}: no rule may answer for a person")
+        own: dict[str, Checker] = {
+            "runtime directory": lambda: runtime_dir(settings),
+            "disk space": lambda: disk(settings),
+            "event loop": self.lag.check,
+            "passepartout": self._check_door,
+            "notifications": self._check_notices,
+        }
+        self.health = Health(own | dict(checkers or {}))
+        self.door = PassepartoutDoor(settings, self.control, self._healthy)
+        self.ops: dict[str, Handler] = control_ops(self.control, self.health)
+        self._heartbeat = settings.number("control", "heartbeat")
+        self._timer: asyncio.TimerHandle | None = None
+        self._loading: asyncio.Task[None] | None = None
+        self._is_open = False
+
+    def _gates(self, cleaner: Cleaner, home: str) -> Gates:
+        protected = [*_texts(self._settings, "control", "protected"), f"{self._settings.state_dir}/**"]
+        return Gates(
+            [
+                gates.protocol(lambda: self.actuators.names),
+                gates.secrets(cleaner.text),
+                gates.paths(is_secret_file, [*protected, f"{self._settings.runtime_dir}/**"], home),
+                gates.commands(taken_apart),
+                gates.network(taken_apart, _texts(self._settings, "control", "hosts")),
+            ]
+        )
+
+    # --- life ---------------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Take over what another daemon left, and let clients in."""
+        try:
+            for lost in self._kept.open():
+                log.warning("%s", lost)
+        except DatabaseFault as error:
+            log.warning("%s", error)
+        self._is_open = True
+        self._notifier.open()
+        self.lag.open()
+        self.health.open()
+        if self._settings.flag("passepartout", "enabled"):
+            await self.door.open()
+        self.control.hear(Signal("daemon-started", text="the daemon has started"))
+        self._beat()
+        self._loading = asyncio.get_running_loop().create_task(self._load_actuators())
+
+    async def _load_actuators(self) -> None:
+        """Those of other packages, which nobody waits for."""
+        for fault in await asyncio.to_thread(self.actuators.load_entry_points):
+            log.warning("%s", fault)
+
+    async def close(self) -> None:
+        self._is_open = False
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._loading is not None:
+            self._loading.cancel()
+        self.health.close()
+        self.lag.close()
+        await self.door.close()
+        await self.control.close()
+        await self._notifier.close()
+        self._kept.close()
+
+    def _beat(self) -> None:
+        if self._heartbeat:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self._heartbeat, self._beat_now)
+
+    def _beat_now(self) -> None:
+        status = self.health.report.status
+        self.control.hear(
+            Signal("heartbeat", text=status, priority=Priority.HEARTBEAT, fields={"status": status})
+        )
+        self._beat()
+
+    # --- what other rooms say -----------------------------------------------------------------------------
+
+    def heard_agent(self, event: Event) -> None:
+        """Something happened in an agent session."""
+        if not self._is_open:
+            return
+        self.sessions.heard(event)
+        match event:
+            case events.ApprovalWanted(session_id=id, approval=approval):
+                self.control.show(waiting_of(id, approval))
+            case events.ApprovalSettled(session_id=id, approval=approval, allowed=allowed, by=by):
+                self.control.settled(waiting_of(id, approval), allowed, by)
+            case events.TurnEnded(session_id=id, outcome=outcome, prompt=prompt, turn=turn):
+                words = {"outcome": outcome, "prompt": prompt, "turn": str(turn)}
+                depth = self.control.depth_of_turn(id)
+                text = f"turn {turn} of {id}: {outcome}"
+                self.control.hear(
+                    Signal("session-finished", text=text, session=id, depth=depth, fields=words)
+                )
+            case events.Failed(session_id=id, message=message):
+                self.control.hear(Signal("session-failed", text=message, session=id))
+
+    def heard_terminal(self, topic: str, data: Mapping[str, Any]) -> None:
+        """Something happened in a terminal session."""
+        sensor = FROM_TERMINALS.get(topic)
+        if sensor is None or not self._is_open:
+            return
+        words = {str(key): str(value) for key, value in data.items() if isinstance(value, str | int | float)}
+        name, code = words.get("name", ""), words.get("exit_code", "")
+        text = words.get("body") or f"{name}: {sensor.partition('-')[2]} {code}".strip()
+        self.control.hear(Signal(sensor, text=text, session=name, fields=words))
+
+    def escalated(self, session: str, turn: int, reason: str) -> None:
+        """A verifier wants a person to look."""
+        if self._is_open:
+            words = {"turn": str(turn), "reason": reason}
+            self.control.hear(Signal("verifier-escalated", text=reason, session=session, fields=words))
+
+    def _tell(self, message: passepartout.Message) -> None:
+        self.door.tell(message)
+
+    def _not_sent(self, why: str) -> None:
+        self.control.hear(
+            Signal("tool-error", text=why, priority=Priority.FEEDBACK, fields={"actuator": "notify"}, depth=1)
+        )
+
+    # --- consent, for the clients of rpc-edn ----------------------------------------------------------------
+
+    def approvals(self) -> list[events.Approval]:
+        """What of control itself waits for consent."""
+        return [approval_of(each) for each in self.control.own_waiting()]
+
+    def settle_own(self, token: str, allowed: bool, by: str) -> bool:
+        return self.control.settle_own(token, allowed, by)
+
+    # --- health -------------------------------------------------------------------------------------------
+
+    def _healthy(self) -> tuple[passepartout.Health, bool]:
+        report = self.health.report
+        return passepartout.Health[report.status.upper()], report.checked_at > 0
+
+    def _check_door(self) -> Check:
+        if not self._settings.flag("passepartout", "enabled"):
+            return Check("passepartout", "healthy", "switched off by [passepartout] enabled")
+        if self.door.fault:
+            fix = "set [passepartout] port, or end the program that has it: ss -ltnp"
+            return Check("passepartout", "degraded", self.door.fault, fix)
+        return Check("passepartout", "healthy", f"port {self.door.port}, {self.door.clients} clients")
+
+    def _check_notices(self) -> Check:
+        name = "notifications"
+        if not self._urls:
+            return Check(name, "healthy", "none are configured")
+        if _is_missing("apprise"):
+            return Check(name, "degraded", "Apprise is not installed", "pip install 'fairlead[notify]'")
+        counts = self._kept.counts()
+        detail = ", ".join(
+            f"{counts.get(state, 0)} {state}" for state in ("queued", "sent", "failed", "lost")
+        )
+        if counts.get("queued", 0) > 10:
+            return Check(name, "degraded", detail, "are the addresses in [notify] urls right?")
+        return Check(name, "healthy", detail)
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Numbers for Prometheus."""
+        counts = self.control.counts
+        return {
+            "event_loop_lag_seconds": self.lag.worst,
+            "passepartout_clients": self.door.clients,
+            "control_signals_waiting": self.control.waiting_signals,
+            "control_actions_under_way": self.control.acting,
+            "control_signals_total": counts["signals"],
+            "control_actions_passed_total": counts["passed"],
+            "control_actions_blocked_total": counts["blocked"],
+            "control_actions_asked_total": counts["approval"],
+            "control_actions_failed_total": counts["failed"],
+        }
+
+
+def approval_of(waiting: Waiting) -> events.Approval:
+    """What waits in control as agents' questions are shown."""
+    return events.Approval(
+        waiting.token, waiting.token, waiting.title, waiting.summary, waiting.reason, waiting.preview
+    )
+
+
+def taken_apart(command: str) -> Taken:
+    """A command line as gates see it."""
+    taken = take_apart(command)
+    return Taken({each for part in taken.parts for each in disguises(part)}, taken.is_understood)
+
+
+def _texts(settings: Settings, section: str, key: str) -> list[str]:
+    """A setting that is a list of texts."""
+    found = settings.section(section).get(key, [])
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise SettingError(f"{settings.config_path}: [{section}] {key} must be a list of texts")
+    return found
+
+
+def _is_missing(module: str) -> bool:
+    from importlib.util import find_spec
+
+    return find_spec(module) is None

@@ -1,0 +1,197 @@
+"""Sessions as the control room sees them: agent sessions are prompted and their answers passed on, terminal
+sessions are typed into, and what agents ask for can be answered.
+
+Who asked waits in a line for its session. A prompt to a session that is busy is said when its turn is done;
+what is streamed belongs to whoever's prompt was said last.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from ..agent import events
+from ..agent.events import Event
+from ..agent.journal import JournalError
+from ..agent.messages import User, text_of
+from ..agent.session import AgentSession, Busy, Refused
+from ..agent.store import AgentStore, NotFound
+from ..control.protocols import SessionFault, Waiting
+from ..terminal.host import Host, HostError
+from ..terminal.session import State
+
+MAX_ASKERS = 100
+"""How many prompts of clients may wait for one session."""
+MAX_UNTYPED = 1024 * 1024
+"""How many bytes may wait for a program that does not read."""
+SHOWN_SESSIONS = 20
+"""How many sessions of each kind a status shows."""
+
+
+class _Asker(NamedTuple):
+    prompt: str
+    on_text: Callable[[str], None]
+    on_done: Callable[[str], None]
+
+
+class ControlSessions:
+    """All sessions of a daemon. `latest` finds the journal of a session by its name."""
+
+    def __init__(
+        self,
+        store: AgentStore,
+        host: Host,
+        default: str,
+        home: str,
+        latest: Callable[[str], str | None] = lambda name: None,
+    ) -> None:
+        self._store = store
+        self._host = host
+        self._default = default
+        self._home = home
+        self._latest = latest
+        self._askers: dict[str, deque[_Asker]] = {}  # by session, in the order of their prompts
+        self._current: dict[str, _Asker] = {}
+        self._faults: dict[str, str] = {}
+
+    # --- what control does --------------------------------------------------------------------------------
+
+    def prompt(
+        self,
+        session: str | None,
+        text: str,
+        on_text: Callable[[str], None],
+        on_done: Callable[[str], None],
+    ) -> str:
+        """Say something to an agent session, by its id or name, or to the default one."""
+        found = self._found(session)
+        askers = self._askers.setdefault(found.id, deque())
+        if len(askers) >= MAX_ASKERS:
+            raise SessionFault(f"{MAX_ASKERS} prompts wait for session {found.id} already")
+        asker = _Asker(text, on_text, on_done)
+        askers.append(asker)
+        try:
+            found.follow_up(text)
+        except (Busy, Refused, JournalError) as error:
+            askers.remove(asker)
+            raise SessionFault(str(error)) from None
+        return found.id
+
+    def type(self, session: str | None, text: str) -> None:
+        """Type into a terminal session."""
+        try:
+            found = self._host.find(session or "")
+        except HostError as error:
+            raise SessionFault(str(error)) from None
+        if found.state is not State.RUNNING:
+            raise SessionFault(f"session {session!r} is {found.state.value}")
+        if found.untyped > MAX_UNTYPED:
+            raise SessionFault(f"session {session!r} does not read: {found.untyped} bytes wait to be typed")
+        found.type(text.encode("utf-8", "replace"))
+
+    def cancel(self, session: str) -> None:
+        """End what an agent session is doing, and what waits for it."""
+        self._found(session).abort()
+
+    def status(self) -> str:
+        """How all sessions are."""
+        lines = []
+        for terminal in list(self._host.sessions.values())[:SHOWN_SESSIONS]:
+            lines.append(f"terminal {terminal.id}: {terminal.state.value}")
+        for agent in self._store.loaded[-SHOWN_SESSIONS:]:
+            waits = f", {len(agent.approvals)} wait for consent" if agent.approvals else ""
+            lines.append(f"agent {agent.name or agent.id}: {agent.phase}{waits}")
+        return "\n".join(lines) or "no sessions"
+
+    def _found(self, session: str | None) -> AgentSession:
+        try:
+            return self._named(self._default, make=True) if session is None else self._any(session)
+        except (NotFound, JournalError) as error:
+            raise SessionFault(str(error)) from None
+
+    def _any(self, session: str) -> AgentSession:
+        """The session of this id, else the one used last of this name."""
+        try:
+            return self._store.find(session)
+        except NotFound:
+            return self._named(session, make=session == self._default)
+
+    def _named(self, name: str, *, make: bool) -> AgentSession:
+        for session in reversed(self._store.loaded):
+            if session.name == name:
+                return self._store.find(session.id)
+        if path := self._latest(name):
+            return self._store.resume(path)
+        if not make:
+            raise NotFound(f"no session {name!r}")
+        session = self._store.create(self._home)
+        session.set_name(name)
+        return session
+
+    # --- what sessions say --------------------------------------------------------------------------------
+
+    def heard(self, event: Event) -> None:
+        """Pass on what belongs to a prompt of ours."""
+        id = event.session_id
+        match event:
+            case events.MessageSaid(message=User() as message):
+                self._said(id, text_of(message))
+            case events.TextStreamed(text=text) if id in self._current:
+                self._current[id].on_text(text)
+            case events.Failed(message=message):
+                self._faults[id] = message
+            case events.TurnEnded(outcome=outcome):
+                fault = self._faults.pop(id, "")
+                self._end_current(id, "" if outcome == "done" else fault or f"the turn was {outcome}")
+                if outcome == "aborted":
+                    self._end_all(id, "aborted before it was said")
+            case events.Updated() if id in self._faults:
+                self._faults.pop(id)
+
+    def _said(self, id: str, text: str) -> None:
+        askers = self._askers.get(id)
+        if askers and askers[0].prompt == text:
+            self._end_current(id, "")
+            self._current[id] = askers.popleft()
+            if not askers:
+                del self._askers[id]
+
+    def _end_current(self, id: str, fault: str) -> None:
+        if asker := self._current.pop(id, None):
+            asker.on_done(fault)
+
+    def _end_all(self, id: str, fault: str) -> None:
+        for asker in self._askers.pop(id, ()):
+            asker.on_done(fault)
+
+
+class AgentApprovals:
+    """What agent sessions ask for."""
+
+    def __init__(self, store: AgentStore) -> None:
+        self._store = store
+
+    def waiting(self) -> Sequence[Waiting]:
+        return [
+            waiting_of(session.id, approval)
+            for session in self._store.loaded
+            for approval in session.approvals.values()
+        ]
+
+    def settle(self, token: str, allowed: bool, by: str) -> bool:
+        for session in self._store.loaded:
+            if token in session.approvals:
+                try:
+                    session.settle(token, allowed, by)
+                except Refused:
+                    return False
+                return True
+        return False
+
+
+def waiting_of(session_id: str, approval: events.Approval) -> Waiting:
+    """An agent's question as control shows it."""
+    return Waiting(
+        approval.id, session_id, approval.tool, approval.summary, approval.reason, approval.preview
+    )

@@ -1,0 +1,460 @@
+"""The Passepartout door: TCP on the loopback interface, and the same on a unix socket.
+
+A client is greeted, and proven if its socket belongs to our user; else it needs the token. Health is answered
+here, at once. Everything else that a proven client says is given to the control room, which answers when it
+likes. Each frame is written in one piece by the event loop, the only writer, so frames never mix.
+
+A little input is read as it comes. Much of it, or that of a client whose input has turned out to take long,
+waits in a line of all such clients, of which a few milliseconds' worth is read between other things, a slice
+of each in turn; meanwhile nothing more is taken from them. So nobody waits for another's large frames.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, Protocol, cast
+
+from .. import __version__
+from ..control.hearing import Cancel, hear
+from ..control.signals import Client, Signal
+from ..formats.sexp import Keyword
+from ..keeper.credentials import is_our_user
+from ..settings import Settings
+from ..wire.faults import Broken, LocalError
+from ..wire.passepartout import (
+    MAX_CHARACTERS,
+    WRONG_TOKEN,
+    Auth,
+    DaemonConnection,
+    Health,
+    HealthCheck,
+    HealthResponse,
+    Hello,
+    Invalid,
+    Message,
+    frame,
+    plist,
+)
+from ..wire.passepartout import (
+    log as log_message,
+)
+from .proof import Token, peer_uid
+
+log = logging.getLogger("fairlead.passepartout")
+
+HOST = "127.0.0.1"
+MAX_UNPROVEN = 64
+"""How many clients may be there that have not proved to be our user."""
+PROOF_WAIT = 30.0
+"""Seconds that a client has to prove it."""
+FRAME_WAIT = 30.0
+"""Seconds from the first character of a frame to its last."""
+ENDED_WAIT = 60.0
+"""Seconds after its last answer that a client is kept which will say no more."""
+LINGER = 2.0
+"""Seconds that the input of a client is still taken, and thrown away, after it was told why it must go."""
+SWEEP_EVERY = 1.0
+"""Seconds between looks at who has taken too long."""
+MAX_WRONG_TOKENS = 3
+WRITE_LIMIT = 8 * 1024 * 1024
+"""How many bytes a client may leave unread before it is let go."""
+READ_PAUSE = 256 * 1024
+"""How many bytes of answers it may leave unread before nothing more is taken from it."""
+MAX_HELD = 16 * 1024 * 1024
+"""How many characters of unfinished frames are kept, of all clients together."""
+LITTLE = 1024
+"""How many bytes are read as they come."""
+SLICE = 4096
+"""How many bytes of a client in the line are read at once."""
+LINE_SECONDS = 0.005
+"""How long the line is read between other things."""
+LONG = 0.001
+"""Seconds of reading after which a client's input goes through the line from then on."""
+MAX_REFUSALS = 16
+"""How many reasons one message may be answered with."""
+
+_NOTHING = memoryview(b"")
+
+
+class Room(Protocol):
+    """The control room, as the door needs it."""
+
+    def hear(self, signal: Signal) -> str: ...
+
+    def cancel(self, client: Client, session: str | None = None) -> int: ...
+
+    def arrived(self, client: Client) -> None: ...
+
+    def left(self, client: Client) -> None: ...
+
+
+class PassepartoutDoor:
+    """Both listeners and their clients."""
+
+    def __init__(self, settings: Settings, room: Room, health: Callable[[], tuple[Health, bool]]) -> None:
+        self.room = room
+        self.health = health
+        self.port = 0
+        """Where it listens; 0 if it does not."""
+        self.fault = ""
+        """Why it does not listen on one of its sockets."""
+        self.token = Token(settings.token_path)
+        self.max_characters = min(settings.count("passepartout", "max_characters"), MAX_CHARACTERS)
+        self.held = 0
+        """How many characters of unfinished frames are kept."""
+        self.max_tokens = settings.count("passepartout", "max_tokens")
+        self._line: deque[_Client] = deque()
+        self._settings = settings
+        self._max = settings.count("passepartout", "max_connections")
+        self._idle = settings.number("passepartout", "idle")
+        self._servers: list[asyncio.Server] = []
+        self._clients: set[_Client] = set()
+        self._sweep: asyncio.TimerHandle | None = None
+
+    async def open(self) -> None:
+        """Listen. A port that is taken is no reason not to serve the unix socket, nor the other way round."""
+        loop = asyncio.get_running_loop()
+        path = self._settings.passepartout_path
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        try:
+            self._servers.append(await loop.create_unix_server(lambda: _Client(self), path, backlog=512))
+            os.chmod(path, 0o600)
+        except OSError as error:  # its path is too long, for one
+            self.fault = f"can't listen at {path}: {error.strerror or error}"
+            log.warning("%s", self.fault)
+        port = self._settings.count("passepartout", "port")
+        try:
+            server = await loop.create_server(lambda: _Client(self), HOST, port, backlog=512)
+        except (OSError, OverflowError) as error:
+            self.fault = f"can't listen on {HOST}:{port}: {getattr(error, 'strerror', None) or error}"
+            log.warning("%s; clients still reach %s", self.fault, path)
+        else:
+            self._servers.append(server)
+            self.port = server.sockets[0].getsockname()[1]
+
+    async def close(self) -> None:
+        """Take no more clients, and let go of those that are there."""
+        if self._sweep is not None:
+            self._sweep.cancel()
+        for server in self._servers:
+            server.close()
+        if self._servers:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._settings.passepartout_path)
+        for client in list(self._clients):
+            client.close()
+
+    def tell(self, message: Message) -> None:
+        """Send something to all proven clients."""
+        listening = [client for client in self._clients if client.is_proven]
+        if not listening:
+            return
+        data = _framed(message)
+        for client in listening:
+            client.write(data)
+
+    @property
+    def clients(self) -> int:
+        return len(self._clients)
+
+    def arrived(self, client: _Client) -> str:
+        """A client has come; gives why it can't stay, or nothing."""
+        if self._full(client):
+            for each in [each for each in self._clients if not each.is_open]:
+                each.drop()  # they were told why, and linger
+            if self._full(client):
+                return f"there are {self._max} clients already"
+        if not client.is_proven and sum(not each.is_proven for each in self._clients) >= MAX_UNPROVEN:
+            return f"{MAX_UNPROVEN} clients have not proved who they are already"
+        self._clients.add(client)
+        if self._sweep is None:
+            self._sweep = asyncio.get_running_loop().call_later(SWEEP_EVERY, self._sweep_out)
+        return ""
+
+    def _full(self, client: _Client) -> bool:
+        """Whether its socket has as many clients as it may have; the other one has room of its own."""
+        return sum(each.is_local == client.is_local for each in self._clients) >= self._max
+
+    def left(self, client: _Client) -> None:
+        self._clients.discard(client)
+        self.room.left(client)
+
+    def queue(self, client: _Client) -> None:
+        """Read a client's input when its turn comes."""
+        if not self._line:
+            asyncio.get_running_loop().call_soon(self._read_line)
+        self._line.append(client)
+
+    def _read_line(self) -> None:
+        until = time.monotonic() + LINE_SECONDS
+        while self._line:
+            client = self._line.popleft()
+            if client.read_slice():
+                self._line.append(client)
+            if time.monotonic() > until:
+                break
+        if self._line:
+            asyncio.get_running_loop().call_soon(self._read_line)
+
+    def _sweep_out(self) -> None:
+        now = time.monotonic()
+        for client in list(self._clients):
+            client.sweep(now, self._idle)
+        self._sweep = None
+        if self._clients:
+            self._sweep = asyncio.get_running_loop().call_later(SWEEP_EVERY, self._sweep_out)
+
+
+class _Client(asyncio.Protocol):
+    """One connection."""
+
+    __slots__ = (
+        "__weakref__",
+        "_active",
+        "_begun",
+        "_came",
+        "_door",
+        "_ended",
+        "_held",
+        "_input",
+        "_is_full",
+        "_is_slow",
+        "_lingers",
+        "_transport",
+        "_wire",
+        "_wrong",
+        "is_local",
+        "is_open",
+    )
+
+    def __init__(self, door: PassepartoutDoor) -> None:
+        self.is_open = False
+        self.is_local = False
+        self._door = door
+        self._transport: asyncio.Transport
+        self._wire: DaemonConnection
+        self._came = self._active = time.monotonic()
+        self._begun = 0.0  # when the frame began of which a part has come
+        self._is_slow = False
+        self._is_full = False  # whether it has left much unread
+        self._input = _NOTHING  # what has come and waits in the line
+        self._ended = False
+        self._wrong = 0
+        self._held = 0
+        self._lingers = 0.0  # since when nothing is said any more
+
+    @property
+    def is_proven(self) -> bool:
+        return self._wire.proven and self.is_open
+
+    # --- asyncio's side -----------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport = self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
+        connection = transport.get_extra_info("socket")
+        is_local = self.is_local = connection.family == socket.AF_UNIX
+        if is_local and not is_our_user(connection):
+            self._wire = DaemonConnection()
+            transport.abort()
+            return
+        self._wire = DaemonConnection(
+            proven=is_local or peer_uid(connection) == os.getuid(),
+            is_token=self._door.token.is_right,
+            max_characters=self._door.max_characters,
+            max_tokens=self._door.max_tokens,
+        )
+        self.is_open = True
+        transport.set_write_buffer_limits(high=READ_PAUSE)
+        transport.write(self._wire.send(Hello(__version__)))
+        if refused := self._door.arrived(self):
+            self.send(log_message(refused))
+            self.close()
+        elif self._wire.proven:
+            self._door.room.arrived(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self._lingers:
+            return
+        self._active = time.monotonic()
+        if len(data) <= LITTLE and self._held <= LITTLE and not self._is_slow:
+            self._read(data)
+            return
+        self._input = memoryview(data)
+        self._transport.pause_reading()
+        self._door.queue(self)
+
+    def read_slice(self) -> bool:
+        """Read some of what waits; tells whether there is more."""
+        if not self.is_open:
+            self._input = _NOTHING
+            return False
+        data, self._input = bytes(self._input[:SLICE]), self._input[SLICE:]
+        self._read(data)
+        if not self.is_open:
+            self._input = _NOTHING
+        elif not self._input:
+            if self._ended:
+                self._finish()
+            elif not self._transport.is_closing() and not self._is_full:
+                self._transport.resume_reading()
+        return bool(self._input)
+
+    def _read(self, data: bytes) -> None:
+        began = time.monotonic()
+        self._took(self._wire.receive(data))
+        self._is_slow = self._is_slow or time.monotonic() - began > LONG
+
+    def eof_received(self) -> bool:
+        """The client sends no more, but may wait for answers; `sweep` lets it go when it has them."""
+        self._ended = True
+        if not self._input and not self._lingers:
+            self._finish()
+        return not self._lingers
+
+    def _finish(self) -> None:
+        if broken := self._wire.end():
+            self._end(broken.reason)
+        elif not self._wire.proven:
+            self.close()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.is_open = False
+        self._wire.close()
+        self._door.held -= self._held
+        self._held = 0
+        self._door.left(self)
+
+    def pause_writing(self) -> None:
+        self._is_full = True
+        self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self._is_full = False
+        if not self._input and not self._ended and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    # --- what it says -------------------------------------------------------------------------------------
+
+    def _took(self, items: Sequence[Any]) -> None:
+        for item in items:
+            match item:
+                case HealthCheck():
+                    self.write(_health(*self._door.health()))
+                case Message():
+                    self._heard(item)
+                case Invalid():
+                    self.write(item.reply)
+                    if item.reason == WRONG_TOKEN:
+                        self._wrong += 1
+                        if self._wrong >= MAX_WRONG_TOKENS:
+                            self._end(f"{self._wrong} wrong tokens")
+                            return
+                case Auth():
+                    done = plist(action=Keyword("AUTH"), status=Keyword("OK"))
+                    self.send(Message(plist(type=Keyword("RESPONSE"), payload=done)))
+                    self._door.room.arrived(self)
+                case Broken():
+                    self.write(item.reply)
+                    self._linger()
+                    return
+        held = self._wire.pending
+        self._door.held += held - self._held
+        self._held = held
+        if not held:
+            self._begun = 0.0
+        elif not self._begun or items:
+            self._begun = self._active
+        if held > SLICE and self._door.held > MAX_HELD:
+            self._end(f"more than {MAX_HELD} characters of unfinished frames are kept already")
+
+    def _heard(self, message: Message) -> None:
+        what, refused = hear(message, self)
+        if refused:  # an error says that no answer will come
+            level = "error" if what is None else "warning"
+            self.send(log_message("; ".join(refused[:MAX_REFUSALS]), level))
+        if isinstance(what, Cancel):
+            if not self._door.room.cancel(self, what.session):
+                self.send(log_message("no answer is under way that could be cancelled", "info"))
+        elif what is not None and (why := self._door.room.hear(what)):
+            self.send(log_message(f"not taken: {why}"))
+
+    # --- what it is told ----------------------------------------------------------------------------------
+
+    def send(self, message: Message) -> None:
+        self._active = time.monotonic()
+        self.write(_framed(message))
+
+    def write(self, data: bytes) -> None:
+        """Send a frame, unless the client has stopped reading: then it is let go."""
+        if not self.is_open or self._transport.is_closing():
+            return
+        if self._transport.get_write_buffer_size() > WRITE_LIMIT:
+            log.warning("a client reads nothing and is let go")
+            self.is_open = False
+            self._transport.abort()
+            return
+        self._transport.write(data)
+
+    def _end(self, reason: str) -> None:
+        """Say why, and close."""
+        self.send(log_message(reason))
+        self._linger()
+
+    def _linger(self) -> None:
+        """Say no more, and take what is still coming: it is lost what was said last if that is refused."""
+        self.is_open = False
+        self._wire.close()
+        self._input = _NOTHING
+        self._lingers = time.monotonic()
+        if self._ended or self._transport.is_closing():
+            self._transport.close()
+            return
+        self._transport.write_eof()
+        self._transport.resume_reading()
+
+    def close(self) -> None:
+        self.is_open = False
+        self._wire.close()
+        self._transport.close()
+
+    def drop(self) -> None:
+        """Close at once."""
+        self._transport.abort()
+        self._door.left(self)
+
+    def sweep(self, now: float, idle: float) -> None:
+        """Let go of a client that takes too long."""
+        if self._lingers and now - self._lingers > LINGER:
+            self._transport.abort()
+        if not self.is_open or self._input:
+            return
+        if not self._wire.proven and now - self._came > PROOF_WAIT:
+            self._end(f"who are you? No proof came within {PROOF_WAIT:g} s")
+        elif self._begun and now - self._begun > FRAME_WAIT:
+            self._end(f"a frame was not complete within {FRAME_WAIT:g} s")
+        elif self._ended and now - self._active > ENDED_WAIT:
+            self.close()
+        elif idle and now - self._active > idle:
+            self._end(f"nothing was said for {idle:g} s")
+
+
+@lru_cache
+def _health(status: Health, checked: bool) -> bytes:
+    return frame(HealthResponse(status, checked).plist)
+
+
+def _framed(message: Message) -> bytes:
+    """A message as it is sent; what can't be sent is said instead."""
+    try:
+        return frame(message.plist)
+    except LocalError as error:
+        return frame(log_message(f"an answer could not be sent: {error}").plist)

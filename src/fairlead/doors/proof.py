@@ -1,0 +1,143 @@
+"""Who is at the other end of a TCP connection on this machine, and the token for those who can't be seen."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hmac
+import os
+import secrets
+import socket
+import stat
+import struct
+import sys
+
+MAX_TABLE = 8 * 1024 * 1024
+"""How many bytes of the kernel's table of sockets are looked at."""
+TOKEN_BYTES = 32
+MAX_TOKEN = 256
+"""How many characters of a token are compared."""
+
+_TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
+_MAPPED = "0000000000000000FFFF0000"  # an IPv4 address in the table of IPv6
+
+
+def peer_uid(connection: socket.socket) -> int | None:
+    """The user whose socket is the other end of a connection over IPv4, or None if that is not known.
+
+    Linux tells: if asked for one socket by netlink, else in its tables of all sockets, which takes longer the
+    more there are. A socket that nobody holds any more has no inode, and stands under user 0: that says
+    nothing about its user.
+    """
+    try:
+        ours, theirs = connection.getsockname()[:2], connection.getpeername()[:2]
+    except OSError:
+        return None
+    try:
+        return uid_by_netlink(theirs, ours)
+    except (OSError, AttributeError):  # not Linux, or a kernel without it
+        return uid_in_table(theirs, ours)
+
+
+Address = tuple[str, int]
+
+_ASK = struct.Struct("=IHHII")  # length, type, flags, sequence, port of who asks
+_WHICH = struct.Struct("=BBBBI")  # family, protocol, extensions, padding, states
+_SOCKET = struct.Struct("!HH4s12x4s12x")  # its own port, the other one, and the addresses of both
+_ANY_OF_IT = struct.pack("=III", 0, 0xFFFFFFFF, 0xFFFFFFFF)  # interface, cookie
+_SOCK_DIAG, _BY_FAMILY, _REQUEST, _ERROR = 4, 20, 1, 2
+_NETLINK_WAIT = 1.0
+_ANSWER = 8192
+
+
+def uid_by_netlink(local: Address, remote: Address) -> int | None:
+    """The user of the TCP socket with these ends: sock_diag(7). Raises OSError where it can't be asked."""
+    wanted = _SOCKET.pack(local[1], remote[1], socket.inet_aton(local[0]), socket.inet_aton(remote[0]))
+    which = _WHICH.pack(socket.AF_INET, socket.IPPROTO_TCP, 0, 0, 0xFFFFFFFF) + wanted + _ANY_OF_IT
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, _SOCK_DIAG) as kernel:
+        kernel.settimeout(_NETLINK_WAIT)
+        kernel.sendto(_ASK.pack(_ASK.size + len(which), _BY_FAMILY, _REQUEST, 1, 0) + which, (0, 0))
+        answer = kernel.recv(_ANSWER)
+    _, kind, *_ = _ASK.unpack_from(answer)
+    body = answer[_ASK.size :]
+    if kind == _ERROR:
+        number = -struct.unpack_from("=i", body)[0]
+        if number == errno.ENOENT:
+            return None
+        raise OSError(number, os.strerror(number))
+    mapped = _mapped(wanted) if body[:1] == bytes([socket.AF_INET6]) else wanted
+    if kind != _BY_FAMILY or body[4 : 4 + _SOCKET.size] != mapped:  # it found who listens there
+        return None
+    uid, inode = struct.unpack_from("=II", body, 4 + _SOCKET.size + len(_ANY_OF_IT) + 12)
+    return int(uid) if inode else None
+
+
+def _mapped(ends: bytes) -> bytes:
+    """The ends of a socket with IPv4 addresses as one of IPv6 has them."""
+    ports, ours, theirs = ends[:4], ends[4:8], ends[20:24]
+    prefix = bytes(10) + b"\xff\xff"
+    return ports + prefix + ours + prefix + theirs
+
+
+def uid_in_table(local: Address, remote: Address) -> int | None:
+    """The same by /proc/net/tcp, and by that of IPv6, where IPv4 may be inside of it."""
+    for path in _TABLES:
+        prefix = _MAPPED if path.endswith("6") else ""
+        wanted = f" {prefix}{_hex(*local)} {prefix}{_hex(*remote)} ".encode()
+        with contextlib.suppress(OSError), open(path, "rb") as table:
+            rows = table.read(MAX_TABLE)
+            at = rows.find(wanted)
+            if at >= 0:
+                words = rows[at : rows.find(b"\n", at)].split()
+                uid, inode = int(words[6]), int(words[8])
+                return uid if inode else None
+    return None
+
+
+def _hex(host: str, port: int) -> str:
+    """An address as the kernel prints it: the four bytes as one number of this machine."""
+    number = int.from_bytes(socket.inet_aton(host), sys.byteorder)
+    return f"{number:08X}:{port:04X}"
+
+
+class Token:
+    """The token in its file, which only our user can read. It is made when it is first needed."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def read(self) -> str:
+        """The token. Raises OSError."""
+        try:
+            found = os.lstat(self._path)
+        except FileNotFoundError:
+            return self._made()
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+            raise PermissionError(f"{self._path} must be a file that only its owner can read: chmod 600")
+        with open(self._path, encoding="ascii") as file:
+            token = file.read(MAX_TOKEN).strip()
+        if len(token) < TOKEN_BYTES:
+            raise PermissionError(f"{self._path} holds no token; remove it and a new one is made")
+        return token
+
+    def _made(self) -> str:
+        token = secrets.token_urlsafe(TOKEN_BYTES)
+        part = f"{self._path}.{secrets.token_hex(4)}"
+        descriptor = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(token + "\n")
+        try:
+            os.link(part, self._path)  # the first one stays
+        except FileExistsError:
+            return self.read()
+        finally:
+            os.unlink(part)
+        return token
+
+    def is_right(self, given: str) -> bool:
+        """Whether this is the token, in a time that does not tell how much of it is right."""
+        try:
+            token = self.read()
+        except OSError:
+            return False
+        return hmac.compare_digest(given[:MAX_TOKEN].encode("utf-8", "replace"), token.encode())

@@ -1,0 +1,211 @@
+"""`fairlead talk`, `notify`, `approvals` and `doctor`, as a person and a script use them."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from fairlead.settings import Settings
+from tests.doors.passepartout_peer import kill_and_wait
+from tests.hosting import WAIT, Hosting
+
+
+def port_of(hosting: Hosting) -> str:
+    return str(hosting.ask("daemon_status")["passepartout_port"])
+
+
+class Person:
+    """Someone at a terminal with `fairlead talk` in it."""
+
+    def __init__(self, hosting: Hosting) -> None:
+        self._terminal, other = pty.openpty()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "fairlead", "talk"],
+            env=hosting.environment,
+            stdin=other,
+            stdout=other,
+            stderr=other,
+            start_new_session=True,
+            preexec_fn=_own_terminal,  # noqa: PLW1509 - this process has one thread
+        )
+        os.close(other)
+        self.seen = ""
+
+    def type(self, text: str) -> None:
+        os.write(self._terminal, text.encode())
+
+    def until(self, text: str) -> str:
+        """Wait until the screen has shown a text since the last one; gives what it has shown."""
+        deadline = time.monotonic() + WAIT
+        while text not in self.seen:
+            assert time.monotonic() < deadline, self.seen
+            if select.select([self._terminal], [], [], 0.1)[0]:
+                self.seen += os.read(self._terminal, 65_536).decode()
+        shown, self.seen = self.seen, ""
+        return shown
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._terminal)
+
+
+def _own_terminal() -> None:
+    import fcntl
+    import termios
+
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+@contextmanager
+def person(hosting: Hosting) -> Iterator[Person]:
+    found = Person(hosting)
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+def test_a_script_says_lines_and_gets_all_answers(hosting: Hosting) -> None:
+    done = hosting.run("talk", input="/help\n\nwhat can you do?\n/nonsense")
+    assert "/approve TOKEN" in done.stdout
+    assert "offline guide" in done.stdout
+    assert done.stdout.endswith("no command /nonsense; /help lists them\n") or "no command" in done.stdout
+    assert done.stderr == ""
+
+
+def test_one_question_over_tcp_and_over_the_unix_socket(hosting: Hosting) -> None:
+    hosting.ask("new_session", name="talked to")
+    for words in (["--tcp", port_of(hosting)], []):
+        done = hosting.run("talk", *words, "-s", "talked to", "what", "can", "you", "do?")
+        assert "offline guide" in done.stdout
+    assert "no session 'nowhere'" in hosting.run("talk", "-s", "nowhere", "hi").stdout
+
+
+def test_a_person_talks_approves_and_ends_an_answer(hosting: Hosting) -> None:
+    home = Path(hosting.environment["HOME"])
+    with person(hosting) as someone:
+        someone.until("Ctrl-D ends")
+        someone.type("write by-talk.txt: grüße\n")
+        shown = someone.until("/deny ")
+        token = shown.rpartition("/approve ")[2].split()[0]
+        someone.type(f"/approve {token}\n")
+        someone.until("Done: write")
+        hosting.until(lambda: any(home.rglob("by-talk.txt")))
+        someone.type("run: sleep 30\n")
+        someone.until("/deny ")
+        someone.type("\x03")
+        someone.until("aborted")
+        someone.type("/status\n")
+        someone.until("wait for your consent")
+        someone.type("\x04")
+        assert someone.process.wait(WAIT) == 0
+
+
+def test_what_is_printed_can_not_control_the_terminal(hosting: Hosting) -> None:
+    done = hosting.run("talk", "/run printf '\\033[31mred\\007\\n'")
+    assert done.stdout == "·[31mred·\n"
+
+
+def test_an_answer_that_does_not_come_ends_it(hosting: Hosting) -> None:
+    done = hosting.run("talk", "--timeout", "0.2", "write never.txt: x", check=False)
+    assert done.returncode == 124
+    assert "/approve" in done.stderr
+    for row in hosting.ask("approvals")["approvals"]:
+        hosting.ask("approval_settle", token=row["token"], allowed=False)
+
+
+def test_wrong_words_and_a_dead_port_are_said(hosting: Hosting, tmp_path: Path) -> None:
+    assert hosting.run("talk", "--tcp", "70000", check=False).returncode == 2
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        dead = str(listener.getsockname()[1])
+    done = hosting.run("talk", "--tcp", dead, "x", check=False)
+    assert (done.returncode, "nobody serves port" in done.stderr) == (1, True)
+    assert hosting.run("talk", "--token", str(tmp_path / "none"), "x", check=False).returncode == 2
+
+
+def test_a_token_is_taken_from_a_file(hosting: Hosting) -> None:
+    wrong = hosting.run("talk", "--token", "/dev/null", "/help", check=False)
+    assert (wrong.returncode, "does not know this token" in wrong.stderr) == (1, True)
+    token = Settings(hosting.environment).token_path
+    assert "/approve" in hosting.run("talk", "--tcp", port_of(hosting), "--token", token, "/help").stdout
+
+
+def test_approvals_are_listed_and_answered(hosting: Hosting) -> None:
+    assert "nothing waits" in hosting.run("approvals").stderr
+    assert "waits for your consent" in hosting.run("talk", "/run rm nothing").stdout
+    listed = hosting.run("approvals").stdout
+    token = listed.split()[0]
+    assert "shell: rm nothing (`rm nothing` may do harm; daemon)" in listed
+    assert json.loads(hosting.run("approvals", "--json").stdout)[0]["token"] == token
+    assert json.loads(hosting.run("approvals", "deny", token, "--json").stdout) == {"accepted": True}
+    again = hosting.run("approvals", "allow", token, check=False)
+    assert (again.returncode, "answered already" in again.stderr) == (1, True)
+    assert hosting.run("approvals", "allow", check=False).returncode == 2
+    assert hosting.run("approvals", "maybe", "x", check=False).returncode == 2
+
+
+def test_a_notification_without_a_receiver_is_a_failure(hosting: Hosting) -> None:
+    done = hosting.run("notify", "hello", check=False)
+    assert (done.returncode, "[notify] urls" in done.stderr) == (1, True)
+
+
+def test_the_doctor_looks_with_and_without_a_daemon(hosting: Hosting) -> None:
+    hosting.run("ls")
+    done = hosting.run("doctor")
+    assert done.stdout.endswith("\nhealthy\n")
+    assert f"port {port_of(hosting)}" in done.stdout
+    found = json.loads(hosting.run("doctor", "--json").stdout)
+    assert {check["name"] for check in found["checks"]} >= {
+        "daemon",
+        "disk space",
+        "event loop",
+        "passepartout",
+    }
+    lonely = Hosting()
+    try:
+        done = lonely.run("doctor", check=False)
+        assert done.returncode == 1
+        assert "fix: any command starts it" in done.stdout
+        assert json.loads(lonely.run("doctor", "--json", check=False).stdout)["status"] == "unhealthy"
+    finally:
+        lonely.close()
+
+
+@pytest.mark.parametrize("setting", ["FAIRLEAD_PASSEPARTOUT_ENABLED", "FAIRLEAD_PASSEPARTOUT_PORT"])
+def test_a_door_that_is_off_or_whose_port_is_taken_is_told(setting: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        value = "off" if setting.endswith("ENABLED") else str(taken.getsockname()[1])
+        hosting = Hosting({setting: value})
+        try:
+            hosting.run("ls")
+            done = hosting.run("doctor", check=False)
+            talk = hosting.run("talk", "/help", check=False)
+            if value == "off":
+                assert "switched off" in done.stdout
+                assert (talk.returncode, "switched off" in talk.stderr) == (1, True)
+            else:
+                assert done.returncode == 1
+                assert "fix: set [passepartout] port" in done.stdout
+                assert "/approve" in talk.stdout
+        finally:
+            hosting.close()
+
+
+def test_talk_says_when_the_daemon_goes_away(hosting: Hosting) -> None:
+    with person(hosting) as someone:
+        someone.until("Ctrl-D ends")
+        kill_and_wait(hosting)
+        someone.until("the daemon closed the connection")
+        assert someone.process.wait(WAIT) == 1
