@@ -56,7 +56,7 @@ class AgentRoom:
         also: Callable[[Event], None] = lambda event: None,
     ) -> None:
         self._also = also
-        catalog = Catalog(settings.config, entered=Keys(f"{settings.state_dir}/keys"))
+        self.catalog = catalog = Catalog(settings.config, entered=Keys(f"{settings.state_dir}/keys"))
         redactor = Redactor(secret_values(os.environ, catalog.key_variables()) | catalog.keys())
         self.redactor = redactor
         self.key_variables = catalog.key_variables()

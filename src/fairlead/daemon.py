@@ -24,6 +24,7 @@ from .agent.events import Event as AgentEvent
 from .agent_room import AgentRoom
 from .control_room import ControlRoom
 from .doors.agent_terminals import HostTerminals
+from .doors.checks import host_checks
 from .doors.keepty import KeeptyDoor
 from .doors.rpc import RpcDoor
 from .doors.terminal_ops import terminal_ops
@@ -74,6 +75,7 @@ class Daemon:
             agents.redactor,
             latest=lambda name: agents.latest(name=name, cwd=None),
             key_variables=agents.key_variables,
+            checkers=host_checks(settings, self._host, agents.store, agents.catalog),
             event=self._tell_all,
         )
         agents.judging.escalates = self._control.escalated

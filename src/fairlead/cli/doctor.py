@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 COMMAND = Command(
     "doctor",
-    "Check whether all is well: the daemon, its directories, disk, door and notifications. Each check that\n"
-    "fails says what to do.",
+    "Check whether all is well: the daemon, its directories, disk, event loop, nursery and keepers, the\n"
+    "emulator, journals, the model, door and notifications. Each check that fails says what to do.",
     options=(JSON,),
     examples=(
         ("fairlead doctor", "what is wrong?"),

@@ -47,7 +47,7 @@ def send_with_apprise(url: str, title: str, body: str) -> bool:
     sender = apprise.Apprise()
     if not sender.add(url):
         raise GiveUp("an address in [notify] urls is none that Apprise knows")
-    return bool(sender.notify(body=body, title=title or None))
+    return bool(sender.notify(body=body, title=title))
 
 
 def _name(url: str) -> str:

@@ -225,6 +225,11 @@ class Host:
 
     # --- the nursery ----------------------------------------------------------------------------------------
 
+    @property
+    def has_nursery(self) -> bool:
+        """Whether the nursery is connected."""
+        return self._nursery is not None and not self._nursery[0].at_eof()
+
     async def _ask_nursery(self, request: dict[str, Any]) -> dict[str, Any]:
         """Ask the nursery, starting it if there is none."""
         async with self._nursery_lock, asyncio.timeout(START_WAIT):

@@ -91,6 +91,7 @@ class Session:
         self.cwd = ""
         self.pid = 0
         self.started_at = 0.0
+        self.keeper_version = 0
         self.state = State.WAITING
         self.exit_code: int | None = None
         self.failure = ""
@@ -170,6 +171,7 @@ class Session:
         self.cwd = state["cwd"]
         self.pid = state["pid"]
         self.started_at = state["started_at"]
+        self.keeper_version = int(state.get("version", 1))
         self.generation = self._asked = state["generation"]
         self.state = State.WAITING if state["deferred"] else State.RUNNING
         self._screen = Screen(state["cols"], state["rows"], **self._limits)

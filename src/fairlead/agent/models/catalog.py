@@ -212,6 +212,10 @@ class Catalog:
         kind, base_url = self._reach(info.provider)
         return Remote(kind, base_url, lambda: self._key(info.provider))
 
+    def address(self, provider: str) -> str:
+        """Where a provider is asked."""
+        return self._reach(provider)[1]
+
     def _reach(self, name: str) -> tuple[Kind, str]:
         """The kind and the address of a provider."""
         table = self._providers.get(name, Provider())

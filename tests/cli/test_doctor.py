@@ -1,0 +1,105 @@
+"""`fairlead doctor`: what is wrong, and what to do about it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.settings import Settings
+from tests.hosting import Hosting
+
+
+@pytest.fixture
+def hosting() -> Iterator[Hosting]:
+    """A daemon, or none, for each test: most of them break something."""
+    hosting = Hosting()
+    yield hosting
+    hosting.close()
+
+
+def checks(hosting: Hosting) -> tuple[int, dict[str, dict[str, Any]]]:
+    """The exit code, and the checks by name."""
+    done = hosting.run("doctor", "--json", check=False)
+    return done.returncode, {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+
+
+def configured(hosting: Hosting, text: str) -> None:
+    path = Path(Settings(hosting.environment).config_path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def test_all_is_well_with_a_new_daemon_and_a_session(hosting: Hosting) -> None:
+    hosting.start("work", "sleep 600")
+    code, found = checks(hosting)
+    assert code == 0, found
+    assert found["keepers"]["detail"] == "1 sessions, all answer"
+    assert {"daemon", "nursery", "emulator", "journals", "model", "disk space", "event loop"} <= found.keys()
+    assert hosting.run("doctor").stdout.splitlines()[-1] == "healthy"
+
+
+def test_without_a_daemon_it_says_so_and_what_starts_one(hosting: Hosting) -> None:
+    code, found = checks(hosting)
+    assert code == 1
+    assert "fairlead ls" in found["daemon"]["fix"]
+
+
+def test_a_model_without_its_key_is_told(hosting: Hosting) -> None:
+    configured(hosting, '[agent]\nmodel = "openai/gpt-5"\n')
+    hosting.run("ls")
+    code, found = checks(hosting)
+    assert code == 1
+    assert found["model"]["status"] == "degraded"
+    assert "/login openai" in found["model"]["fix"]
+
+
+def test_a_model_that_can_not_be_reached_is_told(hosting: Hosting) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # nobody listens there
+        port = taken.getsockname()[1]
+        configured(
+            hosting,
+            f'[agent]\nmodel = "mine/m"\n[providers.mine]\nbase_url = "http://127.0.0.1:{port}/v1"\n',
+        )
+        hosting.run("ls")
+        code, found = checks(hosting)
+    assert code == 1
+    assert f"127.0.0.1:{port} can't be reached" in found["model"]["detail"]
+
+
+def test_a_nursery_that_is_gone_comes_back_or_is_told(hosting: Hosting) -> None:
+    hosting.run("ls")
+    nursery = next(
+        int(entry.parent.name)
+        for entry in Path("/proc").glob("[0-9]*/cmdline")
+        if b"fairlead.keeper.nursery" in _read(entry) and str(hosting.directory).encode() in _read(entry)
+    )
+    os.kill(nursery, signal.SIGKILL)
+    _, found = checks(hosting)
+    assert found["nursery"]["status"] in ("healthy", "degraded")
+    hosting.until(lambda: checks(hosting)[1]["nursery"]["status"] == "healthy")
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def test_a_keeper_that_does_not_answer_is_told(hosting: Hosting) -> None:
+    hosting.start("work", "sleep 600")
+    place = Path(Settings(hosting.environment).keepers_dir)
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(place / "0123456789abcdef.sock"))
+        _, found = checks(hosting)
+    assert found["keepers"]["status"] == "degraded"
+    assert found["keepers"]["detail"] == "1 of 2 don't answer"
+    (place / "0123456789abcdef.sock").unlink()
