@@ -34,7 +34,7 @@ async def _serve(settings: Settings) -> int:
         session.abort()
     if busy:
         await asyncio.wait([asyncio.ensure_future(each.idle()) for each in busy], timeout=ABORT_GRACE)
-    room.close("session_shutdown")
+    await room.close("session_shutdown")
     return 0
 
 

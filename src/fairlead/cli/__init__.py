@@ -90,15 +90,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         hint = nearest(name, list(COMMANDS)) or "; `fairlead --help` lists them"
         print(f"fairlead: no command {name!r}{hint}", file=sys.stderr)
         return 2
+    _fill_closed()
     try:
         code = _run(name, rest)
-        sys.stdout.flush()  # so that a reader who has gone is noticed here
+        if sys.stdout is not None:
+            sys.stdout.flush()  # so that a reader who has gone is noticed here
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError as error:
         if _output_is_open():
             return _failed(name, error)
         return OUTPUT_CLOSED
+    except OSError as error:  # a disk is full, a directory was deleted
+        where = "" if _output_is_open() else "standard output: "
+        return _failed(name, Failure(f"{where}{error}" if str(error) else type(error).__name__))
     return code
 
 
@@ -136,11 +141,24 @@ def _failed(name: str, error: Exception) -> int:
     return 1
 
 
+def _fill_closed() -> None:
+    """Standard descriptors that are closed lead nowhere, so that nothing that we open gets their numbers."""
+    if None in (sys.stdin, sys.stdout, sys.stderr):
+        import os
+
+        while (opened := os.open(os.devnull, os.O_RDWR)) <= 2:
+            os.set_inheritable(opened, True)
+        os.close(opened)
+        if sys.stderr is None:  # what is printed to none goes to standard output
+            sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - for as long as we run
+
+
 def _output_is_open() -> bool:
     """Whether it was not our output that broke. If it was, nothing is written to it any more."""
     try:
-        sys.stdout.flush()
-    except BrokenPipeError:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
         import os
 
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -55,7 +55,12 @@ def main(arguments: Sequence[str]) -> int:
         raise UsageError(f"--continue takes no name; a prompt has spaces in it, and {name!r} has none")
     if options.model is not None and not all(options.model.partition("/")[::2]):
         raise UsageError(f"--model wants PROVIDER/ID, not {options.model!r}")
-    cwd = os.path.abspath(options.cwd or ".")
+    if sys.stdout is None:
+        raise Failure("standard output is closed; the answer would be lost")
+    try:
+        cwd = os.path.abspath(options.cwd or ".")
+    except FileNotFoundError:
+        raise Failure("the working directory was deleted; --cwd names another") from None
     if not os.path.isdir(cwd):
         raise Failure(f"{cwd} is no directory")
 
@@ -67,7 +72,8 @@ def main(arguments: Sequence[str]) -> int:
     if options.list_models:
         with connect(settings) as host:
             return _list_models(host, as_json=options.json)
-    talks = sys.stdin.isatty() and sys.stdout.isatty() and not options.print and not options.json
+    is_seen = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+    talks = is_seen and not options.print and not options.json
     if not talks:
         try:
             prompt = "\n\n".join(part for part in (prompt, piped()) if part)

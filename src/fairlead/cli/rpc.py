@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
 
-from .arguments import Command, Option, parsed
+from .arguments import Command, Failure, Option, parsed
 
 COMMAND = Command(
     "rpc",
@@ -21,6 +23,7 @@ COMMAND = Command(
 
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
+    _check_place()
     if options.standalone:
         from .. import standalone
         from ..settings import Settings
@@ -31,3 +34,21 @@ def main(arguments: Sequence[str]) -> int:
     from ..settings import Settings
 
     return carry(Settings())
+
+
+def _check_place() -> None:
+    """Raises Failure where nothing could be asked or answered."""
+    if sys.stdin is None or sys.stdout is None:
+        raise Failure(f"standard {'input' if sys.stdin is None else 'output'} is closed")
+    try:
+        os.read(sys.stdin.fileno(), 0)
+    except OSError as error:
+        raise Failure(f"standard input can't be read: {error.strerror}") from None
+    try:
+        os.write(sys.stdout.fileno(), b"")
+    except OSError as error:
+        raise Failure(f"standard output can't be written: {error.strerror}") from None
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        raise Failure("the working directory was deleted") from None

@@ -25,19 +25,37 @@ from ..wire.rpc import ErrorCode
 from .launch import RECONNECT_WAIT, connected
 
 READ_SIZE = 65_536
+MAX_FRAME = 256 * 1024 * 1024
+"""How many bytes a frame of the daemon may have. A whole conversation in one answer may be long."""
+MAX_ANSWER = 65_536
+"""How many bytes an answer may have that is looked into; those that tell something here are short."""
 MAX_CURSORS = 16
 """Of how many sessions, those heard of last, the next daemon is asked what was missed."""
 LAST_ANSWERS_WAIT = 10.0
 """Seconds that answers may take when nothing more will be asked."""
 
-_ANSWER = re.compile(rb'\{:id "((?:[^"\\]|\\.)*)",? :kind :(?:response|error)')
-_OTHER_ERROR = re.compile(rb'\{:kind :error,? :id "((?:[^"\\]|\\.)*)"')
-_SEQ = re.compile(rb":seq (\d+)")
-_ACTIVE = re.compile(rb':active-session-id "([^"\\]+)"')
-_SESSION = re.compile(rb':session-id "([^"\\]+)"')
-_CURSOR = re.compile(rb':cursor "([^"\\]+)"')
-_REFUSED = f':error-code "{ErrorCode.UNSUPPORTED_VERSION.value}"'.encode()
-_PARAMS, _CWD, _OP, _ID = (Keyword(name) for name in ("params", "cwd", "op", "id"))
+# The daemon's frames have their keys in one order: a frame is known by its beginning, an event's number and
+# place by its end. What is between is data, and may look like anything.
+_TEXT = rb'"((?:[^"\\]|\\.)*)"'
+_RESPONSE = re.compile(rb"\{:id " + _TEXT + rb", :kind :response, :op " + _TEXT + rb", :ok ")
+_ERROR = re.compile(
+    rb"\{:kind :error(?:, :id " + _TEXT + rb")?(?:, :op " + _TEXT + rb")?, :error-code " + _TEXT
+)
+_EVENT = b"{:kind :event, "
+_ACTIVE = re.compile(rb'\{:kind :event, :event "context/updated", :data \{:active-session-id "([^"\\]+)"')
+_SEQ = re.compile(rb', :seq (\d+), :ts "[^"\\]*"\}\Z')
+_ASKED = re.compile(rb", :id " + _TEXT + rb"\Z")
+_PLACE = re.compile(rb', :session-id "([^"\\]+)", :cursor "([^"\\]+)"\}\Z')
+_CURSOR = re.compile(rb', :cursor "[^"\\]+"\}\Z')
+_MAX_ASKED = 6 * rpc.MAX_ID + 16
+"""How many bytes an id takes at the end of an event, each character written as `\\uXXXX`."""
+_MAX_PLACE = 1024
+"""How many bytes a session's id and a cursor take there."""
+_REFUSED = ErrorCode.UNSUPPORTED_VERSION.value.encode()
+_MOVING = frozenset({"new_session", "switch_session", "open_session", "fork"})
+"""Ops whose answer names the session that is in focus then."""
+_PARAMS, _CWD, _OP, _ID, _DATA = (Keyword(name) for name in ("params", "cwd", "op", "id", "data"))
+_SESSION_ID, _CURSOR_KEY, _SUBSCRIBED = (Keyword(name) for name in ("session-id", "cursor", "subscribed"))
 
 
 class Bridge:
@@ -48,10 +66,13 @@ class Bridge:
         self._reading, self._writing = reading, writing
         self._cwd = cwd
         self._requests = LineBuffer(rpc.MAX_LINE)
-        self._frames = LineBuffer(rpc.MAX_LINE)
+        self._frames = LineBuffer(MAX_FRAME)
         self._pending: dict[str, str] = {}
-        self._opening: list[bytes] = []  # what the next daemon has to be told again
-        self._silent: set[str] = set()  # ids of those, whose answers the client has had
+        self._handshake = b""  # for the next daemon
+        self._is_greeted = False  # the handshake was answered well
+        self._topics: list[str] = []  # what is subscribed to; none means all
+        self._named: dict[str, str] = {}  # the sessions that unanswered subscribes name, by request
+        self._silent: set[str] = set()  # ids of our own requests, whose answers are not for the client
         self._is_refused = False  # the daemon speaks another version, and ends the connection
         self._focus = ""
         self._cursors: dict[str, str] = {}  # by session, the one heard of last at the end
@@ -91,23 +112,29 @@ class Bridge:
         if isinstance(request, dict) and isinstance(request.get(_ID), str):
             id, op = request[_ID], request.get(_OP)
             if op == "handshake":
-                line = self._placed(request)
-                self._opening = [line]
-            elif op in ("subscribe", "unsubscribe"):
-                self._opening.append(line)
+                line = self._placed(request, line)
+                if not self._is_greeted:
+                    self._handshake = line
             if isinstance(op, str) and 0 < len(id) <= rpc.MAX_ID:  # else its error will have no id
                 self._pending[id] = op
+                params = request.get(_PARAMS)
+                named = params.get(_SESSION_ID) if isinstance(params, dict) else None
+                if op == "subscribe" and isinstance(named, str):
+                    self._named[id] = named
         try:
             self._daemon.sendall(line + b"\n")
         except OSError:  # then what is pending, and maybe this, is answered with an error
             self._find_again()
 
-    def _placed(self, request: dict[Any, Any]) -> bytes:
+    def _placed(self, request: dict[Any, Any], line: bytes) -> bytes:
         """A handshake that also says where the client is."""
         params = request.get(_PARAMS)
         if not isinstance(params, dict) or _CWD in params:
-            return edn.dumps(request).encode()
-        return edn.dumps({**request, _PARAMS: {**params, _CWD: self._cwd}}).encode()
+            return line
+        try:
+            return edn.dumps({**request, _PARAMS: {**params, _CWD: self._cwd}}).encode()
+        except EdnError:  # a number that can be read but not written, as 0xfff… of thousands of digits
+            return line
 
     def _show(self, frame: bytes) -> None:
         view = memoryview(frame)
@@ -126,39 +153,85 @@ class Bridge:
             return
         shown = []
         for line in self._frames.feed(data):
-            assert isinstance(line, bytes)
-            if (frame := self._heard(line)) is not None:
+            if isinstance(line, TooLong):
+                why = f"a frame of the daemon was left out: it had more than {line.limit} bytes"
+                print(f"fairlead rpc: {why}", file=sys.stderr)
+            elif (frame := self._heard(line)) is not None:
                 shown.append(frame + b"\n")
         self._show(b"".join(shown))
 
     def _heard(self, line: bytes) -> bytes | None:
-        """A frame as the client gets it, or nothing if it has had it."""
-        answer = _ANSWER.match(line) or _OTHER_ERROR.match(line)
-        if answer is not None:
-            id = edn.loads(b'"' + answer[1] + b'"')
-            if id in self._silent:
-                self._silent.discard(id)
-                return None
-            self._pending.pop(id, None)
-            self._is_refused = _REFUSED in line
+        """A frame as the client gets it, or nothing if it is not for the client."""
+        if line.startswith(_EVENT):
+            return self._counted(line)
+        error, response = _ERROR.match(line), _RESPONSE.match(line)
+        if error is not None:
+            self._is_refused = self._is_refused or error[3] == _REFUSED
+        answer = error or response
+        if answer is None or answer[1] is None:
             return line
-        self._note_place(line)
-        if (seq := _SEQ.search(line)) is not None:
-            self._seq = int(seq[1]) + self._offset
-            if self._offset:
-                return line[: seq.start(1)] + str(self._seq).encode() + line[seq.end(1) :]
+        id = edn.loads(b'"' + answer[1] + b'"')
+        named = self._named.pop(id, "")
+        if response is not None and len(line) <= MAX_ANSWER:
+            self._note_answer(response[2].decode(), line, named)
+        if id in self._silent:
+            self._silent.discard(id)
+            return None
+        self._pending.pop(id, None)
         return line
 
-    def _note_place(self, event: bytes) -> None:
-        """Remember which session is in focus, and how far each was told."""
-        if (active := _ACTIVE.search(event)) is not None:
-            self._focus = active[1].decode()
-        elif (cursor := _CURSOR.search(event)) and (session := _SESSION.search(event)):
-            id = session[1].decode()
-            self._cursors.pop(id, None)
-            self._cursors[id] = cursor[1].decode()
-            if len(self._cursors) > MAX_CURSORS:
-                del self._cursors[next(iter(self._cursors))]
+    def _note_answer(self, op: str, line: bytes, named: str) -> None:
+        """Remember what the client subscribed to, and which session is in focus."""
+        if op == "handshake":
+            self._is_greeted = True
+        if op not in _MOVING and op not in ("subscribe", "unsubscribe"):
+            return
+        data = edn.loads(line)[_DATA]
+        if _SUBSCRIBED in data:
+            self._topics = list(data[_SUBSCRIBED])
+        session = named or data.get(_SESSION_ID)
+        if session:
+            self._move(session)
+            if isinstance(cursor := data.get(_CURSOR_KEY), str):
+                self._note_cursor(session, cursor)
+
+    def _counted(self, event: bytes) -> bytes:
+        """An event with a number that goes on where the last daemon stopped."""
+        if (active := _ACTIVE.match(event)) is not None:
+            self._move(active[1].decode())
+        end = event.rfind(b", :seq ")
+        seq = _SEQ.match(event, end) if end >= 0 else None
+        if seq is None:
+            return event
+        self._note_place(event, end)
+        self._seq = int(seq[1]) + self._offset
+        if self._offset:
+            return event[: seq.start(1)] + str(self._seq).encode() + event[seq.end(1) :]
+        return event
+
+    def _note_place(self, event: bytes, end: int) -> None:
+        """Remember how far a session was told. Before `end` come the data and maybe a request's id."""
+        if event[end - 1 : end] == b'"':
+            asked = _ASKED.search(event, max(0, end - _MAX_ASKED), end)
+            end = asked.start() if asked is not None else end
+        begin = max(0, end - _MAX_PLACE)
+        if (place := _PLACE.search(event, begin, end)) is not None:
+            self._note_cursor(place[1].decode(), place[2].decode())
+        elif _CURSOR.search(event, begin, end) is not None:  # its session is somewhere before
+            data = edn.loads(event)[_DATA]
+            if isinstance(session := data.get(_SESSION_ID), str):
+                self._note_cursor(session, data[_CURSOR_KEY])
+
+    def _note_cursor(self, session: str, cursor: str) -> None:
+        self._cursors.pop(session, None)
+        self._cursors[session] = cursor
+        if len(self._cursors) > MAX_CURSORS:
+            del self._cursors[next(iter(self._cursors))]
+
+    def _move(self, session: str) -> None:
+        """A session is in focus, unless it is only because we follow all of them again, one by one."""
+        if not self._silent:
+            self._focus = session
 
     def _find_again(self) -> None:
         """The daemon went away. What was asked of it may or may not have been done."""
@@ -170,38 +243,45 @@ class Bridge:
             why = "the daemon went away before it answered; it may or may not have done it"
             self._show(rpc.encode(rpc.Error(ErrorCode.FAILED, why, id, op, retryable=True)))
         self._offset = self._seq
-        self._frames = LineBuffer(rpc.MAX_LINE)
+        self._frames = LineBuffer(MAX_FRAME)
         deadline = time.monotonic() + RECONNECT_WAIT
         while True:
             try:
                 self._daemon = connected(self._settings)
-                opening = [edn.loads(line) for line in self._opening]
-                for number, request in enumerate(opening + self._following()):
-                    self._daemon.sendall(self._again(request, number))
+                self._daemon.sendall(self._opening())
                 return
             except OSError:
                 if time.monotonic() > deadline:
                     raise
 
-    def _following(self) -> list[dict[Any, Any]]:
-        """Requests that go on with the sessions that were told of, the one in focus last."""
-        if not self._opening or not self._focus:
-            return []
-        others = [id for id in self._cursors if id != self._focus]
-        return [
-            rpc.fields(
-                kind=Keyword("request"),
-                op="subscribe",
-                params=rpc.fields(session_id=id, since=self._cursors.get(id)),
-            )
-            for id in [*others, self._focus]
-        ]
+    def _opening(self) -> bytes:
+        """What the next daemon is told: the handshake, and which sessions go on from where, the one in focus
+        last. Without a session's id a subscribe would make a new session."""
+        self._silent.clear()
+        self._named.clear()
+        if not self._handshake:
+            return b""
+        request = edn.loads(self._handshake)
+        try:
+            first = self._ours(request)
+        except EdnError:  # it can't be written again
+            self._silent.add(request[_ID])
+            first = self._handshake + b"\n"
+        focus = self._focus or next(reversed(self._cursors), "")
+        sessions = [*(id for id in self._cursors if id != focus), *([focus] if focus else [])]
+        return first + b"".join(map(self._subscribing, sessions or ([""] if self._topics else [])))
 
-    def _again(self, request: dict[Any, Any], number: int) -> bytes:
-        """A request that the next daemon gets, with an id of our own."""
-        id = f"fairlead-rpc-{number}"
+    def _subscribing(self, session: str) -> bytes:
+        given = {"topics": self._topics, "session_id": session, "since": self._cursors.get(session)}
+        params = rpc.fields(**{name: value for name, value in given.items() if value})
+        return self._ours(rpc.fields(kind=Keyword("request"), op="subscribe", params=params))
+
+    def _ours(self, request: dict[Any, Any]) -> bytes:
+        """A request with an id of our own, whose answer the client does not get."""
+        id = f"fairlead-rpc-{len(self._silent)}"
+        line = edn.dumps({**request, _ID: id}).encode() + b"\n"
         self._silent.add(id)
-        return edn.dumps({**request, _ID: id}).encode() + b"\n"
+        return line
 
 
 def carry(settings: Settings) -> int:

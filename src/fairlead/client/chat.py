@@ -36,7 +36,7 @@ from .calls import RequestError
 from .chat_line import History, Key, Line
 from .chat_talk import TICK, Talk
 from .chat_terminal import ChatTerminal
-from .chat_view import LADDER, Paint, Row, Screen, clean
+from .chat_view import LADDER, Paint, Row, Screen, clean, marked
 from .control import READ_SIZE
 from .launch import RECONNECT_WAIT, reached_daemon, spawn
 from .own_terminal import Gone
@@ -112,7 +112,8 @@ class _Chat:
         self._talk = Talk(self._screen)
         self._line = Line(history)
         # the daemon
-        self._following = Following(agent.id)
+        # what was said before is recalled; in a new session nothing was
+        self._following = Following(agent.id, agent.cursor if agent.created else None)
         self._connection: socket.socket | None = None
         self._unsent = b""
         self._asked: dict[str, tuple[str, str]] = {}  # op and text of requests without an answer
@@ -316,7 +317,7 @@ class _Chat:
             self._connection = None
         self._end_turn()
         self._agent = agent
-        self._following = Following(agent.id)
+        self._following = Following(agent.id, agent.cursor if agent.created else None)
         self._greeted = False
         self._missed.clear()
         self._wanted.clear()
@@ -381,7 +382,7 @@ class _Chat:
         wanted = next(iter(self._wanted.values()))
         more = f" ({len(self._wanted) - 1} more wait)" if len(self._wanted) > 1 else ""
         keys = " y yes · a always · n no" if self._takes_answer() else ""
-        return f"allow {clean(wanted.tool)}?{keys}{more}", "yellow"
+        return f"allow {marked(wanted.tool)}?{keys}{more}", "yellow"
 
     # --- what happens ---------------------------------------------------------------------------------------
 

@@ -141,8 +141,9 @@ class History:
         with contextlib.suppress(OSError), open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - MAX_HISTORY_BYTES))
-            lines = file.read(MAX_HISTORY_BYTES).decode("utf-8", "replace").splitlines()
-            self.entries = [_unescaped(line) for line in lines[-MAX_HISTORY:]]
+            lines = file.read(MAX_HISTORY_BYTES).decode("utf-8", "replace").removesuffix("\n").split("\n")
+            self.entries = [_unescaped(line) for line in lines[-MAX_HISTORY:] if line]
+            os.fchmod(file.fileno(), 0o600)  # whoever made it
             if size > MAX_HISTORY_BYTES or len(lines) > MAX_HISTORY:
                 self._rewrite()
 
@@ -179,7 +180,7 @@ class Line:
     def __init__(self, history: History) -> None:
         self.text = ""
         self.is_secret = False
-        """Whether it is a key or the like: it is not shown, and not remembered."""
+        """Whether it is a key or the like: it is not shown, and nothing of it is kept to come back."""
         self._at = 0
         self._killed = ""
         self._history = history
@@ -230,16 +231,14 @@ class Line:
             case "delete":
                 self._delete()
             case "kill":
-                self._killed = after.partition("\n")[0] or after[:1]
-                self.text = before + after[len(self._killed) :]
+                self._kill(self._at, self._at + len(after.partition("\n")[0] or after[:1]))
             case "kill-before":
-                start = before.rfind("\n") + 1
-                self._kill(start)
+                self._kill(before.rfind("\n") + 1, self._at)
             case "kill-word":
-                self._kill(_word_start(before))
+                self._kill(_word_start(before), self._at)
             case "yank":
                 self._insert(self._killed)
-            case "up" | "down":
+            case "up" | "down" if not self.is_secret:
                 self._recall(1 if value == "up" else -1)
         return False
 
@@ -261,9 +260,10 @@ class Line:
         self._step(1)
         self.text, self._at = self.text[:start] + self.text[self._at :], start
 
-    def _kill(self, start: int) -> None:
-        self._killed = self.text[start : self._at]
-        self.text, self._at = self.text[:start] + self.text[self._at :], start
+    def _kill(self, start: int, end: int) -> None:
+        if not self.is_secret:
+            self._killed = self.text[start:end]
+        self.text, self._at = self.text[:start] + self.text[end:], start
 
     def _recall(self, step: int) -> None:
         entries = self._history.entries

@@ -14,7 +14,7 @@ import sys
 
 from .agents import AgentEvent, ApprovalWanted, Asking, Other, ToolResult, ToolRunning, Updated
 from .calls import RequestError
-from .chat_view import clean, result, title
+from .chat_view import clean, marked, result, title
 from .sdk import Agent, TurnFailed
 
 MAX_INPUT = 4 * 1024 * 1024
@@ -59,7 +59,7 @@ def answer(agent: Agent, prompt: str, *, yes: bool, as_json: bool, verbose: bool
                 _settle(agent, event, decided is True)
                 if not decided:
                     was_denied = True
-                    summary = clean(event.summary).replace("\n", " ")
+                    summary = marked(event.summary).replace("\n", " ")
                     print(f"fairlead agent: not allowed: {summary}; --yes allows all", file=sys.stderr)
     except KeyboardInterrupt:
         with contextlib.suppress(RequestError, ConnectionError):

@@ -21,7 +21,7 @@ from .agents import (
     ToolUpdate,
     TurnBegan,
 )
-from .chat_view import PRINTED_LINES, Row, Screen, clean, question, result, title, wrapped
+from .chat_view import PRINTED_LINES, Row, Screen, clean, marked, question, result, title, wrapped
 
 OPEN_ROWS = 8
 """How many rows are shown of a line that is not at its end yet; then all of it."""
@@ -67,7 +67,7 @@ class Talk:
         """What needs consent, once: it may be asked for again by the next daemon."""
         call = wanted.data.get("tool_id") or wanted.id
         if call not in self._asked:
-            self._asked[call] = clean(wanted.summary).partition("\n")[0]
+            self._asked[call] = marked(wanted.summary).partition("\n")[0]
             self.show(question(wanted), "question")
 
     def end_line(self) -> None:

@@ -2,7 +2,8 @@
 rows are drawn again and again while the conversation grows above them.
 
 What a model or a tool says goes through `clean` before it is drawn: nothing of it may control the terminal.
-Writes only through the function that a screen is given.
+What a person is asked about goes through `marked`: nothing of it is left out. Writes only through the
+function that a screen is given.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ LADDER = {"perfect": "green", "verified": "green", "partial": "yellow", "feedbac
 _SEQUENCE = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[PX^_][^\x1b]*\x1b\\|[ -/]*[0-OQ-WYZ`-~])"
 )
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _UNSAFE = re.compile(
     r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
@@ -49,6 +51,17 @@ def clean(text: str) -> str:
     characters, and of those that turn the direction of writing, is a dot. Line feeds stay."""
     text = text.replace("\r\n", "\n").expandtabs(TAB)
     return _UNSAFE.sub("·", _SEQUENCE.sub("", text))
+
+
+def marked(text: str) -> str:
+    """A text of which nothing is left out, as a person has to know all of it: everything that would not be
+    seen is a dot, and what an escape sequence has in it stays. Line feeds stay."""
+    text = text.expandtabs(TAB)
+    return text if text.isprintable() else "".join(map(_mark, text))
+
+
+def _mark(char: str) -> str:
+    return char if char in " \n" or category(char)[0] not in "CZ" else "·"
 
 
 def width(text: str) -> int:
@@ -105,7 +118,7 @@ def title(name: str, arguments: Mapping[str, Any]) -> str:
         if not words and arguments:
             words = [json.dumps(arguments, ensure_ascii=False)]
         shown = " ".join([name, *words])
-    return cut(clean(shown).replace("\n", " "), TITLE_COLUMNS)
+    return cut(marked(_COLOUR.sub("", shown)).replace("\n", " "), TITLE_COLUMNS)
 
 
 def result(ended: ToolResult, *, was_previewed: bool) -> list[Row]:
@@ -129,7 +142,7 @@ def result(ended: ToolResult, *, was_previewed: bool) -> list[Row]:
 def changes(text: str, limit: int) -> list[Row]:
     """A diff in colours, or what a new file will have in it."""
     colours = {"+": "green", "-": "red", "@": "cyan"}
-    lines = _first(clean(text).rstrip("\n").split("\n"), limit)
+    lines = _first(marked(text).rstrip("\n").split("\n"), limit)
     return [(line, colours.get(line[:1], "dim")) for line in lines]
 
 
@@ -140,11 +153,11 @@ def _first(lines: list[str], limit: int) -> list[str]:
 
 def question(wanted: ApprovalWanted) -> list[Row]:
     """What a person should know before they allow a call."""
-    summary = clean(wanted.summary).replace("\n", " ")
-    why = clean(wanted.reason).replace("\n", " ")
+    summary = marked(wanted.summary).replace("\n", " ")
+    why = marked(wanted.reason).replace("\n", " ")
     rows = [(f"? {summary}", "yellow")]
     rows += [(f"  {why}", "dim")] if why else []
-    preview = clean(wanted.preview).strip("\n")
+    preview = marked(wanted.preview).strip("\n")
     if preview and f"$ {preview}" != summary:
         rows += [(f"  {line}", style) for line, style in changes(wanted.preview, PREVIEW_LINES)]
     return rows

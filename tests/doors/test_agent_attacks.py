@@ -1,0 +1,627 @@
+"""Attacks on agent sessions, their door, the bridge and the chat that once went through."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead import agent_room
+from fairlead.agent import events
+from fairlead.agent.journal import Journal, Said, SessionInfo
+from fairlead.agent.library import Library
+from fairlead.agent.messages import Assistant, ToolCall, user
+from fairlead.agent.policy import Policy
+from fairlead.agent.secrets import Redactor
+from fairlead.agent.tools import standard_tools
+from fairlead.agent.tools.terminals import LocalTerminals
+from fairlead.agent.transcripts import Transcripts
+from fairlead.client import bridge
+from fairlead.client.agents import AgentEvent, ApprovalWanted, Following, Prompted
+from fairlead.client.calls import plain
+from fairlead.client.chat_line import History as TypedBefore
+from fairlead.client.chat_line import Line
+from fairlead.client.chat_view import question
+from fairlead.doors import agent_frames, agent_history
+from fairlead.doors.agent_history import History
+from fairlead.settings import Settings
+from fairlead.wire import rpc
+from fairlead.wire.rpc_catalog import TOPICS
+from tests.agent.playing import AskBeforeWriting, Endless, Note, Playing, calls, replay, says
+from tests.agent.test_session import Held
+from tests.doors.test_agents import served, serving
+from tests.hosting import Hosting
+
+PATIENCE = 5.0
+
+
+def guarded(directory: Path, model: Any) -> Playing:
+    """A session with the real tools and the real policy."""
+    tools = standard_tools(LocalTerminals(), directory / "outputs", Redactor())
+    return Playing(directory, model, tools=list(tools.values()), judge=Policy(directory.resolve()))
+
+
+async def settled_or_asked(playing: Playing) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(PATIENCE):
+            await playing.session.idle()
+
+
+# --- consent ----------------------------------------------------------------------------------------------
+
+
+@served
+async def test_consent_is_not_for_another_call_that_has_the_same_id(tmp_path: Path) -> None:
+    """Many servers count calls from 0 in every answer."""
+    first, second = {"command": "echo harmless"}, {"command": f"touch {tmp_path}/pwned"}
+    model = replay(
+        tmp_path, calls(("call_0", "bash", first)), says("a"), calls(("call_0", "bash", second)), says("b")
+    )
+    async with guarded(tmp_path, model) as playing:
+        playing.session.prompt("one")
+        wanted = await playing.until(events.ApprovalWanted)
+        playing.session.settle(wanted.approval.id, True, "me")
+        await playing.idle()
+        playing.session.prompt("two")
+        await settled_or_asked(playing)
+        assert not (tmp_path / "pwned").exists()
+        assert len(playing.of(events.ApprovalWanted)) == 2
+
+
+@served
+async def test_consent_is_not_for_a_call_of_the_same_answer_with_the_same_id(tmp_path: Path) -> None:
+    first, second = {"command": "echo harmless"}, {"command": f"touch {tmp_path}/pwned"}
+    model = replay(tmp_path, calls(("c", "bash", first), ("c", "bash", second)), says("a"))
+    async with guarded(tmp_path, model) as playing:
+        playing.session.prompt("one")
+        wanted = await playing.until(events.ApprovalWanted)
+        playing.session.settle(wanted.approval.id, True, "me")
+        await settled_or_asked(playing)
+        assert not (tmp_path / "pwned").exists()
+
+
+@pytest.mark.parametrize("hidden", ["\x1bP; touch pwned #\x1b\\", "\x1b]; touch pwned #\x07"])
+def test_nothing_of_a_command_is_hidden_from_who_is_asked(hidden: str) -> None:
+    wanted = ApprovalWanted("1", "bash", f"$ ls {hidden}", "it runs a command", f"ls {hidden}")
+    assert "touch pwned" in "\n".join(text for text, _ in question(wanted))
+
+
+@served
+async def test_lasting_consent_to_a_blank_command_breaks_nothing(tmp_path: Path) -> None:
+    model = replay(tmp_path, calls(("c", "bash", {"command": " \n"})), says("a"))
+    async with guarded(tmp_path, model) as playing:
+        playing.session.prompt("one")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(2.0):
+                wanted = await playing.until(events.ApprovalWanted)
+                playing.session.settle(wanted.approval.id, True, "me", lasts=True)
+        await settled_or_asked(playing)
+    async with guarded(tmp_path, model):
+        pass
+
+
+@served
+async def test_a_journal_from_elsewhere_brings_no_consent_for_a_whole_tool(tmp_path: Path) -> None:
+    model = replay(tmp_path, calls(("c", "bash", {"command": f"touch {tmp_path}/pwned"})), says("a"))
+    asked = {"id": "q", "call_id": "z", "tool": "bash", "summary": "", "reason": ""}
+    said = {"id": "q", "allowed": False, "by": "", "lasts": True}
+    rows: list[dict[str, Any]] = [
+        {"type": "session", "version": 3, "id": "s1", "timestamp": "", "cwd": str(tmp_path)},
+        {"type": "custom", "id": "a", "parentId": None, "customType": "fairlead/approval", "data": asked},
+        {
+            "type": "custom",
+            "id": "b",
+            "parentId": "a",
+            "customType": "fairlead/approval-settled",
+            "data": said,
+        },
+    ]
+    (tmp_path / "session.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    async with guarded(tmp_path, model) as playing:
+        playing.session.prompt("one")
+        await settled_or_asked(playing)
+        assert not (tmp_path / "pwned").exists()
+
+
+@served
+async def test_what_is_aborted_before_it_begins_does_not_run(tmp_path: Path) -> None:
+    model = replay(tmp_path, calls(("c", "note", {"text": "milk"})), says("a"))
+    notes = tmp_path / "notes"
+    async with Playing(tmp_path, model, tools=[Note(notes)], judge=AskBeforeWriting()) as playing:
+        playing.session.prompt("one")
+        wanted = await playing.until(events.ApprovalWanted)
+        await asyncio.sleep(0.05)
+        playing.session.settle(wanted.approval.id, True, "me")
+        playing.session.abort()
+        await playing.idle()
+        assert not notes.exists()
+
+
+@served
+async def test_a_fork_asks_for_its_own_consent(tmp_path: Path) -> None:
+    model = replay(tmp_path, calls(("c", "note", {"text": "milk"})), says("a"))
+    async with serving(tmp_path, model) as host:
+        client = await host.client(topics=TOPICS)
+        await client.ask("prompt", message="one")
+        asked = await client.until("ui/dialog-requested")
+        await client.ask("resolve_dialog", dialog_id=asked["dialog_id"], result="always")
+        await client.until("session/turn-ended")
+        await client.ask("set_session_name", name="before")
+        [session] = host.store.loaded
+        forked = await client.ask("fork", entry_id=session.journal.entries[-1].id)
+        assert not host.store.find(forked["session_id"])._approvals.lasting
+
+
+@served
+async def test_a_dialog_is_answered_in_the_session_that_is_named(tmp_path: Path) -> None:
+    model = replay(tmp_path, calls(("c", "note", {"text": "milk"})), says("a"))
+    async with serving(tmp_path, model) as host:
+        client = await host.client(topics=TOPICS)
+        await client.ask("prompt", message="one")
+        asked = await client.until("ui/dialog-requested")
+        other = await client.ask("open_session", name="other")
+        answer = await client.ask(
+            "resolve_dialog", session_id=other["session_id"], dialog_id=asked["dialog_id"], result=True
+        )
+        assert isinstance(answer, tuple)
+
+
+# --- ending things ----------------------------------------------------------------------------------------
+
+
+@served
+async def test_two_calls_with_one_id_are_both_aborted(tmp_path: Path) -> None:
+    model = replay(tmp_path, calls(("c", "endless", {}), ("c", "endless", {})), says("a"))
+    async with Playing(tmp_path, model, tools=[Endless()]) as playing:
+        playing.session.prompt("one")
+        await playing.until(events.ToolExecuting, 2)
+        await asyncio.sleep(0.05)
+        playing.session.abort()
+        async with asyncio.timeout(PATIENCE):
+            await playing.session.idle()
+
+
+@served
+async def test_what_comes_after_an_abort_does_not_wait_for_ever(tmp_path: Path) -> None:
+    model = replay(tmp_path, calls(("c", "endless", {})), says("a"))
+    async with Playing(tmp_path, model, tools=[Endless()]) as playing:
+        playing.session.prompt("one")
+        await playing.until(events.ToolExecuting)
+        await asyncio.sleep(0.05)
+        playing.session.abort()
+        playing.session.steer("too late")
+        await playing.idle()
+        assert not playing.session.pending_messages
+
+
+@served
+async def test_cancel_ends_the_request_and_not_what_is_in_focus_by_now(tmp_path: Path) -> None:
+    model = Held()
+    async with serving(tmp_path, model) as host:
+        client = await host.client()
+        one = (await client.ask("open_session", name="one"))["session_id"]
+        model.go_on.set()
+        for _ in range(3):
+            await client.ask("prompt", message="x" * 60_000)
+            await host.store.find(one).idle()
+        model.go_on.clear()
+        id, line = client._wire.request("compact", {})
+        client._writer.write(line)
+        other = (await client.ask("open_session", name="other"))["session_id"]
+        await client.ask("prompt", message="go on")
+        await client.ask("cancel", request_id=id)
+        await asyncio.sleep(0.2)
+        phases = host.store.find(one).phase.value, host.store.find(other).phase.value
+        model.go_on.set()
+        assert phases == ("idle", "streaming")
+
+
+@served
+async def test_a_text_that_no_journal_takes_is_refused(tmp_path: Path) -> None:
+    model = Held()
+    async with serving(tmp_path, model) as host:
+        client = await host.client(topics=TOPICS)
+        await client.ask("prompt", message="one")
+        await model.asked.wait()
+        line = client._wire.request("steer", rpc.fields(message="@@"))[1]
+        client._writer.write(line.replace(b"@@", b"\\ud800"))
+        await asyncio.sleep(0.2)
+        model.go_on.set()
+        assert (await client.until("session/turn-ended"))["outcome"] == "done"
+
+
+def test_a_daemon_with_a_running_command_stops_at_once() -> None:
+    host = Hosting()
+    try:
+        script = (
+            "from fairlead.client.sdk import connect\n"
+            "with connect() as host:\n"
+            "    agent = host.agent('g', cwd='/tmp')\n"
+            "    for event in agent.prompt('run: sleep 60'):\n"
+            "        kind = type(event).__name__\n"
+            "        if kind == 'ApprovalWanted': agent.approve(event.id)\n"
+            "        if kind == 'ToolRunning': break\n"
+        )
+        subprocess.run([sys.executable, "-c", script], env=host.environment, timeout=30, check=True)
+        time.sleep(1.0)  # until it really runs
+        pid = host.daemon_pid()
+        began = time.monotonic()
+        host.ask("daemon_stop")
+        host.until(lambda: not os.path.exists(f"/proc/{pid}"))
+        assert time.monotonic() - began < 8.0
+    finally:
+        host.close()
+
+
+# --- what clients are told --------------------------------------------------------------------------------
+
+
+@served
+async def test_who_comes_back_gets_all_that_the_answer_says(tmp_path: Path) -> None:
+    model = replay(tmp_path, *(says("y" * 600_000) for _ in range(12)))
+    async with serving(tmp_path, model) as host:
+        client = await host.client()
+        [session] = host.store.loaded
+        cursor = (await client.ask("subscribe", since=f"{session.id[:8]}.00000000.0.0"))["cursor"]
+        for _ in range(12):
+            await client.ask("prompt", message="more")
+            while not session.is_idle:
+                await client.next()
+        back = await host.client(subscribed=False)
+        answer = await back.ask("subscribe", topics=list(TOPICS), since=cursor)
+        told = [
+            frame for frame in back.frames if isinstance(frame, rpc.Event) and "cursor" in plain(frame.data)
+        ]
+        assert len(told) == answer["replayed"]
+
+
+@served
+async def test_who_does_not_read_is_let_go_and_not_kept_without_events(tmp_path: Path) -> None:
+    model = replay(tmp_path, *(says("y" * 900_000) for _ in range(20)))
+    async with serving(tmp_path, model) as host:
+        client, slow = await host.client(), await host.client(topics=TOPICS)
+        [session] = host.store.loaded
+        for _ in range(20):
+            await client.ask("prompt", message="more")
+            while not session.is_idle:
+                await client.next()
+        heard = 0
+        try:
+            async with asyncio.timeout(3.0):
+                while True:
+                    heard += getattr(await slow.next(), "topic", "") == "assistant/message"
+        except TimeoutError:
+            assert heard == 20
+        except AssertionError:  # the connection ended: it will come back with its cursor
+            pass
+
+
+def test_what_is_kept_of_events_is_bounded_by_all_that_is_in_them(tmp_path: Path) -> None:
+    async def attack() -> None:
+        async with Playing(tmp_path, replay(tmp_path, says("a"))) as playing:
+            history = History()
+            for number in range(40):
+                text = str(number % 10) * 1_000_000
+                event = events.ToolExecuting("s1", f"c{number}", "write", {"path": "x", "content": text})
+                for topic, data in agent_frames.frames(event):
+                    history.add(playing.session, topic, data)
+            assert len(history._events) * 1_000_000 <= agent_history.MAX_CHARS
+
+    asyncio.run(attack())
+
+
+@served
+async def test_requests_are_done_in_their_order(tmp_path: Path) -> None:
+    async with serving(tmp_path, replay(tmp_path)) as host:
+        client = await host.client(subscribed=False)
+        first = client._wire.request("open_session", rpc.fields(name="garden"))[1]
+        client._writer.write(first + client._wire.request("subscribe", rpc.fields())[1])
+        shown = await client.until("session/updated")
+        await asyncio.sleep(0.2)
+        assert shown["session_name"] == "garden"
+        assert len(host.store.loaded) == 1
+
+
+@served
+async def test_who_follows_misses_nothing_even_if_it_has_heard_nothing_yet(tmp_path: Path) -> None:
+    async with serving(tmp_path, replay(tmp_path, says("one"))) as host:
+        client = await host.client(topics=TOPICS)
+        following = Following(host.store.loaded[0].id)
+
+        async def follow() -> list[AgentEvent]:
+            reader, writer = await asyncio.open_unix_connection(host._path)
+            writer.write(following.begin())
+            heard: list[AgentEvent] = []
+            while not following.ready:
+                reply, events, _ = following.receive(await reader.read(65_536))
+                heard += events
+                writer.write(reply)
+            writer.close()
+            return heard
+
+        await follow()
+        await client.ask("prompt", message="hello")
+        await client.until("session/turn-ended")
+        assert Prompted("hello") in await follow()
+
+
+# --- sessions and their files -----------------------------------------------------------------------------
+
+
+@served
+async def test_a_journals_id_is_no_path(tmp_path: Path) -> None:
+    model = replay(tmp_path, calls(("c", "note", {"text": "milk"})), says("a"))
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    id = os.path.relpath(victim, tmp_path / "sessions" / ".waiting")
+    evil = tmp_path / "evil.jsonl"
+    evil.write_text(
+        json.dumps({"type": "session", "version": 3, "id": id, "timestamp": "", "cwd": str(tmp_path)}) + "\n"
+    )
+    async with serving(tmp_path, model) as host:
+        client = await host.client(topics=TOPICS)
+        answer = await client.ask("switch_session", session_path=str(evil))
+        if not isinstance(answer, tuple):
+            await client.ask("prompt", message="go")
+            asked = await client.until("ui/dialog-requested")
+            await client.ask("resolve_dialog", dialog_id=asked["dialog_id"], result=False)
+            await client.until("session/turn-ended")
+        assert victim.exists()
+
+
+@served
+async def test_a_copy_of_a_journal_does_not_take_the_place_of_its_session(tmp_path: Path) -> None:
+    model = Held()
+    async with serving(tmp_path, model) as host:
+        client = await host.client()
+        [session] = host.store.loaded
+        await client.ask("prompt", message="one")
+        copy = str(tmp_path / "copy.jsonl")
+        shutil.copy(session.journal.path, copy)
+        await client.ask("switch_session", session_path=copy)
+        model.go_on.set()
+        try:
+            assert session in host.store.loaded
+        finally:
+            await session.idle()
+            session.close()
+
+
+@served
+@pytest.mark.parametrize("cwd", ["not/absolute", "/tmp/a\0b", "/etc/passwd", "/no/such/directory"])
+async def test_a_session_is_opened_in_a_directory_and_nowhere_else(tmp_path: Path, cwd: str) -> None:
+    async with serving(tmp_path, replay(tmp_path)) as host:
+        client = await host.client()
+        assert isinstance(await client.ask("open_session", cwd=cwd), tuple)
+
+
+def test_a_named_session_is_found_however_many_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_room, "SCAN_SECONDS", 0.0)  # as if there were many others
+    path = tmp_path / "sessions" / "--x--" / "2026-01-01T00-00-00-000Z_id-1.jsonl"
+    with Journal.create(str(path), id="id-1", cwd="/x") as journal:
+        journal.append(SessionInfo("garden"))
+        journal.append(Said(user("hello")))
+    latest = agent_room._latest_of(Transcripts(str(tmp_path / "t.db"), str(tmp_path / "sessions")))
+    assert latest(name="garden", cwd=None) == str(path)
+
+
+def test_a_link_in_a_project_shows_no_secret_to_a_model(tmp_path: Path) -> None:
+    secret = tmp_path / ".netrc"
+    secret.write_text("machine x login me password hunter2\n")
+    place = tmp_path / "project" / ".fairlead"
+    (place / "skills" / "x").mkdir(parents=True)
+    (place / "prompts").mkdir()
+    (place / "skills" / "x" / "SKILL.md").symlink_to(secret)
+    (place / "prompts" / "y.md").symlink_to(secret)
+    shelf = Library(str(tmp_path / "home")).shelf(tmp_path / "project")
+    assert "hunter2" not in str(shelf)
+
+
+# --- the bridge -------------------------------------------------------------------------------------------
+
+
+Bridging = tuple[bridge.Bridge, list[socket.socket]]
+
+
+@pytest.fixture
+def bridging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bridging]:
+    """A bridge whose daemons are ours: each connection's other end."""
+    sockets: list[socket.socket] = []
+    ends: list[socket.socket] = []
+
+    def connected(settings: Settings) -> socket.socket:
+        ours, theirs = socket.socketpair()
+        sockets.append(ours)
+        ends.append(theirs)
+        return ours
+
+    monkeypatch.setattr(bridge, "connected", connected)
+    out = os.open(tmp_path / "out", os.O_WRONLY | os.O_CREAT, 0o600)
+    yield bridge.Bridge(Settings({"HOME": str(tmp_path)}), 0, out, "/tmp"), ends
+    os.close(out)
+    for each in (*sockets, *ends):
+        each.close()
+
+
+def frame(seq: int, **data: Any) -> bytes:
+    return rpc.encode(rpc.Event("assistant/delta", rpc.fields(**data), None, seq, "now"))[:-1]
+
+
+def test_a_text_with_a_number_in_it_does_not_count(bridging: Bridging) -> None:
+    carrying, _ = bridging
+    carrying._heard(frame(41, text="it says :seq 5", session_id="s"))
+    assert carrying._seq == 41
+    carrying._offset = 100
+    assert carrying._heard(frame(2, text="it says :seq 5", session_id="s")) == frame(
+        102, text="it says :seq 5", session_id="s"
+    )
+
+
+@pytest.mark.parametrize("text", ["what is :active-session-id ", "what is :cursor ", "what is :session-id "])
+def test_a_text_does_not_move_the_bridge(bridging: Bridging, text: str) -> None:
+    carrying, _ = bridging
+    carrying._focus = "s"
+    carrying._heard(frame(1, text=text, session_id="s", cursor="c1"))
+    assert (carrying._focus, carrying._cursors) == ("s", {"s": "c1"})
+
+
+def test_arguments_of_a_call_do_not_move_the_bridge(bridging: Bridging) -> None:
+    carrying, _ = bridging
+    carrying._focus = "s"
+    given = {"cursor": "x", "session_id": "y", "active_session_id": "z", "seq": 7}
+    said = Assistant((ToolCall("c", "read", given),))
+    [(topic, data)] = agent_frames.frames(events.MessageSaid("s", "e", said))
+    carrying._heard(rpc.encode(rpc.Event(topic, {**data, **rpc.fields(cursor="c1")}, None, 9, "now"))[:-1])
+    assert (carrying._focus, carrying._cursors, carrying._seq) == ("s", {"s": "c1"}, 9)
+
+
+def test_what_a_model_said_does_not_end_the_bridge(bridging: Bridging) -> None:
+    carrying, _ = bridging
+    said = Assistant((ToolCall("c", "read", {"error_code": "protocol/unsupported-version"}),))
+    data = rpc.fields(messages=[agent_frames.message("e", said)])
+    carrying._heard(rpc.encode(rpc.Response("r", "get_messages", data))[:-1])
+    assert not carrying._is_refused
+
+
+def resent(carrying: bridge.Bridge, ends: list[socket.socket]) -> list[str]:
+    """What the next daemon is asked."""
+    carrying._find_again()
+    carrying._daemon.close()
+    data = b""
+    while more := ends[-1].recv(65_536):
+        data += more
+    return data.decode().splitlines()
+
+
+HELLO = b'{:id "h" :kind :request :op "handshake" :params {:client-info {:protocol-version "1.0"}}}'
+
+
+def test_the_next_daemon_is_not_asked_for_what_was_told_already(bridging: Bridging) -> None:
+    carrying, ends = bridging
+    carrying._ask(HELLO)
+    carrying._ask(b'{:id "s" :kind :request :op "subscribe" :params {:session-id "s" :since "c0"}}')
+    carrying._focus = "s"
+    carrying._heard(frame(1, text="a", session_id="s", cursor="c1"))
+    assert not any('"c0"' in line for line in resent(carrying, ends))
+
+
+def test_the_next_daemon_makes_no_new_session(bridging: Bridging) -> None:
+    carrying, ends = bridging
+    carrying._ask(HELLO)
+    carrying._ask(b'{:id "s" :kind :request :op "subscribe" :params {}}')
+    carrying._focus = "s"
+    subscribing = [line for line in resent(carrying, ends) if '"subscribe"' in line]
+    assert subscribing
+    assert all(":session-id" in line for line in subscribing)
+
+
+def test_a_long_answer_does_not_end_the_bridge(bridging: Bridging) -> None:
+    """A conversation of 10 MB, which is no more than 200 files that were read, is 20 when it is shown."""
+
+    class Daemon:
+        def recv(self, size: int) -> bytes:
+            return rpc.encode(rpc.Response("r", "get_messages", rpc.fields(text="x" * rpc.MAX_LINE)))
+
+    carrying, _ = bridging
+    carrying._pending["r"] = "get_messages"
+    carrying._daemon = Daemon()  # type: ignore[assignment]
+    carrying._hear()
+    assert not carrying._pending
+
+
+def test_a_number_that_can_not_be_written_does_not_end_the_bridge(bridging: Bridging) -> None:
+    carrying, _ = bridging
+    carrying._ask(HELLO.replace(b":client-info", b":x 0x" + b"f" * 4000 + b" :client-info"))
+
+
+# --- typing and scripts -----------------------------------------------------------------------------------
+
+
+def typed_secret(tmp_path: Path) -> Line:
+    before = TypedBefore(str(tmp_path / "history"))
+    before.add("before")
+    line = Line(before)
+    line.is_secret = True
+    line.press(("paste", "sk-secret"))
+    return line
+
+
+@pytest.mark.parametrize("keys", [("up", "down"), ("kill-before", "yank")])
+def test_a_key_that_was_typed_does_not_come_back(tmp_path: Path, keys: tuple[str, str]) -> None:
+    line = typed_secret(tmp_path)
+    line.press(("key", keys[0]))
+    line.set("")
+    line.is_secret = False
+    line.press(("key", keys[1]))
+    assert "secret" not in line.text
+
+
+def test_a_line_with_strange_ends_is_one_entry(tmp_path: Path) -> None:
+    path = str(tmp_path / "history")
+    TypedBefore(path).add("a\u2028b\x0cc\x85d")
+    assert TypedBefore(path).entries == ["a\u2028b\x0cc\x85d"]
+
+
+@served
+async def test_logging_out_of_what_is_no_provider_is_told_as_a_result(tmp_path: Path) -> None:
+    from fairlead.agent.models.catalog import Catalog
+    from fairlead.agent.models.keys import Keys
+    from fairlead.doors.agent_commands import AgentCommands
+    from fairlead.doors.agent_login import AgentLogin
+
+    class Caller:
+        focus = cwd = None
+
+        def __init__(self) -> None:
+            self.told: list[str] = []
+
+        def event(self, topic: str, data: Any, *, id: str | None = None) -> None:
+            self.told.append(topic)
+
+        def wants(self, topic: str) -> bool:
+            return True
+
+    async with Playing(tmp_path, replay(tmp_path)) as playing:
+
+        class Sessions:
+            def session(self, request: Any, caller: Any) -> Any:
+                return playing.session
+
+        catalog = Catalog({}, entered=Keys(str(tmp_path / "keys")))
+        sessions: Any = Sessions()
+        commands = AgentCommands(sessions, AgentLogin(catalog, sessions.session))
+        caller: Any = Caller()
+        await commands.command(rpc.Request("1", "command", rpc.fields(text="/logout ../x")), caller)
+        assert caller.told == ["command-result"]
+
+
+@pytest.mark.parametrize("closed", ["<&-", "</dev/null >&-"])
+@pytest.mark.parametrize("words", ["agent -p 'help me'", "rpc", "rpc --standalone"])
+def test_closed_input_or_output_is_no_traceback(words: str, closed: str) -> None:
+    host = Hosting()
+    try:
+        command = f"{sys.executable} -m fairlead {words} {closed}"
+        done = subprocess.run(
+            ["sh", "-c", command],
+            env=host.environment,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        assert "Traceback" not in done.stderr
+    finally:
+        host.close()
