@@ -28,7 +28,7 @@ WRITE_LIMIT = 8 * 1024 * 1024
 """How many bytes a client may leave unread before it loses its connection."""
 MISSED_LIMIT = 64 * 1024 * 1024
 """The same while it is told what it missed."""
-MOVING = frozenset({"open_session", "new_session", "switch_session", "fork", "subscribe", "command"})
+MOVING = frozenset({"open_session", "new_session", "switch_session", "fork", "subscribe"})
 """Ops that move a client's focus. What is asked after one waits until it is done."""
 
 READ_SIZE = 65_536
