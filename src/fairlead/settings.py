@@ -12,6 +12,12 @@ import os
 import stat
 from collections.abc import Mapping
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
 DEFAULTS: Mapping[str, Mapping[str, int | float | str]] = {
     "terminal": {
         "scrollback_lines": 10_000,
@@ -157,6 +163,23 @@ class Settings:
         if not isinstance(found, Mapping):
             raise SettingError(f"{self.config_path}: [{section}] must be a table")
         return found
+
+
+def tables_from(value: object, kind: type[T], where: str, limit: int) -> tuple[T, ...]:
+    """A list of tables of the configuration as structs. Raises ValueError that says which one is wrong."""
+    import msgspec
+
+    if not isinstance(value, list):
+        raise ValueError(f"{where} must be a list of tables")
+    if len(value) > limit:
+        raise ValueError(f"{where}: at most {limit} rules, not {len(value)}")
+    found = []
+    for number, each in enumerate(value, 1):
+        try:
+            found.append(msgspec.convert(each, kind))
+        except (msgspec.ValidationError, ValueError) as error:
+            raise ValueError(f"{where}, number {number}: {error}") from None
+    return tuple(found)
 
 
 def cache_dir(environ: Mapping[str, str]) -> str:

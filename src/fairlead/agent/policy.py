@@ -20,6 +20,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from ..settings import tables_from
 from .commands import Taken, disguises, take_apart
 from .secrets import is_secret_file
 from .tools import Effect, Touch
@@ -72,17 +73,7 @@ def rules_from(value: object, where: str = "[agent] rules") -> tuple[Rule, ...]:
     >>> rules_from([{"tool": "bash", "match": "git *", "then": "allow"}])
     (Rule(tool='bash', then='allow', match='git *', path=None),)
     """
-    if not isinstance(value, list):
-        raise ValueError(f"{where} must be a list of tables")
-    if len(value) > MAX_RULES:
-        raise ValueError(f"{where}: at most {MAX_RULES} rules, not {len(value)}")
-    rules = []
-    for number, each in enumerate(value, 1):
-        try:
-            rules.append(msgspec.convert(each, Rule))
-        except (msgspec.ValidationError, ValueError) as error:
-            raise ValueError(f"{where}, number {number}: {error}") from None
-    return tuple(rules)
+    return tables_from(value, Rule, where, MAX_RULES)
 
 
 class Policy(Struct, frozen=True):

@@ -16,9 +16,9 @@ import shlex
 import time
 from collections.abc import Mapping, Sequence
 
-import msgspec
 from msgspec import Struct
 
+from ..settings import tables_from
 from .signals import Action, Signal
 
 MAX_RULES = 500
@@ -65,17 +65,7 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True):
 
 def rules_from(value: object, where: str = "[[control.rules]]") -> tuple[Rule, ...]:
     """The rules of a configuration. Raises ValueError that says which one is wrong."""
-    if not isinstance(value, list):
-        raise ValueError(f"{where} must be a list of tables")
-    if len(value) > MAX_RULES:
-        raise ValueError(f"{where}: at most {MAX_RULES} rules, not {len(value)}")
-    rules = []
-    for number, each in enumerate(value, 1):
-        try:
-            rules.append(msgspec.convert(each, Rule))
-        except (msgspec.ValidationError, ValueError) as error:
-            raise ValueError(f"{where}, number {number}: {error}") from None
-    return tuple(rules)
+    return tables_from(value, Rule, where, MAX_RULES)
 
 
 class Reflexes:

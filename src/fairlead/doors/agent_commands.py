@@ -101,6 +101,9 @@ class Sessions(Protocol):
     def shelf(self, session: AgentSession) -> Shelf:
         """The prompts and skills for a session."""
 
+    def verdict(self, session: AgentSession) -> str:
+        """What verifiers said of a session last, in a few words."""
+
 
 class AgentCommands:
     """The slash commands of a door, and the questions that wait."""
@@ -214,6 +217,8 @@ class AgentCommands:
         ]
         if session.approvals:
             lines.append(f"{len(session.approvals)} tool calls wait for consent")
+        if verdict := self._sessions.verdict(session):
+            lines.append(f"Verified: {verdict}")
         if session.was_interrupted:
             lines.append("The last turn was interrupted.")
         lines += [f"Journal: {fault}" for fault in session.journal.faults]

@@ -263,8 +263,12 @@ class AgentOps:
         return {**shown, **fields(verdict=fields(**judgement.shown))} if judgement is not None else shown
 
     def _footer(self, session: AgentSession) -> Data:
+        return frames.footer_updated(session, self.verdict(session))
+
+    def verdict(self, session: AgentSession) -> str:
+        """What verifiers said of a session last, in a few words."""
         judgement = self._judging.of(session.id) if self._judging is not None else None
-        return frames.footer_updated(session, judgement.line if judgement is not None else "")
+        return judgement.line if judgement is not None else ""
 
     def shelf(self, session: AgentSession) -> Shelf:
         """The prompts and skills for a session."""
