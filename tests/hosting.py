@@ -128,6 +128,22 @@ class Hosting:
         shutil.rmtree(self.directory)
 
 
+def is_alive(pid: int) -> bool:
+    """Whether a process runs. One that has ended and waits for its parent's attention does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        if Path("/proc/self").exists():
+            return False
+    except ProcessLookupError:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 def _kill_group(pid: int) -> None:
     try:
         os.killpg(pid, signal.SIGKILL)

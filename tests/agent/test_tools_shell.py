@@ -20,6 +20,7 @@ from fairlead.agent.tools import Context, Result, run_tool, shell, standard_tool
 from fairlead.agent.tools.shell import MAX_BYTES, MAX_LINES, Bash, LocalTerminals
 from fairlead.formats.printed import Printed
 from tests.agent.tooling import call, context_in
+from tests.hosting import is_alive
 
 SOON = 20.0
 """Seconds after which a test fails that waits for something."""
@@ -35,22 +36,8 @@ def pid_file(tmp_path: Path) -> Iterator[Path]:
     """Where a command writes the pid of a process that must not stay."""
     path = tmp_path / "pid"
     yield path
-    if path.exists() and _is_alive(int(path.read_text())):
+    if path.exists() and is_alive(int(path.read_text())):
         os.kill(int(path.read_text()), signal.SIGKILL)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        if Path("/proc/self").exists():
-            return False
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return False
-        return True
-    return state not in "ZX"
 
 
 def run_with(
@@ -189,7 +176,7 @@ def test_an_aborted_command_is_ended_with_its_children(bash: Bash, tmp_path: Pat
     result = run_with(bash, tmp_path, command, abort_at("ready"))
     assert result.is_error
     assert "[The command was ended: aborted.]" in result.text
-    assert not _is_alive(int(pid_file.read_text()))
+    assert not is_alive(int(pid_file.read_text()))
 
 
 def test_a_command_that_ignores_sigterm_is_killed(
@@ -200,7 +187,7 @@ def test_a_command_that_ignores_sigterm_is_killed(
     result = run_with(bash, tmp_path, command, abort_at("ready"))
     assert result.is_error
     assert result.details["exitCode"] == 128 + signal.SIGKILL
-    assert not _is_alive(int(pid_file.read_text()))
+    assert not is_alive(int(pid_file.read_text()))
 
 
 def test_a_command_may_tidy_up_when_it_is_ended(bash: Bash, tmp_path: Path) -> None:
@@ -231,7 +218,7 @@ def test_what_a_command_leaves_behind_is_ended_and_told(
     assert result.text.startswith("done\n[")
     assert "left behind" in result.text
     assert result.details["leftBehind"] >= 1
-    assert not _is_alive(int(pid_file.read_text()))
+    assert not is_alive(int(pid_file.read_text()))
 
 
 @pytest.mark.skipif(shutil.which("setsid") is None, reason="needs setsid")
@@ -240,7 +227,7 @@ def test_what_has_left_the_terminal_may_stay(bash: Bash, tmp_path: Path, pid_fil
     server = f"setsid sh -c 'echo $$ > {pid_file}; echo > ready; exec sleep 1000' >log 2>&1"
     result = call(bash, tmp_path, command=f"{server} & read x < ready")
     assert "leftBehind" not in result.details
-    assert _is_alive(int(pid_file.read_text()))
+    assert is_alive(int(pid_file.read_text()))
 
 
 def test_a_cancelled_call_leaves_no_process(bash: Bash, tmp_path: Path, pid_file: Path) -> None:
@@ -255,7 +242,7 @@ def test_a_cancelled_call_leaves_no_process(bash: Bash, tmp_path: Path, pid_file
             await running
 
     asyncio.run(run())
-    assert not _is_alive(int(pid_file.read_text()))
+    assert not is_alive(int(pid_file.read_text()))
 
 
 def test_commands_leave_no_descriptors_open(bash: Bash, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from fairlead.settings import Settings
 from fairlead.verify.report import Report
 from fairlead.verify.store import Listed, ReportStore
 from tests.agent.playing import calls, cassette, says
-from tests.hosting import WAIT, Hosting
+from tests.hosting import WAIT, Hosting, is_alive
 from tests.verify.projects import fingerprint, repository, write
 
 RIGHT = "grep -q right answer.txt"
@@ -484,7 +484,7 @@ def test_a_verifier_that_is_killed_leaves_a_report_that_says_so_and_no_processes
     assert row.summary == "could not verify: the verifier went away before it was done"
     assert agent.state()["verdict"]["confidence"] == "failed"
     shell = int((project / "begun").read_text())
-    hosting.until(lambda: not os.path.exists(f"/proc/{shell}"))
+    hosting.until(lambda: not is_alive(shell))
 
 
 def test_when_both_are_killed_the_next_daemon_says_so(hosting: Hosting, host: Host, project: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from fairlead.client.calls import plain
 from fairlead.wire import rpc
-from tests.hosting import WAIT, Hosting
+from tests.hosting import WAIT, Hosting, is_alive
 
 
 class Editor:
@@ -314,8 +314,7 @@ def test_a_command_that_a_dead_daemon_has_left_is_ended(hosting: Hosting, editor
     [left] = hosting.sessions().values()
     hosting.kill_daemon()
     hosting.until(lambda: not hosting.sessions())
-    with pytest.raises(ProcessLookupError):
-        os.kill(left["pid"], 0)
+    assert not is_alive(left["pid"])
     editor.ask("ping")
     run("echo again")
     result = editor.until(lambda frame: getattr(frame, "topic", "") == "tool/result")
@@ -334,15 +333,7 @@ def test_an_abort_ends_a_command_and_its_children(hosting: Hosting, editor: Edit
     child = int((project / "child").read_text())
     editor.ask("abort")
     editor.idle()
-
-    def is_gone() -> bool:
-        try:
-            os.kill(child, 0)
-        except ProcessLookupError:
-            return True
-        return False
-
-    hosting.until(is_gone)
+    hosting.until(lambda: not is_alive(child))
     assert hosting.sessions() == {}
 
 

@@ -16,6 +16,7 @@ from fairlead.verify.process import Stage
 from fairlead.verify.report import Confidence, Report, Status, correction, parse_report
 from fairlead.verify.scratch import Scratch, ScratchFault, remove_stale
 from fairlead.verify.tree import Watch
+from tests.hosting import is_alive
 from tests.verify.projects import ENVIRONMENT, fingerprint, git, repository, write
 
 UNITTEST = f"{sys.executable} -m unittest"
@@ -32,13 +33,6 @@ def judge(
 ) -> Report:
     verifier = Commands(commands=commands, time_limit=time_limit, in_copy=in_copy)
     return asyncio.run(verify(verifier, project, ENVIRONMENT, turn=2, session_id="s", **more))  # type: ignore[arg-type]
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except FileNotFoundError:
-        return False
 
 
 # --- judgements -------------------------------------------------------------------------------------------
