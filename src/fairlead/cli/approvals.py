@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from .arguments import JSON, Argument, Command, UsageError, parsed
+from .colours import printable
 
 COMMAND = Command(
     "approvals",
@@ -43,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
         for row in answer["approvals"]:
             who = row["session_id"] or "daemon"
             line = f"{row['token']}  {row['title']}: {row['summary']} ({row['reason']}; {who})"
-            print("".join(char if char.isprintable() else "·" for char in line))
+            print(printable(line))
         if not answer["approvals"]:
             print("nothing waits for your consent", file=sys.stderr)
     return 0

@@ -42,6 +42,7 @@ class _Told(NamedTuple):
     session_id: str
     topic: str
     data: Data
+    size: int
 
 
 class History:
@@ -61,10 +62,11 @@ class History:
         """An event is about to be told: gives it with its cursor."""
         self._number += 1
         told = {**data, _CURSOR_KEY: self.cursor(session)}
-        self._events.append(_Told(self._number, session.id, topic, told))
-        self._chars += _size(told)
+        size = _size(told)
+        self._events.append(_Told(self._number, session.id, topic, told, size))
+        self._chars += size
         while len(self._events) > MAX_EVENTS or self._chars > MAX_CHARS:
-            self._chars -= _size(self._events.popleft().data)
+            self._chars -= self._events.popleft().size
         return told
 
     def since(self, session: AgentSession, cursor: str) -> list[tuple[str, Data]]:
