@@ -30,6 +30,8 @@ class Daemon:
         self._socket.connect(str(path))
         self._decoder = Decoder()
         self.frames: list[tuple[int, bytes]] = []
+        self.handed: list[int] = []
+        """The descriptors that came with STATE: the terminal, and the memory for a loan of it."""
 
     def send(self, data: bytes) -> None:
         self._socket.sendall(data)
@@ -48,7 +50,8 @@ class Daemon:
     def until(self, holds: Callable[[], bool]) -> None:
         """Take frames until something holds."""
         while not holds():
-            data = self._socket.recv(1 << 20)
+            data, handed, _, _ = socket.recv_fds(self._socket, 1 << 20, 2)
+            self.handed += handed
             assert data, f"the keeper closed the connection; got {self.frames}"
             self.frames += self._decoder.feed(data)
 
@@ -87,6 +90,8 @@ class Daemon:
 
     def close(self) -> None:
         self._socket.close()
+        while self.handed:
+            os.close(self.handed.pop())
 
 
 class Nursery:

@@ -121,6 +121,12 @@ class Nobody:
     def type(self, data: bytes) -> int:
         return len(data)
 
+    def borrow(self) -> None:
+        pass
+
+    def give_back(self) -> None:
+        pass
+
 
 def a_session() -> Session:
     session = Session(Nobody(), lambda session, event: None, scrollback_lines=1000, scrollback_bytes=1 << 20)

@@ -9,6 +9,10 @@ If the program prints more than a window of bytes without a new keyframe, the ke
 program waits, and nothing is lost or grows without bound. A daemon also gets the PTY's end itself, with
 STATE, to type on it without a detour; what the terminal has no room for it gives to the keeper as INPUT, no
 more than a window ahead of what is counted back (TAKEN), so that this too outlives the daemon.
+
+While somebody types, the daemon may borrow the terminal and read it too, into memory that both share
+(`loan`). The keeper then reads nothing until it is given back or the daemon dies; either way it takes what
+was read from that memory, so that it has every byte as if it had read them.
 """
 
 from __future__ import annotations
@@ -26,9 +30,22 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple, NotRequired, TypedDict
 
-from . import terminal
+from . import loan, terminal
 from .credentials import is_our_user
-from .protocol import KEYFRAME, MARK, MAX_NOTE, NUMBER, OFFSET, RESIZE, VERSION, Decoder, Kind, frame
+from .protocol import (
+    BORROW,
+    KEYFRAME,
+    LENT,
+    MARK,
+    MAX_NOTE,
+    NUMBER,
+    OFFSET,
+    RESIZE,
+    VERSION,
+    Decoder,
+    Kind,
+    frame,
+)
 
 WINDOW = 8 * 1024 * 1024
 """How many printed bytes are kept for a daemon that has not confirmed them with a keyframe."""
@@ -141,6 +158,9 @@ class Keeper:
         self._note = spec.get("note")
         self._tail = _Tail()
         self._ours, self._theirs = terminal.open_terminal(self._cols, self._rows)
+        memory = loan.create()
+        self._loan = loan.Loan(memory) if memory >= 0 else None
+        self._lent = False  # the daemon reads the PTY, and we don't
         self._drained = False  # nothing can come from the PTY any more
         self._watched = 0  # the events of the PTY that the selector looks at
         self._second_look: float | None = None
@@ -184,7 +204,7 @@ class Keeper:
     def _watch_terminal(self) -> None:
         """Look at the PTY for what can be done now: take output if there is room, give input if any."""
         wanted = 0
-        if not self._drained and len(self._tail) < WINDOW:
+        if not self._drained and not self._lent and len(self._tail) < WINDOW:
             wanted |= selectors.EVENT_READ
         if self._input:
             wanted |= selectors.EVENT_WRITE
@@ -231,6 +251,9 @@ class Keeper:
         """The program has ended: tell it once all that it printed is told."""
         if self._exit is None or self._told_exit:
             return
+        if self._lent:
+            self._tell(Kind.ENDING)
+            return
         while not self._drained and len(self._tail) < WINDOW:
             if not self._read_terminal():
                 self._drained = True
@@ -259,6 +282,8 @@ class Keeper:
 
     def _read_terminal(self) -> bool:
         """Take what the program printed, for a while; tells whether there was anything."""
+        if self._lent:
+            return False
         chunks = []
         try:
             for _ in range(MAX_BURST):
@@ -320,7 +345,8 @@ class Keeper:
         self._decoder = Decoder()
         self._selector.register(connection, selectors.EVENT_READ, self._daemon_ready)
         with contextlib.suppress(OSError):  # a connection that is new has room for this
-            socket.send_fds(connection, [frame(Kind.STATE, json.dumps(self._state()).encode())], [self._ours])
+            ends = [self._ours] if self._loan is None else [self._ours, self._loan.descriptor]
+            socket.send_fds(connection, [frame(Kind.STATE, json.dumps(self._state()).encode())], ends)
         if self._keyframe is not None:
             self._tell(Kind.KEYFRAME, self._keyframe)
         for told in self._tail.frames():
@@ -404,6 +430,15 @@ class Keeper:
             self._selector.unregister(daemon)
             daemon.close()
         self._outgoing.clear()
+        self._take_back()
+
+    def _take_back(self) -> None:
+        """Read the terminal ourselves again, after what the daemon has read of it."""
+        if self._lent and self._loan is not None:
+            self._lent = False
+            if printed := self._loan.take():
+                self._tail.print(printed)
+            self._finish_if_drained()
 
     # --- what it asks for -----------------------------------------------------------------------------------
 
@@ -436,6 +471,16 @@ class Keeper:
         self._keyframe = payload
         self._finish_if_drained()
 
+    def _on_borrow(self, payload: bytes) -> None:
+        if self._loan is None or self._lent or self._drained or not self._pid:
+            return
+        self._lent = True
+        self._tell(Kind.LENT, LENT.pack(BORROW.unpack(payload)[0], self._tail.end))
+        self._finish_if_drained()
+
+    def _on_return(self, payload: bytes) -> None:
+        self._take_back()
+
     def _on_note(self, payload: bytes) -> None:
         if len(payload) > MAX_NOTE:
             return
@@ -467,4 +512,6 @@ _HANDLERS: dict[int, Callable[[Keeper, bytes], None]] = {
     Kind.START: Keeper._on_start,
     Kind.DISMISS: Keeper._on_dismiss,
     Kind.SET_NOTE: Keeper._on_note,
+    Kind.BORROW: Keeper._on_borrow,
+    Kind.RETURN: Keeper._on_return,
 }

@@ -26,6 +26,8 @@ KEYFRAME = Struct(">QI")
 RESIZE = Struct(">HHI")
 MARK = Struct(">QHHI")
 NUMBER = Struct(">i")
+LENT = Struct(">IQ")
+BORROW = Struct(">I")
 
 
 class Kind(IntEnum):
@@ -47,6 +49,10 @@ class Kind(IntEnum):
     """How many bytes of input the program's terminal has taken since the last one."""
     STARTED = 8
     """The program's process id."""
+    LENT = 9
+    """The number of a BORROW and an offset: the daemon reads the terminal from there on."""
+    ENDING = 10
+    """The program has ended while the terminal is lent: the keeper wants it back."""
 
     INPUT = 16
     """What is typed."""
@@ -62,6 +68,10 @@ class Kind(IntEnum):
     """The exit status has been noted; the keeper may go."""
     SET_NOTE = 22
     """A JSON object that only daemons understand: the next one is told it in STATE."""
+    BORROW = 24
+    """A number: the daemon wants to read the terminal itself, into the memory that came with STATE."""
+    RETURN = 25
+    """The keeper reads again. What the daemon read is in the shared memory, and not told to it again."""
 
 
 def frame(kind: Kind, *parts: bytes) -> bytes:

@@ -18,12 +18,13 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from ..keeper.keeper import Spec
-from ..keeper.protocol import Decoder, Kind, frame
+from ..keeper.protocol import Kind
 from ..settings import SettingError, Settings, safe_dir
 from ..wire import keepty
+from .link import KeeperGone, Link
 from .recording import Recorder, RecordingError
 from .session import Event, Session, State
 
@@ -37,8 +38,6 @@ GREETING_SIZE = 65_536
 """How many bytes are read at once of what a keeper says first."""
 QUIET = 1.0
 """Seconds between looks at sessions that may want a keyframe or have ended long ago."""
-RECORD_DELAY = 0.25
-"""Seconds until a recording has in its file what the program printed."""
 MAX_TERM = 64
 """How much of TERM a recording tells."""
 MAX_SAME_NAMES = 100
@@ -75,8 +74,9 @@ def open_more_files() -> int:
     return soft
 
 
-async def _reach(path: str) -> tuple[socket.socket, bytes, int]:
-    """A connection to a keeper, the first bytes that it says, and its PTY's end, or -1 without that."""
+async def _reach(path: str) -> tuple[socket.socket, bytes, list[int]]:
+    """A connection to a keeper, the first bytes that it says, and what it hands over: its PTY's end and the
+    memory for lending that, or nothing."""
     loop = asyncio.get_running_loop()
     connection = socket.socket(socket.AF_UNIX)
     connection.setblocking(False)
@@ -88,67 +88,13 @@ async def _reach(path: str) -> tuple[socket.socket, bytes, int]:
             await readable.wait()
         finally:
             loop.remove_reader(connection)
-        greeting, terminals, _, _ = socket.recv_fds(connection, GREETING_SIZE, 1)
+        greeting, handed, _, _ = socket.recv_fds(connection, GREETING_SIZE, 2)
     except BaseException:
         connection.close()
         raise
-    for terminal in terminals:
-        os.set_inheritable(terminal, False)
-    return connection, greeting, terminals[0] if terminals else -1
-
-
-class _Link(asyncio.Protocol):
-    """The connection to a keeper."""
-
-    def __init__(self, lost: Callable[[], None], greeting: bytes, terminal: int) -> None:
-        self.session: Session
-        self._greeting = greeting
-        self._terminal = terminal  # the PTY's end, or -1 if the keeper did not give it
-        self.ready = asyncio.get_running_loop().create_future()
-        self._lost = lost
-        self._decoder = Decoder()
-        self._transport: asyncio.Transport | None = None
-        self._writing: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
-        self.data_received(self._greeting)
-
-    def data_received(self, data: bytes) -> None:
-        for kind, payload in self._decoder.feed(data):
-            self.session.heard(kind, payload)
-        if self._writing is None and self.session.unwritten:
-            self._writing = asyncio.get_running_loop().call_later(RECORD_DELAY, self._write_recording)
-        if self.session.ready and not self.ready.done():
-            self.ready.set_result(None)
-
-    def _write_recording(self) -> None:
-        self._writing = None
-        self.session.write_recording()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._transport = None
-        if self._terminal >= 0:
-            os.close(self._terminal)
-            self._terminal = -1
-        if not self.ready.done():
-            self.ready.set_exception(HostError("failed", "the keeper ended before it said anything"))
-            self.ready.exception()
-        self._lost()
-
-    def tell(self, kind: Kind, *parts: bytes) -> None:
-        if self._transport is not None:
-            self._transport.write(frame(kind, *parts))
-
-    def type(self, data: bytes) -> int:
-        try:
-            return os.write(self._terminal, data) if self._terminal >= 0 else 0
-        except OSError:  # it has no room, or is gone: the keeper will see which
-            return 0
-
-    def close(self) -> None:
-        if self._transport is not None:
-            self._transport.close()
+    for descriptor in handed:
+        os.set_inheritable(descriptor, False)
+    return connection, greeting, handed
 
 
 class Host:
@@ -158,7 +104,7 @@ class Host:
         self.sessions: dict[str, Session] = {}
         self._settings = settings
         self._notify = notify
-        self._links: dict[Session, _Link] = {}
+        self._links: dict[Session, Link] = {}
         self._ended: dict[Session, float] = {}
         self._exits: dict[Session, asyncio.Event] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -391,8 +337,8 @@ class Host:
             self._lost(session)
 
         async with asyncio.timeout(START_WAIT):
-            connection, greeting, terminal = await _reach(path)
-        link = _Link(lost, greeting, terminal)
+            connection, greeting, handed = await _reach(path)
+        link = Link(lost, greeting, handed)
         session = link.session = Session(
             link,
             self._happened,
@@ -402,7 +348,10 @@ class Host:
         )
         async with asyncio.timeout(START_WAIT):
             await loop.create_unix_connection(lambda: link, sock=connection)
-            await link.ready
+            try:
+                await link.ready
+            except KeeperGone as error:
+                raise HostError("failed", str(error)) from None
         self._links[session] = link
         if rival := self.sessions.get(session.id):  # an ended one of the same name, not dismissed in time
             older = min(session, rival, key=lambda each: each.started_at)

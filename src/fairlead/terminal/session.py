@@ -33,6 +33,10 @@ INPUT_WINDOW = 256 * 1024
 """How many bytes of input may be on their way to the program before its writer is made to wait."""
 
 
+CALM = 4096
+"""A program that prints no more than this at once can be read without its keeper, as for an echo."""
+
+
 class Link(Protocol):
     """The way to a session's keeper."""
 
@@ -40,6 +44,12 @@ class Link(Protocol):
 
     def type(self, data: bytes) -> int:
         """Give the program's terminal input at once; tells how many bytes it had room for."""
+
+    def borrow(self) -> None:
+        """Read the program's terminal without a detour from now on, if that can be; somebody types."""
+
+    def give_back(self) -> None:
+        """Let the keeper read it again, so that what it is told next is in order with what is printed."""
 
 
 class Viewer(Protocol):
@@ -113,6 +123,7 @@ class Session:
         self._keyframe_due = KEYFRAME_EVERY
         self._has_keyframe = False
         self._unkept = 0  # bytes printed since the last keyframe
+        self._calm = True  # what was printed last was no flood
         self._asked = 0  # the last generation that was asked for; `generation` is the one that holds
         self._untaken = 0  # bytes of input that the keeper has and the program has not taken
         self._held: deque[bytes] = deque()  # input that the keeper has no room for
@@ -146,7 +157,7 @@ class Session:
         """A frame from the keeper."""
         match kind:
             case Kind.DATA:
-                self._printed(payload)
+                self.printed(OFFSET.unpack_from(payload)[0], payload[OFFSET.size :])
             case Kind.TAKEN:
                 self._taken(NUMBER.unpack(payload)[0])
             case Kind.STATE:
@@ -193,10 +204,10 @@ class Session:
             size, redraw = (self.screen.cols, self.screen.rows), self.screen.redraw(MAX_REDRAW)
             self._record(recorder.skipped, self._offset, self.generation, size, redraw)
 
-    def _printed(self, payload: bytes) -> None:
-        data = payload[OFFSET.size :]
-        offset = OFFSET.unpack_from(payload)[0]
+    def printed(self, offset: int, data: bytes) -> None:
+        """The program has printed this, told by the keeper or read from its terminal by the link itself."""
         self._offset = offset + len(data)
+        self._calm = len(data) <= CALM
         if self._recorder is not None:
             self._record(self._recorder.printed, offset, data)
         screen = self.screen
@@ -280,6 +291,7 @@ class Session:
     def keep(self) -> None:
         """Give the keeper a keyframe, so that it can forget what is in it."""
         self.write_recording()
+        self._link.give_back()
         blob = self.screen.snapshot()
         self._link.tell(Kind.SET_KEYFRAME, KEYFRAME.pack(self._offset, self.generation), blob)
         self._unkept = 0
@@ -299,6 +311,8 @@ class Session:
         in_order = not self._held and not self._untaken and self._asked == self.generation
         if in_order:  # nothing that was typed, and no size that was asked for, is still on its way
             data = data[self._link.type(data) :]
+            if self._calm:
+                self._link.borrow()
         if data:
             self._held.append(data)
             self._pass_input()
@@ -336,6 +350,7 @@ class Session:
         if not self._has_keyframe:  # without one, what was printed so far would be rebuilt at the new size
             self.keep()
         self._asked += 1
+        self._link.give_back()
         self._link.tell(Kind.RESIZE, RESIZE.pack(keepty.clamped(cols), keepty.clamped(rows), self._asked))
 
     def start(self, cols: int, rows: int) -> None:
