@@ -52,7 +52,7 @@ def test_terminal_sessions_and_the_offline_guide_need_no_extra(bare: Hosting) ->
     bare.start("work", "echo ready; read line")
     bare.wait_text("work", "ready")
     assert "<svg" in bare.run("screen", "work", "--svg").stdout
-    assert "I am the offline guide" in bare.run("agent", "-p", "--model", "offline/guide", "hello there").stdout
+    assert "I am the offline guide" in bare.run("agent", "-p", "hello there").stdout
 
 
 def test_each_command_that_needs_an_extra_names_it_at_once(bare: Hosting) -> None:
