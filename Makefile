@@ -8,7 +8,10 @@ APT ?= yes
 FUZZ_SECONDS ?= 60
 # More arguments for pytest, for example ARGS='-k keepty -x'.
 ARGS ?=
-export PYTHON APT FUZZ_SECONDS
+# For `make install`: uv, pipx or venv instead of the first that is there, and extras to install.
+INSTALLER ?=
+EXTRAS ?=
+export PYTHON APT FUZZ_SECONDS INSTALLER EXTRAS
 
 BIN := .venv/bin
 # One stamp for each set of extras, and for each PYTHON, so that asking for another Python is not ignored.
@@ -17,7 +20,7 @@ SETUP_INPUTS := pyproject.toml requirements/dev.lock tools/setup
 # mypy refuses a directory that has no Python in it.
 CHECKED := $(foreach dir,src tests bench fuzz demo tools,$(if $(wildcard $(dir)/*.py $(dir)/*/*.py),$(dir)))
 
-.PHONY: help setup peers test lint types imports pytest format lock demo bench-formats bench-terminal bench-agent bench-verify bench-control fuzz clean
+.PHONY: help setup peers install uninstall test test-peers lint types imports pytest format lock demo bench-formats bench-terminal bench-agent bench-verify bench-control fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -39,9 +42,19 @@ $(READY)fuzz: $(SETUP_INPUTS)
 peers: ## install the programs that tests compare with, where apt-get may
 	tools/peers
 
-test: setup peers lint types imports ## run every check and all tests with coverage, as .ci/run does
+install: ## put fairlead on your PATH (uv, pipx or a venv; INSTALLER= and EXTRAS=picture,models choose)
+	tools/install
+
+uninstall: ## take away what `make install` installed
+	tools/install --remove
+
+test: setup peers lint types imports ## run every check and the tests with coverage
 	$(BIN)/pytest -n auto --cov=fairlead --cov-report=term $(ARGS)
 	$(BIN)/python tools/coverage_floor.py
+
+test-peers: setup ## the tests that take long or need others: installing, many kills, real peers
+	tools/peers --python
+	PATH="$$PATH:$(CURDIR)/.venv/peers/bin" $(BIN)/pytest -m peers -n auto $(ARGS)
 
 lint: setup ## check style and formatting
 	$(BIN)/ruff check .

@@ -35,6 +35,7 @@ class Hosting:
             for name in ("PATH", "LANG", "COVERAGE_PROCESS_START", "PYTHONPATH")
             if name in os.environ
         }
+        self.command = [sys.executable, "-m", "fairlead"]
         self.environment = {
             **kept,
             "HOME": str(home),
@@ -51,7 +52,7 @@ class Hosting:
     ) -> subprocess.CompletedProcess[str]:
         """Run `fairlead WORDS…`."""
         done = subprocess.run(
-            [sys.executable, "-m", "fairlead", *words],
+            [*self.command, *words],
             env=self.environment,
             capture_output=True,
             text=True,

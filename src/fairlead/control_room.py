@@ -32,6 +32,7 @@ from .doors.control_ops import control_ops
 from .doors.control_sessions import AgentApprovals, ControlSessions, waiting_of
 from .doors.passepartout import PassepartoutDoor
 from .doors.rpc import Handler
+from .extras import adding, is_missing
 from .settings import SettingError, Settings
 from .terminal.host import Host
 from .wire import passepartout
@@ -245,8 +246,8 @@ class ControlRoom:
         name = "notifications"
         if not self._urls:
             return Check(name, "healthy", "none are configured")
-        if _is_missing("apprise"):
-            return Check(name, "degraded", "Apprise is not installed", "pip install 'fairlead[notify]'")
+        if is_missing("apprise"):
+            return Check(name, "degraded", "Apprise is not installed", adding("notify"))
         counts = self._kept.counts()
         detail = ", ".join(
             f"{counts.get(state, 0)} {state}" for state in ("queued", "sent", "failed", "lost")
@@ -291,9 +292,3 @@ def _texts(settings: Settings, section: str, key: str) -> list[str]:
     if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
         raise SettingError(f"{settings.config_path}: [{section}] {key} must be a list of texts")
     return found
-
-
-def _is_missing(module: str) -> bool:
-    from importlib.util import find_spec
-
-    return find_spec(module) is None

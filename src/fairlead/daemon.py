@@ -16,7 +16,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import __version__
@@ -50,13 +50,25 @@ class AlreadyRunning(Exception):
     """Another daemon has this runtime directory."""
 
 
+class Outdated(Exception):
+    """This daemon was asked for before somebody said stop, and is not wanted any more."""
+
+
 class Daemon:
     """All rooms of one daemon."""
 
-    def __init__(self, settings: Settings, *, supervised: bool = False, notify_socket: str = "") -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        supervised: bool = False,
+        notify_socket: str = "",
+        ready: Callable[[], None] = lambda: None,
+    ) -> None:
         self._settings = settings
         self._supervised = supervised
         self._notify_socket = notify_socket
+        self._ready = ready
         self._host = Host(settings, self._happened)
         self._keepty = KeeptyDoor(settings)
         own = {"daemon_status": self._status, "daemon_stop": self._stop, "daemon_restart": self._restart}
@@ -104,6 +116,7 @@ class Daemon:
         await self._rpc.open()
         log.info("serving %d sessions in %s", len(self._host.sessions), self._settings.runtime_dir)
         tell_supervisor(self._notify_socket, "READY=1")
+        self._ready()
         await self._told_to_stop()
         orphans.cancel()
         self._rpc.close()
@@ -232,12 +245,19 @@ def _write_down(lock: int, what: str) -> None:
     os.pwrite(lock, f"{what}\n".encode(), 0)
 
 
-def run(settings: Settings, *, supervised: bool = False, asked_at: float | None = None) -> None:
-    """Be the daemon. Raises AlreadyRunning if there is one.
+def run(
+    settings: Settings,
+    *,
+    supervised: bool = False,
+    asked_at: float | None = None,
+    ready: Callable[[], None] = lambda: None,
+) -> None:
+    """Be the daemon; `ready` is called when it serves. Raises AlreadyRunning if there is one.
 
     One that is `supervised` is started again by who started it when it dies, so the nursery leaves that. One
-    that was `asked` for before somebody said stop, and comes only now, is not wanted any more.
+    that was `asked` for before somebody said stop, and comes only now, is not wanted any more: Outdated.
     """
+    settings.check()
     safe_dir(settings.runtime_dir)
     safe_dir(settings.state_dir)
     lock = os.open(settings.lock_path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
@@ -248,14 +268,14 @@ def run(settings: Settings, *, supervised: bool = False, asked_at: float | None 
             raise AlreadyRunning(f"a daemon serves {settings.runtime_dir} already")
         time.sleep(0.01)  # it is just coming, or going
     if asked_at is not None and asked_at < _stopped_at(lock):
-        return
+        raise Outdated
     _write_down(lock, str(os.getpid()))
     _log_to(settings.log_path)
 
     notify_socket = os.environ.pop("NOTIFY_SOCKET", "")  # for us alone, and not for sessions' programs
 
     async def serve() -> bool:
-        return await Daemon(settings, supervised=supervised, notify_socket=notify_socket).run()
+        return await Daemon(settings, supervised=supervised, notify_socket=notify_socket, ready=ready).run()
 
     with contextlib.suppress(ImportError):
         import uvloop

@@ -46,6 +46,7 @@ DEFAULTS: Mapping[str, Mapping[str, int | float | str]] = {
 }
 
 
+_NAN = float("nan")
 _YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -121,19 +122,29 @@ class Settings:
             self._file = _read(self.config_path)
         return self._file
 
+    def check(self) -> None:
+        """Raise SettingError for the first value in the environment or the file that makes no sense, so that
+        it is found when the daemon starts and not when the value is first used."""
+        for section, keys in DEFAULTS.items():
+            for key, default in keys.items():
+                if not isinstance(default, str):
+                    self.number(section, key)
+                elif default in (*_YES, *_NO):
+                    self.flag(section, key)
+                else:
+                    self.text(section, key)
+
     def number(self, section: str, key: str) -> float:
         """A setting that is a number."""
-        default = DEFAULTS[section][key]
-        value = self.environ.get(f"FAIRLEAD_{section}_{key}".upper())
-        if value is None:
-            found = self.section(section).get(key, default)
-            value = found if isinstance(found, str) else repr(found)
+        found, where = self._value(section, key)
         try:
-            number = float(value)
-        except ValueError:
-            raise SettingError(f"[{section}] {key} must be a number, not {value!r}") from None
+            number = _NAN if isinstance(found, bool) else float(found)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            number = _NAN
+        if not abs(number) < float("inf"):
+            raise SettingError(f"{where} must be a number, not {found!r}")
         if number < 0:
-            raise SettingError(f"[{section}] {key} must not be negative: {value}")
+            raise SettingError(f"{where} must not be negative: {found}")
         return number
 
     def count(self, section: str, key: str) -> int:
@@ -142,20 +153,26 @@ class Settings:
 
     def text(self, section: str, key: str) -> str:
         """A setting that is a text."""
-        value = self.environ.get(f"FAIRLEAD_{section}_{key}".upper())
-        found = self.section(section).get(key, DEFAULTS[section][key]) if value is None else value
+        found, where = self._value(section, key)
         if not isinstance(found, str) or not found.strip():
-            raise SettingError(f"[{section}] {key} must be a text, not {found!r}")
+            raise SettingError(f"{where} must be a text, not {found!r}")
         return found
 
     def flag(self, section: str, key: str) -> bool:
         """A setting that is true or false."""
-        value = self.environ.get(f"FAIRLEAD_{section}_{key}".upper())
-        found = self.section(section).get(key, DEFAULTS[section][key]) if value is None else value
+        found, where = self._value(section, key)
         word = str(found).lower()
         if word not in (*_YES, *_NO):
-            raise SettingError(f"[{section}] {key} must be true or false, not {found!r}")
+            raise SettingError(f"{where} must be true or false, not {found!r}")
         return word in _YES
+
+    def _value(self, section: str, key: str) -> tuple[object, str]:
+        """A setting's value, and where it comes from, for messages."""
+        name = f"FAIRLEAD_{section}_{key}".upper()
+        if (value := self.environ.get(name)) is not None:
+            return value, name
+        found = self.section(section).get(key, DEFAULTS[section][key])
+        return found, f"{self.config_path}: [{section}] {key}"
 
     def section(self, section: str) -> Mapping[str, object]:
         """A table of the configuration file; empty if it is not there."""

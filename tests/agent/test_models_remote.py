@@ -35,6 +35,7 @@ from fairlead.agent.models import (
     ToolSpec,
 )
 from fairlead.agent.models.remote import Kind, Remote
+from fairlead.extras import adding
 from tests.agent.openai_server import (
     BREAK,
     HOLD,
@@ -415,7 +416,7 @@ def test_without_the_extra_one_sentence_says_what_to_install() -> None:
         "asyncio.run(ask())\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("refused remote models need more packages: pip install 'fairlead[models]'")
+    assert done.stdout.endswith("of the extra 'models': " + adding("models") + "\n")
 
 
 def test_the_catalogue_imports_nothing_heavy() -> None:

@@ -254,9 +254,8 @@ def test_without_pillow_the_extra_is_named(tmp_path: Path) -> None:
     try:
         hosting.start("work", "echo ready; read line")
         done = hosting.run("screen", "work", "--png", "-o", str(tmp_path / "x.png"), check=False)
-        expected = (
-            "fairlead screen: a PNG needs Pillow, of the extra 'picture': pip install 'fairlead[picture]'\n"
-        )
+        command = f"{sys.executable} -m pip install 'fairlead[picture]'"
+        expected = f"fairlead screen: a PNG needs Pillow, of the extra 'picture': {command}\n"
         assert (done.returncode, done.stderr) == (1, expected)
     finally:
         hosting.close()

@@ -8,7 +8,6 @@ import pty
 import select
 import struct
 import subprocess
-import sys
 import termios
 import time
 from collections.abc import Sequence
@@ -27,7 +26,7 @@ class Person:
         self.resize(cols, rows)
         self.before = termios.tcgetattr(self.theirs)
         self.client = subprocess.Popen(
-            [sys.executable, "-m", "fairlead", *(words or ("attach", "work"))],
+            [*hosting.command, *(words or ("attach", "work"))],
             stdin=self.theirs,
             stdout=self.theirs,
             stderr=self.theirs,

@@ -37,10 +37,10 @@ def test_where_nothing_can_be_written_it_works_all_the_same(tmp_path: Path) -> N
     assert shown(tmp_path, nowhere) == "hello\nTrue\n"
 
 
-def test_without_pyghostty_the_extra_is_named() -> None:
+def test_without_pyghostty_the_command_that_mends_it_is_named() -> None:
     script = "import sys; sys.modules['pyghostty'] = None; import fairlead.terminal.screen"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert "pip install 'fairlead[terminal]'" in done.stderr
+    assert f"{sys.executable} -m pip install --force-reinstall pyghostty" in done.stderr
 
 
 def test_the_declarations_are_those_of_pyghostty() -> None:

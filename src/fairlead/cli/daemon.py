@@ -24,6 +24,7 @@ COMMAND = Command(
         Argument("manager", "for unit: whose unit file", optional=True, choices=("systemd", "launchd")),
     ),
     options=(
+        Option("--news", value="FD", kind=int, help="for run: write there that it serves, or why it doesn't"),
         Option("--supervised", help="for run: systemd or launchd starts it again, so the nursery need not"),
         Option("--asked-at", value="SECONDS", kind=float, help="for run: not if it was stopped since then"),
         Option("--json", help="for status: as JSON"),
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
         raise UsageError("unit, and only unit, wants one of systemd and launchd")
     match options.what:
         case "run":
-            return _run(supervised=options.supervised, asked_at=options.asked_at)
+            return _run(supervised=options.supervised, asked_at=options.asked_at, news=options.news)
         case "unit":
             from .unit import unit
 
@@ -102,7 +103,12 @@ def _stop() -> int:
 
 
 def _restart() -> int:
-    """It is over when the next one serves; its process is the same."""
+    """It is over when the next one serves; its process is the same. Settings that the next one could not
+    start with leave the one that runs as it is."""
+    from ..client.launch import StartFailed
+    from ..settings import Settings
+
+    Settings().check()
     answer = _ask("daemon_restart")
     before = answer["started_at"] if answer else 0.0
 
@@ -113,6 +119,8 @@ def _restart() -> int:
             with Control() as control:
                 later: bool = control.ask("daemon_status")["started_at"] > before
                 return later
+        except StartFailed:
+            raise
         except ConnectionError:
             return False
 
@@ -120,25 +128,35 @@ def _restart() -> int:
     return 0
 
 
-def _run(*, supervised: bool, asked_at: float | None) -> int:
-    from ..daemon import AlreadyRunning, run
-    from ..settings import Settings
+def _run(*, supervised: bool, asked_at: float | None, news: int | None) -> int:
+    from .news import News
 
-    def is_served() -> bool:
-        try:
-            run(Settings(), supervised=supervised, asked_at=asked_at)
-        except AlreadyRunning as error:
-            if not supervised:
-                raise Failure(str(error)) from None
-            # A command was quicker than our supervisor. Whoever serves makes room and leaves all as it is.
+    told = News(news)
+    try:
+        from ..daemon import AlreadyRunning, Outdated, run
+        from ..settings import Settings
+
+        def is_served() -> bool:
             try:
-                _ask("daemon_stop", handover=True)
-            except ConnectionError:
-                pass  # it has just gone
-            return False
-        return True
+                run(Settings(), supervised=supervised, asked_at=asked_at, ready=told.ready)
+            except AlreadyRunning as error:
+                if not supervised:
+                    told.elsewhere()
+                    raise Failure(str(error)) from None
+                # A command was quicker than our supervisor. Whoever serves makes room and leaves all as is.
+                try:
+                    _ask("daemon_stop", handover=True)
+                except ConnectionError:
+                    pass  # it has just gone
+                return False
+            except Outdated:
+                told.stopped()
+            return True
 
-    _until(is_served, "another daemon serves and does not make room")
+        _until(is_served, "another daemon serves and does not make room")
+    except BaseException as error:
+        told.failed(error)
+        raise
     return 0
 
 

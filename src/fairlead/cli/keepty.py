@@ -165,10 +165,16 @@ def _broker(options: argparse.Namespace, command: list[str]) -> int:
         print(f"Error: {fault}", file=sys.stderr)
         return 1
     from ..client.control import Control
+    from ..client.launch import StartFailed
 
     while True:
-        with contextlib.suppress(ConnectionError), Control() as control:  # a daemon may die; we go on
-            answer = control.ask("terminal_wait", name=options.id, exit=True)
-            if answer["reason"] == "exit":
-                code: int = answer["exit_code"]
-                return code
+        try:
+            with Control() as control:
+                answer = control.ask("terminal_wait", name=options.id, exit=True)
+        except StartFailed:
+            raise
+        except ConnectionError:  # a daemon may die; we go on
+            continue
+        if answer["reason"] == "exit":
+            code: int = answer["exit_code"]
+            return code

@@ -100,6 +100,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _follow(printer: _Printer, name: str, last: int | None) -> int:
     from ..client.control import Control, RequestError
+    from ..client.launch import StartFailed
 
     begun = False
     while True:
@@ -119,8 +120,8 @@ def _follow(printer: _Printer, name: str, last: int | None) -> int:
                 return 0
         except BrokenPipeError:
             sys.stdout.flush()  # raises again if it was our output that broke
-        except ConnectionError:
-            if not begun:
+        except ConnectionError as error:
+            if not begun or isinstance(error, StartFailed):
                 raise
         except RequestError as error:
             if not begun or error.code != "request/not-found":

@@ -8,7 +8,7 @@ from .arguments import Argument, Command, Failure, Option, UsageError, parsed, s
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..client.player import MakePicture, Picture
+    from ..client.player import Picture
 
 MAX_REDRAW = 4 * 1024 * 1024
 """How many bytes a jump paints at the most; what has scrolled away long ago is left out."""
@@ -80,20 +80,14 @@ def main(arguments: Sequence[str]) -> int:
             end=end,
             speed=options.speed or 1.0,
             idle_limit=options.idle_limit,
-            make_picture=_pictures(),
+            make_picture=_picture,
         )
     except CastError as error:
         raise Failure(str(error)) from None
 
 
-def _pictures() -> MakePicture | None:
-    """Emulated terminals, if the extra `terminal` is installed."""
-    from importlib.util import find_spec
-
-    return _picture if find_spec("pyghostty") else None
-
-
 def _picture(cols: int, rows: int) -> Picture:
+    """An emulated terminal."""
     from ..terminal.screen import Screen
 
     class Painted:

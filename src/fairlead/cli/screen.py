@@ -18,7 +18,7 @@ COMMAND = Command(
         Option("--json", help="cells with their colours, the cursor, the modes and the title"),
         Option("--html", help="as HTML"),
         Option("--svg", help="as a picture that scales"),
-        Option("--png", help="as a picture; needs Pillow: pip install 'fairlead[picture]'"),
+        Option("--png", help="as a picture; needs the extra 'picture'"),
         Option("-s", "--scrollback", help="with what has scrolled away, as text or with --ansi"),
         Option("-o", "--output", value="FILE", help="into a file; - is standard output", completes="file"),
     ),

@@ -31,7 +31,7 @@ from .attach import NURSERY_GRACE, RETRY_PAUSE
 from .calls import MAX_REPEATS, Call, Ended, Format, RequestError, plain
 from .control import READ_SIZE
 from .events import Event, Subscription
-from .launch import RECONNECT_WAIT, connected
+from .launch import RECONNECT_WAIT, StartFailed, connected
 from .sdk import ANSWER_WAIT, let_in
 from .view import Attachment, RoleName, View
 
@@ -217,6 +217,8 @@ class _Links:
                     params = call.params(time.monotonic() - began)
                     answer = await link.ask(call.op, params, waits=call.waits)
                 break
+            except StartFailed:
+                raise
             except ConnectionError:
                 if self._closed or not call.looks or repeats == MAX_REPEATS:
                     raise
@@ -320,6 +322,8 @@ class Attached(Attachment):
         while self._writer is None:
             try:
                 await self.open()
+            except StartFailed:
+                raise
             except ConnectionError:
                 if time.monotonic() > deadline:
                     raise
@@ -513,6 +517,8 @@ class AgentEvents:
             away = time.monotonic() - lost_at
             try:
                 await self._open(start=away > NURSERY_GRACE)
+            except StartFailed:
+                raise
             except (ConnectionError, TimeoutError):
                 await self._drop()
                 if away > RECONNECT_WAIT:

@@ -18,7 +18,7 @@ import time
 from ..settings import SettingError, Settings
 from ..wire import keepty
 from ..wire.faults import Broken
-from .launch import ABSENT_TRIES, RECONNECT_WAIT, reached, reached_daemon, spawn
+from .launch import ABSENT_TRIES, RECONNECT_WAIT, Starting, reached, reached_daemon, spawn
 from .own_terminal import Gone, OwnTerminal
 from .typed import Typed
 
@@ -104,7 +104,7 @@ class _Sharing:
         self._lost_at = time.monotonic()
         self._greeted_at = 0.0
         self._absent = 0
-        self._spawned = False
+        self._starting: Starting | None = None  # a daemon that we have started
 
     def __enter__(self) -> _Sharing:
         return self
@@ -194,9 +194,10 @@ class _Sharing:
                 raise _Left(1, f"fairlead attach: {gone if self._was_there else missing}")
             return
         self._absent = 0
-        if not self._spawned and (not self._was_there or self._is_over(self._lost_at, NURSERY_GRACE)):
-            self._spawned = True
-            spawn(self._settings)
+        if self._starting is None and (not self._was_there or self._is_over(self._lost_at, NURSERY_GRACE)):
+            self._starting = spawn(self._settings)
+        if self._starting is not None:
+            self._starting.check()
         if self._is_over(self._lost_at, RECONNECT_WAIT):
             raise _Left(1, f"fairlead attach: the daemon is gone; see {self._settings.log_path}")
 
@@ -210,7 +211,9 @@ class _Sharing:
         self._frame = self._input = b""
         if self._wire.state is keepty.State.OPEN:
             self._lost_at = time.monotonic()
-            self._spawned = False
+            if self._starting is not None:
+                self._starting.close()
+                self._starting = None
             self._absent = 0
         elif self._ending is None:
             if self._is_over(self._lost_at, RECONNECT_WAIT):

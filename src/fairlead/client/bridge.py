@@ -22,7 +22,7 @@ from ..settings import Settings
 from ..wire import rpc
 from ..wire.lines import LineBuffer, TooLong
 from ..wire.rpc import ErrorCode
-from .launch import RECONNECT_WAIT, connected
+from .launch import RECONNECT_WAIT, StartFailed, connected
 
 READ_SIZE = 65_536
 MAX_FRAME = 256 * 1024 * 1024
@@ -250,6 +250,8 @@ class Bridge:
                 self._daemon = connected(self._settings)
                 self._daemon.sendall(self._opening())
                 return
+            except StartFailed:
+                raise
             except OSError:
                 if time.monotonic() > deadline:
                     raise

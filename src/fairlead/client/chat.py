@@ -38,7 +38,7 @@ from .chat_talk import TICK, Talk
 from .chat_terminal import ChatTerminal
 from .chat_view import LADDER, Paint, Row, Screen, clean, marked
 from .control import READ_SIZE
-from .launch import RECONNECT_WAIT, reached_daemon, spawn
+from .launch import RECONNECT_WAIT, Starting, reached_daemon, spawn
 from .own_terminal import Gone
 from .sdk import Agent, Host
 
@@ -119,7 +119,7 @@ class _Chat:
         self._asked: dict[str, tuple[str, str]] = {}  # op and text of requests without an answer
         self._lost_at = time.monotonic()
         self._was_lost = False
-        self._spawned = False
+        self._starting: Starting | None = None  # a daemon that we have started
         # the conversation
         self._greeted = False
         self._missed: list[AgentEvent] = []  # what came before we knew all of how the session is
@@ -206,9 +206,10 @@ class _Chat:
         connection = reached_daemon(self._settings)
         if connection is None:
             away = time.monotonic() - self._lost_at
-            if away > NURSERY_GRACE and not self._spawned:
-                self._spawned = True
-                spawn(self._settings)
+            if away > NURSERY_GRACE and self._starting is None:
+                self._starting = spawn(self._settings)
+            if self._starting is not None:
+                self._starting.check()
             if away > RECONNECT_WAIT:
                 raise _Left(1, f"fairlead agent: the daemon is gone; see {self._settings.log_path}")
             return
@@ -229,7 +230,9 @@ class _Chat:
         if self._following.ready:
             self._was_lost = True
             self._lost_at = time.monotonic()
-            self._spawned = False
+            if self._starting is not None:
+                self._starting.close()
+                self._starting = None
 
     def _receive(self, data: bytes) -> None:
         was_ready = self._following.ready

@@ -11,7 +11,7 @@ from ..settings import Settings
 from ..wire import rpc
 from ..wire.faults import Broken
 from .calls import MAX_REPEATS, Call, RequestError, plain
-from .launch import connected
+from .launch import StartFailed, connected
 
 __all__ = ["Control", "RequestError"]
 
@@ -62,6 +62,8 @@ class Control:
             try:
                 answer = self.ask(call.op, **call.params(time.monotonic() - began))
                 break
+            except StartFailed:
+                raise
             except ConnectionError:
                 if not call.looks or repeats == MAX_REPEATS:
                     raise

@@ -1,13 +1,19 @@
-"""Starting the daemon when there is none. Imports little, as every command may need it."""
+"""Starting the daemon when there is none, and learning at once if it can't start. Imports little, as every
+command may need it.
+
+A daemon that is started gets the writing end of a pipe. It writes one line when it serves, when another one
+does, or when it fails; a pipe that ends without a line means that it died, and then its log has the reason.
+"""
 
 from __future__ import annotations
 
 import os
+import select
 import socket
 import sys
 import time
 
-from ..settings import Settings, safe_dir
+from ..settings import SettingError, Settings, safe_dir
 
 START_WAIT = 10.0
 """Seconds until a daemon that does not come up is an error."""
@@ -15,6 +21,16 @@ ANSWER_WAIT = 10.0
 """Seconds until a daemon that does not answer counts as none."""
 RECONNECT_WAIT = 15.0
 """Seconds that a client waits for a daemon that died to come back."""
+LOOK_EVERY = 0.01
+"""Seconds between looks for a daemon that is starting, unless it says sooner how it went."""
+NEWS_FD = 3
+"""The descriptor on which a daemon that is started says how it went."""
+NEWS_SIZE = 4096
+"""How many bytes of what it says are read."""
+LOG_TAIL = 8192
+"""How many bytes of the log are searched for the last words of a daemon that died without saying why."""
+MAX_SOCKET_PATH = 103
+"""How many bytes the path of a unix socket may have; Linux would take four more than macOS."""
 ABSENT_TRIES = 3
 """How often a session's socket is looked for while there is a daemon, until there is no such session."""
 
@@ -23,12 +39,19 @@ class NoDaemon(ConnectionError):
     """There is no daemon, and none could be started."""
 
 
+class StartFailed(NoDaemon):
+    """A daemon was started and ended at once; trying again would not help."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"the daemon can't start: {why}")
+
+
 def reached(path: str) -> socket.socket | None:
     """A connection to a socket, if anyone serves it."""
     connection = socket.socket(socket.AF_UNIX)
     try:
         connection.connect(path)
-    except (FileNotFoundError, ConnectionRefusedError):
+    except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
         connection.close()
         return None
     except BaseException:
@@ -43,6 +66,9 @@ def reached_daemon(settings: Settings) -> socket.socket | None:
     One that was just killed may still be connected to for a moment. So it gets a line that says nothing,
     which rpc-edn answers with an error, before anything depends on it.
     """
+    if len(os.fsencode(settings.rpc_path)) > MAX_SOCKET_PATH:
+        where = f"{settings.runtime_dir} is too long for a runtime directory"
+        raise SettingError(f"{where}: its sockets' paths may have {MAX_SOCKET_PATH} bytes")
     connection = reached(settings.rpc_path)
     if connection is None:
         return None
@@ -64,18 +90,22 @@ def reached_daemon(settings: Settings) -> socket.socket | None:
 
 
 def connected(settings: Settings, *, start: bool = True) -> socket.socket:
-    """A connection to the daemon's control socket; the daemon is started if need be."""
+    """A connection to the daemon's control socket; the daemon is started if need be. Raises NoDaemon, and
+    StartFailed as soon as a daemon that was started has failed."""
     deadline = time.monotonic() + START_WAIT
-    started = False
-    while (connection := reached_daemon(settings)) is None:
-        if not start:
-            raise NoDaemon("no daemon is running")
-        if not started:
-            started = True
-            spawn(settings)
-        if time.monotonic() > deadline:
-            raise NoDaemon(f"the daemon did not start; see {settings.log_path}")
-        time.sleep(0.01)
+    starting: Starting | None = None
+    try:
+        while (connection := reached_daemon(settings)) is None:
+            if not start:
+                raise NoDaemon("no daemon is running")
+            starting = starting or spawn(settings)
+            starting.check()
+            if time.monotonic() > deadline:
+                raise NoDaemon(f"the daemon does not answer; see {settings.log_path}")
+            starting.wait(LOOK_EVERY)
+    finally:
+        if starting is not None:
+            starting.close()
     return connection
 
 
@@ -89,25 +119,108 @@ def session_socket(path: str, settings: Settings) -> socket.socket | None:
     return None
 
 
-def spawn(settings: Settings) -> None:
-    """A daemon in a session of its own, with its output in the log. A shell starts it and ends at once, so
-    that it is nobody's child: a program that uses the SDK need not wait for it."""
-    safe_dir(settings.runtime_dir)
-    safe_dir(settings.state_dir)
-    log = os.open(settings.log_path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
+class Starting:
+    """A daemon that was started and has not said yet how it went. Owns the reading end of its pipe."""
+
+    def __init__(self, settings: Settings, news: int, log_size: int) -> None:
+        self._settings = settings
+        self._news = news
+        self._log_size = log_size
+        self._heard = b""
+
+    def check(self) -> None:
+        """Raise StartFailed if it failed, NoDaemon if it was stopped; never waits."""
+        while self._news >= 0 and select.select([self._news], [], [], 0)[0]:
+            data = os.read(self._news, NEWS_SIZE)
+            self._heard = (self._heard + data)[:NEWS_SIZE]
+            if not data:
+                self.close()
+                self._judge()
+
+    def _judge(self) -> None:
+        word, _, why = self._heard.decode(errors="replace").strip().partition(" ")
+        if word == "stopped":
+            raise NoDaemon("the daemon was told to stop while this command was waiting for it")
+        if word == "failed":
+            raise StartFailed(why)
+        if word not in ("ready", "elsewhere"):
+            raise StartFailed(_last_words(self._settings.log_path, self._log_size))
+
+    def wait(self, seconds: float) -> None:
+        """Wait until there is news, but not longer than this."""
+        select.select([self._news] if self._news >= 0 else [], [], [], seconds)
+
+    def close(self) -> None:
+        if self._news >= 0:
+            news, self._news = self._news, -1
+            os.close(news)
+
+
+def _last_words(log_path: str, since: int) -> str:
+    """The last line that was logged after this many bytes."""
+    try:
+        with open(log_path, "rb") as log:
+            size = log.seek(0, os.SEEK_END)
+            begin = since if since <= size else 0  # the log may have been rotated
+            log.seek(max(begin, size - LOG_TAIL))
+            lines = log.read(LOG_TAIL).decode(errors="replace").splitlines()
+    except OSError:
+        lines = []
+    said = [line.strip() for line in lines if line.strip()]
+    return f"{said[-1]} (in {log_path})" if said else f"it was killed, or ended without a word in {log_path}"
+
+
+def spawn(settings: Settings) -> Starting:
+    """Start a daemon in a session of its own, with its output in the log. A shell starts it and ends at once,
+    so that it is nobody's child: a program that uses the SDK need not wait for it. Raises StartFailed for
+    settings that no daemon could start with."""
+    try:
+        settings.check()
+        safe_dir(settings.runtime_dir)
+        safe_dir(settings.state_dir)
+        log = os.open(settings.log_path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
+    except SettingError as error:
+        raise StartFailed(str(error)) from None
+    except OSError as error:
+        raise StartFailed(f"can't write {settings.log_path}: {error.strerror}") from None
+    log_size = os.fstat(log).st_size
     nothing = os.open(os.devnull, os.O_RDONLY)
+    news, theirs = _pipe()
     command = [sys.executable, "-m", "fairlead", "daemon", "run"]
-    shell = os.posix_spawn(
-        "/bin/sh",
-        ["sh", "-c", '"$@" &', "sh", *command, "--asked-at", str(time.time())],
-        {**os.environ, **settings.environ},
-        file_actions=[
-            (os.POSIX_SPAWN_DUP2, nothing, 0),
-            (os.POSIX_SPAWN_DUP2, log, 1),
-            (os.POSIX_SPAWN_DUP2, log, 2),
-        ],
-        setsid=True,
-    )
-    os.waitpid(shell, 0)
-    os.close(log)
-    os.close(nothing)
+    try:
+        shell = os.posix_spawn(
+            "/bin/sh",
+            ["sh", "-c", '"$@" &', "sh", *command, "--asked-at", str(time.time()), "--news", str(NEWS_FD)],
+            {**os.environ, **settings.environ},
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, nothing, 0),
+                (os.POSIX_SPAWN_DUP2, log, 1),
+                (os.POSIX_SPAWN_DUP2, log, 2),
+                (os.POSIX_SPAWN_DUP2, theirs, NEWS_FD),
+            ],
+            setsid=True,
+        )
+        os.waitpid(shell, 0)
+    except BaseException:
+        os.close(news)
+        raise
+    finally:
+        for each in (log, nothing, theirs):
+            os.close(each)
+    return Starting(settings, news, log_size)
+
+
+def _pipe() -> tuple[int, int]:
+    """A pipe whose writing end has a number above NEWS_FD: duplicating a descriptor onto itself would leave
+    it closed in the daemon."""
+    import fcntl
+
+    reading, low = os.pipe()
+    try:
+        writing = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, NEWS_FD + 1)
+    except BaseException:
+        os.close(reading)
+        raise
+    finally:
+        os.close(low)
+    return reading, writing

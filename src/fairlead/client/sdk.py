@@ -34,7 +34,7 @@ from .attach import NURSERY_GRACE, RETRY_PAUSE
 from .calls import Ended, Format, RequestError
 from .control import READ_SIZE, Control
 from .events import Event, Subscription
-from .launch import RECONNECT_WAIT, connected, session_socket
+from .launch import RECONNECT_WAIT, StartFailed, connected, session_socket
 from .view import Attachment, RoleName, View
 
 __all__ = [
@@ -149,6 +149,8 @@ class Attached(Attachment):
         while self._socket is None:
             try:
                 self._socket = self._opened()
+            except StartFailed:
+                raise
             except ConnectionError:
                 if time.monotonic() > deadline:
                     raise
@@ -343,6 +345,8 @@ class AgentEvents:
             away = time.monotonic() - lost_at
             try:
                 self._open(start=away > NURSERY_GRACE)
+            except StartFailed:
+                raise
             except (ConnectionError, TimeoutError):
                 self._drop()
                 if away > RECONNECT_WAIT:

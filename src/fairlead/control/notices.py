@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from ..database import DatabaseFault
+from ..extras import is_missing, missing
 from .actuators import Feedback, GiveUp
 from .signals import Action, Context
 from .store import ControlStore, Full, Notice
@@ -40,10 +41,10 @@ Send = Callable[[str, str, str], bool]
 
 def send_with_apprise(url: str, title: str, body: str) -> bool:
     """Send with Apprise, which knows some hundred services by their addresses."""
-    try:
-        import apprise
-    except ImportError:
-        raise GiveUp("notifications need Apprise: install fairlead[notify]") from None
+    if is_missing("apprise"):
+        raise GiveUp(missing("notifications need Apprise", "notify"))
+    import apprise
+
     sender = apprise.Apprise()
     if not sender.add(url):
         raise GiveUp("an address in [notify] urls is none that Apprise knows")
@@ -82,6 +83,8 @@ class Notifier:
         """:notify. What it takes will be sent, also by the next daemon."""
         if not self._urls:
             raise GiveUp("nobody to notify: [notify] urls in config.toml is empty")
+        if self._send is send_with_apprise and is_missing("apprise"):  # who asks is told, not only the log
+            raise GiveUp(missing("notifications need Apprise", "notify"))
         try:
             self._store.queue(list(self._urls), action.title, action.text[:MAX_BODY])
         except Full as error:

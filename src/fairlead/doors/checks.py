@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from ..agent.models.catalog import OFFLINE, Catalog
 from ..agent.store import AgentStore
 from ..control.health import Check, Checker
+from ..extras import installing
 from ..keeper.protocol import VERSION
 from ..settings import Settings
 from ..terminal.host import Host
@@ -57,7 +58,8 @@ def host_checks(settings: Settings, host: Host, store: AgentStore, catalog: Cata
             screen.close()
         if is_right:
             return Check("emulator", "healthy", "it draws")
-        return Check("emulator", "unhealthy", "it draws something else", "pip install 'fairlead[terminal]'")
+        fix = installing("--force-reinstall pyghostty")
+        return Check("emulator", "unhealthy", "it draws something else", fix)
 
     def journals() -> Check:
         faults = [fault for session in store.loaded for fault in session.journal.faults]

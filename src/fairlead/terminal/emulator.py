@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from ..extras import installing
 from .keyframe import ENVELOPE, RECORD, page_rows
 from .native import load
 
@@ -16,7 +17,8 @@ try:
     _ffi, _lib = load()
 except ImportError as error:
     raise ImportError(
-        "terminal sessions need pyghostty, of the extra 'terminal': pip install 'fairlead[terminal]'",
+        f"terminal sessions need pyghostty, which can't be loaded ({error}): "
+        f"{installing('--force-reinstall pyghostty')}",
         name=error.name,
     ) from error
 

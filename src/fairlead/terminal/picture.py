@@ -12,6 +12,7 @@ from html import escape
 from io import BytesIO
 from typing import Any, NamedTuple
 
+from ..extras import missing
 from .cells import Run, Style, runs, style_of
 from .keyframe import Keyframe, Line, Mode, Rgb
 
@@ -313,9 +314,7 @@ def png(frame: Keyframe, palette: Palette, char_width: Callable[[int], int]) -> 
     try:
         from PIL import Image, ImageDraw
     except ImportError as error:
-        raise ImportError(
-            "a PNG needs Pillow, of the extra 'picture': pip install 'fairlead[picture]'", name=error.name
-        ) from error
+        raise ImportError(missing("a PNG needs Pillow", "picture"), name=error.name) from error
     state, active = frame.terminal, frame.active
     size = state.cols * CELL_WIDTH + 2 * MARGIN, state.rows * CELL_HEIGHT + 2 * MARGIN
     if math.prod(size) > MAX_PNG_PIXELS:

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from ...extras import missing
 from ..messages import (
     Assistant,
     Image,
@@ -58,7 +59,6 @@ MAX_WORDS = 600
 """How many characters of a provider's error are told."""
 
 OPENAI_HOST = "api.openai.com"
-MISSING = "remote models need more packages: pip install 'fairlead[models]'"
 PACKED = "fairlead:"
 """How a signature begins that is more than one thought's own: JSON, [[length, id, signature], …]."""
 
@@ -100,7 +100,8 @@ class Remote:
         except ModelError:
             raise
         except ImportError as error:
-            raise ModelError("refused", f"{MISSING} ({error.name or error} is missing)") from None
+            needs = f"remote models need more packages ({error.name or error} is missing)"
+            raise ModelError("refused", missing(needs, "models")) from None
         except Exception as error:
             # Not chained: what the library keeps in its errors may hold the key.
             raise _told(error, request.info, key) from None

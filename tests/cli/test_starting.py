@@ -1,0 +1,262 @@
+"""A daemon that can't start says why in the command that wanted it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import fairlead
+from fairlead.client.launch import NoDaemon, connected
+from fairlead.settings import Settings
+from tests.hosting import WAIT, Hosting
+
+KEEPTY = "from fairlead.cli.keepty import main; raise SystemExit(main())"
+LINES = "{config}: [terminal] scrollback_lines must be a number, not 'many'"
+
+
+@pytest.fixture
+def alone() -> Iterator[Hosting]:
+    """Places where no daemon runs yet."""
+    hosting = Hosting()
+    yield hosting
+    hosting.close()
+
+
+def configure(hosting: Hosting, text: str) -> Path:
+    path = Path(hosting.environment["HOME"], ".config/fairlead/config.toml")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def settings_of(hosting: Hosting) -> Settings:
+    return Settings(hosting.environment)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        # found before a daemon is started
+        ("[terminal\n", "{config}: Expected ']' at the end of a table declaration (at line 1, column 10)"),
+        ('[terminal]\nscrollback_lines = "many"\n', LINES),
+        ("[terminal]\nscrollback_lines = true\n", LINES.replace("'many'", "True")),
+        ("[daemon]\nrestart_pause = nan\n", "{config}: [daemon] restart_pause must be a number, not nan"),
+        ("[rpc]\nmax_connections = -1\n", "{config}: [rpc] max_connections must not be negative: -1"),
+        ("[control]\nsession = 3\n", "{config}: [control] session must be a text, not 3"),
+        (
+            '[passepartout]\nenabled = "maybe"\n',
+            "{config}: [passepartout] enabled must be true or false, not 'maybe'",
+        ),
+        ("terminal = 5\n", "{config}: [terminal] must be a table"),
+        # found by the daemon
+        ("[agent]\nyes = 3\n", "{config}: [agent] yes must be true or false"),
+        ("models = 3\n", "[[models]] must be a list of tables"),
+        ("[notify]\nurls = 3\n", "{config}: [notify] urls must be a list of texts"),
+    ],
+)
+def test_a_bad_configuration_is_told_by_the_command_that_starts_the_daemon(
+    alone: Hosting, text: str, sentence: str
+) -> None:
+    config = configure(alone, text)
+    done = alone.run("ls", check=False)
+    expected = f"fairlead ls: the daemon can't start: {sentence.format(config=config)}\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", expected)
+    foreground = alone.run("daemon", "run", check=False)
+    assert foreground.returncode == 1
+    assert foreground.stderr == f"fairlead daemon: {sentence.format(config=config)}\n"
+    config.unlink()
+    assert alone.run("ls").returncode == 0
+
+
+def test_a_bad_value_in_the_environment_is_told_by_its_name() -> None:
+    hosting = Hosting({"FAIRLEAD_TERMINAL_KEEP_ENDED": "soon"})
+    try:
+        done = hosting.run("ls", check=False)
+        sentence = "FAIRLEAD_TERMINAL_KEEP_ENDED must be a number, not 'soon'"
+        assert done.stderr == f"fairlead ls: the daemon can't start: {sentence}\n"
+    finally:
+        hosting.close()
+
+
+COMMANDS = (
+    ("start", "work", "-d", "--", "true"),
+    ("attach", "work"),
+    ("screen", "work"),
+    ("logs", "work"),
+    ("logs", "-f", "work"),
+    ("wait", "work", "--exit"),
+    ("agent", "-p", "say hello"),
+    ("talk", "hello"),
+    ("notify", "hello"),
+    ("approvals",),
+    ("run", "--verify", "true", "say hello"),
+    ("rpc",),
+    ("daemon", "restart"),
+)
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_command_that_starts_the_daemon_tells_it(alone: Hosting, words: tuple[str, ...]) -> None:
+    configure(alone, "models = 3\n")  # a mistake that only the daemon finds
+    reading, writing = pty.openpty()  # attach wants a terminal
+    with subprocess.Popen(
+        [sys.executable, "-m", "fairlead", *words],
+        env=alone.environment,
+        stdin=writing if words[0] == "attach" else subprocess.DEVNULL,
+        stdout=writing if words[0] == "attach" else subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        os.close(writing)
+        _, said = process.communicate(timeout=WAIT)
+    os.close(reading)
+    expected = f"fairlead {words[0]}: the daemon can't start: [[models]] must be a list of tables"
+    assert (process.returncode, said.strip()) == (1, expected)
+
+
+def test_keeptys_command_tells_it(alone: Hosting) -> None:
+    configure(alone, "models = 3\n")
+    done = subprocess.run(
+        [sys.executable, "-c", KEEPTY, "start", "work", "-d", "--", "true"],
+        env=alone.environment,
+        capture_output=True,
+        text=True,
+        timeout=WAIT,
+        check=False,
+    )
+    expected = "Error: the daemon can't start: [[models]] must be a list of tables\n"
+    assert (done.returncode, done.stderr) == (1, expected)
+
+
+def test_both_sdks_raise_it(alone: Hosting, monkeypatch: pytest.MonkeyPatch) -> None:
+    configure(alone, "models = 3\n")
+    for name in [name for name in os.environ if name.startswith(("FAIRLEAD_", "XDG_"))]:
+        monkeypatch.delenv(name)
+    for name, value in alone.environment.items():
+        monkeypatch.setenv(name, value)
+    sentence = r"^the daemon can't start: \[\[models\]\] must be a list of tables$"
+    with pytest.raises(NoDaemon, match=sentence):
+        fairlead.connect()
+
+    async def connect() -> None:
+        async with fairlead.aio.connect():
+            pass
+
+    with pytest.raises(NoDaemon, match=sentence):
+        asyncio.run(connect())
+
+
+@pytest.mark.parametrize("place", ["run/fairlead", "home/.local/state"])
+def test_a_place_that_can_not_be_used_is_named(alone: Hosting, place: str) -> None:
+    path = alone.directory / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("not a directory")
+    done = alone.run("start", "work", "-d", "--", "true", check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"fairlead start: the daemon can't start: can't make {path}")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_runtime_directory_that_is_too_long_for_sockets_is_named() -> None:
+    hosting = Hosting({"FAIRLEAD_RUNTIME_DIR": f"/tmp/{'x' * 100}"})
+    try:
+        done = hosting.run("ls", check=False)
+        expected = f"fairlead ls: /tmp/{'x' * 100} is too long for a runtime directory: "
+        assert done.stderr == expected + "its sockets' paths may have 103 bytes\n"
+    finally:
+        hosting.close()
+
+
+@pytest.mark.parametrize(
+    ("module", "code", "sentence"),
+    [
+        ("sqlite3", "raise ModuleNotFoundError('no sqlite3')", "no sqlite3"),
+        ("asyncio", "import os; os.write(2, b'out of memory\\n'); os._exit(7)", "out of memory (in {log})"),
+        ("asyncio", "import os; os._exit(7)", "it was killed, or ended without a word in {log}"),
+    ],
+)
+def test_a_daemon_that_dies_before_it_serves_tells_its_last_words(
+    tmp_path: Path, module: str, code: str, sentence: str
+) -> None:
+    (tmp_path / f"{module}.py").write_text(f"{code}\n")
+    hosting = Hosting({"PYTHONPATH": str(tmp_path)})
+    try:
+        done = hosting.run("ls", check=False)
+        log = settings_of(hosting).log_path
+        assert done.returncode == 1
+        assert done.stderr.startswith("fairlead ls: the daemon can't start: ")
+        assert done.stderr.endswith(f"{sentence.format(log=log)}\n")
+        assert len(done.stderr.splitlines()) == 1
+    finally:
+        hosting.close()
+
+
+def test_commands_that_start_a_daemon_at_the_same_time_all_use_the_one_that_won(alone: Hosting) -> None:
+    commands = [
+        subprocess.Popen(
+            [sys.executable, "-m", "fairlead", "ls", "--json"],
+            env=alone.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        for _ in range(4)
+    ]
+    said = [command.communicate(timeout=WAIT) for command in commands]
+    assert [command.returncode for command in commands] == [0] * 4, said
+    assert alone.log().count("serving 0 sessions") == 1
+
+
+def test_one_that_was_stopped_meanwhile_is_told(alone: Hosting) -> None:
+    settings = settings_of(alone)
+    Path(settings.runtime_dir).mkdir(mode=0o700)
+    Path(settings.lock_path).write_text("stopped 99999999999\n")
+    with pytest.raises(NoDaemon, match=r"^the daemon was told to stop while this command"):
+        connected(settings)
+
+
+def test_restarting_with_a_bad_configuration_leaves_the_daemon_that_runs(alone: Hosting) -> None:
+    alone.start("work", "echo ready; read line")
+    pid = alone.daemon_pid()
+    config = configure(alone, '[terminal]\nscrollback_lines = "many"\n')
+    done = alone.run("daemon", "restart", check=False)
+    assert (done.returncode, done.stderr) == (1, f"fairlead daemon: {LINES.format(config=config)}\n")
+    assert alone.daemon_pid() == pid
+    config.unlink()
+
+
+def test_who_follows_is_told_when_the_next_daemon_can_not_start(alone: Hosting) -> None:
+    alone.start("work", "echo ready; read line")
+    with subprocess.Popen(
+        [sys.executable, "-m", "fairlead", "logs", "-f", "work"],
+        env=alone.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        config = configure(alone, "models = 3\n")
+        alone.run("daemon", "stop")
+        _, said = process.communicate(timeout=WAIT)
+    assert (process.returncode, said) == (
+        1,
+        "fairlead logs: the daemon can't start: [[models]] must be a list of tables\n",
+    )
+    config.unlink()
+
+
+def test_a_descriptor_for_news_is_not_inherited_by_programs(alone: Hosting) -> None:
+    if not Path("/proc/self/fd").exists():
+        pytest.skip("only Linux tells a process's descriptors")
+    alone.start("work", "read line")
+    for pid in (alone.daemon_pid(), alone.sessions()["work"]["pid"]):
+        links = [os.readlink(each) for each in Path(f"/proc/{pid}/fd").iterdir()]
+        pipes = [link for link in links if link.startswith("pipe:")]
+        assert [link for link in pipes if pipes.count(link) == 1] == []  # of its own it has both ends
