@@ -99,12 +99,18 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _follow(printer: _Printer, name: str, last: int | None) -> int:
+    import time
+
+    from ..client.calls import ABSENCE, REPEAT_PAUSE
     from ..client.control import Control, RequestError
+    from ..client.launch import NoDaemon
 
     begun = False
+    reached_at = time.monotonic()
     while True:
         try:
             with Control() as control:
+                reached_at = time.monotonic()
                 answer = control.ask("terminal_lines", name=name, follow=True)
                 texts = answer["lines"]
                 if begun:
@@ -119,6 +125,10 @@ def _follow(printer: _Printer, name: str, last: int | None) -> int:
                 return 0
         except BrokenPipeError:
             sys.stdout.flush()  # raises again if it was our output that broke
+        except NoDaemon:
+            if not begun or time.monotonic() - reached_at > ABSENCE:
+                raise
+            time.sleep(REPEAT_PAUSE)
         except ConnectionError:
             if not begun:
                 raise
