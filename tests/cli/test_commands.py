@@ -56,7 +56,7 @@ def on_a_terminal(hosting: Hosting, *words: str, columns: int = 80) -> tuple[int
         ["search", "nobody", "x"],
         ["send", "nobody", "x"],
         ["stop", "nobody"],
-        ["wait", "nobody", "--exit"],
+        ["wait", "nobody", "--text", "x"],
         ["logs", "nobody"],
         ["logs", "nobody", "-f"],
         ["ls", "nobody"],

@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 
 from fairlead.settings import Settings
-from tests.doors.passepartout_peer import kill_and_wait
 from tests.hosting import WAIT, Hosting
 
 
@@ -201,11 +200,3 @@ def test_a_door_that_is_off_or_whose_port_is_taken_is_told(setting: str) -> None
                 assert "/approve" in talk.stdout
         finally:
             hosting.close()
-
-
-def test_talk_says_when_the_daemon_goes_away(hosting: Hosting) -> None:
-    with person(hosting) as someone:
-        someone.until("Ctrl-D ends")
-        kill_and_wait(hosting)
-        someone.until("the daemon closed the connection")
-        assert someone.process.wait(WAIT) == 1

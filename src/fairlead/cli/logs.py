@@ -99,13 +99,18 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _follow(printer: _Printer, name: str, last: int | None) -> int:
+    import time
+
+    from ..client.calls import ABSENCE, REPEAT_PAUSE
     from ..client.control import Control, RequestError
-    from ..client.launch import StartFailed
+    from ..client.launch import NoDaemon, StartFailed
 
     begun = False
+    reached_at = time.monotonic()
     while True:
         try:
             with Control() as control:
+                reached_at = time.monotonic()
                 answer = control.ask("terminal_lines", name=name, follow=True)
                 texts = answer["lines"]
                 if begun:
@@ -120,8 +125,14 @@ def _follow(printer: _Printer, name: str, last: int | None) -> int:
                 return 0
         except BrokenPipeError:
             sys.stdout.flush()  # raises again if it was our output that broke
-        except ConnectionError as error:
-            if not begun or isinstance(error, StartFailed):
+        except StartFailed:
+            raise
+        except NoDaemon:
+            if not begun or time.monotonic() - reached_at > ABSENCE:
+                raise
+            time.sleep(REPEAT_PAUSE)
+        except ConnectionError:
+            if not begun:
                 raise
         except RequestError as error:
             if not begun or error.code != "request/not-found":

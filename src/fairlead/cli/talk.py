@@ -7,6 +7,10 @@ from collections.abc import Sequence
 
 from .arguments import Argument, Command, Option, UsageError, parsed, seconds
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from socket import socket
+
 LAST_WAIT = 600.0
 """Seconds that the last answers may take when the input has ended."""
 
@@ -35,13 +39,18 @@ COMMAND = Command(
         ("fairlead talk /status", "one question"),
         ("echo 'list src' | fairlead talk -s work", "in a script"),
     ),
-    codes={124: "an answer did not come in time"},
+    codes={
+        1: "it could not be done, or an answer was lost because the daemon restarted",
+        124: "an answer did not come in time",
+    },
 )
 
 
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
-    from ..client.talk import Talk, connect, converse
+    from contextlib import suppress
+
+    from ..client.talk import UNANSWERED, Gone, Talk, connect, converse
     from ..settings import Settings
 
     token = None
@@ -52,9 +61,13 @@ def main(arguments: Sequence[str]) -> int:
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"can't read {options.token}: {error}") from None
     is_person = sys.stdin.isatty() and not options.text
-    with connect(Settings(), options.tcp) as connection:
-        talk = Talk(connection, _show, _note, session=options.session)
-        talk.greet(token)
+    settings = Settings()
+
+    def open_() -> socket:
+        return connect(settings, options.tcp)
+
+    with Talk(open_, _show, _note, session=options.session, token=token) as talk:
+        talk.greet()
         wait = LAST_WAIT if options.timeout is None else options.timeout
         if options.text:
             talk.say(" ".join(options.text))
@@ -65,11 +78,13 @@ def main(arguments: Sequence[str]) -> int:
         print(f"fairlead {talk.version}; /help lists commands, Ctrl-D ends", file=sys.stderr)
         while True:
             try:
-                return converse(talk, sys.stdin, wait)
+                code = converse(talk, sys.stdin, wait)
+                return 0 if code == UNANSWERED else code  # a person has seen that, and gone on
             except KeyboardInterrupt:
                 if not talk.unanswered:
                     raise
-                talk.cancel()
+                with suppress(Gone):  # then it is noticed where answers are read
+                    talk.cancel()
 
 
 def _show(text: str) -> None:

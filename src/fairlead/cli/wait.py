@@ -7,7 +7,15 @@ from collections.abc import Sequence
 
 from .arguments import SESSION, Command, Option, UsageError, parsed, seconds
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .arguments import Options
+
 TIMED_OUT = 124  # as timeout(1) has it
+NOT_WAITED = 125  # as timeout(1) has it, too
+"""It could not be waited for, where 1 would look like the program's own exit code."""
 
 COMMAND = Command(
     "wait",
@@ -34,6 +42,7 @@ COMMAND = Command(
         0: "it happened",
         1: "the program ended before it did, or there is no such session",
         124: "the time was over",
+        125: "with --exit alone: no such session, or no daemon",
         "program's": "with --exit alone",
     },
 )
@@ -45,18 +54,15 @@ def main(arguments: Sequence[str]) -> int:
     if not looks and not options.exit:
         raise UsageError("one of --text, --regex, --idle and --exit is wanted")
 
-    from ..client.control import Control
+    from ..client.calls import RequestError
 
-    with Control() as control:
-        answer = control.ask(
-            "terminal_wait",
-            name=options.name,
-            text=options.text,
-            regex=options.regex,
-            idle=options.idle,
-            exit=options.exit or None,
-            timeout=options.timeout,
-        )
+    try:
+        answer = _answer(options)
+    except (ConnectionError, RequestError) as error:
+        if looks:
+            raise
+        print(f"fairlead wait: {error}", file=sys.stderr)
+        return NOT_WAITED
     if options.json:
         import json
 
@@ -69,3 +75,30 @@ def main(arguments: Sequence[str]) -> int:
         code: int = answer["exit_code"]
         return 0 if options.exit and looks else code if options.exit else 1
     return 0
+
+
+def _answer(options: Options) -> dict[str, Any]:
+    """What happened. It asks again when the daemon has restarted, or has waited for as long as it does."""
+    import time
+
+    from ..client.calls import wait_any
+    from ..client.control import Control
+
+    began = time.monotonic()
+    left = options.timeout
+    with Control() as control:
+        while True:
+            answer = control.call(
+                wait_any(
+                    options.name,
+                    text=options.text,
+                    regex=options.regex,
+                    idle=options.idle,
+                    exit=options.exit,
+                    timeout=left,
+                )
+            )
+            if options.timeout is not None:
+                left = max(0.0, began + options.timeout - time.monotonic())
+            if answer["reason"] != "timeout" or left == 0.0:
+                return answer

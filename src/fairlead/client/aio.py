@@ -28,7 +28,7 @@ from ..wire.faults import Broken
 from . import agents, calls
 from .agents import AgentEvent, AgentSession, Approve, Asking, Following, Opened, Turn, TurnFailed
 from .attach import NURSERY_GRACE, RETRY_PAUSE
-from .calls import MAX_REPEATS, Call, Ended, Format, RequestError, plain
+from .calls import Call, Ended, Format, Repeats, RequestError, plain
 from .control import READ_SIZE
 from .events import Event, Subscription
 from .launch import RECONNECT_WAIT, StartFailed, connected
@@ -208,20 +208,24 @@ class _Links:
         self._closed = False
 
     async def call(self, call: Call[T]) -> T:
-        """Make a call. One that only looks is made again if the daemon goes away."""
+        """Make a call. One that only looks or waits is made again if the daemon goes away."""
         began = time.monotonic()
-        for repeats in range(MAX_REPEATS + 1):
+        repeats = Repeats(call)
+        while True:
             try:
                 async with self._turn:
                     link = await self.free()
+                    repeats.reached(time.monotonic())
                     params = call.params(time.monotonic() - began)
                     answer = await link.ask(call.op, params, waits=call.waits)
                 break
             except StartFailed:
                 raise
             except ConnectionError:
-                if self._closed or not call.looks or repeats == MAX_REPEATS:
+                pause = repeats.pause(time.monotonic())
+                if self._closed or pause is None:
                     raise
+                await asyncio.sleep(pause)
         return call.result(answer)
 
     async def free(self) -> _Link:

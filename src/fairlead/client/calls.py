@@ -17,7 +17,11 @@ Answer = dict[str, Any]
 Format = Literal["text", "ansi", "html", "svg"]
 
 MAX_REPEATS = 8
-"""How often a call that only looks or waits is made again because the daemon went away."""
+"""How often a call that only looks is made again because the daemon went away."""
+ABSENCE = 60.0
+"""Seconds without any daemon until a call that waits gives up; it outlives any number of restarts."""
+REPEAT_PAUSE = 0.2
+"""Seconds until a daemon that could not be reached is looked for again."""
 
 
 def plain(value: Any) -> Any:
@@ -72,6 +76,30 @@ class Call(Frozen, Generic[T]):
         if "timeout" in given:
             given["timeout"] = max(0.0, given["timeout"] - elapsed)
         return given
+
+
+class Repeats:
+    """Decides whether a call is made again after the daemon went away in the middle of it."""
+
+    def __init__(self, call: Call[Any]) -> None:
+        self._call = call
+        self._count = 0
+        self._reached_at: float | None = None
+
+    def reached(self, now: float) -> None:
+        """A daemon was there at this moment."""
+        self._reached_at = now
+
+    def pause(self, now: float) -> float | None:
+        """The seconds until the next try, or None if there shall be none."""
+        self._count += 1
+        if not self._call.looks:
+            return None
+        if not self._call.waits:
+            return 0.0 if self._count <= MAX_REPEATS else None
+        if self._reached_at is None or now - self._reached_at > ABSENCE:
+            return None
+        return REPEAT_PAUSE
 
 
 def _nothing(answer: Answer) -> None:
@@ -171,6 +199,20 @@ def wait_quiet(name: str, seconds: float, timeout: float | None) -> Call[None]:
         _check(name, answer, f"{name!r} did not fall quiet", timeout)
 
     return Call("terminal_wait", {"name": name, "idle": seconds, "timeout": timeout}, result, looks=True)
+
+
+def wait_any(
+    name: str,
+    *,
+    text: str | None = None,
+    regex: str | None = None,
+    idle: float | None = None,
+    exit: bool = False,
+    timeout: float | None = None,
+) -> Call[Answer]:
+    """Wait for the first of these; the answer as it is."""
+    given = {"name": name, "text": text, "regex": regex, "idle": idle, "exit": exit or None}
+    return Call("terminal_wait", given | {"timeout": timeout}, dict, looks=True)
 
 
 def wait(name: str, timeout: float | None) -> Call[int]:

@@ -10,7 +10,7 @@ from .. import __version__
 from ..settings import Settings
 from ..wire import rpc
 from ..wire.faults import Broken
-from .calls import MAX_REPEATS, Call, RequestError, plain
+from .calls import Call, Repeats, RequestError, plain
 from .launch import StartFailed, connected
 
 __all__ = ["Control", "RequestError"]
@@ -56,17 +56,22 @@ class Control:
         return answer
 
     def call(self, call: Call[T]) -> T:
-        """Make a call. One that only looks is made again if the daemon goes away."""
+        """Make a call. One that only looks or waits is made again if the daemon goes away."""
         began = time.monotonic()
-        for repeats in range(MAX_REPEATS + 1):
+        repeats = Repeats(call)
+        while True:
             try:
+                self._connected()
+                repeats.reached(time.monotonic())
                 answer = self.ask(call.op, **call.params(time.monotonic() - began))
                 break
             except StartFailed:
                 raise
             except ConnectionError:
-                if not call.looks or repeats == MAX_REPEATS:
+                pause = repeats.pause(time.monotonic())
+                if pause is None:
                     raise
+                time.sleep(pause)
         return call.result(answer)
 
     def _connected(self) -> socket.socket:

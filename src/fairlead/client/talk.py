@@ -1,6 +1,8 @@
 """A line client of the Passepartout door: what a person types is said, what comes back is printed.
 
-It does no more than the protocol's own clients do, over the daemon's unix socket or over TCP.
+It does no more than the protocol's own clients do, over the daemon's unix socket or over TCP. When the daemon
+restarts, the conversation goes on with the next one; what was said and not answered is not said again, as it
+may have been done.
 """
 
 from __future__ import annotations
@@ -28,13 +30,17 @@ from ..wire.passepartout import (
     event,
     plist,
 )
-from .launch import NoDaemon, connected, reached
+from .launch import RECONNECT_WAIT, NoDaemon, connected, reached
 
 READ_SIZE = 65_536
 CONNECT_WAIT = 10.0
 """Seconds until a daemon that does not greet is none."""
 MAX_LINE = 1024 * 1024
 """How many characters one line may have."""
+RECONNECT_PAUSE = 0.1
+"""Seconds between looks for the next daemon."""
+UNANSWERED = 1
+"""The exit code if an answer was lost because the daemon restarted."""
 
 
 def connect(settings: Settings, port: int | None = None) -> socket.socket:
@@ -51,22 +57,32 @@ def connect(settings: Settings, port: int | None = None) -> socket.socket:
     return found
 
 
+class Gone(ConnectionError):
+    """The daemon has gone. Not so a `BrokenPipeError`, which may be that of our own output."""
+
+
 class Talk:
-    """A conversation. `show` gets the text of answers, `note` everything else that a person should see."""
+    """A conversation over what `open` connects to. `show` gets the text of answers, `note` everything else
+    that a person should see."""
 
     def __init__(
         self,
-        connection: socket.socket,
+        open: Callable[[], socket.socket],
         show: Callable[[str], None],
         note: Callable[[str], None],
         *,
         session: str | None = None,
         source: str = "cli",
+        token: str | None = None,
     ) -> None:
         self.version = ""
         self.unanswered = 0
         """How many answers have not ended yet."""
-        self._socket = connection
+        self.lost = 0
+        """How many answers never came because the daemon restarted."""
+        self._open = open
+        self._token = token
+        self._socket = open()
         self._wire = ClientConnection()
         self._show = show
         self._note = note
@@ -75,11 +91,37 @@ class Talk:
         self._in_text = False
         self._is_proven: bool | None = None  # what the daemon said to a token
 
+    def __enter__(self) -> Talk:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._socket.close()
+
     def fileno(self) -> int:
         return self._socket.fileno()
 
-    def greet(self, token: str | None = None) -> None:
-        """Wait for the daemon's greeting; prove who we are, if a token is given."""
+    def reconnect(self) -> None:
+        """Wait for the next daemon and go on with it. Raises ConnectionError if none comes in time."""
+        self._end_line()
+        self.lost += self.unanswered
+        lost, self.unanswered = self.unanswered, 0
+        deadline = time.monotonic() + RECONNECT_WAIT
+        while True:
+            self._socket.close()
+            self._wire, self.version, self._is_proven = ClientConnection(), "", None
+            try:
+                self._socket = self._open()
+                self.greet()
+                break
+            except ConnectionError:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(RECONNECT_PAUSE)
+        gone = f"; {lost} answer{'s are' if lost > 1 else ' is'} lost, ask again if need be" if lost else ""
+        self._line(f"reconnected: the daemon restarted{gone}")
+
+    def greet(self) -> None:
+        """Wait for the daemon's greeting; prove who we are, if we have a token."""
         self._socket.settimeout(CONNECT_WAIT)
         deadline = time.monotonic() + CONNECT_WAIT
         while not self.version:
@@ -87,8 +129,8 @@ class Talk:
                 raise ConnectionError("no greeting came")
             self.read()
         self._socket.settimeout(None)
-        if token is not None:
-            self._socket.sendall(self._wire.send(Auth(token)))
+        if self._token is not None:
+            self._send(self._wire.send(Auth(self._token)))
             while self._is_proven is None:
                 self.read()
             if not self._is_proven:
@@ -101,20 +143,28 @@ class Talk:
             meta += plist(session=self._session)
         said = plist(sensor=Keyword("USER-INPUT"), text=text.encode("utf-8", "replace").decode())
         self.unanswered += 1
-        self._socket.sendall(self._wire.send(event(said, meta=meta)))
+        self._send(self._wire.send(event(said, meta=meta)))
 
     def cancel(self) -> None:
         """End the answer that is under way."""
-        self._socket.sendall(self._wire.send(event(plist(action=Keyword("CANCEL-STREAM")))))
+        self._send(self._wire.send(event(plist(action=Keyword("CANCEL-STREAM")))))
+
+    def _send(self, data: bytes) -> None:
+        try:
+            self._socket.sendall(data)
+        except ConnectionError as error:
+            raise Gone(str(error)) from None
 
     def read(self) -> None:
-        """Take what has come. Raises ConnectionError when the daemon has gone."""
+        """Take what has come. Raises Gone when the daemon has gone."""
         try:
             data = self._socket.recv(READ_SIZE)
         except TimeoutError:
             return
+        except ConnectionError as error:
+            raise Gone(str(error)) from None
         if not data:
-            raise ConnectionError("the daemon closed the connection")
+            raise Gone("the daemon closed the connection")
         for item in self._wire.receive(data):
             self._took(item)
 
@@ -190,7 +240,7 @@ def _printable(text: str) -> str:
 def converse(talk: Talk, typed: TextIO, wait: float) -> int:
     """Say each line of `typed`, and print answers until all have ended; gives an exit code.
 
-    At the end of the input the last answers may take `wait` seconds.
+    At the end of the input the last answers may take `wait` seconds. When the daemon restarts, it goes on.
     """
     lines = _Lines(typed.fileno())
     deadline = float("inf")
@@ -202,14 +252,27 @@ def converse(talk: Talk, typed: TextIO, wait: float) -> int:
             print("fairlead talk: no answer came in time", file=sys.stderr)
             return 124
         if talk in ready:
-            talk.read()
+            try:
+                talk.read()
+            except Gone:
+                talk.reconnect()
         if lines in ready:
             for line in lines.read():
                 if line.strip():
-                    talk.say(line)
+                    _say(talk, line)
             if lines.ended:
                 deadline = time.monotonic() + wait
-    return 0
+    return UNANSWERED if talk.lost else 0
+
+
+def _say(talk: Talk, line: str) -> None:
+    """Say a line; if there is no daemon to say it to, to the next one."""
+    try:
+        talk.say(line)
+    except Gone:  # nothing of it can have been understood: a frame is taken whole or not at all
+        talk.unanswered -= 1
+        talk.reconnect()
+        talk.say(line)
 
 
 class _Lines:
