@@ -61,3 +61,13 @@ def test_fields_can_reach_nothing_else_and_are_quoted_in_commands() -> None:
 def test_a_wrong_rule_is_named(value: object, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         rules_from(value)
+
+
+def test_a_pattern_that_backtracks_for_ages_is_answered_at_once() -> None:
+    (rule,) = rules_from([{"sensor": "*", "pattern": "(a+)+$", "then": {"actuator": "notify"}}])
+    assert Reflexes([rule]).actions(Signal("event", text="a" * 5000 + "!")) == []
+
+
+def test_a_pattern_that_cannot_be_linear_is_refused_with_a_sentence() -> None:
+    with pytest.raises(ValueError, match="backreferences"):
+        rules_from([{"sensor": "*", "pattern": r"(a)\1", "then": {"actuator": "notify"}}])

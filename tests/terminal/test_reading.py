@@ -8,6 +8,7 @@ import re
 import pytest
 from hypothesis import given
 
+from fairlead.terminal import text
 from fairlead.terminal.screen import Match, Screen
 from fairlead.terminal.text import MAX_LINE_TEXT
 from tests.terminal.streams import streams
@@ -150,7 +151,7 @@ def test_a_wide_character_that_did_not_fit_leaves_no_gap_in_the_line() -> None:
 
 def test_a_search_can_be_a_regular_expression_and_has_a_limit() -> None:
     screen = screen_of("".join(f"a{number} b\r\n" for number in range(300)))
-    assert [match.found for match in screen.search(r"a\d+(?= b)", regex=True, limit=3)] == ["a0", "a1", "a2"]
+    assert [match.found for match in screen.search(r"a\d+ ", regex=True, limit=3)] == ["a0 ", "a1 ", "a2 "]
     assert screen.search("a.", regex=False) == []
     assert len(screen.search("(?i)A", regex=True)) == 300
 
@@ -163,9 +164,16 @@ def test_a_match_in_an_endless_line_shows_its_surroundings() -> None:
     assert (match.line, match.column) == (1500, 0)
 
 
+def test_a_search_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text, "SEARCH_SECONDS", -1.0)
+    with pytest.raises(TimeoutError, match="use a simpler pattern"):
+        screen_of("x").search("x")
+    assert screen_of("x").searcher("x")(lambda: False) == []
+
+
 @pytest.mark.parametrize(
     ("needle", "regex", "complaint"),
-    [("", False, "nothing to search for"), ("(", True, "no regular expression")],
+    [("", False, "nothing to search for"), ("(", True, "can't be used as a pattern: missing")],
 )
 def test_a_search_for_nothing_or_nonsense_is_refused(needle: str, regex: bool, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):

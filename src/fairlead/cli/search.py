@@ -12,7 +12,7 @@ COMMAND = Command(
     "the oldest. Lines are searched as they were printed, whatever their wraps.",
     takes=(SESSION, Argument("text", "what to look for")),
     options=(
-        Option("-e", "--regex", help="the text is a regular expression, as Python has them"),
+        Option("-e", "--regex", help="the text is a regular expression, in RE2's syntax"),
         Option("-n", "--limit", value="N", kind=count, help="not more places than this (1000)"),
         JSON,
     ),

@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import PurePath
 from typing import NamedTuple
 
+from ..formats.patterns import compiled
 from .signals import MAX_TEXT, Action, Step
 
 MAX_GATES = 100
@@ -161,8 +162,9 @@ def paths(
     return Gate("protected-paths", 800, judge)
 
 
-NEVER = (
-    r"rm\s(?=.*\s-\w*[rR]|-\w*[rR])(?=.*\s(?:/|/\*|~|~/|\$HOME|/(?:bin|boot|dev|etc|home|lib|root|sys|usr|var)/?)(?:\s|$))",
+_PRECIOUS = r"(?:/|/\*|~|~/|\$HOME|/(?:bin|boot|dev|etc|home|lib|root|sys|usr|var)/?)"
+NEVER: tuple[str | tuple[str, ...], ...] = (
+    (r"rm\s(?:.*\s)?-\w*[rR]", rf"rm\s.*\s{_PRECIOUS}(?:\s|$)"),
     r"mkfs\b",
     r"wipefs\b",
     r"(?:fdisk|parted|sfdisk)\b",
@@ -171,7 +173,7 @@ NEVER = (
     r"(?:shutdown|reboot|halt|poweroff)\b",
     r".*:\(\)\s*\{.*:\s*\|\s*:",
 )
-"""Commands that are never run, as patterns for simple commands."""
+"""Commands that are never run, as patterns for simple commands; several in brackets must all fit."""
 ASKS = (
     r"(?:rm|rmdir|shred|truncate|unlink)\b",
     r"(?:sudo|doas|su|pkexec)\b",
@@ -189,14 +191,15 @@ ASKS = (
 
 def commands(take_apart: TakeApart) -> Gate:
     """Dangerous commands are blocked or asked about, and so is what is not understood."""
-    never, asks = ([re.compile(each) for each in patterns] for patterns in (NEVER, ASKS))
+    never = [[compiled(each) for each in ((one,) if isinstance(one, str) else one)] for one in NEVER]
+    asks = [compiled(each) for each in ASKS]
 
     def judge(action: Action) -> Verdict:
         if action.target != "SHELL" and action.verb != "type":
             return PASS
         taken = take_apart(action.text)
         for command in (*taken.commands, action.text):
-            if any(each.match(command) for each in never):
+            if any(all(each.match(command) for each in together) for together in never):
                 return block(f"`{command[:100]}` is never run")
         for command in taken.commands:
             if any(each.match(command) for each in asks):
@@ -206,7 +209,8 @@ def commands(take_apart: TakeApart) -> Gate:
     return Gate("dangerous-commands", 700, judge)
 
 
-_URL_HOST = re.compile(r"[a-z][a-z0-9+.-]*://(?:[^/\s@'\"]*@)?(\[[^\]]*\]|[^/\s:'\"?#]+)", re.IGNORECASE)
+# Linear, because a text may be long: what begins an address can begin at any of its letters.
+_URL_HOST = compiled(r"[a-z][a-z0-9+.-]*://(?:[^/\s@'\"]*@)?(\[[^\]]*\]|[^/\s:'\"?#]+)", ignore_case=True)
 _REMOTE = re.compile(r"(?:^|\s)(?:[\w.-]+@)([\w.-]+\.[\w.-]+|localhost)(?=[:\s]|$)")
 _NETWORK = re.compile(r"(?:curl|wget|ssh|scp|sftp|rsync|nc|ncat|telnet|ftp|socat|ping|nmap)(?:\s|$)")
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
@@ -219,7 +223,8 @@ def network(take_apart: TakeApart, hosts: Sequence[str] = ()) -> Gate:
     def judge(action: Action) -> Verdict:
         if action.target != "SHELL" and action.verb != "type":
             return PASS
-        found = [match.lower() for match in (*_URL_HOST.findall(action.text), *_REMOTE.findall(action.text))]
+        addresses = (match.groups()[0] or "" for match in _URL_HOST.finditer(action.text))
+        found = [match.lower() for match in (*addresses, *_REMOTE.findall(action.text))]
         for host in found:
             if not any(fnmatchcase(host, each) for each in allowed):
                 return ask(f"it reaches {host[:100]}")

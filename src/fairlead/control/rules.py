@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from ..formats.patterns import Found, Pattern, compiled
 from ..settings import tables_from
 from .signals import Action, Signal
 
@@ -58,9 +59,9 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         try:
-            re.compile(self.pattern)
-        except re.error as error:
-            raise ValueError(f"`pattern` {self.pattern!r}: {error}") from None
+            compiled(self.pattern)
+        except ValueError as error:
+            raise ValueError(f"`pattern`: {error}") from None
 
 
 def rules_from(value: object, where: str = "[[control.rules]]") -> tuple[Rule, ...]:
@@ -72,17 +73,17 @@ class Reflexes:
     """The rules by their sensors."""
 
     def __init__(self, rules: Sequence[Rule] = ()) -> None:
-        self._rules: dict[str, list[tuple[re.Pattern[str], Then]]] = {}
+        self._rules: dict[str, list[tuple[Pattern, Then]]] = {}
         for rule in rules:
             sensor = rule.sensor.lstrip(":").lower()
-            self._rules.setdefault(sensor, []).append((re.compile(rule.pattern), rule.then))
+            self._rules.setdefault(sensor, []).append((compiled(rule.pattern), rule.then))
 
     def actions(self, signal: Signal) -> list[Action]:
         """What the rules that fit want to be done."""
         found = (*self._rules.get(signal.sensor, ()), *self._rules.get("*", ()))
         if not found:
             return []
-        text = signal.text[:MAX_MATCHED]
+        text = signal.text[:MAX_MATCHED].removesuffix("\n")
         made = []
         for pattern, then in found:
             if match := pattern.search(text):
@@ -90,7 +91,7 @@ class Reflexes:
         return made
 
 
-def _action(then: Then, signal: Signal, match: re.Match[str]) -> Action:
+def _action(then: Then, signal: Signal, match: Found) -> Action:
     fields = {
         **signal.fields,
         "text": signal.text,

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
-import re
+import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, TypeVar
 
 from ..formats.edn import Keyword
+from ..formats.patterns import Found, Pattern, PatternError, compiled
 from ..terminal.host import Host, HostError
 from ..terminal.lines import Follower, Followers
 from ..terminal.session import Session, State
@@ -29,8 +32,14 @@ MAX_LINES = 50_000
 """How many lines `terminal_lines` gives at once at the most."""
 FOLLOWED_LINES = 10_000
 """How many lines a client that follows gets at once."""
+SEARCH_THREADS = 2
+"""How many searches run at once; the others wait for them and not the event loop."""
+LOOK_SHARE = 10
+"""A wait for a text looks again after so many times what a look takes, however often the screen changes."""
 FOLLOW_WAIT = 30.0
 """Seconds that `terminal_lines` waits for a line at the most; less than a follower's patience."""
+
+T = TypeVar("T")
 
 _CODES = {
     "missing": ErrorCode.NOT_FOUND,
@@ -43,7 +52,7 @@ _CODES = {
 
 def terminal_ops(host: Host, verdict: Callable[[str], Mapping[str, Any] | None]) -> dict[str, Handler]:
     """Each op's function, over these sessions. `verdict` tells what verifiers said of one last."""
-    usages, followers = Usages(), Followers()
+    usages, followers, searchers = Usages(), Followers(), _Searchers()
 
     def find(request: Request) -> Session:
         return _done(lambda: host.find(request.get("name")))
@@ -152,15 +161,21 @@ def terminal_ops(host: Host, verdict: Callable[[str], Mapping[str, Any] | None])
         if (needle is None) == (regex is None):
             raise OpError(ErrorCode.INVALID_PARAMS, "one of :needle and :regex is wanted")
         limit = min(request.get("limit") or MAX_MATCHES, MAX_MATCHES)
+        name = "needle" if regex is None else "regex"
         try:
-            found = session.screen.search(needle or regex, regex=regex is not None, limit=limit)
-        except (ValueError, re.error) as error:
-            raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :regex: {error}") from None
+            compiled(needle or regex or "", literal=regex is None)  # a wrong one costs nothing more
+            found = await searchers.run(
+                session.screen.searcher(needle or regex, regex=regex is not None, limit=limit)
+            )
+        except ValueError as error:
+            raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :{name}: {error}") from None
+        except TimeoutError as error:
+            raise OpError(ErrorCode.FAILED, str(error)) from None
         return fields(matches=[fields(line=each.line, column=each.column, text=each.text) for each in found])
 
     async def wait(request: Request) -> Mapping[Any, Any]:
         session = find(request)
-        return await _wait(session, request)
+        return await _wait(session, request, searchers)
 
     async def resize(request: Request) -> Mapping[Any, Any]:
         session = find(request)
@@ -265,23 +280,49 @@ def _keyed(value: Any) -> Any:
     return [_keyed(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
-def _shown(session: Session, patterns: list[re.Pattern[str]]) -> re.Match[str] | None:
+class _Searchers:
+    """The threads that search, so that no pattern and no text keeps the event loop from other clients."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(SEARCH_THREADS, "search")
+
+    async def run(self, search: Callable[[Callable[[], bool]], T]) -> T:
+        """What a search finds. It is told to stop when nobody waits for it any more."""
+        stopped = threading.Event()
+        try:
+            return await asyncio.get_running_loop().run_in_executor(
+                self._threads, search, lambda: not stopped.is_set()
+            )
+        finally:
+            stopped.set()
+
+
+async def _shown(session: Session, patterns: list[Pattern], searchers: _Searchers) -> Found | None:
     """What of this the screen shows, if it is still there: who stops a session forgets it."""
     if not patterns or session.screen.is_closed:
         return None
     text = session.screen.text()
-    return next(filter(None, (pattern.search(text) for pattern in patterns)), None)
+
+    def search(pattern: Pattern, goes_on: Callable[[], bool]) -> Found | None:
+        return pattern.search(text) if goes_on() else None
+
+    for pattern in patterns:
+        quick = pattern.is_quick(text)
+        found = pattern.search(text) if quick else await searchers.run(partial(search, pattern))
+        if found:
+            return found
+    return None
 
 
-async def _wait(session: Session, request: Request) -> Mapping[Any, Any]:
+async def _wait(session: Session, request: Request, searchers: _Searchers) -> Mapping[Any, Any]:
     """Until the screen shows a text, the program has been quiet for a while, or it has ended."""
     text, regex, idle = request.get("text"), request.get("regex"), request.get("idle")
     if text is None and regex is None and idle is None and not request.get("exit"):
         raise OpError(ErrorCode.INVALID_PARAMS, "one of :text, :regex, :idle and :exit is wanted")
     try:
-        wanted = [re.escape(text) if text is not None else None, regex]
-        patterns = [re.compile(each, re.MULTILINE) for each in wanted if each is not None]
-    except re.error as error:
+        patterns = [compiled(text, literal=True)] if text is not None else []
+        patterns += [compiled(regex, multiline=True)] if regex is not None else []
+    except PatternError as error:
         raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :regex: {error}") from None
     changed = asyncio.Event()
     session.watchers.add(changed.set)
@@ -290,9 +331,11 @@ async def _wait(session: Session, request: Request) -> Mapping[Any, Any]:
     try:
         while True:
             changed.clear()
-            if found := _shown(session, patterns):
+            began = time.monotonic()
+            if found := await _shown(session, patterns, searchers):
                 return fields(matched=True, reason="text", match=found[0])
-            if session.state is State.ENDED:
+            next_look = time.monotonic() + LOOK_SHARE * (time.monotonic() - began)
+            if session.state is State.ENDED and not changed.is_set():
                 return fields(matched=bool(request.get("exit")), reason="exit", exit_code=session.exit_code)
             pause = deadline - time.monotonic()
             if idle is not None:
@@ -305,6 +348,8 @@ async def _wait(session: Session, request: Request) -> Mapping[Any, Any]:
             try:
                 async with asyncio.timeout(pause):
                     await changed.wait()
+                    if patterns:
+                        await asyncio.sleep(next_look - time.monotonic())
             except TimeoutError:
                 continue
     finally:

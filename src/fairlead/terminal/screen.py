@@ -10,6 +10,7 @@ only. A *redraw* is for a client's terminal, whatever that is.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -391,11 +392,26 @@ class Screen:
         """Find a text, or what a regular expression matches, in the scrollback and on the screen.
 
         Lines are searched as they were printed, whatever their wraps. Raises `ValueError` for an empty needle
-        and for a regular expression that is none.
+        and for a pattern that is none, and `TimeoutError` if it takes too long.
+        """
+        return self.searcher(needle, regex=regex, limit=limit)(lambda: True)
+
+    def searcher(
+        self, needle: str, *, regex: bool = False, limit: int = MAX_MATCHES
+    ) -> Callable[[Callable[[], bool]], list[Match]]:
+        """The same in two steps: what is shown is taken now, and the result may be called in another thread.
+
+        It takes a function that says whether the search goes on.
         """
         frame = self._frame(history=True)
         lines = [*frame.scrollback(), *frame.shown(frame.active)]
-        return text.search(lines, needle, regex=regex, limit=limit, char_width=char_width)
+
+        def search(goes_on: Callable[[], bool]) -> list[Match]:
+            return text.search(
+                lines, needle, regex=regex, limit=limit, char_width=char_width, goes_on=goes_on
+            )
+
+        return search
 
     # --- properties -----------------------------------------------------------------------------------------
 

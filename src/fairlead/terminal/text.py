@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-import re
+import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from ..formats.patterns import compiled
 from .cells import Run, narrow_text, runs
 from .keyframe import PLAIN, Line
 from .paint import DEFAULT, sgr
 
 MAX_MATCHES = 1000
 """How many places a search gives unless told otherwise."""
+MAX_SEARCHED_LINE = 16 * 1024
+"""How many characters of a line are searched at once; no match reaches from one piece to the next."""
+SEARCH_SECONDS = 3.0
+"""How long a search may take: long enough for any sensible pattern on the longest scrollback."""
+YIELD_EVERY = 64
+"""After how many lines a search lets other threads run."""
 MAX_LINE_TEXT = 4096
 """How much of a long line a match shows, around the place that was found."""
 
@@ -92,29 +99,46 @@ def colored(lines: list[Line]) -> str:
 
 
 def search(
-    lines: list[Line], needle: str, *, regex: bool, limit: int, char_width: Callable[[int], int]
+    lines: list[Line],
+    needle: str,
+    *,
+    regex: bool,
+    limit: int,
+    char_width: Callable[[int], int],
+    goes_on: Callable[[], bool] = lambda: True,
 ) -> list[Match]:
-    """Find something in lines.
+    """Find something in lines. It may run in any thread, and stops when `goes_on` is false.
 
-    Raises `ValueError` for nothing to find and for a regular expression that is none.
+    Raises `ValueError` for nothing to find and for a pattern that is none, and `TimeoutError` when it has
+    taken `SEARCH_SECONDS`.
     """
     if not needle:
         raise ValueError("there is nothing to search for: the text is empty")
-    try:
-        pattern = re.compile(needle if regex else re.escape(needle))
-    except re.error as error:
-        raise ValueError(f"{needle!r} is no regular expression: {error}") from error
+    pattern = compiled(needle, literal=not regex)
+    deadline = time.monotonic() + SEARCH_SECONDS
     found: list[Match] = []
-    for line in logical_lines(lines):
-        for match in pattern.finditer(line.text):
-            if len(found) >= limit:
+    for count, line in enumerate(logical_lines(lines)):
+        if count % YIELD_EVERY == 0:
+            time.sleep(0)
+        for base in range(0, max(1, len(line.text)), MAX_SEARCHED_LINE):
+            if not goes_on():
                 return found
-            at = match.start()
-            row = bisect_right(line.starts, at) - 1
-            number = line.first + row
-            column = _column(lines[number], at - line.starts[row], char_width)
-            found.append(Match(number, column, _around(line.text, at), match[0][:MAX_LINE_TEXT]))
+            _before(deadline)
+            for match in pattern.finditer(line.text[base : base + MAX_SEARCHED_LINE]):
+                if len(found) >= limit:
+                    return found
+                _before(deadline)
+                at = base + match.start()
+                row = bisect_right(line.starts, at) - 1
+                number = line.first + row
+                column = _column(lines[number], at - line.starts[row], char_width)
+                found.append(Match(number, column, _around(line.text, at), match[0][:MAX_LINE_TEXT]))
     return found
+
+
+def _before(deadline: float) -> None:
+    if time.monotonic() > deadline:
+        raise TimeoutError(f"the search took more than {SEARCH_SECONDS:g} s; use a simpler pattern")
 
 
 def _around(text: str, at: int) -> str:

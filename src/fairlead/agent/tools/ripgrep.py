@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from ...formats.patterns import Found, Pattern, compiled
 from .globs import matcher
 
 MAX_LINE = 1024 * 1024
@@ -66,12 +67,8 @@ def _options() -> argparse.ArgumentParser:
     return parser
 
 
-def _pattern(options: argparse.Namespace) -> re.Pattern[str]:
-    text = re.escape(options.regexp) if options.fixed_strings else options.regexp
-    try:
-        return re.compile(text, re.IGNORECASE if options.ignore_case else 0)
-    except (re.error, RecursionError, OverflowError) as error:
-        raise ValueError(str(error)) from None
+def _pattern(options: argparse.Namespace) -> Pattern:
+    return compiled(options.regexp, literal=options.fixed_strings, ignore_case=options.ignore_case)
 
 
 def _files(tops: Sequence[str], hidden: list[Callable[[str], bool]]) -> Iterator[str]:
@@ -153,7 +150,7 @@ def _print_name(path: str) -> bool:
     return True
 
 
-def _search(path: str, pattern: re.Pattern[str], context: int) -> bool:
+def _search(path: str, pattern: Pattern, context: int) -> bool:
     """Print a file's matches and the lines around them."""
     before: deque[tuple[int, str]] = deque(maxlen=context)
     after = 0
@@ -185,7 +182,7 @@ def _search(path: str, pattern: re.Pattern[str], context: int) -> bool:
     return found
 
 
-def _report(kind: str, path: str, number: int, text: str, match: re.Match[str] | None = None) -> None:
+def _report(kind: str, path: str, number: int, text: str, match: Found | None = None) -> None:
     name = path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     data: dict[str, object] = {"path": {"text": name}, "lines": {"text": text}, "line_number": number}
     if match is not None:
