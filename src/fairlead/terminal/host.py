@@ -24,6 +24,7 @@ from ..keeper.keeper import Spec
 from ..keeper.protocol import Decoder, Kind, frame
 from ..settings import SettingError, Settings, safe_dir
 from ..wire import keepty
+from .outward import Allowed
 from .recording import Recorder, RecordingError
 from .session import Event, Session, State
 
@@ -399,6 +400,10 @@ class Host:
             scrollback_lines=self._settings.count("terminal", "scrollback_lines"),
             scrollback_bytes=self._settings.count("terminal", "scrollback_bytes"),
             note=note,
+            allowed=Allowed(
+                clipboard=self._settings.flag("attach", "clipboard"),
+                notifications=self._settings.flag("attach", "notifications"),
+            ),
         )
         async with asyncio.timeout(START_WAIT):
             await loop.create_unix_connection(lambda: link, sock=connection)
