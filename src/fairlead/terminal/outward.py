@@ -83,7 +83,7 @@ _CSI_LISTED = {
 }
 """Those of which only parameters on a list are passed."""
 _CSI_EXACT = {
-    b"t": re.compile(rb"(?:14|16|18)(?:;[0-2])?|2[23](?:;[0-2])?"),  # sizes in numbers, the title's stack
+    b"t": re.compile(rb"(?:14|16|18)(?:;[0-2])?|2[23](?:;[0-9]{1,2}){0,2}"),  # sizes, title stack
     b"T": re.compile(rb"[0-9]*"),
 }
 _ESCAPES = re.compile(rb"\x1b(?:[78=>DEHMNOVWcno|}~]|[()*+][0AB]|#8)")
