@@ -28,6 +28,10 @@ DEFAULTS: Mapping[str, Mapping[str, int | float | str]] = {
         "stop_grace": 5.0,  # seconds between SIGTERM and SIGKILL
         "client_backlog": 4 * 1024 * 1024,  # bytes that a slow client may be behind before it is resynced
     },
+    "attach": {
+        "clipboard": "false",  # whether programs may set the clipboard of those attached
+        "notifications": "false",  # whether they may show notifications on their desktops
+    },
     "daemon": {"restart_pause": 0.5},  # seconds until one that died soon is started again
     "rpc": {"max_connections": 256},
     "verifier": {"max_loops": 3},  # how often a turn is sent back before a person is called

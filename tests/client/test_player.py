@@ -221,7 +221,7 @@ def test_into_a_pipe_it_can_begin_later(story: Path) -> None:
 def test_without_an_emulator_a_jump_is_all_the_output_up_to_then(story: Path) -> None:
     reading, writing = os.pipe()
     with Cast(str(story)) as cast:
-        Player(cast, start=5.0).write(writing)
+        Player(cast, start=5.0, make_filter=lambda: bytes).write(writing)
     os.close(writing)
     with open(reading, "rb") as pipe:
         assert pipe.read() == RESET + "one two \x1b[2J\x1b[Hthree four é".encode()

@@ -8,7 +8,7 @@ from .arguments import Argument, Command, Failure, Option, UsageError, parsed, s
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..client.player import Picture
+    from ..client.player import MakeFilter, Picture
 
 MAX_REDRAW = 4 * 1024 * 1024
 """How many bytes a jump paints at the most; what has scrolled away long ago is left out."""
@@ -81,9 +81,20 @@ def main(arguments: Sequence[str]) -> int:
             speed=options.speed or 1.0,
             idle_limit=options.idle_limit,
             make_picture=_picture,
+            make_filter=_filters(),
         )
     except CastError as error:
         raise Failure(str(error)) from None
+
+
+def _filters() -> MakeFilter:
+    """What stands between recorded output and this terminal, as it does between a session and its clients."""
+    from ..settings import Settings
+    from ..terminal.outward import Allowed, Outward
+
+    settings = Settings()
+    allowed = Allowed(settings.flag("attach", "clipboard"), settings.flag("attach", "notifications"))
+    return lambda: Outward(allowed).feed
 
 
 def _picture(cols: int, rows: int) -> Picture:

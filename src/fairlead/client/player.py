@@ -1,8 +1,9 @@
 """Playing a recording in one's own terminal: what `fairlead play` does.
 
-The recorded output is written as it is, at its times. A jump shows the screen as it was then: with a
+The recorded output is written at its times, through a filter that leaves out what a terminal must not act on:
+a recording may be somebody else's. A jump shows the screen as it was then: with a
 `Picture`, an emulated terminal that is fed instead of ours, by painting what that shows; without one by a
-full reset and all the output up to then. Where a picture comes from is the caller's business.
+full reset and all the output up to then. Where a picture and a filter come from is the caller's business.
 """
 
 from __future__ import annotations
@@ -61,6 +62,9 @@ class Picture(Protocol):
 
 
 MakePicture = Callable[[int, int], Picture]
+Filter = Callable[[bytes], bytes]
+"""Takes output, cut anywhere, and gives what the terminal may see of it."""
+MakeFilter = Callable[[], Filter]
 
 
 class Ended(Exception):
@@ -122,6 +126,7 @@ class Player:
         end: float | None = None,
         speed: float = 1.0,
         make_picture: MakePicture | None = None,
+        make_filter: MakeFilter,
     ) -> None:
         self._cast = cast
         self._end = cast.duration if end is None else min(end, cast.duration)
@@ -133,6 +138,8 @@ class Player:
         self._reached = 0.0  # the time in the recording at the moment `_since`
         self._since = time.monotonic()
         self._make_picture = make_picture
+        self._make_filter = make_filter
+        self._filter = make_filter()
         self._picture: Picture | None = None  # made at the first jump, as most are played through
 
     # --- where nobody watches -----------------------------------------------------------------------------
@@ -144,7 +151,7 @@ class Player:
             gathered += self._jump(self._start)
         while self._next < self._last or gathered:
             while self._next < self._last and len(gathered) < PIECE:
-                gathered += self._take()
+                gathered += self._filter(self._take())
             view = memoryview(bytes(gathered))
             gathered.clear()
             while view:
@@ -177,7 +184,7 @@ class Player:
         """Do what is due, then wait for the next event, for a key, or for the terminal."""
         now = self._now()
         while self._next < self._last and self._cast.time(self._next) <= now and not terminal.behind:
-            terminal.show(self._take())
+            terminal.show(self._filter(self._take()))
         over = self._next >= self._last and now >= self._end and not self._paused
         if over and not terminal.unshown:
             raise Ended
@@ -243,6 +250,7 @@ class Player:
         """Go to a time; gives what the terminal is to show first. Without a picture all before it is due."""
         at = min(self._end, max(0.0, at))
         self._set_clock(at)
+        self._filter = self._make_filter()
         if self._make_picture is None:
             self._next = 0
             return RESET
@@ -253,7 +261,7 @@ class Player:
             self._next = 0
         while self._next < wanted:
             self._take()
-        return RESET + self._picture.redraw()
+        return self._filter(RESET + self._picture.redraw())
 
     def close(self) -> None:
         """Give up the picture."""
@@ -262,7 +270,7 @@ class Player:
             self._picture = None
 
     def _take(self) -> bytes:
-        """The next event: what the terminal is to be given."""
+        """The next event: what the program printed."""
         event = self._cast.event(self._next)
         self._next += 1
         if event.code == RESIZE:
@@ -287,10 +295,13 @@ def play(
     speed: float = 1.0,
     idle_limit: float | None = None,
     make_picture: MakePicture | None = None,
+    make_filter: MakeFilter,
 ) -> int:
     """Play a recording in this terminal, or write it where the output is none. Raises CastError."""
     with Cast(path, idle_limit=idle_limit) as cast:
-        player = Player(cast, start=start, end=end, speed=speed, make_picture=make_picture)
+        player = Player(
+            cast, start=start, end=end, speed=speed, make_picture=make_picture, make_filter=make_filter
+        )
         with contextlib.closing(player):
             if sys.stdout.isatty():
                 return player.play()

@@ -25,6 +25,7 @@ from ..keeper.protocol import Kind
 from ..settings import SettingError, Settings, safe_dir
 from ..wire import keepty
 from .link import KeeperGone, Link
+from .outward import Allowed
 from .recording import Recorder, RecordingError
 from .session import Event, Session, State
 
@@ -345,6 +346,10 @@ class Host:
             scrollback_lines=self._settings.count("terminal", "scrollback_lines"),
             scrollback_bytes=self._settings.count("terminal", "scrollback_bytes"),
             note=note,
+            allowed=Allowed(
+                clipboard=self._settings.flag("attach", "clipboard"),
+                notifications=self._settings.flag("attach", "notifications"),
+            ),
         )
         async with asyncio.timeout(START_WAIT):
             await loop.create_unix_connection(lambda: link, sock=connection)

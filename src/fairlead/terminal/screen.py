@@ -275,6 +275,11 @@ class Screen:
         emulator.resize(cols, rows)
         self._cols, self._rows = cols, rows
 
+    @property
+    def unfinished(self) -> bytes:
+        """The beginning of a sequence or character that has not ended."""
+        return self._open.unfinished() if self._unfinished else b""
+
     # --- what the program says besides ----------------------------------------------------------------------
 
     def take_replies(self) -> bytes:

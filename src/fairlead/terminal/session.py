@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, Protocol
 from ..keeper.protocol import KEYFRAME, MARK, MAX_NOTE, NUMBER, OFFSET, RESIZE, Kind
 from ..wire import keepty
 from ..wire.keepty import Role, Standing, Verdict
+from .outward import NOTHING_MORE, Allowed, Outward
 from .recording import MAX_REDRAW, Recorder, RecordingError
 from .screen import Bell, Cwd, Notification, Progress, Screen, Title
 
@@ -95,6 +96,7 @@ class Session:
         scrollback_lines: int,
         scrollback_bytes: int,
         note: dict[str, Any] | None = None,
+        allowed: Allowed = NOTHING_MORE,
     ) -> None:
         self.id = ""
         self.command: list[str] = []
@@ -116,6 +118,7 @@ class Session:
         self._notify = notify
         self._limits = {"scrollback_lines": scrollback_lines, "scrollback_bytes": scrollback_bytes}
         self._screen: Screen | None = None
+        self._outward = Outward(allowed)  # between the program and the terminals of all viewers
         self._recorder: Recorder | None = None
         self._viewers: dict[Viewer, Role] = {}
         self._writer: Viewer | None = None
@@ -198,6 +201,7 @@ class Session:
         self._offset, self.generation = KEYFRAME.unpack_from(payload)
         self.screen.close()
         self._screen = Screen.restore(payload[KEYFRAME.size :], **self._limits)
+        self._outward.restart(self.screen.unfinished)
         self._has_keyframe = True
         recorder = self._recorder
         if recorder is not None and recorder.offset < self._offset:  # a daemon that can't record was here
@@ -213,8 +217,9 @@ class Session:
         screen = self.screen
         self._drawn = None
         screen.feed(data)
+        shown = self._outward.feed(data)
         if self._viewers:
-            for output in keepty.Output.split(data):
+            for output in keepty.Output.split(shown):
                 frame = output.encode()
                 for viewer in self._viewers:
                     if not viewer.behind:
@@ -461,10 +466,15 @@ class Session:
                 self.resize(hello.cols, hello.rows)
 
     def _redrawn(self) -> bytes:
-        """The frame that shows everything; many who come at once get the same."""
+        """The frames that show everything; many who come at once get the same."""
         if self._drawn is None:
-            self._drawn = keepty.Output(self.screen.redraw(keepty.MAX_PAYLOAD)).encode()
+            self._drawn = self._redraw(scrollback=True)
         return self._drawn
+
+    def _redraw(self, *, scrollback: bool) -> bytes:
+        # A sequence that is unfinished at its end is not shown: `_outward` holds it back, too.
+        shown = self._outward.alone(self.screen.redraw(keepty.MAX_PAYLOAD, scrollback=scrollback))
+        return b"".join(output.encode() for output in keepty.Output.split(shown))
 
     def detach(self, viewer: Viewer) -> None:
         """A client has gone."""
@@ -480,7 +490,7 @@ class Session:
             if viewer in self._unsized:
                 self._unsized.discard(viewer)
                 viewer.write(keepty.ResizeAck(self.generation, self.screen.cols, self.screen.rows).encode())
-            viewer.write(keepty.Output(self.screen.redraw(keepty.MAX_PAYLOAD, scrollback=False)).encode())
+            viewer.write(self._redraw(scrollback=False))
 
     def receive(self, viewer: Viewer, message: keepty.Message | keepty.Malformed) -> str:
         """What a client says. Gives the reason if it is ignored, else nothing."""
