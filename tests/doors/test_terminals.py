@@ -36,7 +36,7 @@ def test_a_session_is_started_typed_into_looked_at_and_stopped(hosting: Hosting)
     row = hosting.sessions()["work"]
     assert (row["state"], row["cols"], row["rows"], row["exit_code"]) == ("running", 80, 24, None)
     assert row["argv"] == ["sh", "-c", ECHO]
-    assert hosting.run("stop", "work").stdout == "session work ended with 143\n"
+    assert hosting.run("stop", "work").stdout == "session work ended with 129\n"
     assert hosting.sessions() == {}
 
 
