@@ -32,7 +32,7 @@ from .doors.terminal_turns import TerminalTurns
 from .doors.verify_ops import verify_ops
 from .settings import Settings, safe_dir
 from .terminal.host import Host, is_served
-from .terminal.session import Event, Session
+from .terminal.session import Event, Session, State
 from .wire.rpc import Request, fields
 
 log = logging.getLogger("fairlead")
@@ -113,6 +113,7 @@ class Daemon:
         self._agents.judging.report_lost()
         orphans = asyncio.get_running_loop().create_task(self._commands.end_orphans())
         await self._control.open()
+        await self._keepty.open_ended(self._host.sessions.get)
         await self._rpc.open()
         log.info("serving %d sessions in %s", len(self._host.sessions), self._settings.runtime_dir)
         tell_supervisor(self._notify_socket, "READY=1")
@@ -124,6 +125,7 @@ class Daemon:
         await self._agents.close("daemon_restart" if self._again or self._handover else "daemon_stopped")
         for session in list(self._host.sessions.values()):
             self._keepty.close(session)
+        self._keepty.close_ended()
         await self._host.close(for_good=not self._again and not self._handover)
         return self._again
 
@@ -153,6 +155,8 @@ class Daemon:
                 self._keepty.close(session)
                 self._turns.closed(session)
             case _:
+                if event.topic == "terminal/exited":
+                    self._keepty.retire(session)
                 self._tell_all(event.topic, fields(**event.data))
                 self._control.heard_terminal(event.topic, event.data)
 
@@ -164,9 +168,15 @@ class Daemon:
 
     async def _open(self, session: Session) -> None:
         try:
-            await self._keepty.open(session)
+            if session.state is not State.ENDED and session.ended_for is None:
+                await self._keepty.open(session)
         except (OSError, ValueError) as error:
             log.warning("session %s has no keepty socket: %s", session.id, error)
+        if session.state is State.ENDED:  # meanwhile
+            self._keepty.retire(session)
+        if session not in self._host:
+            self._keepty.close(session)
+            return
         self._turns.opened(session)
 
     def _verdict(self, session_id: str) -> Mapping[str, Any] | None:
@@ -190,8 +200,6 @@ class Daemon:
     async def _start(self, request: Request) -> Mapping[Any, Any]:
         """Start a session, and answer when its clients can come."""
         answer = await self._start_terminal(request)
-        if not request.get("deferred"):  # else it is told when that happens
-            self._rpc.event("terminal/started", answer)
         if self._opening:
             await asyncio.wait(self._opening)
         return answer

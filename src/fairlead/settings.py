@@ -25,6 +25,7 @@ DEFAULTS: Mapping[str, Mapping[str, int | float | str]] = {
         "max_sessions": 1000,
         "max_connections": 256,  # clients of one session
         "keep_ended": 600.0,  # seconds that an ended session can still be looked at
+        "keep_waiting": 86_400.0,  # seconds that a session waits for its first writer
         "stop_grace": 5.0,  # seconds between SIGTERM and SIGKILL
         "client_backlog": 4 * 1024 * 1024,  # bytes that a slow client may be behind before it is resynced
     },
@@ -81,6 +82,11 @@ class Settings:
     @property
     def rpc_path(self) -> str:
         return f"{self.runtime_dir}/rpc.sock"
+
+    @property
+    def ended_path(self) -> str:
+        """Where our own clients find sessions whose program has ended; keepty's find only running ones."""
+        return f"{self.runtime_dir}/ended.sock"
 
     @property
     def passepartout_path(self) -> str:

@@ -102,7 +102,7 @@ def test_start_tells_name_and_process(hosting: Hosting) -> None:
     answer = json.loads(hosting.run("start", "told", "--json", "--", "sleep", "100").stdout)
     assert answer["name"] == "told"
     os.kill(answer["pid"], 0)
-    assert json.loads(hosting.run("stop", "told", "--json").stdout) == [{"name": "told", "exit_code": 143}]
+    assert json.loads(hosting.run("stop", "told", "--json").stdout) == [{"name": "told", "exit_code": 129}]
 
 
 def test_stop_goes_on_after_one_that_is_not_there(hosting: Hosting) -> None:
@@ -110,7 +110,7 @@ def test_stop_goes_on_after_one_that_is_not_there(hosting: Hosting) -> None:
         hosting.start(name, "read line")
     done = hosting.run("stop", "one", "nobody", "two", check=False)
     assert (done.returncode, done.stderr) == (1, "fairlead stop: no session 'nobody'\n")
-    assert done.stdout == "session one ended with 143\nsession two ended with 143\n"
+    assert done.stdout == "session one ended with 129\nsession two ended with 129\n"
 
 
 def test_send_takes_text_keys_and_standard_input(hosting: Hosting, echo: str) -> None:

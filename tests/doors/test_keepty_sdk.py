@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import signal
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +17,9 @@ import keepty as sdk
 import pytest
 from keepty.protocol import Frame, MsgKind, decode_exit
 
+import fairlead
 from fairlead.wire.keepty import ResizeAck
+from tests.client.persons import Person
 from tests.hosting import WAIT, Hosting
 
 ECHO = "sh -c 'stty -echo; echo ready; while read line; do echo got $line; done'"
@@ -68,6 +73,40 @@ def frame_of(session: sdk.Session, kind: MsgKind) -> Frame:
     raise AssertionError(f"the stream ended without {kind.name}")
 
 
+def wait_for_socket(name: str) -> None:
+    """Come back when somebody listens for a session's clients."""
+    deadline = time.monotonic() + WAIT
+    while True:
+        with (
+            contextlib.suppress(FileNotFoundError, ConnectionRefusedError),
+            socket.socket(socket.AF_UNIX) as probe,
+        ):
+            probe.connect(sdk.socket_path(name))
+            return
+        assert time.monotonic() < deadline, "nobody listens"
+        time.sleep(0.01)
+
+
+@contextlib.contextmanager
+def broker(
+    name: str, script: str, *words: str, cwd: Path | None = None, **environment: str
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A broker process that runs a shell script, as keepty's own suites start it; killed in the end."""
+    command = ["keepty", "broker", "--session-id", name, "--cols", "80", "--rows", "24", *words]
+    process = subprocess.Popen(
+        [*command, "--", "sh", "-c", script],
+        stdin=subprocess.DEVNULL,
+        cwd=cwd,
+        env={**os.environ, **environment},
+    )
+    try:
+        wait_for_socket(name)
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
 def exit_code(session: sdk.Session) -> int:
     code: int = decode_exit(frame_of(session, MsgKind.EXIT).payload)
     return code
@@ -100,10 +139,22 @@ def test_a_name_that_is_taken_is_an_error_and_exit_1(name: str) -> None:
     assert again.stderr == f"Error: session '{name}' is already running\n"
 
 
-def test_the_working_directory_is_as_asked_and_an_invalid_one_is_an_error(name: str, tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="no such directory: /no/such"):
-        sdk.start(name, "pwd", working_dir="/no/such")
-    sdk.start(name, "sh -c 'pwd; read line'", working_dir=str(tmp_path))
+@pytest.mark.parametrize("wanted", ["/no/such", None, "there"])
+def test_the_program_runs_in_the_directory_that_is_asked_for_or_else_in_the_home_directory(
+    hosting: Hosting, name: str, tmp_path: Path, wanted: str | None
+) -> None:
+    (tmp_path / "there").mkdir()
+    words = [] if wanted is None else ["--working-dir", wanted]
+    home = hosting.environment["HOME"]
+    expected = str(tmp_path / "there") if wanted == "there" else home
+    script = "echo in $PWD $TERM; read line"
+    with broker(name, script, *words, cwd=tmp_path, TERM="vt100"), connect(name, cols=200) as session:
+        session.read_until(f"in {expected} xterm-256color", timeout=WAIT)
+
+
+def test_start_without_a_directory_runs_the_program_where_it_was_started(name: str, tmp_path: Path) -> None:
+    words = ["keepty", "start", name, "-d", "--", "sh", "-c", "pwd; read line"]
+    subprocess.run(words, cwd=tmp_path, check=True, timeout=WAIT, stdin=subprocess.DEVNULL)
     with connect(name, cols=200) as session:
         session.read_until(str(tmp_path), timeout=WAIT)
 
@@ -123,7 +174,6 @@ def test_every_role_is_shown_the_screen_first_and_then_what_happens(name: str) -
 def test_a_resize_is_told_to_all_with_a_generation_that_grows_from_1_even_at_the_same_size(name: str) -> None:
     sdk.start(name, ECHO)
     with connect(name, sdk.Role.MONITOR) as monitor, connect(name) as writer:
-        first = frame_of(writer, MsgKind.RESIZE_ACK).payload
         with connect(name, sdk.Role.WATCHER) as watcher:
             for size in ((100, 30), (100, 30), (90, 20)):
                 writer.resize(*size)
@@ -131,11 +181,10 @@ def test_a_resize_is_told_to_all_with_a_generation_that_grows_from_1_even_at_the
                 each: [frame_of(each, MsgKind.RESIZE_ACK).payload for _ in range(3)]
                 for each in (writer, watcher)
             }
-            seen = [frame_of(monitor, MsgKind.RESIZE_ACK).payload for _ in range(4)]
+            seen = [frame_of(monitor, MsgKind.RESIZE_ACK).payload for _ in range(3)]
         generations = [ResizeAck.layout.unpack(payload) for payload in seen]
-        assert generations == [(1, 80, 24), (2, 100, 30), (3, 100, 30), (4, 90, 20)]
-        assert first == seen[0]
-        assert told[watcher] == told[writer] == seen[1:]
+        assert generations == [(1, 100, 30), (2, 100, 30), (3, 90, 20)]
+        assert told[watcher] == told[writer] == seen
 
 
 def test_a_second_writer_takes_over_for_good_and_the_first_stays_and_sees(name: str) -> None:
@@ -196,18 +245,28 @@ def test_a_shutdown_kills_what_ignores_sigterm_and_the_requester_gets_the_exit(n
         assert exit_code(writer) == 128 + signal.SIGKILL
 
 
-@pytest.mark.parametrize("role", ROLES)
-def test_one_who_comes_after_the_end_sees_the_last_screen_and_the_exit_code(
-    name: str, role: sdk.Role
+def test_after_the_end_keeptys_clients_find_no_session_and_ours_the_last_screen_and_the_exit_code(
+    hosting: Hosting, name: str
 ) -> None:
     sdk.start(name, "sh -c 'echo last words; exit 7'")
     with connect(name) as writer:
         assert exit_code(writer) == 7
-    with connect(name, role) as late:
-        assert b"last words" in frame_of(late, MsgKind.OUTPUT).payload
-        with pytest.raises(sdk.SessionExited) as ended:
-            late.read_output(timeout=WAIT)
-        assert ended.value.exit_code == 7
+    for role in ROLES:
+        with pytest.raises((FileNotFoundError, ConnectionError)):
+            connect(name, role)
+    assert name not in [each["id"] for each in sdk.list_sessions()]
+    assert f"  {name}  " not in keepty("list").stdout
+    hosting.kill_daemon()  # the next one knows it, too
+    for watch in ([], ["-w"]):
+        with Person(hosting, "attach", *watch, name) as person:
+            assert person.exit_code() == 7
+            assert b"last words" in person.seen
+    with fairlead.connect() as host, host.terminal(name).attach() as late:
+        assert b"last words" in late.read(timeout=WAIT)
+        assert late.read(timeout=WAIT) == b""
+        assert late.exit_code == 7
+    sdk.start(name, ECHO)
+    assert {"id": name, "alive": True} in sdk.list_sessions()
 
 
 @pytest.mark.parametrize(
@@ -250,10 +309,18 @@ def test_the_program_starts_with_the_first_writer_and_at_its_size(name: str) -> 
     for role in ROLES[1:]:
         with connect(name, role, 132, 50) as early:
             assert (early.pty_pid, early._cols, early._rows) == (0, 80, 24)
-    with connect(name, sdk.Role.WRITER, 101, 31) as writer:
-        writer.read_until("31 101", timeout=WAIT)
+    with connect(name, sdk.Role.MONITOR) as monitor, connect(name, sdk.Role.WRITER, 101, 31) as writer:
+        assert (writer.pty_pid, writer._cols, writer._rows) == (0, 101, 31)
+        kinds = []
+        while MsgKind.OUTPUT not in kinds:
+            kinds.append(Frame.read_from(writer._sock).kind)
+        assert kinds == [MsgKind.OUTPUT]  # the size that it has told itself is not acknowledged again
+        writer.resize(90, 20)
+        for each in (writer, monitor):
+            acknowledged = frame_of(each, MsgKind.RESIZE_ACK).payload
+            assert ResizeAck.layout.unpack(acknowledged) == (1, 90, 20)
     with connect(name, sdk.Role.MONITOR) as monitor:
-        assert (monitor._cols, monitor._rows) == (101, 31)
+        assert (monitor._cols, monitor._rows) == (90, 20)
         os.kill(monitor.pty_pid, 0)
 
 
@@ -280,9 +347,12 @@ def test_the_list_has_a_line_for_each_session_and_tells_those_that_are_over(name
     with connect(name) as session:
         session.shutdown()
         exit_code(session)
+    with socket.socket(socket.AF_UNIX) as dead:  # as a broker that was killed leaves it
+        dead.bind(sdk.socket_path(name))
     listed = keepty("ls")
     assert (listed.returncode, listed.stderr) == (0, "")
     assert f"  {name}  (stale)\n" in listed.stdout
+    os.unlink(sdk.socket_path(name))
 
 
 def test_an_empty_list_says_so_on_stderr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -311,7 +381,7 @@ def test_a_broker_stays_until_the_program_ends_through_the_death_of_the_daemon_a
     script = "stty size; read line; exit 5"
     broker = subprocess.Popen([*words, "sh", "-c", script], stdin=subprocess.DEVNULL)
     try:
-        hosting.until(lambda: {"id": name, "alive": True} in sdk.list_sessions())
+        wait_for_socket(name)
         with connect(name, sdk.Role.MONITOR) as early:
             assert (early.pty_pid, early._cols, early._rows) == (0, 70, 20)
         with connect(name, sdk.Role.WRITER, 70, 20) as writer:
@@ -326,3 +396,56 @@ def test_a_broker_stays_until_the_program_ends_through_the_death_of_the_daemon_a
     finally:
         broker.kill()
         broker.wait()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_broker_that_is_told_to_end_ends_its_session(hosting: Hosting, name: str, number: int) -> None:
+    with broker(name, "echo ready; exec sleep 1000") as process, connect(name) as writer:
+        writer.read_until("ready", timeout=WAIT)
+        process.send_signal(signal.SIGHUP)  # which it outlives, as keepty's does
+        process.send_signal(number)
+        assert exit_code(writer) == 128 + signal.SIGTERM
+        assert process.wait(WAIT) == 128 + signal.SIGTERM
+    assert name not in [each["id"] for each in sdk.list_sessions()]
+
+
+@pytest.mark.parametrize("is_started", [True, False], ids=["started", "waiting"])
+@pytest.mark.parametrize("restarts", [False, True], ids=["", "after a restart"])
+def test_a_broker_that_is_killed_leaves_no_session_behind(
+    hosting: Hosting, name: str, is_started: bool, restarts: bool
+) -> None:
+    with broker(name, "echo ready; exec sleep 1000") as process:
+        if is_started:
+            with connect(name) as writer:
+                writer.read_until("ready", timeout=WAIT)
+        assert name in hosting.sessions()
+        if restarts:
+            hosting.kill_daemon()
+            assert name in hosting.sessions()
+        process.kill()  # and nobody has waited for it yet
+        hosting.until(lambda: name not in hosting.sessions())
+    assert not os.path.exists(sdk.socket_path(name))
+
+
+def test_what_keeptys_own_suites_look_for_holds(hosting: Hosting, name: str) -> None:
+    script = "stty -echo; echo hello from here; while read line; do echo got $line; done"
+    with broker(name, script), connect(name) as writer:
+        assert "hello from here" in writer.read_until("hello from here", timeout=WAIT)
+        assert name in repr(writer)
+        assert "WRITER" in repr(writer)
+        writer.send_keys(b"typed\n")
+        assert "got typed" in writer.read_until("got typed", timeout=WAIT)
+        with connect(name, sdk.Role.MONITOR) as monitor, connect(name, sdk.Role.WATCHER) as watcher:
+            assert monitor.pty_pid > 0
+            for each in (monitor, watcher):  # who comes late is shown what there is
+                assert "got typed" in each.read_until("got typed", timeout=WAIT)
+                with pytest.raises(PermissionError):
+                    each.send_keys(b"no\n")
+            writer.resize(100, 30)
+            for each in (writer, monitor, watcher):
+                payload = frame_of(each, MsgKind.RESIZE_ACK).payload
+                assert ResizeAck.layout.unpack(payload) == (1, 100, 30)
+            ping(monitor)
+            monitor.shutdown()
+            for each in (writer, monitor, watcher):
+                assert exit_code(each) == 128 + signal.SIGTERM

@@ -15,6 +15,9 @@ from fairlead.client.control import Control
 from fairlead.client.launch import NoDaemon
 from fairlead.settings import Settings
 from fairlead.terminal.screen import Screen
+from fairlead.wire import keepty
+from fairlead.wire.keepty import Role
+from tests.doors.peer import Peer
 from tests.hosting import WAIT, Hosting
 from tests.recordings import recorded_events, recorded_lines, recorded_output
 
@@ -87,11 +90,23 @@ def test_recordings_have_a_place_where_nobody_else_looks(hosting: Hosting) -> No
         assert recorded_output(path) == text
 
 
-def test_a_program_that_cant_be_started_is_recorded_as_such(hosting: Hosting, tmp_path: Path) -> None:
+def test_a_program_that_cant_be_started_leaves_no_recording(hosting: Hosting, tmp_path: Path) -> None:
     path = tmp_path / "work.cast"
-    hosting.run("start", "work", "-d", f"--record={path}", "--", "no-such-program")
-    assert ended(hosting, "work") == 127
-    assert recorded_events(path) == [("x", "127")]
+    done = hosting.run("start", "work", "-d", f"--record={path}", "--", "no-such-program", check=False)
+    assert done.returncode == 127
+    assert not path.exists()
+
+
+def test_a_recording_of_a_session_that_waits_has_the_size_of_its_first_writer(
+    hosting: Hosting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", hosting.environment["XDG_RUNTIME_DIR"])
+    path = tmp_path / "work.cast"
+    argv = ["sh", "-c", "stty size"]
+    hosting.ask("terminal_start", name="work", argv=argv, deferred=True, record=str(path))
+    with Peer.greeted("work", Role.WRITER, 101, 31) as writer:
+        assert writer.next(keepty.Exit).code == 0
+    assert recorded_events(path) == [("r", "101x31"), ("o", "31 101\r\n"), ("x", "0")]
 
 
 def test_what_cant_be_recorded_is_said_and_nothing_is_started(hosting: Hosting, tmp_path: Path) -> None:

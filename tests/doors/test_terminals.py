@@ -36,7 +36,7 @@ def test_a_session_is_started_typed_into_looked_at_and_stopped(hosting: Hosting)
     row = hosting.sessions()["work"]
     assert (row["state"], row["cols"], row["rows"], row["exit_code"]) == ("running", 80, 24, None)
     assert row["argv"] == ["sh", "-c", ECHO]
-    assert hosting.run("stop", "work").stdout == "session work ended with 143\n"
+    assert hosting.run("stop", "work").stdout == "session work ended with 129\n"
     assert hosting.sessions() == {}
 
 
@@ -64,9 +64,21 @@ def test_what_cant_be_done_is_said_in_one_line(hosting: Hosting, words: list[str
     assert (done.returncode, done.stdout, done.stderr) == (1, "", message)
 
 
-def test_a_command_that_cant_be_started_ends_with_127(hosting: Hosting) -> None:
-    hosting.run("start", "work", "-d", "--", "no-such-program")
-    assert hosting.run("wait", "work", "--exit", check=False).returncode == 127
+@pytest.mark.parametrize("words", [["-d"], ["--json"], []], ids=["detached", "json", "attached"])
+@pytest.mark.parametrize(
+    ("command", "code", "reason"),
+    [("no-such-program", 127, "No such file or directory"), ("/etc/passwd", 126, "Permission denied")],
+)
+def test_a_command_that_cant_be_executed_is_said_with_a_shells_code_and_nothing_is_kept(
+    hosting: Hosting, words: list[str], command: str, code: int, reason: str
+) -> None:
+    done = hosting.run("start", "work", *words, "--", command, check=False)
+    expected = f"fairlead start: can't start '{command}': {reason}\n"
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", expected)
+    assert hosting.sessions() == {}
+    keepers = Path(hosting.environment["XDG_RUNTIME_DIR"], "fairlead/keepers")
+    hosting.until(lambda: not list(keepers.iterdir()))
+    hosting.start("work", "read line")  # the name is free
 
 
 def test_waiting_tells_what_happened_by_its_exit_code(hosting: Hosting) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairlead.keeper.protocol import NUMBER, OFFSET, Decoder, Kind, frame
+from fairlead.keeper.protocol import NUMBER, OFFSET, VERSION, Decoder, Kind, frame
 
 WAIT = 20.0
 """Seconds until something that does not happen fails the test."""
@@ -22,12 +22,14 @@ SILENCE = 0.5
 
 
 class Daemon:
-    """The daemon's end of a connection to a keeper."""
+    """The daemon's end of a connection to a keeper. An older one does not claim its place."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, claims: bool = True) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.settimeout(WAIT)
         self._socket.connect(str(path))
+        if claims:
+            self.send(frame(Kind.CLAIM, json.dumps({"pid": os.getpid(), "version": VERSION}).encode()))
         self._decoder = Decoder()
         self.frames: list[tuple[int, bytes]] = []
         self.handed: list[int] = []
@@ -145,8 +147,8 @@ class Nursery:
             self.keepers.append(answer["pid"])
         return answer
 
-    def connect_to(self, id: str) -> Daemon:
-        daemon = Daemon(self.directory / f"{id}.sock")
+    def connect_to(self, id: str, *, claims: bool = True) -> Daemon:
+        daemon = Daemon(self.directory / f"{id}.sock", claims=claims)
         self._daemons.append(daemon)
         return daemon
 

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import os
 import shlex
+import signal
 import socket
 import sys
 import time
@@ -17,6 +18,8 @@ ANSWER_WAIT = 5.0
 """Seconds until a session that does not answer counts as none."""
 STOP_WAIT = 30.0
 """Seconds until a session that was told to end, and does not, is given up."""
+TERM = "xterm-256color"
+"""What every program of keepty's has for its terminal."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,7 +67,19 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _begin(options: argparse.Namespace, command: list[str]) -> str | None:
+class _Signalled(BaseException):
+    """We were told to end."""
+
+
+def _directory(wanted: str | None) -> str:
+    """Where a program runs as keepty has it: in the home directory, unless it is told of another one."""
+    home = os.environ.get("HOME") or os.path.expanduser("~")
+    return next((os.path.abspath(each) for each in (wanted, home) if each and os.path.isdir(each)), "/")
+
+
+def _begin(
+    options: argparse.Namespace, command: list[str], directory: str | None, owner: int | None = None
+) -> str | None:
     """Start a session whose program waits for the first writer; gives what went wrong."""
     from ..client.control import Control, RequestError
     from ..client.launch import NoDaemon
@@ -76,11 +91,12 @@ def _begin(options: argparse.Namespace, command: list[str]) -> str | None:
                 "terminal_start",
                 name=options.id,
                 argv=command,
-                cwd=os.path.abspath(options.working_dir or "."),
-                env=dict(os.environ),
+                cwd=_directory(directory),
+                env={**os.environ, "TERM": TERM},
                 cols=keepty.clamped(options.cols),
                 rows=keepty.clamped(options.rows),
                 deferred=True,
+                owner=owner,
             )
     except (RequestError, NoDaemon, SettingError, OSError) as error:
         return str(error)
@@ -95,7 +111,7 @@ def _begin(options: argparse.Namespace, command: list[str]) -> str | None:
 
 
 def _start(options: argparse.Namespace, command: list[str]) -> int:
-    if fault := _begin(options, command):
+    if fault := _begin(options, command, options.working_dir or "."):
         print(f"Error: {fault}", file=sys.stderr)
         return 1
     print(f"Session '{options.id}' started", file=sys.stderr)
@@ -146,35 +162,64 @@ def _monitor(path: str) -> socket.socket | None:
 
 
 def _stop(options: argparse.Namespace, command: list[str]) -> int:
-    connection = _monitor(keepty.socket_path(options.id, os.environ))
-    if connection is None:
+    if not _shut_down(options.id):
         print(f"Error: session '{options.id}' is not running", file=sys.stderr)
         return 1
+    print(f"Session '{options.id}' stopped", file=sys.stderr)
+    return 0
+
+
+def _shut_down(id: str) -> bool:
+    """End a session and wait until it has; tells whether there was one."""
+    connection = _monitor(keepty.socket_path(id, os.environ))
+    if connection is None:
+        return False
     with connection:
         connection.settimeout(STOP_WAIT)
         connection.sendall(keepty.Shutdown().encode())
         with contextlib.suppress(ConnectionResetError):
             while connection.recv(65_536):
                 pass
-    print(f"Session '{options.id}' stopped", file=sys.stderr)
-    return 0
+    return True
 
 
 def _broker(options: argparse.Namespace, command: list[str]) -> int:
-    if fault := _begin(options, command):
-        print(f"Error: {fault}", file=sys.stderr)
-        return 1
-    from ..client.control import Control
+    """A session that ends when we do. If we are killed, the daemon sees that and ends it."""
+
+    def told_to_end(number: int, frame: object) -> None:
+        for each in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(each, signal.SIG_IGN)
+        raise _Signalled
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, told_to_end)
+    signal.signal(signal.SIGHUP, lambda number, frame: None)  # the real one outlives its terminal, too
+    try:
+        if fault := _begin(options, command, options.working_dir, owner=os.getpid()):
+            print(f"Error: {fault}", file=sys.stderr)
+            return 1
+        return _until_exit(options.id)
+    except _Signalled:
+        _shut_down(options.id)
+        return 128 + signal.SIGTERM
+
+
+def _until_exit(id: str) -> int:
+    """Wait for a session's program, through the death of daemons; gives its exit code."""
+    from ..client.control import Control, RequestError
     from ..client.launch import StartFailed
 
     while True:
         try:
             with Control() as control:
-                answer = control.ask("terminal_wait", name=options.id, exit=True)
+                answer = control.ask("terminal_wait", name=id, exit=True)
         except StartFailed:
             raise
         except ConnectionError:  # a daemon may die; we go on
             continue
+        except RequestError as error:
+            print(f"Error: {error}", file=sys.stderr)
+            return 1
         if answer["reason"] == "exit":
             code: int = answer["exit_code"]
             return code

@@ -37,28 +37,39 @@ COMMAND = Command(
             "in the background; then: fairlead wait tests --exit",
         ),
     ),
-    codes={"program's": "when it was shared until the program ended"},
+    codes={
+        126: "the program can't be executed",
+        127: "there is no such program",
+        "program's": "when it was shared until the program ended",
+    },
 )
 
 
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
 
-    from ..client.control import Control
+    from ..client.control import Control, RequestError
 
     here = sys.stdin.isatty()
     size = os.get_terminal_size(sys.stdin.fileno()) if here else os.terminal_size((80, 24))
-    with Control() as control:
-        answer = control.ask(
-            "terminal_start",
-            name=options.name,
-            argv=options.tail or [os.environ.get("SHELL") or "/bin/sh"],
-            cwd=os.path.abspath(options.cwd or "."),
-            env=dict(os.environ),
-            cols=options.cols or size.columns,
-            rows=options.rows or size.lines,
-            record=os.path.abspath(options.record) if options.record else options.record == "" or None,
-        )
+    try:
+        with Control() as control:
+            answer = control.ask(
+                "terminal_start",
+                name=options.name,
+                argv=options.tail or [os.environ.get("SHELL") or "/bin/sh"],
+                cwd=os.path.abspath(options.cwd or "."),
+                env=dict(os.environ),
+                cols=options.cols or size.columns,
+                rows=options.rows or size.lines,
+                record=os.path.abspath(options.record) if options.record else options.record == "" or None,
+            )
+    except RequestError as error:
+        code = error.data.get("exit_code") if isinstance(error.data, dict) else None
+        if code is None:
+            raise
+        print(f"fairlead start: {error}", file=sys.stderr)
+        return int(code)
     if options.json:
         import json
 

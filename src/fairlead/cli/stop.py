@@ -9,7 +9,8 @@ from .arguments import JSON, Argument, Command, parsed
 
 COMMAND = Command(
     "stop",
-    "End a session's program: SIGTERM, some seconds of grace, SIGKILL. Then the session is forgotten.",
+    "End a session's program: SIGHUP as from a terminal that is closed, then SIGTERM, some seconds of\n"
+    "grace, SIGKILL. Then the session is forgotten.",
     takes=(Argument("name", "which sessions", many=True, completes="session"),),
     options=(JSON,),
     examples=(

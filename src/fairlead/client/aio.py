@@ -189,7 +189,7 @@ class _Link:
             return
         for id, answer in list(self._answers.items()):
             if item.id in (id, None) and not answer.done():
-                answer.set_exception(RequestError(item.code, item.message))
+                answer.set_exception(RequestError(item.code, item.message, plain(item.data)))
 
     async def close(self) -> None:
         self._listening.cancel()

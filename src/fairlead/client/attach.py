@@ -18,7 +18,7 @@ import time
 from ..settings import SettingError, Settings
 from ..wire import keepty
 from ..wire.faults import Broken
-from .launch import ABSENT_TRIES, RECONNECT_WAIT, Starting, reached, reached_daemon, spawn
+from .launch import ABSENT_TRIES, RECONNECT_WAIT, Starting, reached, reached_daemon, reached_ended, spawn
 from .own_terminal import Gone, OwnTerminal
 from .typed import Typed
 
@@ -169,7 +169,7 @@ class _Sharing:
     def _reach(self) -> None:
         """Look once for the session; a daemon may yet have to be started to make its socket."""
         try:
-            connection = reached(self._path)
+            connection = reached(self._path) or reached_ended(self._name, self._settings)
             if connection is None:
                 self._look_for_daemon()
                 return

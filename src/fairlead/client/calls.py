@@ -37,11 +37,12 @@ def plain(value: Any) -> Any:
 
 
 class RequestError(Exception):
-    """The daemon refused a request. `code` is rpc-edn's."""
+    """The daemon refused a request. `code` is rpc-edn's; `data` is what it tells beside the message."""
 
-    def __init__(self, code: str, message: str) -> None:
+    def __init__(self, code: str, message: str, data: Any = None) -> None:
         super().__init__(message)
         self.code = code
+        self.data = data
 
 
 class Ended(Exception):

@@ -92,7 +92,7 @@ class Control:
                 if isinstance(item, rpc.Response) and item.id == id:
                     return item.data
                 if isinstance(item, rpc.Error) and item.id in (id, None):
-                    raise RequestError(item.code, item.message)
+                    raise RequestError(item.code, item.message, plain(item.data))
                 if isinstance(item, Broken):
                     raise ConnectionError(item.reason)
         raise ConnectionError("the daemon closed the connection")

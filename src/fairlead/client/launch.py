@@ -60,6 +60,27 @@ def reached(path: str) -> socket.socket | None:
     return connection
 
 
+def reached_ended(name: str, settings: Settings) -> socket.socket | None:
+    """A connection to a session whose program has ended, if the daemon still has it."""
+    connection = reached(settings.ended_path)
+    if connection is None:
+        return None
+    asked = os.fsencode(name) + b"\n"
+    answer = b""
+    try:
+        connection.settimeout(ANSWER_WAIT)
+        connection.sendall(asked)
+        while len(answer) < len(asked) and (data := connection.recv(len(asked) - len(answer))):
+            answer += data
+        connection.settimeout(None)
+    except OSError:  # the daemon has gone meanwhile
+        answer = b""
+    if answer == asked:
+        return connection
+    connection.close()
+    return None
+
+
 def reached_daemon(settings: Settings) -> socket.socket | None:
     """A connection to the daemon's control socket, if a daemon is there and answers.
 
@@ -109,11 +130,11 @@ def connected(settings: Settings, *, start: bool = True) -> socket.socket:
     return connection
 
 
-def session_socket(path: str, settings: Settings) -> socket.socket | None:
-    """A connection to a session's own socket, or none if there is no such session. The daemon is started if
-    need be; it opens the sockets of its sessions before its own."""
+def session_socket(name: str, path: str, settings: Settings) -> socket.socket | None:
+    """A connection to a session, at its own socket or, when it has ended, at the one for those; or none if
+    there is no such session. The daemon is started if need be; it opens its sessions' sockets first."""
     for _ in range(ABSENT_TRIES):
-        if (connection := reached(path)) is not None:
+        if (connection := reached(path) or reached_ended(name, settings)) is not None:
             return connection
         connected(settings).close()
     return None

@@ -56,7 +56,7 @@ ANSWER_WAIT = 5.0
 
 def let_in(view: View, settings: Settings) -> tuple[socket.socket, list[bytes]]:
     """A connection on which a session has let its client in, and what it has shown by then."""
-    connection = session_socket(keepty.socket_path(view.name, os.environ), settings)
+    connection = session_socket(view.name, keepty.socket_path(view.name, os.environ), settings)
     if connection is None:
         raise calls.no_session(view.name)
     output: list[bytes] = []

@@ -43,10 +43,10 @@ class HostTerminals:
                 cols=COLUMNS,
                 rows=ROWS,
                 deferred=True,  # so that nothing is printed before we listen
+                note={"agent": name},
             )
         except (HostError, TimeoutError) as error:
             raise OSError(str(error)) from None
-        session.remember(agent=name)
         running = SessionRunning(self._host, session)
         session.start(COLUMNS, ROWS)
         return running
@@ -59,9 +59,9 @@ class HostTerminals:
     async def end_orphans(self) -> None:
         """End the commands of agents that another daemon has left: nobody waits for them any more."""
         for session in list(self._host.sessions.values()):
-            if "agent" in session.note and session.state is State.RUNNING:
+            if "agent" in session.note and session.state is not State.ENDED:
                 with contextlib.suppress(HostError, TimeoutError):
-                    await self._host.stop(session.id)
+                    await self._host.stop(session.id, hang_up=False)
                 if session in self._host:
                     self._host.forget(session)
 
@@ -112,6 +112,6 @@ class SessionRunning:
         self._session.watchers.discard(self._changed.set)
         if self._session.state is not State.ENDED:
             with contextlib.suppress(HostError):
-                await self._host.stop(self._session.id)
+                await self._host.stop(self._session.id, hang_up=False)
         if self._session in self._host:
             self._host.forget(self._session)

@@ -3,6 +3,10 @@
 A connection here is a `Viewer` of its session. What a client is owed is queued in its transport; when that
 is longer than the limit, the client is `behind`: the session leaves it out until the queue is empty and then
 shows it the screen afresh.
+
+A session whose program has ended has no socket there: keepty's programs take one that listens for a running
+session. Our own clients find it at one socket for all that have ended: they send the session's name and a
+line's end, get the same back, and from then on it is a connection like any other.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from collections.abc import Callable
 from typing import cast
 
 from ..keeper.credentials import is_our_user
@@ -19,6 +24,9 @@ from ..terminal.session import Session
 from ..wire import keepty
 from ..wire.faults import Broken
 
+MAX_NAME = 4096
+"""How many bytes the name of an ended session may have that a client asks for."""
+
 
 class KeeptyDoor:
     """The sockets of all sessions."""
@@ -26,6 +34,7 @@ class KeeptyDoor:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._servers: dict[Session, tuple[asyncio.Server, str]] = {}
+        self._ended: asyncio.Server | None = None
         self.connections: dict[Session, set[_Client]] = {}
 
     async def open(self, session: Session) -> None:
@@ -45,13 +54,33 @@ class KeeptyDoor:
         os.chmod(path, 0o600)
         self._servers[session] = server, path
 
-    def close(self, session: Session) -> None:
-        """Take no more clients of a session, and let go of those that are there."""
+    def retire(self, session: Session) -> None:
+        """A session has ended: take its clients only at the socket for those."""
         if session in self._servers:
             server, path = self._servers.pop(session)
             server.close()
             with contextlib.suppress(OSError):
                 os.unlink(path)
+
+    async def open_ended(self, find: Callable[[str], Session | None]) -> None:
+        """Listen for clients of sessions that have ended."""
+        path = self._settings.ended_path
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        loop = asyncio.get_running_loop()
+        self._ended = await loop.create_unix_server(lambda: _Asking(self, find), path, backlog=512)
+        os.chmod(path, 0o600)
+
+    def close_ended(self) -> None:
+        """Listen no more for those."""
+        if self._ended is not None:
+            self._ended.close()
+            with contextlib.suppress(OSError):
+                os.unlink(self._settings.ended_path)
+
+    def close(self, session: Session) -> None:
+        """Take no more clients of a session, and let go of those that are there."""
+        self.retire(session)
         for client in list(self.connections.pop(session, ())):
             client.finish()
 
@@ -61,6 +90,45 @@ class KeeptyDoor:
     @property
     def backlog(self) -> int:
         return self._settings.count("terminal", "client_backlog")
+
+
+class _Asking(asyncio.Protocol):
+    """A connection that has not said yet which of the ended sessions it wants."""
+
+    def __init__(self, door: KeeptyDoor, find: Callable[[str], Session | None]) -> None:
+        self._door = door
+        self._find = find
+        self._asked = b""
+        self._transport: asyncio.Transport
+        self._deadline: asyncio.TimerHandle
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        loop = asyncio.get_running_loop()
+        self._deadline = loop.call_later(keepty.HELLO_DEADLINE, self._transport.abort)
+        if not is_our_user(transport.get_extra_info("socket")):
+            self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        self._asked += data
+        name, end, rest = self._asked.partition(b"\n")
+        if not end and len(name) <= MAX_NAME:
+            return
+        session = self._find(os.fsdecode(name))
+        if session is None:
+            self._transport.close()
+            return
+        self._deadline.cancel()
+        self._transport.write(name + b"\n")
+        self._door.connections.setdefault(session, set())
+        client = _Client(session, self._door)
+        self._transport.set_protocol(client)
+        client.connection_made(self._transport)
+        if rest and not self._transport.is_closing():
+            client.data_received(rest)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._deadline.cancel()
 
 
 class _Client(asyncio.Protocol):

@@ -47,6 +47,7 @@ _CODES = {
     "exists": ErrorCode.SESSION_NOT_IDLE,
     "limit": ErrorCode.FAILED,
     "failed": ErrorCode.FAILED,
+    "command": ErrorCode.FAILED,
 }
 
 
@@ -69,9 +70,11 @@ def terminal_ops(host: Host, verdict: Callable[[str], Mapping[str, Any] | None])
                 rows=request.get("rows") or DEFAULT_ROWS,
                 deferred=bool(request.get("deferred")),
                 record=request.get("record") or False,
+                owner=request.get("owner"),
             )
         except HostError as error:
-            raise OpError(_CODES[error.kind], str(error)) from None
+            more = fields(exit_code=error.code) if error.code is not None else None
+            raise OpError(_CODES[error.kind], str(error), more) from None
         return fields(name=session.id, pid=session.pid, recording=session.recording)
 
     async def list_(request: Request) -> Mapping[Any, Any]:

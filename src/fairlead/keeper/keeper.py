@@ -3,7 +3,8 @@
 It holds what must survive the daemon: the PTY's end, the program and its exit status, the last keyframe (a
 blob that only the daemon understands) and everything that was printed or resized since. The daemon connects
 to the keeper's socket, is told all that, and from then on gets every byte as it comes; when it dies, the next
-one does the same. There is one daemon at a time: a newcomer takes over.
+one does the same. There is one daemon at a time. It is left only for one that claims its place and holds the
+daemons' lock; any other newcomer waits until the present one has gone.
 
 If the program prints more than a window of bytes without a new keyframe, the keeper stops reading: the
 program waits, and nothing is lost or grows without bound. A daemon also gets the PTY's end itself, with
@@ -31,7 +32,7 @@ from collections.abc import Callable
 from typing import NamedTuple, NotRequired, TypedDict
 
 from . import loan, terminal
-from .credentials import is_our_user
+from .credentials import is_our_user, peer_pid
 from .protocol import (
     BORROW,
     KEYFRAME,
@@ -64,6 +65,14 @@ SECOND_LOOK = 0.04
 """Seconds after which a program whose terminal grew wider gets SIGWINCH again: some redraw too early."""
 KEEP_STATUS = 24 * 3600.0
 """Seconds that the exit status waits for a daemon to note it."""
+LOCK = "daemon.lock"
+"""The file in the runtime directory, one above ours, that has the present daemon's process id in it."""
+MAX_NEWCOMERS = 8
+"""How many connections may wait to be the daemon; one more and the oldest is closed."""
+NEWCOMER_WAIT = 15.0
+"""Seconds that one may wait: longer than an older daemon waits for STATE, and a newer one claims at once."""
+MAX_CLAIM = 4096
+"""How many bytes one that waits may send before it has claimed."""
 
 
 class Spec(TypedDict):
@@ -140,11 +149,22 @@ class _Tail:
         return frames + [frame(Kind.RESIZED, MARK.pack(*mark)) for mark in marks]
 
 
+class _Newcomer:
+    """A connection that may become the daemon's: it waits to claim that, or for the present one to go."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.received = b""
+        self.deadline = time.monotonic() + NEWCOMER_WAIT
+
+
 class Keeper:
     """One PTY and its program. `run` returns when the program has ended and its status was noted."""
 
-    def __init__(self, spec: Spec, listener: socket.socket) -> None:
+    def __init__(self, spec: Spec, listener: socket.socket, ends: tuple[int, int]) -> None:
+        """Keep this program in a terminal with these two ends; daemons come to the listener."""
         self._spec = spec
+        self._made_at = time.monotonic()
         self._cols, self._rows = spec["cols"], spec["rows"]
         self._generation = 0
         self._pid = 0
@@ -152,12 +172,13 @@ class Keeper:
         self._failure = ""
         self._exit: int | None = None
         self._told_exit = False
+        self._exited_at = 0.0  # by the monotonic clock, which never jumps
         self._give_up: float | None = None  # when nobody has come for the exit status
         self._dismissed = False
         self._keyframe: bytes | None = None
         self._note = spec.get("note")
         self._tail = _Tail()
-        self._ours, self._theirs = terminal.open_terminal(self._cols, self._rows)
+        self._ours, self._theirs = ends
         memory = loan.create()
         self._loan = loan.Loan(memory) if memory >= 0 else None
         self._lent = False  # the daemon reads the PTY, and we don't
@@ -168,6 +189,7 @@ class Keeper:
         self._input_size = 0
         self._listener = listener
         self._daemon: socket.socket | None = None
+        self._newcomers: list[_Newcomer] = []
         self._decoder = Decoder()
         self._outgoing: deque[bytes] = deque()
         self._selector = selectors.DefaultSelector()
@@ -191,6 +213,7 @@ class Keeper:
             self._watch_terminal()
             for key, events in self._selector.select(self._timeout()):
                 key.data(events)
+            self._look_at_newcomers()
             if self._second_look is not None and time.monotonic() >= self._second_look:
                 self._second_look = None
                 self._signal_foreground(signal.SIGWINCH)
@@ -199,6 +222,7 @@ class Keeper:
 
     def _timeout(self) -> float | None:
         times = [moment for moment in (self._second_look, self._give_up) if moment is not None]
+        times += [newcomer.deadline for newcomer in self._newcomers]
         return max(0.0, min(times) - time.monotonic()) if times else None
 
     def _watch_terminal(self) -> None:
@@ -229,6 +253,7 @@ class Keeper:
         except terminal.StartError as error:
             self._failure = str(error)
             self._exit = error.code
+            self._exited_at = time.monotonic()
             self._tell(Kind.FAILED, self._failure.encode())
             self._finish_if_drained()
         else:
@@ -245,6 +270,7 @@ class Keeper:
             if pid:
                 code = os.waitstatus_to_exitcode(status)
                 self._exit = 128 - code if code < 0 else code
+                self._exited_at = time.monotonic()
                 self._finish_if_drained()
 
     def _finish_if_drained(self) -> None:
@@ -338,8 +364,77 @@ class Keeper:
         if not is_our_user(connection):
             connection.close()
             return
-        self._drop_daemon()
         connection.setblocking(False)
+        if self._daemon is None:
+            self._serve(connection)
+            return
+        if len(self._newcomers) >= MAX_NEWCOMERS:
+            self._turn_away(self._newcomers[0])
+        newcomer = _Newcomer(connection)
+        self._newcomers.append(newcomer)
+        self._selector.register(connection, selectors.EVENT_READ, lambda events: self._hear(newcomer))
+
+    def _hear(self, newcomer: _Newcomer) -> None:
+        """One that waits says something: if it claims the daemon's place and may, it has it."""
+        if newcomer not in self._newcomers:  # it was turned away since the selector saw it
+            return
+        try:
+            data = newcomer.connection.recv(MAX_CLAIM)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        newcomer.received += data
+        try:
+            frames = Decoder().feed(newcomer.received) if len(newcomer.received) <= MAX_CLAIM else None
+        except ValueError:
+            frames = None
+        if not data or frames is None or (frames and not self._may_claim(newcomer, *frames[0])):
+            self._turn_away(newcomer)
+        elif frames:
+            self._drop_daemon()
+            self._promote(newcomer)
+
+    def _may_claim(self, newcomer: _Newcomer, kind: int, payload: bytes) -> bool:
+        """Whether this is a claim by the process that holds the daemons' lock, if that can be known."""
+        try:
+            if kind != Kind.CLAIM or not isinstance(json.loads(payload), dict):
+                return False
+        except (ValueError, RecursionError):
+            return False
+        holder, peer = self._lock_holder(), peer_pid(newcomer.connection)
+        return holder is None or peer is None or holder == peer
+
+    def _lock_holder(self) -> int | None:
+        """The daemon that has written itself into the lock of the runtime directory that we are in."""
+        try:
+            runtime = os.path.dirname(os.path.dirname(self._listener.getsockname()))
+            with open(f"{runtime}/{LOCK}", "rb") as lock:
+                return int(lock.read(32))
+        except (OSError, ValueError):  # there is none, or it was told to stop
+            return None
+
+    def _turn_away(self, newcomer: _Newcomer) -> None:
+        self._newcomers.remove(newcomer)
+        self._selector.unregister(newcomer.connection)
+        newcomer.connection.close()
+
+    def _promote(self, newcomer: _Newcomer) -> None:
+        """One that waited is the daemon now; what it has said beside its claim is heard."""
+        self._newcomers.remove(newcomer)
+        self._selector.unregister(newcomer.connection)
+        self._serve(newcomer.connection)
+        self._take(newcomer.received)
+
+    def _look_at_newcomers(self) -> None:
+        """Those who waited too long go; without a daemon the last who came is served, claim or not."""
+        for newcomer in [each for each in self._newcomers if time.monotonic() >= each.deadline]:
+            self._turn_away(newcomer)
+        if self._daemon is None and self._newcomers:
+            self._promote(self._newcomers[-1])
+
+    def _serve(self, connection: socket.socket) -> None:
+        """Make this the daemon's connection: tell it all there is."""
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, AHEAD)
         self._daemon = connection
         self._decoder = Decoder()
@@ -357,8 +452,11 @@ class Keeper:
             self._tell(Kind.EXITED, NUMBER.pack(self._exit))
 
     def _state(self) -> dict[str, object]:
-        note = {} if self._note is None else {"note": self._note}
-        return note | {
+        now = time.monotonic()
+        more: dict[str, object] = {} if self._note is None else {"note": self._note}
+        if self._exit is not None:
+            more["ended_for"] = now - self._exited_at
+        return more | {
             "version": VERSION,
             "id": self._spec["id"],
             "command": self._spec["command"],
@@ -369,6 +467,8 @@ class Keeper:
             "rows": self._rows,
             "generation": self._generation,
             "started_at": self._started_at,
+            "age": now - self._made_at,
+            "untaken": self._input_size,
             "window": WINDOW,
             "input_window": INPUT_WINDOW,
         }
@@ -413,16 +513,23 @@ class Keeper:
         if events & selectors.EVENT_READ and self._daemon is not None:
             try:
                 data = self._daemon.recv(READ_SIZE)
-                frames = self._decoder.feed(data) if data else None
-                for kind, payload in frames or ():
-                    if handle := _HANDLERS.get(kind):
-                        handle(self, payload)
             except BlockingIOError:
                 return
-            except (OSError, ValueError, struct.error):  # gone, or not a daemon that we understand
-                frames = None
-            if frames is None:
+            except OSError:
+                data = b""
+            if data:
+                self._take(data)
+            else:
                 self._drop_daemon()
+
+    def _take(self, data: bytes) -> None:
+        """Do what the daemon asks for."""
+        try:
+            for kind, payload in self._decoder.feed(data):
+                if handle := _HANDLERS.get(kind):
+                    handle(self, payload)
+        except (OSError, ValueError, struct.error):  # not a daemon that we understand
+            self._drop_daemon()
 
     def _drop_daemon(self) -> None:
         if self._daemon is not None:
@@ -464,6 +571,18 @@ class Keeper:
 
     def _on_signal(self, payload: bytes) -> None:
         self._signal(NUMBER.unpack(payload)[0])
+
+    def _on_hang_up(self, payload: bytes) -> None:
+        if not self._pid or self._exit is not None:
+            return
+        groups = [self._pid]
+        with contextlib.suppress(OSError):
+            if (foreground := os.tcgetpgrp(self._ours)) > 0 and foreground != self._pid:
+                groups.insert(0, foreground)
+        for group in groups:
+            for number in (signal.SIGHUP, signal.SIGCONT):
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(group, number)
 
     def _on_keyframe(self, payload: bytes) -> None:
         offset, generation = KEYFRAME.unpack_from(payload)
@@ -512,6 +631,7 @@ _HANDLERS: dict[int, Callable[[Keeper, bytes], None]] = {
     Kind.START: Keeper._on_start,
     Kind.DISMISS: Keeper._on_dismiss,
     Kind.SET_NOTE: Keeper._on_note,
+    Kind.HANG_UP: Keeper._on_hang_up,
     Kind.BORROW: Keeper._on_borrow,
     Kind.RETURN: Keeper._on_return,
 }

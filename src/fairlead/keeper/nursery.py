@@ -1,12 +1,12 @@
 """The nursery: a small process that forks keepers, so that a thousand of them share most of their memory.
 
 It listens on a unix socket and speaks JSON, one object a line. `{"keep": spec, "socket": path}` forks a
-keeper that listens at the path; the answer is `{"pid": n}` or `{"error": text}`. A daemon introduces itself
-with `{"daemon": [its command], "pause": seconds}`: if its connection then ends without `{"bye": true}`, the
-nursery starts that command, where `{now}` stands for the time, so a daemon that was killed is back at once,
-also if it died before it introduced itself. `{"back": true}` says that it will come back by itself. A nursery
-that was killed is started by the daemon. Neither is the parent of a program: a keeper is, and it doesn't
-notice when either of them dies.
+keeper that listens at the path; the answer is `{"pid": n}` or `{"error": text}`, with `"plain": true` if the
+text is a sentence for people. A daemon introduces itself with `{"daemon": [its command], "pause": seconds}`:
+if its connection then ends without `{"bye": true}`, the nursery starts that command, where `{now}` stands for
+the time, so a daemon that was killed is back at once, also if it died before it introduced itself.
+`{"back": true}` says that it will come back by itself. A nursery that was killed is started by the daemon.
+Neither is the parent of a program: a keeper is, and it doesn't notice when either of them dies.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ import socket
 import sys
 import time
 import traceback
+from typing import NoReturn
 
+from . import terminal
 from .credentials import is_our_user
 from .keeper import Keeper, Spec
 
@@ -35,6 +37,8 @@ PAUSE = 0.5
 LOOK = 0.1
 """Seconds between looks at a daemon that was started and has not introduced itself yet."""
 BACKLOG = 64
+MAX_INHERITED = 1024
+"""Descriptors up to this one are the nursery's and are closed in a keeper."""
 
 
 class _Client:
@@ -99,6 +103,8 @@ class Nursery:
         for line in lines:
             try:
                 answer = self._answer(client, json.loads(line))
+            except terminal.StartError as error:
+                answer = {"error": str(error), "plain": True}
             except (ValueError, KeyError, TypeError, OSError) as error:
                 answer = {"error": f"{type(error).__name__}: {error}"}
             with contextlib.suppress(OSError):
@@ -145,26 +151,40 @@ class Nursery:
                 os._exit(127)
 
     def _fork_keeper(self, spec: Spec, path: str) -> int:
-        listener = socket.socket(socket.AF_UNIX)
-        try:
+        """A keeper with its terminal and its socket. If either can't be had, nothing is left of the other."""
+        with contextlib.ExitStack() as undo:
+            ends = terminal.open_terminal(spec["cols"], spec["rows"])
+            for end in ends:
+                undo.callback(os.close, end)
+            listener = undo.enter_context(socket.socket(socket.AF_UNIX))
             listener.bind(path)
-            os.chmod(path, 0o600)
-            listener.listen(BACKLOG)
-            pid = os.fork()
-        except BaseException:
-            listener.close()
-            raise
-        if pid:
-            listener.close()
-            return pid
+            unbind = contextlib.ExitStack()
+            unbind.callback(os.unlink, path)
+            with unbind:
+                os.chmod(path, 0o600)
+                listener.listen(BACKLOG)
+                try:
+                    pid = os.fork()
+                except OSError as error:
+                    why = f"no other process can be started: {error.strerror}"
+                    raise terminal.StartError(why, terminal.NOT_EXECUTABLE) from None
+                unbind.pop_all()
+            if pid:
+                return pid
+            self._be_keeper(spec, path, listener, ends)  # which never returns
+
+    def _be_keeper(self, spec: Spec, path: str, listener: socket.socket, ends: tuple[int, int]) -> NoReturn:
         code = 1
         try:
             os.setsid()
             self._selector.close()
             self._listener.close()
-            os.closerange(3, listener.fileno())
-            os.closerange(listener.fileno() + 1, 1024)
-            Keeper(spec, listener).run()
+            first = 3
+            for ours in sorted((listener.fileno(), *ends)):
+                os.closerange(first, ours)
+                first = ours + 1
+            os.closerange(first, max(first, MAX_INHERITED))
+            Keeper(spec, listener, ends).run()
             code = 0
         except BaseException:
             traceback.print_exc()

@@ -2,7 +2,8 @@
 
 A frame is `[u32 length][u8 kind][payload]`, big-endian, where the length counts all after itself. The keeper
 begins with STATE, the last keyframe and all that happened since; from then on both talk freely. Offsets count
-the bytes that the program has printed since its start.
+the bytes that the program has printed since its start. A daemon's first frame is CLAIM: a keeper that has a
+daemon leaves it only for one that claims its place and holds the daemons' lock.
 
 A newer daemon must be able to talk to an older keeper: kinds are only ever added, STATE carries the keeper's
 version, and either side skips a kind that it does not know.
@@ -13,7 +14,8 @@ from __future__ import annotations
 from enum import IntEnum
 from struct import Struct
 
-VERSION = 1
+VERSION = 2
+"""Version 1 knew neither CLAIM nor HANG_UP, and let any newcomer take its daemon's place."""
 MAX_FRAME = 64 * 1024 * 1024
 """How long a frame may be; the longest is a keyframe."""
 MAX_NOTE = 64 * 1024
@@ -63,14 +65,18 @@ class Kind(IntEnum):
     SET_KEYFRAME = 19
     """Offset, generation and blob: what lies before it may be forgotten."""
     START = 20
-    """Columns, rows: start the program, if that was put off."""
+    """Columns, rows, generation: start the program at this size, if that was put off."""
     DISMISS = 21
     """The exit status has been noted; the keeper may go."""
     SET_NOTE = 22
     """A JSON object that only daemons understand: the next one is told it in STATE."""
-    BORROW = 24
+    CLAIM = 23
+    """JSON, pid and version of a daemon that takes the place of the one before it."""
+    HANG_UP = 24
+    """SIGHUP and SIGCONT as from a terminal that is closed: for the foreground and for the program itself."""
+    BORROW = 25
     """A number: the daemon wants to read the terminal itself, into the memory that came with STATE."""
-    RETURN = 25
+    RETURN = 26
     """The keeper reads again. What the daemon read is in the shared memory, and not told to it again."""
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import pty
 import signal
 import struct
 import termios
 from collections.abc import Mapping, Sequence
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # what shells exit with
+
+_NO_MORE_TERMINALS = (errno.ENOSPC, errno.EAGAIN, errno.ENXIO, errno.ENOENT)  # what systems say then
+_PTY_LIMITS = "/proc/sys/kernel/pty"
 
 _IUTF8 = getattr(termios, "IUTF8", 0x4000)
 
@@ -25,15 +27,43 @@ class StartError(Exception):
 
 
 def open_terminal(cols: int, rows: int) -> tuple[int, int]:
-    """The two ends of a new PTY of this size: ours, which doesn't block, and the program's."""
-    ours, theirs = pty.openpty()
-    os.set_blocking(ours, False)
-    attributes = termios.tcgetattr(theirs)
-    attributes[0] |= _IUTF8
-    attributes[1] |= termios.OPOST | termios.ONLCR
-    termios.tcsetattr(theirs, termios.TCSANOW, attributes)
-    set_size(ours, cols, rows)
+    """The ends of a new PTY of this size: ours, which doesn't block, and the program's. Raises StartError."""
+    try:
+        ours, theirs = os.openpty()
+    except OSError as error:
+        raise StartError(_why_no_terminal(error), NOT_EXECUTABLE) from None
+    try:
+        os.set_blocking(ours, False)
+        attributes = termios.tcgetattr(theirs)
+        attributes[0] |= _IUTF8
+        attributes[1] |= termios.OPOST | termios.ONLCR
+        termios.tcsetattr(theirs, termios.TCSANOW, attributes)
+        set_size(ours, cols, rows)
+    except BaseException:
+        os.close(ours)
+        os.close(theirs)
+        raise
     return ours, theirs
+
+
+def _why_no_terminal(error: OSError) -> str:
+    """A sentence for a PTY that could not be had."""
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return (
+            f"no terminal can be opened: {os.strerror(error.errno)}; close some sessions or raise the limit"
+        )
+    if error.errno in _NO_MORE_TERMINALS:
+        return f"no free pseudo-terminals: {_terminals_in_use()}; close some, or raise the system's limit"
+    return f"no terminal can be opened: {error.strerror or error}"
+
+
+def _terminals_in_use() -> str:
+    """How many PTYs the system has, where it says so."""
+    try:
+        with open(f"{_PTY_LIMITS}/nr") as used, open(f"{_PTY_LIMITS}/max") as limit:
+            return f"{used.read().strip()} of {limit.read().strip()} are in use"
+    except OSError:
+        return "all are in use"
 
 
 def set_size(terminal: int, cols: int, rows: int) -> None:
@@ -43,8 +73,17 @@ def set_size(terminal: int, cols: int, rows: int) -> None:
 
 def start(command: Sequence[str], cwd: str, environment: Mapping[str, str], theirs: int) -> int:
     """Start a program with the terminal as its own; gives its process id. Raises StartError."""
-    reading, writing = os.pipe()  # closed by a successful exec, else it says why not
-    child = os.fork()
+    try:
+        reading, writing = os.pipe()  # closed by a successful exec, else it says why not
+    except OSError as error:
+        raise StartError(f"can't start {command[0]!r}: {error.strerror}", NOT_EXECUTABLE) from None
+    try:
+        child = os.fork()
+    except OSError as error:
+        os.close(reading)
+        os.close(writing)
+        why = f"no other process can be started ({error.strerror})"
+        raise StartError(f"can't start {command[0]!r}: {why}", NOT_EXECUTABLE) from None
     if child == 0:
         try:
             _become(command, cwd, environment, theirs)

@@ -1,4 +1,4 @@
-"""Which program has a terminal: the leader of the process group in its foreground."""
+"""Which program has a terminal, the leader of the process group in its foreground, and which still runs."""
 
 from __future__ import annotations
 
@@ -29,6 +29,17 @@ def foreground(pid: int) -> Program | None:
         return None
     name = os.path.basename(_ps("comm=", int(group)))
     return Program(int(group), name, _ps("lstart=", int(group))) if name else None
+
+
+def running(pid: int) -> Program | None:
+    """The program that a process runs, if it runs: one that has ended and was not reaped does not."""
+    if os.path.isdir("/proc/self"):
+        found = _stat(pid)
+        return Program(pid, found[1], found[2][19]) if found is not None and found[2][0] not in "ZX" else None
+    state, began = _ps("stat=", pid), _ps("lstart=", pid)
+    if not state or state.startswith("Z"):
+        return None
+    return Program(pid, os.path.basename(_ps("comm=", pid)), began)
 
 
 def _stat(pid: int) -> tuple[int, str, list[str]] | None:

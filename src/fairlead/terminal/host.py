@@ -1,7 +1,10 @@
 """All terminal sessions of a daemon: finding their keepers, starting and stopping them.
 
 It asks the nursery for keepers, connects to each, and gives every session its link. When the nursery dies it
-is started again; when the daemon dies the next one finds the keepers by their sockets.
+is started again; when the daemon dies the next one finds the keepers by their sockets. A keeper whose
+connection is lost is looked for again, and only when nobody listens at its socket is its program given up.
+
+A start is whole or leaves nothing: the keeper is made first, and told to start the program when it is ours.
 """
 
 from __future__ import annotations
@@ -17,19 +20,22 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from ..keeper.keeper import Spec
-from ..keeper.protocol import Kind
+from ..keeper.protocol import VERSION, Kind, frame
 from ..settings import SettingError, Settings, safe_dir
 from ..wire import keepty
+from .foreground import running
 from .link import KeeperGone, Link
 from .outward import Allowed
 from .recording import Recorder, RecordingError
 from .session import Event, Session, State
 
 log = logging.getLogger("fairlead")
+
+T = TypeVar("T")
 
 START_WAIT = 10.0
 """Seconds until a nursery or a keeper that does not answer is an error."""
@@ -39,6 +45,18 @@ GREETING_SIZE = 65_536
 """How many bytes are read at once of what a keeper says first."""
 QUIET = 1.0
 """Seconds between looks at sessions that may want a keyframe or have ended long ago."""
+FIND_TRIES = 3
+"""How often a keeper that was lost is looked for before its program is given up."""
+FIND_PAUSE = 0.1
+"""Seconds between two of these."""
+FIND_REST = 1.0
+"""Seconds until one that was just found is looked for again: one that cuts us off must not cost much."""
+HANG_UP_GRACE = 1.0
+"""Seconds that a program has to end when its terminal is closed, before it is told in another way."""
+LOOK_PAUSE = 0.02
+"""Seconds between two looks whether a program has ended that is nobody's child."""
+KEEPER_KILLED = 128 + signal.SIGKILL
+"""The exit code of a session whose keeper was killed: its program's own is not known to anybody."""
 MAX_TERM = 64
 """How much of TERM a recording tells."""
 MAX_SAME_NAMES = 100
@@ -46,11 +64,13 @@ MAX_SAME_NAMES = 100
 
 
 class HostError(Exception):
-    """A session that can't be started or found. `kind` tells them apart."""
+    """A session that can't be started or found. `kind` tells them apart; a command that can't be executed
+    also has the `code` that a shell would exit with."""
 
-    def __init__(self, kind: str, message: str) -> None:
+    def __init__(self, kind: str, message: str, code: int | None = None) -> None:
         super().__init__(message)
         self.kind = kind
+        self.code = code
 
 
 def is_served(path: str) -> bool:
@@ -75,14 +95,25 @@ def open_more_files() -> int:
     return soft
 
 
-async def _reach(path: str) -> tuple[socket.socket, bytes, list[int]]:
-    """A connection to a keeper, the first bytes that it says, and what it hands over: its PTY's end and the
+class Reached(NamedTuple):
+    """A connection to a keeper, the first bytes that it said, and what it handed over: its PTY's end and the
     memory for lending that, or nothing."""
+
+    connection: socket.socket
+    greeting: bytes
+    handed: list[int]
+
+
+async def _reach(path: str) -> Reached:
+    """A connection to a keeper and the first that it says. We claim to be its daemon, without which a keeper
+    that has one stays with that."""
     loop = asyncio.get_running_loop()
     connection = socket.socket(socket.AF_UNIX)
     connection.setblocking(False)
     try:
         await loop.sock_connect(connection, path)
+        claim = json.dumps({"pid": os.getpid(), "version": VERSION}).encode()
+        await loop.sock_sendall(connection, frame(Kind.CLAIM, claim))
         readable = asyncio.Event()
         loop.add_reader(connection, readable.set)
         try:
@@ -90,12 +121,14 @@ async def _reach(path: str) -> tuple[socket.socket, bytes, list[int]]:
         finally:
             loop.remove_reader(connection)
         greeting, handed, _, _ = socket.recv_fds(connection, GREETING_SIZE, 2)
+        if not greeting:
+            raise HostError("failed", "the keeper ended before it said anything")
     except BaseException:
         connection.close()
         raise
     for descriptor in handed:
         os.set_inheritable(descriptor, False)
-    return connection, greeting, handed
+    return Reached(connection, greeting, handed)
 
 
 class Host:
@@ -106,6 +139,10 @@ class Host:
         self._settings = settings
         self._notify = notify
         self._links: dict[Session, Link] = {}
+        self._paths: dict[Session, str] = {}  # where their keepers listen
+        self._unborn: dict[Session, tuple[asyncio.Event, list[Event]]] = {}  # being started; nobody sees them
+        self._found_at: dict[Session, float] = {}
+        self._orphans: set[Session] = set()  # those that are ended because their owner is gone
         self._ended: dict[Session, float] = {}
         self._exits: dict[Session, asyncio.Event] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -149,10 +186,15 @@ class Host:
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (self._files, hard))  # the next daemon begins as we did
 
-    def _later(self, work: Any) -> None:
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        _ = self._apart(work)
+
+    def _apart(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Work that goes on when who waits for it is cancelled, until we close."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _look_around(self) -> None:
         """Now and then: keyframes for quiet sessions, an end to those long over, the nursery's health."""
@@ -166,9 +208,35 @@ class Host:
             for session, moment in list(self._ended.items()):
                 if now - moment > keep:
                     self.forget(session)
+            await self._clear_unwanted(now)
             if self._nursery is not None and self._nursery[0].at_eof():
                 with contextlib.suppress(OSError, HostError, TimeoutError):
                     await self._ask_nursery(self._introduction)
+
+    async def _clear_unwanted(self, now: float) -> None:
+        """End sessions whose owner is gone, and those that have waited too long for their first writer."""
+        keep = self._settings.number("terminal", "keep_waiting")
+        for session in list(self.sessions.values()):
+            if session.state is State.ENDED or session in self._orphans:
+                continue
+            owner = session.note.get("owner")
+            is_waiting = session.state is State.WAITING and not session.viewers
+            is_over = is_waiting and (now - session.made_at > keep or bool(session.note.get("starting")))
+            if is_over or (owner and not await asyncio.to_thread(_is_there, owner)):
+                log.info(
+                    "session %s is ended: %s", session.id, "nobody came" if is_over else "its owner is gone"
+                )
+                self._orphans.add(session)
+                self._later(self._end_orphan(session))
+
+    async def _end_orphan(self, session: Session) -> None:
+        try:
+            with contextlib.suppress(HostError):
+                await self.stop(session.id, hang_up=False)
+            if session in self:
+                self.forget(session)
+        finally:
+            self._orphans.discard(session)
 
     # --- the nursery ----------------------------------------------------------------------------------------
 
@@ -178,7 +246,11 @@ class Host:
         return self._nursery is not None and not self._nursery[0].at_eof()
 
     async def _ask_nursery(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Ask the nursery, starting it if there is none."""
+        """Ask the nursery, starting it if there is none. If who asks is cancelled, the answer is still read:
+        else the next request would get it."""
+        return await asyncio.shield(self._apart(self._exchange(request)))
+
+    async def _exchange(self, request: dict[str, Any]) -> dict[str, Any]:
         async with self._nursery_lock, asyncio.timeout(START_WAIT):
             reader, writer = await self._reach_nursery()
             writer.write(json.dumps(request).encode() + b"\n")
@@ -187,7 +259,10 @@ class Host:
             raise HostError("failed", "the nursery ended")
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
-            raise HostError("failed", f"the nursery could not do it: {answer['error']}")
+            error = answer["error"]
+            raise HostError(
+                "failed", error if answer.get("plain") else f"the nursery could not do it: {error}"
+            )
         return answer
 
     async def _reach_nursery(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -234,8 +309,32 @@ class Host:
         rows: int,
         deferred: bool = False,
         record: bool | str = False,
+        note: Mapping[str, Any] | None = None,
+        owner: int | None = None,
     ) -> Session:
-        """A new session, recorded to a file if wanted. Raises HostError if it can't be started."""
+        """A new session, recorded to a file if wanted. Raises HostError if it can't be started.
+
+        `note` is what the next daemon should know of it. A session with an `owner`, a process id, is ended
+        when that process is gone. If who asks is cancelled, the session is started all the same.
+        """
+        spec = self._checked(name, command, cwd, environment, (cols, rows))
+        spec["note"] = dict(note or {})
+        if not deferred:
+            spec["note"]["starting"] = True
+        if owner is not None and (program := await asyncio.to_thread(running, owner)) is not None:
+            spec["note"]["owner"] = list(program)
+        self._starting.add(name)
+        return await asyncio.shield(self._apart(self._start(spec, record, deferred)))
+
+    def _checked(
+        self,
+        name: str,
+        command: Sequence[str],
+        cwd: str,
+        environment: Mapping[str, str],
+        size: tuple[int, int],
+    ) -> Spec:
+        """What a keeper is told of a new session, if there can be one. Raises HostError."""
         try:
             keepty.socket_path(name, os.environ)
             safe_dir(keepty.socket_dir(os.environ))
@@ -255,34 +354,64 @@ class Host:
             raise HostError("limit", f"there are {len(self.sessions)} sessions already")
         if not os.path.isdir(cwd):
             raise HostError("invalid", f"no such directory: {cwd}")
-        spec: Spec = {
+        return {
             "id": name,
             "command": list(command),
             "cwd": cwd,
             "environment": {"TERM": "xterm-256color", "SHELL": "/bin/sh"}
             | dict(environment)
             | {"FAIRLEAD_SESSION": name},
-            "cols": keepty.clamped(cols),
-            "rows": keepty.clamped(rows),
-            "deferred": deferred,
+            "cols": keepty.clamped(size[0]),
+            "rows": keepty.clamped(size[1]),
+            "deferred": True,  # until its keeper is ours
         }
+
+    async def _start(self, spec: Spec, record: bool | str, deferred: bool) -> Session:
         # never a path that was there before: a keeper that is told to go removes its own when it is gone
         path = f"{self._settings.keepers_dir}/{secrets.token_hex(8)}.sock"
-        self._starting.add(name)
         recording = ""
+        keeper = 0
         try:
             if record:  # the file is there before the program is, so that not even its first byte is missed
-                recording = self._new_recording(name, record, spec)
-                spec["note"] = {"recording": recording}
-            await self._ask_nursery({"keep": spec, "socket": path})
-            return await self._connect(path, spec.get("note"))
-        except (OSError, HostError, TimeoutError):
+                recording = self._new_recording(spec["id"], record, spec)
+                spec["note"]["recording"] = recording
+            keeper = (await self._ask_nursery({"keep": spec, "socket": path}))["pid"]
+            session = await self._connect(path, spec["note"], is_unborn=not deferred)
+            if not deferred:
+                await self._give_birth(session, spec["cols"], spec["rows"])
+            return session
+        except BaseException as error:
+            _discard(keeper, path)
             if recording:
                 with contextlib.suppress(OSError):
                     os.unlink(recording)
+            if isinstance(error, OSError) and not isinstance(error, TimeoutError):
+                raise HostError(
+                    "failed", f"the session can't be started: {error.strerror or error}"
+                ) from None
+            if isinstance(error, TimeoutError):
+                raise HostError("failed", f"the session did not start within {START_WAIT:g} s") from None
             raise
         finally:
-            self._starting.discard(name)
+            self._starting.discard(spec["id"])
+
+    async def _give_birth(self, session: Session, cols: int, rows: int) -> None:
+        """Start a session's program. Others see the session when it runs; if it can't be, they never do."""
+        begun, events = self._unborn[session]
+        try:
+            session.start(cols, rows)
+            async with asyncio.timeout(START_WAIT):
+                await begun.wait()
+            if session.failure:
+                raise HostError("command", session.failure, session.exit_code)
+        except BaseException:
+            self._unborn.pop(session)
+            self._let_go(session)
+            raise
+        del self._unborn[session]
+        self._register(session)
+        for event in events:
+            self._happened(session, event)
 
     def record(self, name: str, path: str | None = None) -> str:
         """Record a session from now on; gives the file. Raises HostError."""
@@ -330,34 +459,58 @@ class Host:
             with contextlib.suppress(OSError):
                 os.unlink(path)
 
-    async def _connect(self, path: str, note: dict[str, Any] | None = None) -> Session:
-        loop = asyncio.get_running_loop()
-        session: Session
+    async def _connect(
+        self, path: str, note: dict[str, Any] | None = None, *, is_unborn: bool = False
+    ) -> Session:
+        async with asyncio.timeout(START_WAIT):
+            reached = await _reach(path)
+        limits = {
+            key: self._settings.count("terminal", key) for key in ("scrollback_lines", "scrollback_bytes")
+        }
+        allowed = Allowed(
+            clipboard=self._settings.flag("attach", "clipboard"),
+            notifications=self._settings.flag("attach", "notifications"),
+        )
+        made: list[Session] = []
+
+        def session_of(link: Link) -> Session:
+            session = Session(link, self._happened, note=note, allowed=allowed, **limits)
+            if is_unborn:
+                self._unborn[session] = asyncio.Event(), []
+            made.append(session)
+            return session
+
+        try:
+            await self._join(path, reached, session_of)
+        except BaseException:
+            for session in made:
+                self._unborn.pop(session, None)
+                self._links.pop(session, None)
+                self._paths.pop(session, None)
+            raise
+        (session,) = made
+        return session if is_unborn else self._register(session)
+
+    async def _join(self, path: str, reached: Reached, session_of: Callable[[Link], Session]) -> None:
+        """Make a connection to a keeper a session's link."""
+        connection, greeting, handed = reached
 
         def lost() -> None:
-            self._lost(session)
+            self._lost(link)
 
-        async with asyncio.timeout(START_WAIT):
-            connection, greeting, handed = await _reach(path)
         link = Link(lost, greeting, handed)
-        session = link.session = Session(
-            link,
-            self._happened,
-            scrollback_lines=self._settings.count("terminal", "scrollback_lines"),
-            scrollback_bytes=self._settings.count("terminal", "scrollback_bytes"),
-            note=note,
-            allowed=Allowed(
-                clipboard=self._settings.flag("attach", "clipboard"),
-                notifications=self._settings.flag("attach", "notifications"),
-            ),
-        )
+        session = link.session = session_of(link)
+        self._links[session] = link
+        self._paths[session] = path
         async with asyncio.timeout(START_WAIT):
-            await loop.create_unix_connection(lambda: link, sock=connection)
+            await asyncio.get_running_loop().create_unix_connection(lambda: link, sock=connection)
             try:
                 await link.ready
             except KeeperGone as error:
                 raise HostError("failed", str(error)) from None
-        self._links[session] = link
+
+    def _register(self, session: Session) -> Session:
+        """From now on others find the session by its name."""
         if rival := self.sessions.get(session.id):  # an ended one of the same name, not dismissed in time
             older = min(session, rival, key=lambda each: each.started_at)
             self.forget(older)
@@ -368,23 +521,82 @@ class Host:
         return session
 
     def _happened(self, session: Session, event: Event) -> None:
+        if session in self._unborn:
+            begun, events = self._unborn[session]
+            events.append(event)
+            if event.topic in ("terminal/started", "terminal/exited"):
+                begun.set()
+            return
         if event.topic == "shutdown":
-            self._later(self.stop(session.id))
+            self._later(self._shut_down(session))
             return
         if event.topic == "terminal/recording" and "error" in event.data:
             log.warning("session %s is not recorded any more: %s", session.id, event.data["error"])
         if event.topic == "terminal/exited":
-            self._ended[session] = time.monotonic()
+            self._ended[session] = time.monotonic() - (session.ended_for or 0.0)
             if session in self._exits:
                 self._exits[session].set()
         self._notify(session, event)
 
-    def _lost(self, session: Session) -> None:
-        """The keeper is gone. If that was not our wish, its program is gone with it."""
-        self._links.pop(session, None)
-        if self._closing or not session.ready or session.state is State.ENDED:
+    async def _shut_down(self, session: Session) -> None:
+        with contextlib.suppress(HostError):
+            await self.stop(session.id, hang_up=False)
+
+    def _lost(self, link: Link) -> None:
+        """A connection to a keeper is gone. If that was not our wish, we look for the keeper."""
+        session = link.session
+        if self._links.get(session) is not link:
             return
-        session.heard(Kind.EXITED, (128 + signal.SIGKILL).to_bytes(4))
+        if self._closing or not session.ready or session.state is State.ENDED:
+            self._links.pop(session)
+            return
+        session.unlink()
+        self._later(self._find_again(session))
+
+    async def _find_again(self, session: Session) -> None:
+        """Connect to a keeper that was lost. Its program is given up only when nobody listens there."""
+        path = self._paths[session]
+        if time.monotonic() - self._found_at.get(session, -FIND_REST) < FIND_REST:
+            await asyncio.sleep(FIND_REST)
+        for _ in range(FIND_TRIES):
+            try:
+                async with asyncio.timeout(START_WAIT):
+                    reached = await _reach(path)
+                self._found_at[session] = time.monotonic()
+                await self._join(path, reached, lambda link: _relinked(session, link))
+                log.warning(
+                    "the keeper of session %s had closed its connection; it is connected again", session.id
+                )
+                return
+            except (FileNotFoundError, ConnectionRefusedError):
+                break
+            except (OSError, HostError, TimeoutError):
+                await asyncio.sleep(FIND_PAUSE)
+        if session.state is State.ENDED or self._closing:
+            return
+        if is_served(path):
+            log.error("the keeper of session %s lets us in no more; another daemon may have it", session.id)
+            self._drop(session)
+            return
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        self._links.pop(session, None)
+        became = await self._after_hang_up(session.pid) if session.pid else "its program had not been started"
+        sentence = f"the keeper of session {session.id} was killed; {became}"
+        log.error("%s", sentence)
+        session.heard(Kind.FAILED, sentence.encode())
+        session.heard(Kind.EXITED, KEEPER_KILLED.to_bytes(4))
+
+    @staticmethod
+    async def _after_hang_up(pid: int) -> str:
+        """What becomes of a program whose terminal has no other end any more: the kernel hangs it up."""
+        deadline = time.monotonic() + HANG_UP_GRACE
+        program = f"its program (pid {pid}) got a hang-up"
+        while await asyncio.to_thread(running, pid) is not None:
+            if time.monotonic() > deadline:
+                return f"{program} and still runs"
+            await asyncio.sleep(LOOK_PAUSE)
+        return f"{program} and ended"
 
     def __contains__(self, session: Session) -> bool:
         return self.sessions.get(session.id) is session
@@ -397,13 +609,22 @@ class Host:
 
     def forget(self, session: Session) -> None:
         """An ended session can't be looked at any more."""
-        self._ended.pop(session, None)
-        self._exits.pop(session, None)
-        if self.sessions.get(session.id) is session:
-            del self.sessions[session.id]
+        self._let_go(session)
+        self._drop(session)
+
+    def _let_go(self, session: Session) -> None:
+        """The keeper of an ended session may go."""
         session.dismiss()
+        self._paths.pop(session, None)
         if link := self._links.pop(session, None):
             link.close()
+
+    def _drop(self, session: Session) -> None:
+        """Have nothing to do with a session any more."""
+        for known in (self._ended, self._exits, self._found_at, self._links, self._paths):
+            known.pop(session, None)
+        if self.sessions.get(session.id) is session:
+            del self.sessions[session.id]
         self._notify(session, Event("forgotten", {"name": session.id}))
 
     async def ended(self, session: Session) -> int:
@@ -413,15 +634,52 @@ class Host:
         assert session.exit_code is not None
         return session.exit_code
 
-    async def stop(self, name: str) -> int:
-        """End a session's program: SIGTERM, some grace, SIGKILL. Gives its exit code."""
-        session = self.find(name)
-        for number in (signal.SIGTERM, signal.SIGCONT, signal.SIGKILL):
-            if session.state is State.WAITING:  # nothing runs yet, so there is nothing to wait for
-                session.heard(Kind.EXITED, (0).to_bytes(4))
-            session.signal(number)
-            grace = 0.0 if number == signal.SIGTERM else self._settings.number("terminal", "stop_grace")
+    async def stop(self, name: str, *, hang_up: bool = True) -> int:
+        """End a session's program; gives its exit code. If who asks is cancelled, it is ended all the same.
+
+        It is told as by a terminal that is closed, which an interactive shell heeds; then SIGTERM, some grace
+        and SIGKILL. Without `hang_up` it begins with SIGTERM, as keepty does.
+        """
+        return await asyncio.shield(self._apart(self._stop(self.find(name), hang_up)))
+
+    async def _stop(self, session: Session, hang_up: bool) -> int:
+        def terminate() -> None:
+            session.signal(signal.SIGTERM)
+            session.signal(signal.SIGCONT)
+
+        if session.state is State.WAITING:  # nothing runs yet, so there is nothing to wait for
+            session.heard(Kind.EXITED, (0).to_bytes(4))
+        grace = self._settings.number("terminal", "stop_grace")
+        steps: list[tuple[Callable[[], None], float]] = [
+            (terminate, grace),
+            (lambda: session.signal(signal.SIGKILL), START_WAIT),
+        ]
+        if hang_up:
+            steps.insert(0, (session.hang_up, min(HANG_UP_GRACE, grace)))
+        for tell, wait in steps:
+            if session.state is not State.ENDED:
+                tell()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(grace if number != signal.SIGKILL else START_WAIT):
+                async with asyncio.timeout(wait):
                     return await self.ended(session)
-        raise HostError("failed", f"session {name!r} does not end")
+        raise HostError("failed", f"session {session.id!r} does not end")
+
+
+def _relinked(session: Session, link: Link) -> Session:
+    session.relink(link)
+    return session
+
+
+def _is_there(owner: Sequence[Any]) -> bool:
+    """Whether the process that a note names still runs, and is not another one with its number."""
+    program = running(owner[0])
+    return program is not None and program.began == owner[2]
+
+
+def _discard(keeper: int, path: str) -> None:
+    """End a keeper that has nothing to keep."""
+    if keeper:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(keeper, signal.SIGKILL)
+    with contextlib.suppress(OSError):
+        os.unlink(path)

@@ -206,6 +206,11 @@ class Recorder:
         self._end_text()
         self._add(self._now(), RESIZE, f"{cols}x{rows}")
 
+    def began(self, cols: int, rows: int) -> None:
+        """The program is started, at another size than the recording was made for. Raises RecordingError."""
+        if not self.over:
+            self._add(self._now(), RESIZE, f"{cols}x{rows}")
+
     def skipped(self, offset: int, generation: int, size: tuple[int, int], redraw: bytes) -> None:
         """What lies before this offset can't be had any more: a marker says so, and the screen follows."""
         if self.over:

@@ -13,6 +13,7 @@ the next daemon can rebuild this screen exactly from the keyframe and what was p
 from __future__ import annotations
 
 import json
+import signal
 import time
 from collections import deque
 from collections.abc import Callable
@@ -32,6 +33,8 @@ QUIET_KEYFRAME = 64 * 1024
 """After how many printed bytes one is due when the program has gone quiet."""
 INPUT_WINDOW = 256 * 1024
 """How many bytes of input may be on their way to the program before its writer is made to wait."""
+HANGS_UP = 2
+"""The version of the first keeper that knows what hanging up is."""
 
 
 CALM = 4096
@@ -110,6 +113,10 @@ class Session:
         self.generation = 0
         self.active_at = 0.0
         """When the program last printed, by the monotonic clock."""
+        self.made_at = 0.0
+        """When its keeper was made, by the monotonic clock."""
+        self.ended_for: float | None = None
+        """How many seconds ago the program ended, if that was before the keeper told us of it."""
         self.ready = False
         """Whether the keeper has told its state."""
         self.note = note or {}
@@ -123,6 +130,7 @@ class Session:
         self._viewers: dict[Viewer, Role] = {}
         self._writer: Viewer | None = None
         self._offset = 0
+        self._behind = False  # the keeper was found again and tells what we know already
         self._keyframe_due = KEYFRAME_EVERY
         self._has_keyframe = False
         self._unkept = 0  # bytes printed since the last keyframe
@@ -160,15 +168,21 @@ class Session:
         """A frame from the keeper."""
         match kind:
             case Kind.DATA:
-                self.printed(OFFSET.unpack_from(payload)[0], payload[OFFSET.size :])
+                offset, data = OFFSET.unpack_from(payload)[0], payload[OFFSET.size :]
+                if self._behind:
+                    offset, data = self._unseen(offset, data)
+                if data:
+                    self.printed(offset, data)
             case Kind.TAKEN:
                 self._taken(NUMBER.unpack(payload)[0])
             case Kind.STATE:
                 self._told_state(json.loads(payload))
             case Kind.KEYFRAME:
-                self._restored(payload)
+                if not self._behind or self._offset < KEYFRAME.unpack_from(payload)[0]:
+                    self._restored(payload)
             case Kind.RESIZED:
-                self._resized(*MARK.unpack(payload))
+                if not self._behind or self.generation < MARK.unpack(payload)[3]:
+                    self._resized(*MARK.unpack(payload))
             case Kind.STARTED:
                 self.pid = NUMBER.unpack(payload)[0]
                 self.state = State.RUNNING
@@ -179,7 +193,27 @@ class Session:
             case Kind.EXITED:
                 self._exited(NUMBER.unpack(payload)[0])
 
+    def _told_again(self, state: dict[str, Any]) -> None:
+        """The keeper was lost and found: of what it tells, only what is new counts from now on."""
+        self._behind = True
+        self._asked = max(self.generation, state["generation"])
+        if state["pid"] and not self.pid:
+            self.heard(Kind.STARTED, NUMBER.pack(state["pid"]))
+        self._untaken = int(state.get("untaken", 0))
+        self._taken(0)
+
+    def _unseen(self, offset: int, data: bytes) -> tuple[int, bytes]:
+        """What of this output is new, and where it is; nothing if we have seen it all."""
+        seen = self._offset - offset
+        if seen >= len(data):
+            return self._offset, b""
+        self._behind = False
+        return (offset, data) if seen <= 0 else (self._offset, data[seen:])
+
     def _told_state(self, state: dict[str, Any]) -> None:
+        if self.ready:
+            self._told_again(state)
+            return
         self.id = state["id"]
         self.command = state["command"]
         self.cwd = state["cwd"]
@@ -188,6 +222,9 @@ class Session:
         self.keeper_version = int(state.get("version", 1))
         self.generation = self._asked = state["generation"]
         self.state = State.WAITING if state["deferred"] else State.RUNNING
+        self.ended_for = state.get("ended_for")
+        age = state.get("age", time.time() - self.started_at)  # an older keeper tells the time alone
+        self.made_at = time.monotonic() - max(0.0, age)
         self._screen = Screen(state["cols"], state["rows"], **self._limits)
         self.ready = True
         if "note" in state:
@@ -198,11 +235,18 @@ class Session:
             self._go_on_recording(path)
 
     def _restored(self, payload: bytes) -> None:
+        before = self.generation
         self._offset, self.generation = KEYFRAME.unpack_from(payload)
+        if self.generation != before:
+            self._unsized.update(self._viewers)
         self.screen.close()
         self._screen = Screen.restore(payload[KEYFRAME.size :], **self._limits)
         self._outward.restart(self.screen.unfinished)
         self._has_keyframe = True
+        self._drawn = None
+        for viewer in self._viewers:
+            if not viewer.behind:  # else it is shown the screen when it has caught up
+                self.resync(viewer)
         recorder = self._recorder
         if recorder is not None and recorder.offset < self._offset:  # a daemon that can't record was here
             size, redraw = (self.screen.cols, self.screen.rows), self.screen.redraw(MAX_REDRAW)
@@ -251,12 +295,15 @@ class Session:
                 self.cwd = path
 
     def _resized(self, offset: int, cols: int, rows: int, generation: int) -> None:
+        is_new = generation != self.generation  # else it is the size that the program was started at
         self.generation = generation
         self._asked = max(self._asked, generation)
         self.screen.resize(cols, rows)
         self._drawn = None
         if self._recorder is not None:
             self._record(self._recorder.resized, cols, rows, generation)
+        if not is_new:
+            return
         frame = keepty.ResizeAck(generation, cols, rows).encode()
         for viewer in self._viewers:
             if viewer.behind:
@@ -359,14 +406,35 @@ class Session:
         self._link.tell(Kind.RESIZE, RESIZE.pack(keepty.clamped(cols), keepty.clamped(rows), self._asked))
 
     def start(self, cols: int, rows: int) -> None:
-        """Start the program, if that was put off."""
+        """Start the program, if that was put off. Its size is no resize: nothing was shown at another one."""
         self.state = State.RUNNING
-        self._asked += 1
-        self._link.tell(Kind.START, RESIZE.pack(keepty.clamped(cols), keepty.clamped(rows), self._asked))
+        cols, rows = keepty.clamped(cols), keepty.clamped(rows)
+        if (cols, rows) != (self.screen.cols, self.screen.rows):
+            self.screen.resize(cols, rows)
+            self._drawn = None
+            if self._recorder is not None:
+                self._record(self._recorder.began, cols, rows)
+        self._link.tell(Kind.START, RESIZE.pack(cols, rows, self._asked))
 
     def signal(self, number: int) -> None:
         """Send a signal to the program's process group."""
         self._link.tell(Kind.SIGNAL, NUMBER.pack(number))
+
+    def hang_up(self) -> None:
+        """Tell the programs of this terminal that it is closed."""
+        if self.keeper_version >= HANGS_UP:
+            self._link.tell(Kind.HANG_UP)
+        else:
+            self.signal(signal.SIGHUP)
+            self.signal(signal.SIGCONT)
+
+    def unlink(self) -> None:
+        """The keeper was lost: what is typed is held until it is found again."""
+        self._untaken = INPUT_WINDOW
+
+    def relink(self, link: Link) -> None:
+        """The keeper was found again: this is the way to it from now on."""
+        self._link = link
 
     def dismiss(self) -> None:
         """The session has ended and nobody will look at it any more: the keeper may go."""
@@ -447,8 +515,11 @@ class Session:
     def attach(self, viewer: Viewer, hello: keepty.Hello, greet: Callable[[keepty.Message], None]) -> None:
         """A client comes: it is greeted with the size, then shown the screen, and then all that happens."""
         screen = self.screen
+        starts = hello.role is Role.WRITER and self.state is State.WAITING
+        if starts:  # at the size of the first writer, which it is told in the greeting
+            self.start(hello.cols or screen.cols, hello.rows or screen.rows)
         greet(keepty.HelloAck(self.pid, screen.cols, screen.rows, hello.wishes & keepty.Wish.REASONS))
-        if self.state is not State.WAITING:
+        if not starts and self.state is not State.WAITING:
             viewer.write(self._redrawn())
         if self.state is State.ENDED:
             if self.failure:
@@ -460,10 +531,9 @@ class Session:
         self._viewers[viewer] = hello.role
         if hello.role is Role.WRITER:
             self._writer = viewer
-            if self.state is State.WAITING:
-                self.start(hello.cols or screen.cols, hello.rows or screen.rows)
-            elif hello.cols and hello.rows and (hello.cols, hello.rows) != (screen.cols, screen.rows):
-                self.resize(hello.cols, hello.rows)
+            size = (hello.cols, hello.rows)
+            if not starts and all(size) and size != (screen.cols, screen.rows):
+                self.resize(*size)
 
     def _redrawn(self) -> bytes:
         """The frames that show everything; many who come at once get the same."""

@@ -47,6 +47,7 @@ LEVEL = Kind(
 )
 ANYTHING = Kind("anything", lambda value: True)
 COUNT = Kind("a positive integer", lambda value: type(value) is int and 0 < value <= 0xFFFF)
+PID = Kind("a process id", lambda value: type(value) is int and 0 < value <= 0x7FFFFFFF)
 SECONDS = Kind(
     "a number of seconds",
     lambda value: isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e9,
@@ -95,6 +96,7 @@ PARAMS: Mapping[str, Kind] = MappingProxyType(
         "name": STRING,
         "needle": STRING,
         "parent-session": ANYTHING,
+        "owner": PID,
         "paste": STRING,
         "path": STRING,
         "prompt": STRING,
@@ -178,7 +180,7 @@ OPS: Mapping[str, Op] = MappingProxyType(
         "approvals": Op(),
         "approval_settle": Op(("token", "allowed")),
         "notify": Op(("text",), ("title",)),
-        "terminal_start": Op(("name", "argv"), ("cwd", "env", "cols", "rows", "deferred", "record")),
+        "terminal_start": Op(("name", "argv"), ("cwd", "env", "cols", "rows", "deferred", "record", "owner")),
         "terminal_list": Op((), ("brief",)),
         "terminal_stop": Op(("name",)),
         "terminal_send": Op(("name",), ("text", "keys", "paste")),
