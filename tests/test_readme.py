@@ -1,4 +1,4 @@
-"""What the README shows is run, and so is the demo."""
+"""What the README and the page of the protocols show is run, and so is the demo."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from pathlib import Path
 from fairlead.wire import keepty
 
 ROOT = Path(__file__).parent.parent
-BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+PAGES = [(ROOT / page).read_text() for page in ("README.md", "docs/wire.md")]
+BLOCKS = re.findall(r"```python\n(.*?)```", "".join(PAGES), re.DOTALL)
 SOCKET = "/run/user/1000/keepty/keepty-work.sock"
 WAIT = 30.0
 """Seconds until a program that hangs fails its test."""
@@ -24,7 +25,9 @@ def run(code: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_client_of_the_readme_shows_a_sessions_output_and_exits_with_its_code(tmp_path: Path) -> None:
+def test_the_client_of_the_protocols_page_shows_output_and_exits_with_its_code(
+    tmp_path: Path,
+) -> None:
     (block,) = (block for block in BLOCKS if SOCKET in block)
     path = str(tmp_path / "work.sock")
 
@@ -56,6 +59,34 @@ def test_the_examples_of_the_formats_give_what_their_comments_say() -> None:
     checks = "".join(f"\nassert {call} == {wanted}, {call}" for call, wanted in claims)
     done = run(block + checks)
     assert (done.stderr, done.returncode) == ("", 0)
+
+
+def test_the_first_minute_shows_what_the_readme_says() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "tools" / "first_minute.py"],
+        capture_output=True,
+        text=True,
+        timeout=4 * WAIT,
+        check=False,
+    )
+    assert (done.stderr, done.returncode) == ("", 0)
+    (block,) = re.findall(r"```console\n(.*?)```", PAGES[0], re.DOTALL)
+    # processes, times and sizes differ from run to run, and so does the width of what is printed
+    shown, promised = (
+        [line if line.startswith("$ ") else line.split()[:1] for line in text.splitlines()]
+        for text in (done.stdout, block)
+    )
+    assert shown == promised
+
+
+def test_the_readme_says_what_it_is_before_any_protocol_and_has_its_picture() -> None:
+    beginning = PAGES[0].partition("\n## ")[0]
+    assert "keepty" not in beginning
+    assert "rpc-edn" not in beginning
+    (picture,) = re.findall(r"!\[[^]]+\]\((\S+)\)", PAGES[0])
+    assert (ROOT / picture).read_text().startswith("<svg")
+    for page in re.findall(r"\]\(((?:docs|examples)/[^)#]+)", PAGES[0]):
+        assert (ROOT / page).exists(), page
 
 
 def test_the_demo_speaks_all_four_protocols_and_exits_with_0() -> None:

@@ -105,16 +105,11 @@ class Daemon:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signalled)
-        await self._host.open(None if self._supervised else [*COMMAND, "--asked-at", "{now}"])
-        while self._opening:
-            await asyncio.wait(self._opening)
-        for fault in self._agents.store.open():
-            log.warning("an agent session can't be loaded: %s", fault)
-        self._agents.judging.report_lost()
-        orphans = asyncio.get_running_loop().create_task(self._commands.end_orphans())
-        await self._control.open()
-        await self._keepty.open_ended(self._host.sessions.get)
-        await self._rpc.open()
+        try:
+            orphans = await self._open_all()
+        except BaseException:  # it would fail again, so the nursery must not start it over and over
+            await self._host.close(for_good=not self._host.sessions)
+            raise
         log.info("serving %d sessions in %s", len(self._host.sessions), self._settings.runtime_dir)
         tell_supervisor(self._notify_socket, "READY=1")
         self._ready()
@@ -128,6 +123,21 @@ class Daemon:
         self._keepty.close_ended()
         await self._host.close(for_good=not self._again and not self._handover)
         return self._again
+
+    async def _open_all(self) -> asyncio.Task[None]:
+        """Find the sessions and let clients in, at our own socket last. Returns the task that ends commands
+        whose agents are gone."""
+        await self._host.open(None if self._supervised else [*COMMAND, "--asked-at", "{now}"])
+        while self._opening:
+            await asyncio.wait(self._opening)
+        for fault in self._agents.store.open():
+            log.warning("an agent session can't be loaded: %s", fault)
+        self._agents.judging.report_lost()
+        orphans = asyncio.get_running_loop().create_task(self._commands.end_orphans())
+        await self._control.open()
+        await self._keepty.open_ended(self._host.sessions.get)
+        await self._rpc.open()
+        return orphans
 
     def _signalled(self) -> None:
         """Told to end. A supervisor does that for a restart as well: the next one must find all there is."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pty
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-import fairlead
+import fairlead.aio
 from fairlead.client.launch import NoDaemon, connected
 from fairlead.settings import Settings
 from tests.hosting import WAIT, Hosting
@@ -196,6 +197,23 @@ def test_a_daemon_that_dies_before_it_serves_tells_its_last_words(
         assert len(done.stderr.splitlines()) == 1
     finally:
         hosting.close()
+
+
+def test_a_daemon_that_can_not_listen_says_so_and_is_not_started_over_and_over(alone: Hosting) -> None:
+    settings = settings_of(alone)
+    Path(settings.rpc_path).mkdir(parents=True)
+    done = alone.run("ls", check=False)
+    assert done.stderr.startswith("fairlead ls: the daemon can't start: ")
+    assert settings.rpc_path in done.stderr
+    alone.until(lambda: not nurseries(settings))  # which would have started the next one
+    Path(settings.rpc_path).rmdir()
+    alone.run("ls")
+
+
+def nurseries(settings: Settings) -> bool:
+    """True if a nursery serves."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        return connection.connect_ex(settings.nursery_path) == 0
 
 
 def test_commands_that_start_a_daemon_at_the_same_time_all_use_the_one_that_won(alone: Hosting) -> None:
