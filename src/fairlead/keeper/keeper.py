@@ -132,6 +132,7 @@ class Keeper:
         self._generation = 0
         self._pid = 0
         self._started_at = time.time()
+        self._printed_at: float | None = None  # by the monotonic clock, as the other one may jump
         self._failure = ""
         self._exit: int | None = None
         self._told_exit = False
@@ -278,6 +279,7 @@ class Keeper:
         if not chunks:
             return False
         printed = b"".join(chunks)
+        self._printed_at = time.monotonic()
         offset = self._tail.end
         self._tail.print(printed)
         self._tell(Kind.DATA, OFFSET.pack(offset), printed)
@@ -343,6 +345,8 @@ class Keeper:
             "rows": self._rows,
             "generation": self._generation,
             "started_at": self._started_at,
+            "quiet": None if self._printed_at is None else time.monotonic() - self._printed_at,
+            "printed": self._tail.end,
             "window": WINDOW,
             "input_window": INPUT_WINDOW,
         }

@@ -24,6 +24,7 @@ from ..keeper.keeper import Spec
 from ..keeper.protocol import Decoder, Kind, frame
 from ..settings import SettingError, Settings, safe_dir
 from ..wire import keepty
+from .environment import for_program
 from .recording import Recorder, RecordingError
 from .session import Event, Session, State
 
@@ -312,9 +313,7 @@ class Host:
             "id": name,
             "command": list(command),
             "cwd": cwd,
-            "environment": {"TERM": "xterm-256color", "SHELL": "/bin/sh"}
-            | dict(environment)
-            | {"FAIRLEAD_SESSION": name},
+            "environment": for_program(environment, name),
             "cols": keepty.clamped(cols),
             "rows": keepty.clamped(rows),
             "deferred": deferred,
