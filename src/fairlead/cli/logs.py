@@ -11,6 +11,7 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Sequence
 
+from . import output
 from .arguments import Argument, Command, Failure, Option, UsageError, lines, parsed
 
 TYPE_CHECKING = False
@@ -140,7 +141,8 @@ def _follow(printer: _Printer, name: str, last: int | None) -> int:
                 _follow_on(control, printer, name, answer)
                 return 0
         except BrokenPipeError:
-            sys.stdout.flush()  # raises again if it was our output that broke
+            if not output.is_open():  # it was not the daemon that has gone
+                raise
         except NoDaemon:
             if not begun or time.monotonic() - reached_at > ABSENCE:
                 raise

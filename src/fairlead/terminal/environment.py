@@ -1,7 +1,8 @@
 """The environment of a session's program: that of who started it, but for what describes their terminal.
 
-The program's terminal is our emulator, whatever it was started from and whoever looks at it. What tells of another
-one (tmux's socket, kitty's window, the size of a window) makes programs use what ours lacks, or talk to it.
+The program's terminal is our emulator, whatever it was started from and whoever looks at it. What tells of
+another one (tmux's socket, kitty's window, a window's size) makes programs use what ours lacks, or talk
+to it.
 """
 
 from __future__ import annotations

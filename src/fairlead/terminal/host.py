@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
+from ..formats.guess import meant
 from ..keeper.keeper import Spec
 from ..keeper.protocol import Decoder, Kind, frame
 from ..settings import SettingError, Settings, safe_dir
@@ -437,7 +438,7 @@ class Host:
     def find(self, name: str) -> Session:
         """The session of this name. Raises HostError."""
         if name not in self.sessions:
-            raise HostError("missing", f"no session {name!r}")
+            raise HostError("missing", f"no session {name!r}{meant(name, self.sessions)}")
         return self.sessions[name]
 
     def forget(self, session: Session) -> None:
