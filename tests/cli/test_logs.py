@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from fairlead.cli.logs import after
+from tests.doors.passepartout_peer import kill_and_wait
 from tests.hosting import WAIT, Hosting
 
 
@@ -37,7 +38,7 @@ def test_logs_are_the_lines_that_were_printed_however_narrow_the_terminal_is(hos
     assert hosting.run("logs", "-n", "2", "narrow").stdout == f"{'x' * 50}\nopen line\n"
     assert hosting.run("logs", "-n0", "narrow").stdout == ""
     rows = hosting.run("logs", "narrow", "-n", "1", "--json").stdout
-    assert json.loads(rows) == {"line": 102, "text": "open line"}
+    assert json.loads(rows) == {"line": 102, "text": "open line", "first": 102, "complete": False}
 
 
 def test_logs_can_be_read_when_the_program_has_ended(hosting: Hosting) -> None:
@@ -63,7 +64,8 @@ def test_following_begins_where_it_is_told_and_numbers_go_on(hosting: Hosting) -
     hosting.start("numbered", "seq 1 5; read line; echo six; read line")
     hosting.wait_text("numbered", "5")
     with following(hosting, "-n", "1", "--json", "numbered") as (_, out):
-        assert json.loads(out.readline()) == {"line": 5, "text": "5"}
+        began = {"line": 5, "text": "5", "first": 5, "complete": False}
+        assert json.loads(out.readline()) == began
         hosting.run("send", "numbered", "typed", "-k", "Enter")
         assert json.loads(out.readline()) == {"line": 6, "text": "typed"}
         assert json.loads(out.readline()) == {"line": 7, "text": "six"}
@@ -76,6 +78,38 @@ def test_following_ends_when_the_session_is_stopped(hosting: Hosting) -> None:
         assert out.readline() == "ready\n"
         hosting.run("stop", "stopped")
         assert client.wait(WAIT) == 0
+
+
+def test_logs_say_where_they_begin_also_after_a_restart() -> None:
+    hosting = Hosting({"FAIRLEAD_TERMINAL_SCROLLBACK_BYTES": str(1024 * 1024)})
+    try:
+        hosting.start("much", "seq -f 'line %.0f' 1 200000; echo done; read line; echo more; read line")
+        hosting.start("little", "echo line 1; echo done; read line")
+
+        def begins(*words: str) -> int:
+            done = hosting.run("logs", "much", *words)
+            number = int(done.stdout.split("\n")[0].removeprefix("line "))
+            assert done.stderr == f"fairlead logs: earlier lines are not kept: begins at line {number}\n"
+            return number
+
+        for restarts in (False, True):
+            if restarts:
+                kill_and_wait(hosting)
+            hosting.wait_text("much", "done")
+            assert begins() > 1
+            assert begins("-n", "50000") > 1
+            first = json.loads(hosting.run("logs", "much", "--json").stdout.split("\n")[0])
+            assert first["text"] == f"line {first['line']}"
+            assert (first["first"], first["complete"]) == (first["line"], False)
+            assert hosting.run("logs", "much", "-n", "1").stderr == ""
+            hosting.wait_text("little", "done")
+            assert hosting.run("logs", "little").stderr == ""
+            whole = json.loads(hosting.run("logs", "little", "--json").stdout.split("\n")[0])
+            assert whole == {"line": 1, "text": "line 1", "first": 1, "complete": True}
+        with following(hosting, "-n", "1", "--json", "much") as (_, out):
+            assert json.loads(out.readline())["line"] == 200_001
+    finally:
+        hosting.close()
 
 
 def test_following_goes_on_when_daemons_die_and_loses_and_repeats_nothing(hosting: Hosting) -> None:

@@ -101,3 +101,17 @@ def test_talk_in_a_script_goes_on_and_tells_by_its_code_that_an_answer_was_lost(
         rest, errors = talk.communicate("/status\n", WAIT)
         assert talk.returncode == 1, errors
         assert "wait for your consent" in rest
+
+
+def test_how_long_a_program_has_been_quiet_is_known_after_a_restart(hosting: Hosting) -> None:
+    hosting.start("quiet", "echo said; read line")
+    hosting.start("mute", "read line")
+    hosting.wait_text("quiet", "said")
+    hosting.run("wait", "quiet", "--idle", "1.5")
+    kill_and_wait(hosting)
+    sessions = hosting.sessions()
+    assert sessions["quiet"]["idle"] > 1.5
+    assert sessions["mute"]["idle"] is None
+    hosting.run("send", "quiet", "more")
+    hosting.wait_text("quiet", "more")
+    hosting.until(lambda: hosting.sessions()["quiet"]["idle"] < sessions["quiet"]["idle"])

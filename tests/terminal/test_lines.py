@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fairlead.keeper.protocol import NUMBER, OFFSET, Kind
 from fairlead.terminal import lines
-from fairlead.terminal.lines import Follower, Followers, Lines, Splitter
+from fairlead.terminal.lines import Follower, Followers, Kept, Lines, Splitter, kept
 from fairlead.terminal.session import Session
 
 
@@ -157,7 +157,7 @@ def test_a_follower_gets_what_comes_after_it_came() -> None:
     session = a_session()
     prints(session, b"one\r\n" + b"x" * 50 + b"\r\nbeg")
     follower = Follower(session)
-    assert follower.before == ["one", "x" * 50]
+    assert follower.before == Kept(["one", "x" * 50], 2, 1, True)
     assert follower.take(3, 10) == Lines(3, [], False)
     prints(session, b"un\r\nnext\r\nrest")
     assert follower.take(3, 1) == Lines(3, ["begun"], False)
@@ -205,3 +205,22 @@ def test_who_does_not_ask_any_more_is_let_go(monkeypatch: pytest.MonkeyPatch) ->
     followers.remove(second)
     assert followers.find(second.id) is None
     assert len(session.taps) == 1
+
+
+def test_lines_have_the_numbers_they_were_printed_with_when_earlier_ones_are_gone() -> None:
+    session = a_session()
+    prints(session, b"".join(b"line %d\r\n" % number for number in range(1, 20_001)))
+    prints(session, b"\x1b[?1049hdrawn\r\n\n\n\x1b[?1049l")
+    found = kept(session)
+    assert not found.is_complete
+    assert found.texts[0] == f"line {found.first}"
+    assert Follower(session).take(0, 1).first == 20_001
+    prints(session, b"\x1b[?1049hdrawn\r\n\n\n")
+    assert kept(session).first == found.first
+
+
+def test_a_screen_that_is_drawn_over_is_complete() -> None:
+    session = a_session()
+    for number in range(100):
+        prints(session, b"\x1b[Hone %d\r\ntwo %d\r\n" % (number, number))
+    assert kept(session) == Kept(["one 99", "two 99", "", "", ""], 2, 1, True)

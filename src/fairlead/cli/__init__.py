@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 
-from .arguments import Command, Failure, HelpWanted, UsageError, nearest
+from . import output
+from .arguments import USUAL_WIDTH, Command, Failure, HelpWanted, UsageError, nearest
 
 COMMANDS = {
     "start": "start a program that keeps running",
@@ -46,6 +48,8 @@ GROUPS = {
 
 HIDDEN = ("complete",)
 """Commands for shells, not for people."""
+UNTOLD = ("complete", "daemon", "hook", "rpc")
+"""Commands that don't say that the daemon is of another version: nobody reads it, or is about to mend it."""
 
 USAGE = """\
 usage: fairlead COMMAND [ARGUMENT…]
@@ -57,8 +61,8 @@ usage: fairlead COMMAND [ARGUMENT…]
     fairlead ls
     fairlead attach work
 
-Exit codes: 0 done, 1 it could not be done, 2 wrong usage, 124 the time of `wait` was over,
-130 interrupted; `attach` and `wait --exit` give the program's own.
+Exit codes: 0 done, 1 it could not be done, 2 wrong usage, 124 `wait` timed out, 130 interrupted;
+`attach` and `wait --exit` give the program's own.
 """
 
 INTERRUPTED = 130
@@ -72,39 +76,47 @@ _FAILURES = ("RequestError", "NoDaemon", "SettingError")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; gives its exit code."""
+    output.prepare()
     words = list(sys.argv[1:] if arguments is None else arguments)
+    name = f" {words[0]}" if words and words[0] in COMMANDS else ""
+    try:
+        code = _chosen(words)
+        sys.stdout.flush()  # so that a reader who has gone is noticed here
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError as error:
+        if output.is_open():
+            return _failed(name, error)
+        return OUTPUT_CLOSED
+    except OSError as error:  # a disk is full, a directory was deleted
+        where = "" if output.is_open() else "standard output: "
+        return _failed(name, Failure(f"{where}{error}" if str(error) else type(error).__name__))
+    return code
+
+
+def _chosen(words: list[str]) -> int:
+    """Do what the words say."""
     if words[:1] == ["help"] and len(words) > 1:
         words = [words[1], "--help"]
-    if not words or words[0] in ("-h", "--help", "help"):
-        print(_usage(), end="", file=sys.stdout if words else sys.stderr)
-        return 0 if words else 2
-    if words[0] == "--rpc-edn":  # as psi spells it
-        words[0] = "rpc"
+    if not words:
+        output.complain(_usage().rstrip("\n"))
+        return 2
     name, *rest = words
+    if name in ("-h", "--help", "help"):
+        print(_usage(), end="")
+        return 0
     if name in ("-V", "--version"):
         from .. import __version__
 
         print(f"fairlead {__version__}")
         return 0
+    if name == "--rpc-edn":  # as psi spells it
+        name = "rpc"
     if name not in COMMANDS and name not in HIDDEN:
         hint = nearest(name, list(COMMANDS)) or "; `fairlead --help` lists them"
-        print(f"fairlead: no command {name!r}{hint}", file=sys.stderr)
+        output.complain(f"fairlead: no command {name!r}{hint}")
         return 2
-    _fill_closed()
-    try:
-        code = _run(name, rest)
-        if sys.stdout is not None:
-            sys.stdout.flush()  # so that a reader who has gone is noticed here
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except BrokenPipeError as error:
-        if _output_is_open():
-            return _failed(name, error)
-        return OUTPUT_CLOSED
-    except OSError as error:  # a disk is full, a directory was deleted
-        where = "" if _output_is_open() else "standard output: "
-        return _failed(name, Failure(f"{where}{error}" if str(error) else type(error).__name__))
-    return code
+    return _run(name, rest)
 
 
 def command_of(name: str) -> Command | None:
@@ -118,13 +130,19 @@ def command_of(name: str) -> Command | None:
 def _run(name: str, words: list[str]) -> int:
     from importlib import import_module
 
+    if name not in UNTOLD:
+        from ..client import versions
+
+        versions.notice = partial(_told, name)
     try:
         code: int = import_module(f".{name}", __name__).main(words)
     except HelpWanted as wanted:
-        print(wanted.command.help(), end="")
+        from .columns import terminal_width
+
+        print(wanted.command.help(terminal_width() or USUAL_WIDTH), end="")
         return 0
     except UsageError as error:
-        print(f"fairlead {name}: {error}\n`fairlead help {name}` tells more", file=sys.stderr)
+        output.complain(f"fairlead {name}: {error}\n`fairlead help {name}` tells more")
         return 2
     except BrokenPipeError:
         raise
@@ -132,45 +150,43 @@ def _run(name: str, words: list[str]) -> int:
         known = isinstance(error, ConnectionError | Failure) or type(error).__name__ in _FAILURES
         if not known:
             raise
-        return _failed(name, error)
+        return _failed(f" {name}", error)
     return code
 
 
+def _told(name: str, sentence: str) -> None:
+    output.complain(f"fairlead {name}: {sentence}")
+
+
 def _failed(name: str, error: Exception) -> int:
-    print(f"fairlead {name}: {error}", file=sys.stderr)
+    output.complain(f"fairlead{name}: {error}")
     return 1
 
 
-def _fill_closed() -> None:
-    """Standard descriptors that are closed lead nowhere, so that nothing that we open gets their numbers."""
-    if None in (sys.stdin, sys.stdout, sys.stderr):
-        import os
-
-        while (opened := os.open(os.devnull, os.O_RDWR)) <= 2:
-            os.set_inheritable(opened, True)
-        os.close(opened)
-        if sys.stderr is None:  # what is printed to none goes to standard output
-            sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - for as long as we run
-
-
-def _output_is_open() -> bool:
-    """Whether it was not our output that broke. If it was, nothing is written to it any more."""
-    try:
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except OSError:
-        import os
-
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return False
-    return True
-
-
 def _usage() -> str:
+    from .columns import fill, terminal_width
+
+    width = min(terminal_width() or USUAL_WIDTH, USUAL_WIDTH)
     grouped = {name for names in GROUPS.values() for name in names}
     groups = {**GROUPS, "The rest": tuple(name for name in COMMANDS if name not in grouped)}
     parts = []
     for title, names in groups.items():
-        rows = "".join(f"    {name:<12}{COMMANDS[name]}\n" for name in names)
+        rows = "".join(fill(COMMANDS[name], width, f"    {name:<12}", " " * 16) + "\n" for name in names)
         parts.append(f"{title}:\n{rows}")
-    return USAGE.format(groups="\n".join(parts))
+    text = USAGE.format(groups="\n".join(parts))
+    lines = (line if _is_laid_out(line, width) else _refilled(line, width) for line in text.split("\n"))
+    return "\n".join(lines)
+
+
+def _is_laid_out(line: str, width: int) -> bool:
+    return len(line) <= width
+
+
+def _refilled(line: str, width: int) -> str:
+    """A line of the usage that is too long: an example with what it does below it, or a paragraph."""
+    from .columns import fill
+
+    example, _, what = line.strip().partition("     ")
+    if line.startswith("    ") and what:
+        return f"    {example}\n{fill(what, width, ' ' * 8, ' ' * 8)}"
+    return fill(line, width)

@@ -30,6 +30,7 @@ def main(arguments: Sequence[str]) -> int:
     if (options.answer is None) != (options.token is None):
         raise UsageError("allow and deny want a token; `fairlead approvals` lists them")
     from ..client.control import Control
+    from .columns import paragraphs
 
     with Control() as control:
         if options.answer is not None:
@@ -44,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
         for row in answer["approvals"]:
             who = row["session_id"] or "daemon"
             line = f"{row['token']}  {row['title']}: {row['summary']} ({row['reason']}; {who})"
-            print(printable(line))
+            print(paragraphs(printable(line)))
         if not answer["approvals"]:
             print("nothing waits for your consent", file=sys.stderr)
     return 0

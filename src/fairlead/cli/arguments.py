@@ -13,6 +13,11 @@ if TYPE_CHECKING:
 
 HELP_COLUMN = 22
 """Where in a line of help the words begin that explain."""
+USUAL_WIDTH = 104
+"""How wide help is at the most, and if it does not go to a terminal."""
+NARROW = 72
+"""In less than so many columns, what explains an option stands below it."""
+INDENT = "    "
 USUAL_CODES: dict[int | str, str] = {
     0: "done",
     1: "it could not be done; one line on stderr says why",
@@ -163,25 +168,45 @@ class Command:
         words += [f"[-- {self.tail}]"] if self.tail else []
         return " ".join(words)
 
-    def help(self) -> str:
-        """The text of `--help`."""
-        parts = [f"usage: {self.usage}\n", f"{self.about}\n"]
+    def help(self, width: int = USUAL_WIDTH) -> str:
+        """The text of `--help`, at most so wide."""
+        from ..formats.columns import fill
+
+        width = min(width, USUAL_WIDTH)
+        about = "\n\n".join(fill(part, width) for part in self.about.split("\n\n"))
+        parts = [fill(f"usage: {self.usage}", width, "", "    ") + "\n", f"{about}\n"]
         rows = [(each.shown.strip("[]"), each.help) for each in self.takes]
         rows += [(each.shown, each.help) for each in self.options]
-        parts.append("".join(map(_row, rows)))
+        parts.append("".join(_row(row, width) for row in rows))
         if self.examples:
-            shown = "".join(f"    {line}\n        {what}\n" for line, what in self.examples)
+            shown = "".join(
+                f"{_example(line, width)}\n{fill(what, width, INDENT * 2, INDENT * 2)}\n"
+                for line, what in self.examples
+            )
             parts.append(f"Examples:\n\n{shown}")
-        parts.append(
-            "Exit codes:\n\n" + "".join(f"    {code!s:<12}{what}\n" for code, what in self.codes.items())
-        )
+        codes = (fill(what, width, f"    {code!s:<12}", " " * 16) for code, what in self.codes.items())
+        parts.append("Exit codes:\n\n" + "".join(f"{line}\n" for line in codes))
         return "\n".join(parts)
 
 
-def _row(row: tuple[str, str]) -> str:
+def _row(row: tuple[str, str], width: int) -> str:
+    from ..formats.columns import fill
+
     left, right = row
-    gap = "\n" + " " * (HELP_COLUMN + 4) if len(left) >= HELP_COLUMN else " " * (HELP_COLUMN - len(left))
-    return f"    {left}{gap}{right}\n"
+    if width < NARROW:
+        return f"{INDENT}{left}\n{fill(right, width, INDENT * 2, INDENT * 2)}\n"
+    rest = " " * (HELP_COLUMN + len(INDENT))
+    if len(left) >= HELP_COLUMN:
+        return f"{INDENT}{left}\n{fill(right, width, rest, rest)}\n"
+    return fill(right, width, f"{INDENT}{left:<{HELP_COLUMN}}", rest) + "\n"
+
+
+def _example(line: str, width: int) -> str:
+    """A command as a shell takes it, also when it is more than one line."""
+    from ..formats.columns import fill
+
+    lines = fill(line, width - 2, INDENT, INDENT * 2).split("\n")
+    return " \\\n".join(lines)
 
 
 class Options:
@@ -282,7 +307,6 @@ def _nearest(name: str, command: Command) -> str:
 
 def nearest(word: str, words: Sequence[str]) -> str:
     """A question that names the word which was probably meant, or nothing."""
-    from difflib import get_close_matches
+    from ..formats.guess import meant
 
-    found = get_close_matches(word, words, 1)
-    return f"; did you mean {found[0]}?" if found else ""
+    return meant(word, words)

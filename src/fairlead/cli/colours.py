@@ -9,11 +9,16 @@ LADDER = {"perfect": "32", "verified": "32", "partial": "33", "feedback": "33", 
 """Each confidence, from the best to the worst, and its colour as terminals count them."""
 
 
+def has_colours() -> bool:
+    """Whether standard output is a terminal with colours, and they are wanted."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
 def coloured_name(confidence: str, shown: str | None = None) -> str:
     """A confidence, or the text that stands for it, in its colour if this is a terminal."""
     shown = confidence if shown is None else shown
     colour = LADDER.get(confidence.lower())
-    if colour is None or not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
+    if colour is None or not has_colours():
         return shown
     return f"\x1b[{colour}m{shown}\x1b[m"
 

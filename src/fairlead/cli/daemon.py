@@ -85,12 +85,17 @@ def _status(*, as_json: bool) -> int:
     else:
         import time
 
+        from .columns import paragraphs
+
         since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(answer["started_at"]))
-        print(f"fairlead {answer['version']}, process {answer['pid']}, {answer['sessions']} sessions")
+        by = "its supervisor" if answer["supervised"] else "the nursery"
         print(
-            f"since {since}, started again by {'its supervisor' if answer['supervised'] else 'the nursery'}"
+            paragraphs(
+                f"fairlead {answer['version']}, process {answer['pid']}, {answer['sessions']} sessions\n"
+                f"since {since}, started again by {by}\n"
+                f"in {answer['runtime_dir']}, log in {answer['log_path']}"
+            )
         )
-        print(f"in {answer['runtime_dir']}, log in {answer['log_path']}")
     return 0 if answer else 1
 
 

@@ -32,8 +32,9 @@ def main(arguments: Sequence[str]) -> int:
         print(json.dumps(found, indent=2))
     else:
         from ..control.health import doctor
+        from .columns import terminal_width
 
-        print(doctor(found["status"], found["checks"]))
+        print(doctor(found["status"], found["checks"], terminal_width()))
     return 0 if found["status"] == "healthy" else 1
 
 

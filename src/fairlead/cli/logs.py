@@ -11,11 +11,12 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Sequence
 
+from . import output
 from .arguments import Argument, Command, Failure, Option, UsageError, lines, parsed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import IO
+    from typing import IO, Any
 
     from ..client.control import Control
 
@@ -35,7 +36,7 @@ COMMAND = Command(
         Option("-n", "--lines", value="N", kind=lines, help="only the last lines"),
         Option("-f", "--follow", help="go on with each new line until the program ends"),
         Option("--daemon", help="the daemon's own log"),
-        Option("--json", help='one object a line: {"line": number, "text": text}'),
+        Option("--json", help='one object a line: {"line": number, "text": text, …}; see docs/cli.md'),
     ),
     examples=(
         ("fairlead logs tests | grep -c FAILED", "all of it"),
@@ -53,6 +54,8 @@ class _Printer:
     def __init__(self, *, as_json: bool) -> None:
         self.last: deque[str] = deque(maxlen=OVERLAP)
         self.number = 1
+        self._has_all: bool | None = None  # whether all that was printed is kept; None when that is told
+        self._oldest = 1
         self._as_json = as_json
 
     def show(self, texts: Iterable[str]) -> None:
@@ -61,6 +64,16 @@ class _Printer:
             self._write(text)
             self.number += 1
         sys.stdout.flush()
+
+    def begin(self, answer: dict[str, Any], wanted: int | None) -> None:
+        """Say where the lines begin, if that is not where the program began and not where it was wanted."""
+        self.number = answer["first"]
+        self._has_all, self._oldest, got = answer["complete"], answer["oldest"], len(answer["lines"])
+        if wanted is None and self.number > self._oldest:
+            print(f"fairlead logs: only the last {got} lines: begins at line {self.number}", file=sys.stderr)
+        elif not self._has_all and (wanted is None or got < wanted):
+            where = f": begins at line {self._oldest}" if self._oldest > 1 else ""
+            print(f"fairlead logs: earlier lines are not kept{where}", file=sys.stderr)
 
     def skip(self, texts: Sequence[str]) -> None:
         """Lines that are known and not shown."""
@@ -71,7 +84,11 @@ class _Printer:
         if self._as_json:
             import json
 
-            text = json.dumps({"line": self.number, "text": text})
+            about: dict[str, Any] = {"line": self.number, "text": text}
+            if self._has_all is not None:
+                about |= {"first": self.number, "complete": self._has_all and self.number == self._oldest}
+                self._has_all = None
+            text = json.dumps(about)
         sys.stdout.buffer.write(text.encode("utf-8", "replace") + b"\n")
 
 
@@ -90,7 +107,7 @@ def main(arguments: Sequence[str]) -> int:
     limit = None if options.lines is None else min(max(options.lines, 1), MOST_LINES)
     with Control() as control:
         answer = control.ask("terminal_lines", name=options.name, limit=limit)
-    printer.number = answer["first"]
+    printer.begin(answer, options.lines)
     printer.show(answer["lines"] if options.lines != 0 else ())
     return 0
 
@@ -118,13 +135,14 @@ def _follow(printer: _Printer, name: str, last: int | None) -> int:
                 else:
                     begun = True
                     cut = 0 if last is None else max(0, len(texts) - last)
-                    printer.number = answer["first"]
+                    printer.begin(answer, last)
                     printer.skip(texts[:cut])
                     printer.show(texts[cut:])
                 _follow_on(control, printer, name, answer)
                 return 0
         except BrokenPipeError:
-            sys.stdout.flush()  # raises again if it was our output that broke
+            if not output.is_open():  # it was not the daemon that has gone
+                raise
         except StartFailed:
             raise
         except NoDaemon:

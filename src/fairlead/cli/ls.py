@@ -5,15 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from .arguments import Argument, Command, Option, parsed
+from .arguments import Argument, Command, Option, nearest, parsed
 from .colours import coloured_name, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-LEAST_COMMAND = 16
-"""How many columns a command gets at the least, however narrow the terminal is."""
 
 COMMAND = Command(
     "ls",
@@ -34,6 +31,8 @@ COMMAND = Command(
 )
 CHECK = 2
 """The column with what a verifier said, if one did."""
+DROPS = ("TIME", "SIZE", "MEMORY", "CLIENTS", "CPU", "QUIET", "CHECK")
+"""Which columns a narrow terminal does without, the least important one first."""
 HEAD = ("NAME", "STATE", "SIZE", "CLIENTS", "QUIET", "CPU", "TIME", "MEMORY", "COMMAND")
 
 
@@ -59,29 +58,18 @@ def main(arguments: Sequence[str]) -> int:
     elif not options.name:
         print("no sessions; `fairlead start NAME -- COMMAND` starts one", file=sys.stderr)
     for name in missing:
-        print(f"fairlead ls: no session {name!r}", file=sys.stderr)
+        print(f"fairlead ls: no session {name!r}{nearest(name, list(found))}", file=sys.stderr)
     return 1 if missing else 0
 
 
 def _table(sessions: list[dict[str, Any]]) -> None:
+    from .columns import table
+
     rows = [HEAD, *map(_row, sessions)]
     if any("verdict" in session for session in sessions):
         checks = ["CHECK", *(_check(session) for session in sessions)]
         rows = [(*row[:CHECK], check, *row[CHECK:]) for row, check in zip(rows, checks)]
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    if sys.stdout.isatty():
-        import os
-
-        room = os.get_terminal_size(sys.stdout.fileno()).columns - sum(widths[:-1]) - 2 * len(widths[:-1])
-        widths[-1] = max(LEAST_COMMAND, room)
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row[:-1], widths)]
-        cells[CHECK] = coloured_name(row[CHECK].rstrip("!"), cells[CHECK])
-        print("  ".join([*cells, _short(row[-1], widths[-1])]).rstrip())
-
-
-def _short(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"
+    table(rows, drops=DROPS, paint={"CHECK": lambda cell, shown: coloured_name(cell.rstrip("!"), shown)})
 
 
 def _check(session: dict[str, Any]) -> str:

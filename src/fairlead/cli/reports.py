@@ -16,6 +16,8 @@ SHOWN = 30
 """How many reports are shown unless more are asked for."""
 PLOTTED = 1000
 """How many a picture has."""
+DROPS = ("VERIFIER", "WHEN", "TURN", "SESSION")
+"""Which columns a narrow terminal does without, the least important one first."""
 MAX_SUMMARY = 70
 
 COMMAND = Command(
@@ -120,10 +122,11 @@ def _whole(store: ReportStore, id: int, *, as_json: bool) -> int:
 
 def _plot(rows: list[Listed], path: str) -> None:
     from ..verify.plot import Point, bars, svg
+    from .colours import has_colours
 
     points = [Point(row.time, row.confidence, f"turn {row.turn}: {row.summary}") for row in reversed(rows)]
     if path == "-":
-        print(bars(points, colour=sys.stdout.isatty()))
+        print(bars(points, colour=has_colours()))
         return
     try:
         with open(path, "w", encoding="utf-8") as file:
@@ -136,6 +139,7 @@ def _plot(rows: list[Listed], path: str) -> None:
 def _table(rows: list[Listed]) -> None:
     import time
 
+    from . import columns
     from .colours import coloured_name, printable
 
     head = ("ID", "WHEN", "SESSION", "TURN", "CONFIDENCE", "VERIFIER", "SUMMARY")
@@ -145,9 +149,5 @@ def _table(rows: list[Listed]) -> None:
         summary = row.summary if len(row.summary) <= MAX_SUMMARY else row.summary[: MAX_SUMMARY - 1] + "…"
         name = row.confidence.name
         table.append((str(row.id), when, row.session_id[:8], str(row.turn), name, row.verifier[:24], summary))
-    widths = [max(len(line[at]) for line in table) for at in range(len(head) - 1)]
-    for number, line in enumerate(table):
-        cells = [printable(cell).ljust(width) for cell, width in zip(line, widths)]
-        if number:
-            cells[4] = coloured_name(line[4], cells[4])
-        print("  ".join([*cells, printable(line[-1])]).rstrip())
+    cleaned = [tuple(map(printable, line)) for line in table]
+    columns.table(cleaned, drops=DROPS, paint={"CONFIDENCE": coloured_name})

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from . import columns
 from .arguments import Argument, Command, Option, count, parsed
 from .colours import coloured_name
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 SHOWN = 20
 """How many sessions or places are shown unless more are asked for."""
+
+DROPS = ("DIRECTORY", "MESSAGES", "CHECK", "LAST USED", "ID")
+"""Which columns a narrow terminal does without, the least important one first."""
 
 COMMAND = Command(
     "sessions",
@@ -70,9 +74,10 @@ def _list(rows: list[Transcript], *, as_json: bool) -> int:
         ]
         checks = ["CHECK", *_checks([row.id for row in rows])]
         if any(check != "-" for check in checks[1:]):
-            _table([(*row[:2], check, *row[2:]) for row, check in zip(table, checks)], ladder=2)
+            rows_ = [(*row[:2], check, *row[2:]) for row, check in zip(table, checks)]
+            columns.table(rows_, drops=DROPS, flexible="WHAT", paint={"CHECK": coloured_name})
         else:
-            _table(list(table))
+            columns.table(table, drops=DROPS, flexible="WHAT")
     return 0 if rows else 1
 
 
@@ -107,7 +112,9 @@ def _search(transcripts: Transcripts, text: str, limit: int, cwd: str | None, *,
         rows = [
             (_moment(each.timestamp), each.role, _line(each.snippet), each.transcript.id) for each in found
         ]
-        _table([("WHEN", "WHO", "WHAT", "SESSION"), *rows])
+        columns.table(
+            [("WHEN", "WHO", "WHAT", "SESSION"), *rows], drops=("WHEN", "WHO", "SESSION"), flexible="WHAT"
+        )
     return 0 if found else 1
 
 
@@ -124,13 +131,3 @@ def _line(text: str, width: int = 60) -> str:
 
 def _moment(stamp: str) -> str:
     return stamp[:16].replace("T", " ")
-
-
-def _table(rows: list[tuple[str, ...]], ladder: int | None = None) -> None:
-    """Print rows in columns; that of `ladder` has confidences, in their colours."""
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths)]
-        if ladder is not None:
-            cells[ladder] = coloured_name(row[ladder], cells[ladder])
-        print("  ".join(cells).rstrip())

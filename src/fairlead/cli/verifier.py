@@ -55,10 +55,11 @@ def found(settings: Settings, name: str, *, socket: str = "", project: str = "")
             except RequestError as error:
                 if error.code != "request/not-found":
                     raise
+                missing = str(error)
         with contextlib.suppress(ValueError):
             socket = wire.socket_path(name, settings.verifier_dir)
         if not os.path.exists(socket):
-            raise Failure(f"there is no session {name!r}, and nobody listens on {socket or 'its socket'}")
+            raise Failure(f"nobody listens on {socket or 'its socket'}, and there is {missing}")
     id = os.path.basename(socket).removesuffix(".sock")
     return Target(id, socket, os.path.abspath(project or "."), _pi_file(id))
 

@@ -189,7 +189,8 @@ class _Sharing:
             daemon.close()
             self._absent += 1
             if self._absent >= ABSENT_TRIES:
-                missing = f"no session {self._name!r}; `fairlead ls` lists them"
+                hint = _meant(self._name) or "; `fairlead ls` lists them"
+                missing = f"no session {self._name!r}{hint}"
                 gone = f"session {self._name!r} is gone"
                 raise _Left(1, f"fairlead attach: {gone if self._was_there else missing}")
             return
@@ -316,3 +317,14 @@ class _Sharing:
                 self._lose()
             elif number in _SIGNALS:
                 raise _Left(128 + number)
+
+
+def _meant(name: str) -> str:
+    """The session that was probably meant, by the sockets that are there."""
+    from ..formats.guess import meant
+
+    try:
+        found = os.listdir(keepty.socket_dir(os.environ))
+    except OSError:
+        return ""
+    return meant(name, [each[len("keepty-") : -len(".sock")] for each in found if each.endswith(".sock")])

@@ -11,6 +11,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from ..formats.edn import Keyword
 from ..formats.frozen import Frozen
+from ..formats.guess import meant
 
 T = TypeVar("T")
 Answer = dict[str, Any]
@@ -140,14 +141,15 @@ def status() -> Call[Answer]:
 
 def find(name: str) -> Call[None]:
     def result(answer: Answer) -> None:
-        if name not in {row["name"] for row in answer["sessions"]}:
-            raise no_session(name)
+        names = [row["name"] for row in answer["sessions"]]
+        if name not in names:
+            raise no_session(name, names)
 
     return Call("terminal_list", {"brief": True}, result, looks=True)
 
 
-def no_session(name: str) -> RequestError:
-    return RequestError("request/not-found", f"no session {name!r}")
+def no_session(name: str, names: Sequence[str] = ()) -> RequestError:
+    return RequestError("request/not-found", f"no session {name!r}{meant(name, names)}")
 
 
 def send(name: str, text: str, keys: Sequence[str]) -> Call[None]:

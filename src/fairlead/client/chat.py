@@ -108,7 +108,11 @@ class _Chat:
         self._terminal = terminal
         self._prompt = prompt
         self._yes = yes
-        self._screen = Screen(terminal.write, terminal.size, Paint("NO_COLOR" not in os.environ))
+        self._screen = Screen(
+            terminal.write,
+            terminal.size,
+            Paint(not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"),
+        )
         self._talk = Talk(self._screen)
         self._line = Line(history)
         # the daemon

@@ -10,6 +10,7 @@ from .. import __version__
 from ..settings import Settings
 from ..wire import rpc
 from ..wire.faults import Broken
+from . import versions
 from .calls import Call, Repeats, RequestError, plain
 from .launch import StartFailed, connected
 
@@ -80,10 +81,11 @@ class Control:
             self._socket = connected(self.settings, start=self._start)
             try:
                 self._socket.sendall(self._wire.handshake("fairlead", __version__))
-                self._answer(self._socket, "req-1")
+                greeting = plain(self._answer(self._socket, "req-1"))
             except BaseException:
                 self.close()
                 raise
+            versions.heard(greeting["server_info"].get("server_version"))
         return self._socket
 
     def _answer(self, connection: socket.socket, id: str) -> Any:

@@ -16,6 +16,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from ..formats.columns import fill
 from ..settings import Settings
 
 log = logging.getLogger("fairlead.control")
@@ -180,17 +181,25 @@ def disk(settings: Settings) -> Check:
 
 # --- how it is told ---------------------------------------------------------------------------------------
 
+DOCTOR_COLUMNS = 64
+"""In less than so many columns, what a check found stands below its name."""
 _MARKS: Mapping[str, str] = {"healthy": "ok", "degraded": "!", "unhealthy": "!!", "unknown": "?"}
 
 
-def doctor(status: str, checks: Sequence[Mapping[str, str]]) -> str:
-    """What `fairlead doctor` prints: a line for each check, with what to do below it."""
+def doctor(status: str, checks: Sequence[Mapping[str, str]], columns: int | None = None) -> str:
+    """What `fairlead doctor` prints: each check, with what to do below it; in at most so many columns."""
     width = max((len(check["name"]) for check in checks), default=0)
     lines = []
     for check in checks:
-        lines.append(f"{_MARKS.get(check['status'], '?'):<3} {check['name']:<{width}}  {check['detail']}")
-        if check.get("fix"):
-            lines.append(f"    {'':<{width}}  fix: {check['fix']}")
+        first = f"{_MARKS.get(check['status'], '?'):<3} {check['name']:<{width}}  "
+        rest = " " * len(first)
+        if columns is not None and columns < DOCTOR_COLUMNS:
+            lines.append(first.rstrip())
+            first = rest = "    "
+        for text in (check["detail"], f"fix: {check['fix']}" if check.get("fix") else ""):
+            if text:
+                lines.append(first + text if columns is None else fill(text, columns, first, rest))
+                first = rest
     return "\n".join([*lines, status])
 
 

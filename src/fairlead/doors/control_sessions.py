@@ -18,6 +18,7 @@ from ..agent.messages import User, text_of
 from ..agent.session import AgentSession, Busy, Refused
 from ..agent.store import AgentStore, NotFound
 from ..control.protocols import SessionFault, Waiting
+from ..formats.guess import meant
 from ..terminal.host import Host, HostError
 from ..terminal.session import State
 
@@ -124,7 +125,8 @@ class ControlSessions:
         if path := self._latest(name):
             return self._store.resume(path)
         if not make:
-            raise NotFound(f"no session {name!r}")
+            names = [session.name for session in self._store.loaded if session.name]
+            raise NotFound(f"no session {name!r}{meant(name, names)}")
         session = self._store.create(self._home)
         session.set_name(name)
         return session

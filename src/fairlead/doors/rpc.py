@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, BinaryIO, Protocol, cast
 
+from .. import __version__
 from ..keeper.credentials import is_our_user
 from ..settings import Settings
 from ..wire import rpc
@@ -268,8 +269,8 @@ class _Connection(asyncio.Protocol):
         match request.op:
             case "handshake":
                 self.cwd = request.get("cwd") or self.cwd
-                agents = self._door.agents
-                self._respond(request, rpc.server_info(**agents.greeting(self) if agents else {}))
+                more = self._door.agents.greeting(self) if self._door.agents else {}
+                self._respond(request, rpc.server_info(server_version=__version__, **more))
             case "ping":
                 self._respond(request, fields(pong=True, protocol_version=rpc.PROTOCOL_VERSION))
             case "describe":

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from ..formats.edn import Keyword
 from ..formats.patterns import Found, Pattern, PatternError, compiled
 from ..terminal.host import Host, HostError
-from ..terminal.lines import Follower, Followers
+from ..terminal.lines import Follower, Followers, Kept, kept
 from ..terminal.session import Session, State
 from ..terminal.usage import Usage, Usages
 from ..wire.rpc import ErrorCode, Request, fields
@@ -146,17 +146,17 @@ def terminal_ops(host: Host, verdict: Callable[[str], Mapping[str, Any] | None])
         session = find(request)
         limit = min(request.get("limit") or MAX_LINES, MAX_LINES)
         if not request.get("follow"):
-            texts, _ = session.screen.lines()
-            while texts and not texts[-1]:
-                texts.pop()
-            return fields(lines=texts[-limit:], first=max(0, len(texts) - limit) + 1)
+            found = kept(session)
+            while found.texts and not found.texts[-1]:
+                found.texts.pop()
+            return fields(**_last(found, limit))
         try:
             follower = followers.add(session)
         except ValueError as error:
             raise OpError(ErrorCode.FAILED, str(error)) from None
-        texts = follower.before
-        first = max(0, len(texts) - limit) + 1
-        return fields(lines=texts[-limit:], first=first, next=len(texts) + 1, follower=follower.id)
+        found = follower.before
+        following = found.first + len(found.texts)
+        return fields(**_last(found, limit), next=following, follower=follower.id)
 
     async def search(request: Request) -> Mapping[Any, Any]:
         session = find(request)
@@ -217,6 +217,17 @@ def _done(find: Callable[[], Session]) -> Session:
         return find()
     except HostError as error:
         raise OpError(_CODES[error.kind], str(error)) from None
+
+
+def _last(found: Kept, limit: int) -> dict[str, Any]:
+    """The last lines, and where they begin."""
+    cut = max(0, len(found.texts) - limit)
+    return {
+        "lines": found.texts[cut:],
+        "first": found.first + cut,
+        "oldest": found.first,
+        "complete": found.is_complete,
+    }
 
 
 def _row(session: Session, usage: Usage | None) -> dict[Any, Any]:

@@ -41,8 +41,8 @@ def verify_ops(
             )
         try:
             terminal = host.find(name)
-        except HostError:
-            raise OpError(ErrorCode.NOT_FOUND, f"no session is called {name!r}") from None
+        except HostError as error:
+            raise OpError(ErrorCode.NOT_FOUND, str(error)) from None
         builder = turns.builder(terminal)
         return fields(
             session_id=terminal.id,

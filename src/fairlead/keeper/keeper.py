@@ -169,6 +169,7 @@ class Keeper:
         self._generation = 0
         self._pid = 0
         self._started_at = time.time()
+        self._printed_at: float | None = None  # by the monotonic clock, as the other one may jump
         self._failure = ""
         self._exit: int | None = None
         self._told_exit = False
@@ -329,6 +330,7 @@ class Keeper:
         if not chunks:
             return False
         printed = b"".join(chunks)
+        self._printed_at = time.monotonic()
         offset = self._tail.end
         self._tail.print(printed)
         self._tell(Kind.DATA, OFFSET.pack(offset), printed)
@@ -469,6 +471,8 @@ class Keeper:
             "started_at": self._started_at,
             "age": now - self._made_at,
             "untaken": self._input_size,
+            "quiet": None if self._printed_at is None else now - self._printed_at,
+            "printed": self._tail.end,
             "window": WINDOW,
             "input_window": INPUT_WINDOW,
         }
@@ -543,8 +547,10 @@ class Keeper:
         """Read the terminal ourselves again, after what the daemon has read of it."""
         if self._lent and self._loan is not None:
             self._lent = False
-            if printed := self._loan.take():
+            printed, moment = self._loan.take()
+            if printed:
                 self._tail.print(printed)
+                self._printed_at = moment or time.monotonic()
             self._finish_if_drained()
 
     # --- what it asks for -----------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import time
 from struct import Struct
 
 SIZE = 64 * 1024
@@ -18,7 +19,7 @@ SIZE = 64 * 1024
 MAX_READ = 4096
 """How many bytes are read at once; Linux gives no more of a terminal's than this."""
 
-_COUNT = Struct("@Q")  # in the machine's own order, so that it is written at once
+_COUNT = Struct("@Qd")  # and when it was read; in the machine's own order, so that it is written at once
 
 
 def create() -> int:
@@ -54,24 +55,21 @@ class Loan:
         start = _COUNT.size + self.count
         number = os.readv(terminal, [self._view[start : start + MAX_READ]])
         self.count += number
-        _COUNT.pack_into(self._memory, 0, self.count)
+        _COUNT.pack_into(self._memory, 0, self.count, time.monotonic())
         return number
 
     def since(self, start: int) -> bytes:
         """The daemon's: what was read from a place on."""
         return self._memory[_COUNT.size + start : _COUNT.size + self.count]
 
-    def begin(self) -> None:
-        """The daemon's: the keeper has lent its terminal, and cleared the memory before."""
-        self.count = 0
-
-    def take(self) -> bytes:
-        """The keeper's: all that was read, counted or not; the memory is cleared for the next time."""
-        count = _COUNT.unpack_from(self._memory)[0]
+    def take(self) -> tuple[bytes, float]:
+        """The keeper's: all that was read, counted or not, and when by the monotonic clock. The memory is
+        cleared for the next time."""
+        count, moment = _COUNT.unpack_from(self._memory)
         end = _COUNT.size + min(count, SIZE)
         printed = self._memory[_COUNT.size : end] + self._memory[end : end + MAX_READ].rstrip(b"\0")
         self._memory[: _COUNT.size + len(printed)] = bytes(_COUNT.size + len(printed))
-        return printed
+        return printed, moment
 
     def close(self) -> None:
         if self.descriptor >= 0:

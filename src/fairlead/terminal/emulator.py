@@ -6,6 +6,7 @@ lifetimes; what a screen means is `screen.py`'s.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -212,11 +213,34 @@ class Limits:
         return 2 * self.scrollback_lines + 1000, min(self.scrollback_bytes, enough) + spare
 
 
+class _Point(ctypes.Structure):
+    """`GhosttyPoint`, which has a union in it: cffi can't give that to a function by value, ctypes can."""
+
+    _fields_ = (("tag", ctypes.c_uint32), ("place", ctypes.c_uint64), ("padding", ctypes.c_uint64))
+
+
+_track = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, _Point, ctypes.c_void_p)(
+    int(ffi.cast("uintptr_t", ffi.addressof(lib, "ghostty_terminal_grid_ref_track")))
+)
+
+
+def _freeing(marks: list[Any]) -> Callable[[Any], None]:
+    """What frees a terminal, and before that the marks on its rows."""
+
+    def free(terminal: Any) -> None:
+        for mark in marks:
+            lib.ghostty_tracked_grid_ref_free(mark)
+        lib.ghostty_terminal_free(terminal)
+
+    return free
+
+
 class Emulator:
     """One terminal. Not for two threads at once. After `close` nothing else may be called."""
 
     def __init__(self, terminal: Any, cols: int, spare: int, limits: Limits, signals: Signals) -> None:
-        self._terminal = ffi.gc(terminal, lib.ghostty_terminal_free)
+        self._marks: list[Any] = []  # on the oldest row, if it could be marked yet
+        self._terminal = ffi.gc(terminal, _freeing(self._marks))
         self._limits = limits
         self._columns, self._spare = cols, spare
         self._handle = ffi.new_handle(signals)
@@ -246,6 +270,7 @@ class Emulator:
             "GhosttyTerminalData[]", [lib.GHOSTTY_TERMINAL_DATA_VT_GROUND, lib.GHOSTTY_TERMINAL_DATA_COLS]
         )
         self._settled_values = ffi.new("void*[]", [self._ground, self._cols])
+        self.has_top()
 
     @classmethod
     def new(cls, cols: int, rows: int, limits: Limits, signals: Signals) -> Emulator:
@@ -289,6 +314,20 @@ class Emulator:
         lines, size = self._limits.scrollback(self._columns, self._spare)
         self._set(lib.GHOSTTY_TERMINAL_OPT_SCROLLBACK_MAX_LINES, ffi.new("size_t*", lines))
         self._set(lib.GHOSTTY_TERMINAL_OPT_SCROLLBACK_MAX_BYTES, ffi.new("size_t*", size))
+
+    def has_top(self) -> bool:
+        """Whether the row is still there that was the oldest when this was made.
+
+        One that was made while its alternate screen was shown marks it when it is asked on the primary one.
+        """
+        if not self._marks:
+            if self.alternate():
+                return True
+            mark = ffi.new("GhosttyTrackedGridRef*")
+            terminal, out = (int(ffi.cast("uintptr_t", each)) for each in (self._terminal, mark))
+            _check(_track(terminal, _Point(lib.GHOSTTY_POINT_TAG_SCREEN), out), "marking a row")
+            self._marks.append(mark[0])
+        return bool(lib.ghostty_tracked_grid_ref_has_value(self._marks[0]))
 
     def listen(self, on: bool) -> None:
         """Tell the signals, or stop telling them: each costs a call into Python."""

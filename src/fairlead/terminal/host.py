@@ -23,10 +23,12 @@ import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+from ..formats.guess import meant
 from ..keeper.keeper import Spec
 from ..keeper.protocol import VERSION, Kind, frame
 from ..settings import SettingError, Settings, safe_dir
 from ..wire import keepty
+from .environment import for_program
 from .foreground import running
 from .link import KeeperGone, Link
 from .outward import Allowed
@@ -358,9 +360,7 @@ class Host:
             "id": name,
             "command": list(command),
             "cwd": cwd,
-            "environment": {"TERM": "xterm-256color", "SHELL": "/bin/sh"}
-            | dict(environment)
-            | {"FAIRLEAD_SESSION": name},
+            "environment": for_program(environment, name),
             "cols": keepty.clamped(size[0]),
             "rows": keepty.clamped(size[1]),
             "deferred": True,  # until its keeper is ours
@@ -604,7 +604,7 @@ class Host:
     def find(self, name: str) -> Session:
         """The session of this name. Raises HostError."""
         if name not in self.sessions:
-            raise HostError("missing", f"no session {name!r}")
+            raise HostError("missing", f"no session {name!r}{meant(name, self.sessions)}")
         return self.sessions[name]
 
     def forget(self, session: Session) -> None:

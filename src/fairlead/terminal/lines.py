@@ -148,6 +148,27 @@ class Splitter:
         self._column += len(text)
 
 
+class Kept(NamedTuple):
+    """The lines that a session still has, by number from the first that it ever printed."""
+
+    texts: list[str]
+    cursor: int
+    """In which of them the cursor is."""
+    first: int
+    """The number of the oldest. If earlier ones are gone and nobody knows how many, 1."""
+    is_complete: bool
+    """Whether it has all that were printed."""
+
+
+def kept(session: Session) -> Kept:
+    """What there is of a session's lines now."""
+    lines, count = session.screen.lines(), session.count
+    first = 1
+    if count.are_lost and count.ended is not None:
+        first = max(1, count.ended + 1 - lines.printed)
+    return Kept(lines.texts, lines.cursor, first, not count.are_lost)
+
+
 class Lines(NamedTuple):
     """Some lines: the first one's number, counted from 1 at the oldest that there was, and their texts."""
 
@@ -164,14 +185,14 @@ class Follower:
         self.id = secrets.token_hex(8)
         self.session = session
         self.asked_at = time.monotonic()
-        before, cursor = session.screen.lines()
+        found = kept(session)
         alternate = session.screen.alternate
-        self.before = before[:cursor]
+        self.before = found._replace(texts=found.texts[: found.cursor])
         """The lines that had ended when it came."""
-        self._splitter = Splitter("" if alternate else before[cursor], alternate=alternate)
+        self._splitter = Splitter("" if alternate else found.texts[found.cursor], alternate=alternate)
         self._held: deque[str] = deque()
         self._chars = 0
-        self._next = len(self.before) + 1  # the number of the first one held
+        self._next = found.first + found.cursor  # the number of the first one held
         self._over = False
         self.is_gone = False
         session.taps.add(self._printed)

@@ -18,7 +18,7 @@ from . import events, keys, picture, text
 from .cells import is_halved
 from .emulator import BACKGROUND, FOREGROUND, Emulator, Limits, NativeError, char_width
 from .events import Bell, Clipboard, Cwd, Event, KittyNotifications, Notification, Outbox, Progress, Title
-from .keyframe import ENVELOPE, MAGIC, RECORD, VERSION, Keyframe, Mode, Rgb, Tag
+from .keyframe import ENVELOPE, MAGIC, RECORD, VERSION, Keyframe, Mode, Rgb, ScreenState, Tag
 from .paint import DEFAULT, encoded, linked, protect
 from .redraw import Redraw
 from .text import MAX_MATCHES, Match
@@ -103,6 +103,16 @@ class Modes(NamedTuple):
     wrap: bool
     reverse_colors: bool
     synchronized_output: bool
+
+
+class KeptLines(NamedTuple):
+    """The lines of a screen and its scrollback."""
+
+    texts: list[str]
+    cursor: int
+    """In which of them the cursor is."""
+    printed: int
+    """In which of them the primary screen's cursor is, whichever screen is shown."""
 
 
 def fit(cols: int, rows: int) -> tuple[int, int]:
@@ -340,14 +350,23 @@ class Screen:
         above = frame.scrollback() if scrollback else []
         return text.plain([*above, *frame.shown(frame.active)], unwrap=unwrap)
 
-    def lines(self) -> tuple[list[str], int]:
-        """The scrollback and what is shown as the lines that were printed, and which one the cursor is in."""
+    def lines(self) -> KeptLines:
+        """The scrollback and what is shown as the lines that were printed."""
         frame = self._frame(history=True)
-        rows = [*frame.scrollback(), *frame.shown(frame.active)]
-        cursor = len(rows) - self._rows + frame.active.y
-        found = list(text.logical_lines(rows))
-        at = sum(line.first <= cursor for line in found) - 1
-        return [line.text for line in found], at
+        above = frame.scrollback()
+
+        def placed(buffer: ScreenState) -> tuple[list[text.Logical], int]:
+            found = list(text.logical_lines([*above, *frame.shown(buffer)]))
+            return found, sum(line.first <= len(above) + buffer.y for line in found) - 1
+
+        found, cursor = placed(frame.active)
+        printed = placed(frame.screens[0])[1] if frame.terminal.alternate else cursor
+        return KeptLines([line.text for line in found], cursor, printed)
+
+    @property
+    def has_lost_rows(self) -> bool:
+        """Whether rows were dropped from the top of the scrollback, or all by a reset."""
+        return not self._open.has_top()
 
     def ansi(self, scrollback: bool = False) -> bytes:
         """What is shown, as text with sequences for its colours, to be printed to any terminal or pager.

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, Protocol
 from ..keeper.protocol import KEYFRAME, MARK, MAX_NOTE, NUMBER, OFFSET, RESIZE, Kind
 from ..wire import keepty
 from ..wire.keepty import Role, Standing, Verdict
+from .line_count import LineCount
 from .outward import NOTHING_MORE, Allowed, Outward
 from .recording import MAX_REDRAW, Recorder, RecordingError
 from .screen import Bell, Cwd, Notification, Progress, Screen, Title
@@ -135,6 +136,8 @@ class Session:
         self._has_keyframe = False
         self._unkept = 0  # bytes printed since the last keyframe
         self._calm = True  # what was printed last was no flood
+        self._known = 0  # up to this offset the keeper tells what was printed before
+        self._count = LineCount()
         self._asked = 0  # the last generation that was asked for; `generation` is the one that holds
         self._untaken = 0  # bytes of input that the keeper has and the program has not taken
         self._held: deque[bytes] = deque()  # input that the keeper has no room for
@@ -153,6 +156,12 @@ class Session:
     def screen(self) -> Screen:
         assert self._screen is not None
         return self._screen
+
+    @property
+    def count(self) -> LineCount:
+        """How many lines were printed, and whether all of them are kept."""
+        self._count.are_lost = self._count.are_lost or self.screen.has_lost_rows
+        return self._count
 
     @property
     def viewers(self) -> int:
@@ -227,6 +236,9 @@ class Session:
         self.made_at = time.monotonic() - max(0.0, age)
         self._screen = Screen(state["cols"], state["rows"], **self._limits)
         self.ready = True
+        if (quiet := state.get("quiet")) is not None:
+            self.active_at = time.monotonic() - max(0.0, quiet)
+            self._known = state["printed"]
         if "note" in state:
             self.note = state["note"]
         elif self.note:  # an older keeper, which does not remember it
@@ -244,6 +256,7 @@ class Session:
         self._outward.restart(self.screen.unfinished)
         self._has_keyframe = True
         self._drawn = None
+        self._count.restore(self.note.get("lines"), self._offset, self.screen.alternate)
         for viewer in self._viewers:
             if not viewer.behind:  # else it is shown the screen when it has caught up
                 self.resync(viewer)
@@ -273,7 +286,10 @@ class Session:
             self._answer(replies)
         for event in screen.take_events():
             self._screen_event(event)
-        self.active_at = time.monotonic()
+        may_switch = self._count.is_hidden or b"\x1b" in data
+        self._count.add(data, may_switch and screen.alternate)
+        if self._offset > self._known:
+            self.active_at = time.monotonic()
         self._unkept += len(data)
         if self._unkept >= self._keyframe_due:
             self.keep()
@@ -345,6 +361,7 @@ class Session:
         self.write_recording()
         self._link.give_back()
         blob = self.screen.snapshot()
+        self.remember(lines=self.count.note(self._offset) or None)
         self._link.tell(Kind.SET_KEYFRAME, KEYFRAME.pack(self._offset, self.generation), blob)
         self._unkept = 0
         self._has_keyframe = True

@@ -1,0 +1,55 @@
+"""Text in the columns of a terminal: how wide it is, cut and filled to a width. Does no I/O."""
+
+from __future__ import annotations
+
+CUT = "…"
+"""What stands for the end of a text that has no room."""
+
+
+def width_of(text: str) -> int:
+    """How many columns a text takes.
+
+    >>> width_of("日本"), width_of("ab")
+    (4, 2)
+    """
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text)
+
+
+def cut(text: str, width: int, mark: str = CUT) -> str:
+    """A text that takes no more than so many columns.
+
+    >>> cut("abcdef", 4), cut("abcd", 4)
+    ('abc…', 'abcd')
+    """
+    if width_of(text) <= width:
+        return text
+    while text and width_of(text) > width - len(mark):
+        text = text[: min(len(text) - 1, max(0, width - len(mark)))]
+    return text + mark[:width]
+
+
+def padded(text: str, width: int) -> str:
+    """A text with spaces after it, up to so many columns."""
+    return text + " " * (width - width_of(text))
+
+
+def fill(text: str, width: int, first: str = "", rest: str = "") -> str:
+    """Words in lines of at most so many columns, the first one after `first`, the others after `rest`.
+
+    A word that is wider than a line stays whole: it may be a path that somebody wants to copy.
+
+    >>> fill("one two three", 9, "- ", "  ")
+    '- one two\\n  three'
+    """
+    lines, line, is_empty = [], first, True
+    for word in text.split():
+        if not is_empty and width_of(line) + 1 + width_of(word) > width:
+            lines.append(line)
+            line, is_empty = rest, True
+        line += word if is_empty else f" {word}"
+        is_empty = False
+    return "\n".join([*lines, line.rstrip() if is_empty else line])
