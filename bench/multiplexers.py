@@ -1,8 +1,8 @@
-"""The contenders of the terminal benchmark: a bare read loop, Fairlead, tmux, dtach and screen.
+"""The contenders of the terminal benchmark: a bare read loop, Fairlead, tmux, dtach, screen and keepty.
 
 Each runs a shell script in a terminal that it keeps, in a directory of its own, and lets clients in. A client
-is a file descriptor that gives what the client's person would see: for Fairlead the session's socket, for the
-others the terminal of their own attach program. All are ended by `close`.
+is a file descriptor: the terminal of the contender's own attach program, as a person has it. `AtSocket` is
+Fairlead without that program, as SDKs have it. All are ended by `close`.
 """
 
 from __future__ import annotations
@@ -192,7 +192,8 @@ class Fairlead(Contender):
     def list_command(self) -> list[str]:
         return command_of("ls")
 
-    def attach(self, name: str = "bench", role: keepty.Role = keepty.Role.WRITER) -> int:
+    def reach(self, name: str = "bench", role: keepty.Role = keepty.Role.WRITER) -> int:
+        """Let a client in at a session's socket."""
         path = keepty.socket_path(name, self.environment)
         deadline = time.monotonic() + PATIENCE
         while True:
@@ -210,9 +211,6 @@ class Fairlead(Contender):
         self._sockets.append(connection)
         return connection.fileno()
 
-    def typed(self, text: bytes) -> bytes:
-        return keepty.Input(text).encode()
-
     def close(self) -> None:
         for connection in self._sockets:
             connection.close()
@@ -224,6 +222,18 @@ class Fairlead(Contender):
             self._run(*command_of("daemon", "stop"))
         time.sleep(0.2)
         super().close()
+
+
+class AtSocket(Fairlead):
+    """Fairlead's clients at the session's socket, without the attach program."""
+
+    name = "fairlead, at the socket"
+
+    def attach(self) -> int:
+        return self.reach()
+
+    def typed(self, text: bytes) -> bytes:
+        return keepty.Input(text).encode()
 
 
 class Tmux(Contender):
@@ -298,7 +308,27 @@ class Screen(Contender):
         super().close()
 
 
-CONTENDERS: Sequence[type[Contender]] = (Bare, Fairlead, Tmux, Dtach, Screen)
+class Keepty(Contender):
+    """keepty's own broker and client, if the real program is on PATH."""
+
+    name = "keepty"
+
+    def start(self, script: str) -> None:
+        self._run("keepty", "start", "bench", "-d", "--", "sh", "-c", script)
+
+    def attach_command(self) -> list[str]:
+        return ["keepty", "attach", "bench"]
+
+    def list_command(self) -> list[str]:
+        return ["keepty", "list"]
+
+    def close(self) -> None:
+        with contextlib.suppress(subprocess.CalledProcessError):
+            self._run("keepty", "stop", "bench")
+        super().close()
+
+
+CONTENDERS: Sequence[type[Contender]] = (Bare, Fairlead, AtSocket, Tmux, Dtach, Screen, Keepty)
 
 
 def command_of(*words: str) -> list[str]:

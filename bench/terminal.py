@@ -1,26 +1,32 @@
-"""Terminal sessions beside tmux, dtach, screen and a bare read loop, in one run.
+"""Terminal sessions beside tmux, dtach, screen, keepty and a bare read loop, in one run.
 
-Contenders take turns, round after round, and the best round of each counts, because machines are noisy. What
-is printed are ratios and goals; `--plot` draws them. `--only echo` runs one part.
+Contenders take turns, round after round, and the best round of each counts, because machines are noisy. All
+are measured as a person has them, through their attach program in a terminal; Fairlead also at its socket,
+which is what its SDKs have. What is printed are ratios and goals; `--plot` draws them, `--only echo` runs one
+part, and `--quick` takes fewer and smaller rounds.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import mmap
 import os
 import select
 import signal
 import statistics
+import struct
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from multiplexers import (
     CONTENDERS,
     PATIENCE,
+    AtSocket,
     Bare,
     Contender,
     Dtach,
@@ -33,12 +39,14 @@ from multiplexers import (
 
 from fairlead.wire import keepty
 
-FLOOD_BYTES = 32 * 1024 * 1024
-FLOOD_ROUNDS = 3
-READERS = (1, 4, 16)
+READERS = {1: 0.9, 4: 0.9, 16: 0.6}
+"""With how many readers the flood is measured, and the goal at the socket as a part of the bare loop."""
 READ_SIZE = 256 * 1024
-ECHO_ROUNDS = 5
-ECHOES = 1000
+COUNT = struct.Struct("Q")
+SETTLED = 0.1
+"""Seconds after which a reader that has read nothing more has all that it gets."""
+ECHO_RATIO = 1.7
+"""How many times as long as in tmux a key's echo may take, for a person."""
 WARM_UP = 100
 STARTS = 15
 IDLE_SESSIONS = 50
@@ -46,10 +54,23 @@ MANY_SESSIONS = 500
 RESTART_SESSIONS = 100
 
 
+class Effort(NamedTuple):
+    """How much is measured."""
+
+    flood_bytes: int = 32 * 1024 * 1024
+    flood_rounds: int = 3
+    echo_rounds: int = 5
+    echoes: int = 1000
+
+
+QUICK = Effort(flood_bytes=8 * 1024 * 1024, flood_rounds=1, echo_rounds=2, echoes=300)
+
+
 class Figures:
     """What was measured, printed as it comes, and whether the goals are met."""
 
-    def __init__(self) -> None:
+    def __init__(self, effort: Effort) -> None:
+        self.effort = effort
         self.met = True
         self.bars: dict[str, dict[str, float]] = {}
 
@@ -70,45 +91,44 @@ class Figures:
 
 
 def throughput(figures: Figures) -> None:
-    """How fast a program can print, with so many clients that read all they get."""
-    best: dict[tuple[str, int], float] = {}
-    for _ in range(FLOOD_ROUNDS):
+    """How fast a program can print to so many clients that read all they get, each a process of its own."""
+    best: dict[tuple[type[Contender], int], tuple[float, float]] = {}
+    for _ in range(figures.effort.flood_rounds):
         for count in READERS:
             for kind in _present():
                 if kind is Bare and count > 1:
                     continue
-                speed = _flood(kind, count)
-                best[kind.name, count] = max(speed, best.get((kind.name, count), 0.0))
-    bare = best[Bare.name, 1]
-    for count in READERS:
+                found = _flood(kind, count, figures.effort.flood_bytes)
+                best[kind, count] = max(found, best.get((kind, count), found))
+    bare = best[Bare, 1][0]
+    for count, enough in READERS.items():
         figures.title(f"source throughput, {count} reader{'s' * (count > 1)}")
         figures.row(Bare.name, f"{bare / 1e6:.1f} MB/s")
-        tmux = best.get((Tmux.name, count), 0.0)
+        tmux = best.get((Tmux, count), (0.0, 0.0))[0]
         for kind in _present()[1:]:
-            speed = best[kind.name, count]
+            speed, part = best[kind, count]
             goal = None
-            if kind is Fairlead:
-                goal = speed >= 0.6 * bare and speed > tmux
-            figures.row(
-                kind.name, f"{speed / 1e6:.1f} MB/s", f"{speed / bare:.2f} of the bare loop", goal=goal
-            )
+            if kind is AtSocket:
+                goal = speed >= enough * bare
+            elif kind is Fairlead:
+                goal = speed > tmux
+            more = f"{speed / bare:.2f} of the bare loop; who got least got {part:.0%}"
+            figures.row(kind.name, f"{speed / 1e6:.1f} MB/s", more, goal=goal)
             figures.bar(f"throughput of the bare read loop, {count} reader(s)", kind.name, speed / bare)
 
 
-def _flood(kind: type[Contender], count: int) -> float:
-    """Bytes a second that a program gets rid of."""
+def _flood(kind: type[Contender], count: int, size: int) -> tuple[float, float]:
+    """Bytes a second that a program gets rid of, and the part that the reader got who got least of it."""
     contender = kind()
     begin, done, text = (contender.directory / name for name in ("begin", "done", "text"))
     line = b"\x1b[32m%08d\x1b[0m the quick brown fox jumps over the lazy dog, and so on and on and on\n"
-    text.write_bytes(
-        b"".join(line % number for number in range(int(FLOOD_BYTES * kind.share) // len(line % 0)))
-    )
+    text.write_bytes(b"".join(line % number for number in range(int(size * kind.share) // len(line % 0))))
     os.mkfifo(begin)
     os.mkfifo(done)
     try:
         contender.start(f"read go < {begin}; cat {text}; echo > {done}; sleep {PATIENCE:g}")
         terminals = [contender.attach() for _ in range(count)]
-        with _draining(terminals):
+        with _draining(terminals) as counts:
             go = os.open(begin, os.O_WRONLY)
             started = time.perf_counter()
             os.write(go, b"go\n")
@@ -116,37 +136,45 @@ def _flood(kind: type[Contender], count: int) -> float:
                 end.read(1)
             took = time.perf_counter() - started
             os.close(go)
-        return text.stat().st_size / took
+            least = _settled(counts)
+        return text.stat().st_size / took, least / text.stat().st_size
     finally:
         contender.close()
 
 
 @contextlib.contextmanager
-def _draining(descriptors: Sequence[int]) -> Iterator[None]:
-    """Another process reads everything from these, all the time."""
+def _draining(descriptors: Sequence[int]) -> Iterator[memoryview]:
+    """For each of these, another process reads everything from it; gives the bytes that each has read."""
+    shared = mmap.mmap(-1, COUNT.size * len(descriptors))
+    readers = [_reader(each, shared, number) for number, each in enumerate(descriptors)]
+    try:
+        yield memoryview(shared).cast("Q")
+    finally:
+        for pid in readers:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
+def _reader(descriptor: int, shared: mmap.mmap, number: int) -> int:
     pid = os.fork()
     if pid == 0:
         try:
-            _read_all(descriptors)
+            total = 0
+            while data := os.read(descriptor, READ_SIZE):
+                total += len(data)
+                COUNT.pack_into(shared, COUNT.size * number, total)
         finally:
             os._exit(0)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+    return pid
 
 
-def _read_all(descriptors: Sequence[int]) -> None:
-    if len(descriptors) == 1:
-        while True:
-            os.read(descriptors[0], READ_SIZE)
-    poll = select.poll()
-    for descriptor in descriptors:
-        poll.register(descriptor, select.POLLIN)
-    while True:
-        for descriptor, _ in poll.poll():
-            os.read(descriptor, READ_SIZE)
+def _settled(counts: memoryview) -> int:
+    """The least of these numbers, when they have stopped growing."""
+    before: list[int] = []
+    deadline = time.monotonic() + PATIENCE
+    while before != (before := counts.tolist()) and time.monotonic() < deadline:
+        time.sleep(SETTLED)
+    return min(before)
 
 
 # --- echo ---------------------------------------------------------------------------------------------------
@@ -154,25 +182,46 @@ def _read_all(descriptors: Sequence[int]) -> None:
 
 def echo(figures: Figures) -> None:
     """How long a key takes to come back from a program that gives back what it gets."""
-    for beside in (False, True):
-        figures.title("echo of a key, while another session floods" if beside else "echo of a key")
-        kinds: list[type[Contender]] = [Fairlead] if beside else [Bare, Relays, *_present()[1:]]
-        best: dict[type[Contender], tuple[float, float]] = {}
-        for _ in range(ECHO_ROUNDS):
-            for kind in kinds:
-                times = sorted(_echoes(kind, beside=beside))
-                found = statistics.median(times), times[int(len(times) * 0.99)]
-                best[kind] = min(found, best.get(kind, found))
-        for kind, (median, late) in best.items():
-            goal = None
-            if kind is Fairlead:
-                goal = late <= 5e-3 if beside else median <= 150e-6 and late <= 1e-3
-            figures.row(kind.name, f"{median * 1e6:.0f} µs", f"99 % within {late * 1e6:.0f} µs", goal=goal)
-            if not beside:
-                figures.bar("echo of a key, µs (median)", kind.name, median * 1e6)
+    persons = [kind for kind in _present() if kind is not AtSocket]
+    best = _best_echoes([*persons, Relays, AtSocket], figures.effort)
+    figures.title("echo of a key, as a person has it: through the attach program in a terminal")
+    tmux = best[Tmux][0] if Tmux in best else None
+    for kind in persons:
+        ratio = "" if tmux is None else f", {best[kind][0] / tmux:.2f} of tmux"
+        goal = tmux is None or best[kind][0] <= ECHO_RATIO * tmux if kind is Fairlead else None
+        _echo_row(figures, kind, best[kind], ratio, goal)
+        figures.bar("echo of a key, µs (median)", kind.name, best[kind][0] * 1e6)
+    figures.title("echo of a key, at the socket")
+    for kind in (Relays, AtSocket):
+        goal = best[kind][0] <= 150e-6 and best[kind][1] <= 1e-3 if kind is AtSocket else None
+        _echo_row(figures, kind, best[kind], f", {best[kind][0] / best[Relays][0]:.2f} of the relays", goal)
+        figures.bar("echo of a key at the socket, µs (median)", kind.name, best[kind][0] * 1e6)
+    figures.title("echo of a key, at the socket, while another session floods")
+    found = _best_echoes([AtSocket], figures.effort, beside=True)[AtSocket]
+    _echo_row(figures, AtSocket, found, "", found[1] <= 5e-3)
 
 
-def _echoes(kind: type[Contender], *, beside: bool) -> list[float]:
+def _echo_row(
+    figures: Figures, kind: type[Contender], found: tuple[float, float], more: str, goal: bool | None
+) -> None:
+    median, late = found
+    figures.row(kind.name, f"{median * 1e6:.0f} µs", f"99 % within {late * 1e6:.0f} µs{more}", goal=goal)
+
+
+def _best_echoes(
+    kinds: Sequence[type[Contender]], effort: Effort, *, beside: bool = False
+) -> dict[type[Contender], tuple[float, float]]:
+    """Of each the best round's median, and within how long 99 of 100 keys came back."""
+    best: dict[type[Contender], tuple[float, float]] = {}
+    for _ in range(effort.echo_rounds):
+        for kind in kinds:
+            times = sorted(_echoes(kind, effort.echoes, beside=beside))
+            found = statistics.median(times), times[int(len(times) * 0.99)]
+            best[kind] = min(found, best.get(kind, found))
+    return best
+
+
+def _echoes(kind: type[Contender], count: int, *, beside: bool) -> list[float]:
     contender = kind()
     try:
         contender.start("stty raw -echo; echo ready; cat")
@@ -183,7 +232,7 @@ def _echoes(kind: type[Contender], *, beside: bool) -> list[float]:
         time.sleep(0.3)
         _drain(terminal)
         times = []
-        for number in range(WARM_UP + ECHOES):
+        for number in range(WARM_UP + count):
             key = b"%c" % (ord("a") + number % 26)
             typed = contender.typed(key)
             started = time.perf_counter()
@@ -208,7 +257,7 @@ def _drain(descriptor: int) -> None:
 
 def starts(figures: Figures) -> None:
     """How long a person waits: attaching until the first byte is painted, and listing."""
-    running = [kind() for kind in _present()[1:]]
+    running = [kind() for kind in _present()[1:] if kind is not AtSocket]
     attaching: dict[str, list[float]] = {}
     listing: dict[str, list[float]] = {}
     try:
@@ -307,7 +356,7 @@ def _restart(contender: Fairlead) -> float:
     started = time.perf_counter()
     subprocess.run(command_of("daemon", "restart"), env=contender.environment, check=True, timeout=PATIENCE)
     for number in range(RESTART_SESSIONS):
-        contender.attach(f"s{number}", keepty.Role.MONITOR)
+        contender.reach(f"s{number}", keepty.Role.MONITOR)
     return time.perf_counter() - started
 
 
@@ -358,7 +407,7 @@ def plot(figures: Figures, path: Path) -> None:
 
     figure, axes = pyplot.subplots(len(figures.bars), figsize=(8, 1.5 * len(figures.bars)), squeeze=False)
     for axis, (title, bars) in zip(axes[:, 0], figures.bars.items()):
-        colours = ["#d9822b" if name == Fairlead.name else "#8a9ba8" for name in bars]
+        colours = ["#d9822b" if name.startswith(Fairlead.name) else "#8a9ba8" for name in bars]
         drawn = axis.barh(list(bars), list(bars.values()), color=colours)
         axis.bar_label(drawn, fmt="%.3g", padding=3)
         axis.set_title(title, fontsize=9, loc="left")
@@ -373,9 +422,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=PARTS, action="append", help="run this part alone")
     parser.add_argument("--plot", type=Path, help="draw the figures into this SVG file")
+    parser.add_argument("--quick", action="store_true", help="fewer and smaller rounds")
     options = parser.parse_args()
-    print(f"beside: {', '.join(kind.name for kind in _present()[2:]) or 'no other program'}")
-    figures = Figures()
+    print(f"beside: {', '.join(kind.name for kind in _present()[3:]) or 'no other program'}")
+    figures = Figures(QUICK if options.quick else Effort())
     for name in options.only or PARTS:
         PARTS[name](figures)
     if options.plot:

@@ -312,6 +312,10 @@ def test_a_sequence_cut_by_a_client_that_comes_and_a_daemon_that_dies_is_still_d
                     assert _read(first, b"after") == "\u2502after".encode()
                     assert _read(second, b"after") == "\u2502after".encode()
             assert b"cmV0" not in seen
+            with sdk.Session.connect("work", sdk.Role.WRITER, 90, 24) as writer:
+                writer._sock.settimeout(WAIT)  # a new size needs a keyframe, and that is in the sequence
+                while (frame := Frame.read_from(writer._sock)) and frame.kind != MsgKind.RESIZE_ACK:
+                    pass
             hosting.kill_daemon()
             hosting.wait_text("work", "after")
             with _connected() as third:
