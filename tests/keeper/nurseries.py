@@ -17,6 +17,7 @@ WAIT = 20.0
 """Seconds until something that does not happen fails the test."""
 
 
+NURSERY = (sys.executable, "-m", "fairlead.keeper.nursery")
 SILENCE = 0.5
 """Seconds after which nothing more is expected from a keeper that waits."""
 
@@ -99,10 +100,10 @@ class Daemon:
 class Nursery:
     """A nursery process."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, command: Sequence[str] = NURSERY) -> None:
         self.directory = directory
         self.path = directory / "nursery.sock"
-        self.process = subprocess.Popen([sys.executable, "-m", "fairlead.keeper.nursery", str(self.path)])
+        self.process = subprocess.Popen([*command, str(self.path)])
         self.connection = self.connect()
         self.keepers: list[int] = []
         self._daemons: list[Daemon] = []

@@ -235,7 +235,7 @@ class _Sharing:
                 self._lose()
                 return
             elif isinstance(message, keepty.Error):
-                if self._wire.state is not keepty.State.OPEN:
+                if self._wire.state not in (keepty.State.OPEN, keepty.State.ENDED):
                     raise _Left(1, f"fairlead attach: {message.text}")
                 self._terminal.show(f"\r\nfairlead: {message.text}\r\n".encode())
             elif isinstance(message, Broken):

@@ -167,7 +167,7 @@ class Nursery:
                     pid = os.fork()
                 except OSError as error:
                     why = f"no other process can be started: {error.strerror}"
-                    raise terminal.StartError(why, terminal.NOT_EXECUTABLE) from None
+                    raise terminal.StartError(why, terminal.NO_ROOM) from None
                 unbind.pop_all()
             if pid:
                 return pid

@@ -11,6 +11,8 @@ import termios
 from collections.abc import Mapping, Sequence
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # what shells exit with
+NO_ROOM = 1
+"""The code when the system has no terminal, process or descriptor left, whatever the command is."""
 
 _NO_MORE_TERMINALS = (errno.ENOSPC, errno.EAGAIN, errno.ENXIO, errno.ENOENT)  # what systems say then
 _PTY_LIMITS = "/proc/sys/kernel/pty"
@@ -31,7 +33,7 @@ def open_terminal(cols: int, rows: int) -> tuple[int, int]:
     try:
         ours, theirs = os.openpty()
     except OSError as error:
-        raise StartError(_why_no_terminal(error), NOT_EXECUTABLE) from None
+        raise StartError(_why_no_terminal(error), NO_ROOM) from None
     try:
         os.set_blocking(ours, False)
         attributes = termios.tcgetattr(theirs)
@@ -76,14 +78,14 @@ def start(command: Sequence[str], cwd: str, environment: Mapping[str, str], thei
     try:
         reading, writing = os.pipe()  # closed by a successful exec, else it says why not
     except OSError as error:
-        raise StartError(f"can't start {command[0]!r}: {error.strerror}", NOT_EXECUTABLE) from None
+        raise StartError(f"can't start {command[0]!r}: {error.strerror}", NO_ROOM) from None
     try:
         child = os.fork()
     except OSError as error:
         os.close(reading)
         os.close(writing)
         why = f"no other process can be started ({error.strerror})"
-        raise StartError(f"can't start {command[0]!r}: {why}", NOT_EXECUTABLE) from None
+        raise StartError(f"can't start {command[0]!r}: {why}", NO_ROOM) from None
     if child == 0:
         try:
             _become(command, cwd, environment, theirs)

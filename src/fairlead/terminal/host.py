@@ -167,6 +167,7 @@ class Host:
         directory = self._settings.keepers_dir
         found = [f"{directory}/{name}" for name in os.listdir(directory) if name.endswith(".sock")]
         await asyncio.gather(*(self._adopt(path) for path in found))
+        await self._clear(time.monotonic())  # here too, as a daemon may not live until the first look
         self._later(self._look_around())
 
     async def close(self, *, for_good: bool) -> None:
@@ -206,17 +207,18 @@ class Host:
             for session in list(self.sessions.values()):
                 if now - session.active_at > QUIET:
                     session.keep_if_quiet()
-            keep = self._settings.number("terminal", "keep_ended")
-            for session, moment in list(self._ended.items()):
-                if now - moment > keep:
-                    self.forget(session)
-            await self._clear_unwanted(now)
+            await self._clear(now)
             if self._nursery is not None and self._nursery[0].at_eof():
                 with contextlib.suppress(OSError, HostError, TimeoutError):
                     await self._ask_nursery(self._introduction)
 
-    async def _clear_unwanted(self, now: float) -> None:
-        """End sessions whose owner is gone, and those that have waited too long for their first writer."""
+    async def _clear(self, now: float) -> None:
+        """Forget sessions that ended long ago. End those whose owner is gone, and those that have waited too
+        long for their first writer."""
+        kept = self._settings.number("terminal", "keep_ended")
+        for session, moment in list(self._ended.items()):
+            if now - moment > kept:
+                self.forget(session)
         keep = self._settings.number("terminal", "keep_waiting")
         for session in list(self.sessions.values()):
             if session.state is State.ENDED or session in self._orphans:
