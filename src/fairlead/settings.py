@@ -28,6 +28,11 @@ DEFAULTS: Mapping[str, Mapping[str, int | float | str]] = {
         "stop_grace": 5.0,  # seconds between SIGTERM and SIGKILL
         "client_backlog": 4 * 1024 * 1024,  # bytes that a slow client may be behind before it is resynced
     },
+    "attach": {
+        "escape": "ctrl-\\ or ,,,d",  # the keys that leave a session; see client/escape.py
+        "hint": "true",  # whether attaching tells the name and the way out
+        "screen": "alternate",  # or "main": the session's lines go to the terminal's own scrollback
+    },
     "daemon": {"restart_pause": 0.5},  # seconds until one that died soon is started again
     "rpc": {"max_connections": 256},
     "verifier": {"max_loops": 3},  # how often a turn is sent back before a person is called

@@ -20,8 +20,19 @@ from tests.hosting import WAIT, Hosting
 class Person:
     """Types, reads the screen, and changes the window, which is the client's own."""
 
-    def __init__(self, hosting: Hosting, *words: str, cols: int = 80, rows: int = 24) -> None:
+    def __init__(
+        self,
+        hosting: Hosting,
+        *words: str,
+        cols: int = 80,
+        rows: int = 24,
+        before: bytes = b"",
+        **settings: str,
+    ) -> None:
+        """`before` is what the terminal shows already, `settings` are those of [attach]."""
         self.screen = Screen(cols, rows)
+        self.screen.feed(before)
+        settings = {"hint": "false"} | settings
         self.seen = b""
         self.ours, self.theirs = pty.openpty()
         self.resize(cols, rows)
@@ -31,7 +42,8 @@ class Person:
             stdin=self.theirs,
             stdout=self.theirs,
             stderr=self.theirs,
-            env=hosting.environment,
+            env=hosting.environment
+            | {f"FAIRLEAD_ATTACH_{name.upper()}": value for name, value in settings.items()},
             start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - there are no threads
         )
@@ -69,6 +81,14 @@ class Person:
             if writable:
                 view = view[os.write(self.ours, view[:512]) :]
 
+    def press(self, *keys: bytes) -> None:
+        """Press keys one by one: each when the client has read the one before."""
+        for key in keys:
+            os.write(self.ours, key)
+            deadline = time.monotonic() + WAIT
+            while fcntl.ioctl(self.theirs, termios.FIONREAD, b"\0" * 4) != b"\0" * 4:
+                assert time.monotonic() < deadline, f"{key!r} was not read"
+
     def read(self) -> None:
         data = os.read(self.ours, 65_536)
         self.seen += data
@@ -85,6 +105,14 @@ class Person:
             assert ready, f"{missing} did not come: {self.screen.text()!r}"
             self.read()
 
+    def until_screen(self, hosting: Hosting, name: str) -> None:
+        """Read until this terminal shows what the session's own shows."""
+        deadline = time.monotonic() + WAIT
+        while (wanted := hosting.screen(name).rstrip("\n")) != self.screen.text():
+            assert time.monotonic() < deadline, f"{self.screen.text()!r} is not {wanted!r}"
+            if select.select([self.ours], [], [], 0.1)[0]:
+                self.read()
+
     def until_again(self, text: bytes) -> None:
         """Read until something is printed once more."""
         start = len(self.seen)
@@ -97,8 +125,9 @@ class Person:
         """All that the terminal shows, or has shown and can be scrolled back to, without its line breaks."""
         return self.screen.text(scrollback=True, unwrap=True)
 
-    def leave(self, keys: bytes = b",,,d") -> int:
-        self.type(keys)
+    def leave(self, key: bytes = b"\x1c") -> int:
+        """Press the key that leaves; what was typed before has been read by then, so that it is no paste."""
+        self.press(key)
         return self.exit_code()
 
     def exit_code(self, patience: float = WAIT) -> int:

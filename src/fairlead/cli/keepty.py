@@ -99,7 +99,7 @@ def _start(options: argparse.Namespace, command: list[str]) -> int:
         print(f"Error: {fault}", file=sys.stderr)
         return 1
     print(f"Session '{options.id}' started", file=sys.stderr)
-    if options.detach or not sys.stdin.isatty():
+    if options.detach or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return 0
     return _attach(argparse.Namespace(id=options.id, watch=False), command)
 

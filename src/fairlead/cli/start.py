@@ -46,7 +46,7 @@ def main(arguments: Sequence[str]) -> int:
 
     from ..client.control import Control
 
-    here = sys.stdin.isatty()
+    here = sys.stdin.isatty() and sys.stdout.isatty()
     size = os.get_terminal_size(sys.stdin.fileno()) if here else os.terminal_size((80, 24))
     with Control() as control:
         answer = control.ask(

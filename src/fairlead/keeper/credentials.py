@@ -7,6 +7,7 @@ import socket
 import struct
 
 _LOCAL_PEERCRED = 1  # of macOS and the BSDs, where Python has no name for it
+_LOCAL_PEERPID = 2  # of macOS
 
 
 def is_our_user(connection: socket.socket) -> bool:
@@ -19,3 +20,14 @@ def is_our_user(connection: socket.socket) -> bool:
         return bool(struct.unpack("II", credentials)[1] == os.getuid())
     except OSError:
         return True
+
+
+def peer_pid(connection: socket.socket) -> int:
+    """The peer's process id when it connected; 0 where that can't be known."""
+    try:
+        if hasattr(socket, "SO_PEERCRED"):
+            credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+            return int(struct.unpack("3i", credentials)[0])
+        return connection.getsockopt(0, _LOCAL_PEERPID)
+    except OSError:
+        return 0

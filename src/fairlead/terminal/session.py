@@ -108,6 +108,7 @@ class Session:
         self._screen: Screen | None = None
         self._recorder: Recorder | None = None
         self._viewers: dict[Viewer, Role] = {}
+        self._wishes: dict[Viewer, keepty.Wish] = {}  # of those that have any
         self._writer: Viewer | None = None
         self._offset = 0
         self._keyframe_due = KEYFRAME_EVERY
@@ -424,12 +425,24 @@ class Session:
 
     # --- clients ------------------------------------------------------------------------------------------
 
-    def attach(self, viewer: Viewer, hello: keepty.Hello, greet: Callable[[keepty.Message], None]) -> None:
-        """A client comes: it is greeted with the size, then shown the screen, and then all that happens."""
+    def attach(
+        self,
+        viewer: Viewer,
+        hello: keepty.Hello,
+        greet: Callable[[keepty.Message], None],
+        who: str = "another client",
+    ) -> None:
+        """A client comes: it is greeted with the size, then shown the screen, and then all that happens.
+
+        `who` it is, is told to a writer that it takes over from.
+        """
         screen = self.screen
-        greet(keepty.HelloAck(self.pid, screen.cols, screen.rows, hello.wishes & keepty.Wish.REASONS))
+        greet(keepty.HelloAck(self.pid, screen.cols, screen.rows, hello.wishes))
         if self.state is not State.WAITING:
-            viewer.write(self._redrawn())
+            if hello.wishes & keepty.Wish.SCREEN_ONLY:
+                viewer.write(self._redrawn_screen())
+            else:
+                viewer.write(self._redrawn())
         if self.state is State.ENDED:
             if self.failure:
                 viewer.write(keepty.Error(self.failure).encode())
@@ -438,8 +451,11 @@ class Session:
             viewer.finish()
             return
         self._viewers[viewer] = hello.role
+        if hello.wishes:
+            self._wishes[viewer] = hello.wishes
         if hello.role is Role.WRITER:
             self._writer = viewer
+            self._tell_former_writers(who)
             if self.state is State.WAITING:
                 self.start(hello.cols or screen.cols, hello.rows or screen.rows)
             elif hello.cols and hello.rows and (hello.cols, hello.rows) != (screen.cols, screen.rows):
@@ -451,11 +467,24 @@ class Session:
             self._drawn = keepty.Output(self.screen.redraw(keepty.MAX_PAYLOAD)).encode()
         return self._drawn
 
+    def _redrawn_screen(self) -> bytes:
+        """The frame that shows the screen without what was scrolled off it."""
+        return keepty.Output(self.screen.redraw(keepty.MAX_PAYLOAD, scrollback=False)).encode()
+
+    def _tell_former_writers(self, who: str) -> None:
+        """Tell those that wish it who writes now instead of them."""
+        frame = keepty.ResizeAck(self.generation, self.screen.cols, self.screen.rows, who).encode()
+        for viewer, wishes in self._wishes.items():
+            if wishes & keepty.Wish.TAKEOVER and self._standing(viewer) is Standing.FORMER:
+                viewer.write(frame)
+
     def detach(self, viewer: Viewer) -> None:
         """A client has gone."""
         self._viewers.pop(viewer, None)
+        self._wishes.pop(viewer, None)
         if self._writer is viewer:
             self._writer = None
+            self._tell_former_writers("")
         self._paused.discard(viewer)
         self._unsized.discard(viewer)
 
@@ -465,10 +494,17 @@ class Session:
             if viewer in self._unsized:
                 self._unsized.discard(viewer)
                 viewer.write(keepty.ResizeAck(self.generation, self.screen.cols, self.screen.rows).encode())
-            viewer.write(keepty.Output(self.screen.redraw(keepty.MAX_PAYLOAD, scrollback=False)).encode())
+            viewer.write(self._redrawn_screen())
 
     def receive(self, viewer: Viewer, message: keepty.Message | keepty.Malformed) -> str:
         """What a client says. Gives the reason if it is ignored, else nothing."""
+        wishes = self._wishes.get(viewer)
+        if wishes and type(message) is keepty.Resize and message.cols == keepty.REDRAW_COLS:
+            asks = bool(wishes & keepty.Wish.REDRAWS)
+            if asks and not viewer.behind:  # else it gets one anyway
+                self.resync(viewer)
+            if asks:
+                return ""
         decided, reason = keepty.verdict(
             message, self._standing(viewer), has_writer=self.has_writer, cols=self.screen.cols
         )
