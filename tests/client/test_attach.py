@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import termios
-import time
 from pathlib import Path
 
 import pytest
@@ -131,7 +130,7 @@ def test_keys_pressed_one_by_one_leave_and_the_program_sees_nothing_of_them(host
         assert person.client.wait(WAIT) == 0
     hosting.run("send", "work", "END")
     hosting.wait_text("work", "END")
-    assert hosting.screen("work").rpartition("|")[2].removeprefix("ready\na").strip() == "END"
+    assert hosting.screen("work").rpartition("|")[2].split() in (["END"], ["ready", "aEND"])
 
 
 def test_a_control_key_pressed_twice_is_sent_once(hosting: Hosting) -> None:
@@ -467,8 +466,9 @@ def test_a_loop_of_sessions_is_refused_also_when_only_the_environment_tells(host
 
 def test_a_watcher_with_a_smaller_terminal_sees_a_part_and_moves_it(hosting: Hosting) -> None:
     wide = "abcdefghij" * 12
-    draw = rf"stty -echo; for i in $(seq 1 39); do echo $i-{wide}; done | cut -c 1-119; printf '\033[31mprompt'; "
-    hosting.start("work", draw + "read x; echo changed; read x", "--cols", "120", "--rows", "40")
+    rows = f"for i in $(seq 1 39); do echo $i-{wide}; done | cut -c 1-119"
+    script = rf"stty -echo; {rows}; printf '\033[31mprompt'; read x; echo changed; read x"
+    hosting.start("work", script, "--cols", "120", "--rows", "40")
     with Person(hosting, "attach", "-w", "work", cols=100, rows=24) as person:
         person.until_all(["prompt", "showing 100×23 at column 1, row 18"])
         assert person.screen.text().split("\n")[:22] == [f"{i}-{wide}"[:100] for i in range(18, 40)]

@@ -106,6 +106,7 @@ class View:
         """Move the view by a key, if it is one of those that do."""
         if key == ord("f"):
             self._follows = True
+            self._left = self._top = 0
         elif key in _MOVES:
             self._follows = False
             self._left += _MOVES[key][0]
@@ -163,7 +164,7 @@ def _row(runs: list[dict[str, Any]], left: int, cols: int) -> str:
 
 def _cut(text: str, x: int, cols: int, width: int) -> tuple[int, str]:
     """What of a text that begins at a column is between the edges. Half of a wide character is a blank."""
-    kept = []
+    kept: list[str] = []
     start = max(0, x)
     for char in text:
         columns = 1 if width == len(text) else _width(char)
