@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import pty
@@ -93,7 +94,7 @@ class Person:
                 time.sleep(0.001)
 
     def _taken(self) -> int:
-        """How many bytes the client has read with `read`, as it does from its terminal but not from sockets."""
+        """How many bytes the client has read by `read`: from its terminal, not from sockets."""
         try:
             return int(Path(f"/proc/{self.client.pid}/io").read_text().split()[1])
         except (OSError, IndexError):  # it has ended, or this is no Linux
@@ -136,8 +137,11 @@ class Person:
         return self.screen.text(scrollback=True, unwrap=True)
 
     def leave(self, key: bytes = b"\x1c") -> int:
-        """Press the key that leaves; what was typed before has been read by then, so that it is no paste."""
-        self.press(key)
+        """Press the key that leaves, and again if it came together with what was typed before."""
+        for _ in range(10):
+            self.press(key)
+            with contextlib.suppress(AssertionError):
+                return self.exit_code(patience=3)
         return self.exit_code()
 
     def exit_code(self, patience: float = WAIT) -> int:

@@ -53,7 +53,7 @@ usage: fairlead COMMAND [ARGUMENT…]
 {groups}
 `fairlead help COMMAND` tells more, with examples. A first session:
 
-    fairlead start work -- bash     start it and share its terminal; ,,,d leaves it running
+    fairlead start work -- bash     start it and share its terminal; ctrl-\\ leaves it running
     fairlead ls
     fairlead attach work
 

@@ -49,7 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     start = add("start", _start, "start a session")
     start.add_argument("id")
     start.add_argument("-d", "--detach", action="store_true")
-    attach = add("attach", _attach, "attach to a session; ,,,d detaches")
+    attach = add("attach", _attach, "attach to a session; ctrl-\\ or ,,,d detaches")
     attach.add_argument("id")
     attach.add_argument("-w", "--watch", action="store_true")
     add("list", _list, "list sessions", aliases=["ls"])
