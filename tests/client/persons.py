@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import pty
 import select
 import struct
 import subprocess
+import sys
 import termios
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from fairlead.terminal.screen import Screen
 from tests.hosting import WAIT, Hosting
@@ -19,8 +22,19 @@ from tests.hosting import WAIT, Hosting
 class Person:
     """Types, reads the screen, and changes the window, which is the client's own."""
 
-    def __init__(self, hosting: Hosting, *words: str, cols: int = 80, rows: int = 24) -> None:
+    def __init__(
+        self,
+        hosting: Hosting,
+        *words: str,
+        cols: int = 80,
+        rows: int = 24,
+        before: bytes = b"",
+        **settings: str,
+    ) -> None:
+        """`before` is what the terminal shows already, `settings` are those of [attach]."""
         self.screen = Screen(cols, rows)
+        self.screen.feed(before)
+        settings = {"hint": "false"} | settings
         self.seen = b""
         self.ours, self.theirs = pty.openpty()
         self.resize(cols, rows)
@@ -30,7 +44,8 @@ class Person:
             stdin=self.theirs,
             stdout=self.theirs,
             stderr=self.theirs,
-            env=hosting.environment,
+            env=hosting.environment
+            | {f"FAIRLEAD_ATTACH_{name.upper()}": value for name, value in settings.items()},
             start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - there are no threads
         )
@@ -68,6 +83,23 @@ class Person:
             if writable:
                 view = view[os.write(self.ours, view[:512]) :]
 
+    def press(self, *keys: bytes) -> None:
+        """Press keys one by one: each when the client has read the one before."""
+        for key in keys:
+            wanted = self._taken() + len(key)
+            os.write(self.ours, key)
+            deadline = time.monotonic() + WAIT
+            while self._taken() < wanted and self.client.poll() is None:
+                assert time.monotonic() < deadline, f"{key!r} was not read"
+                time.sleep(0.001)
+
+    def _taken(self) -> int:
+        """How many bytes the client has read by `read`: from its terminal, not from sockets."""
+        try:
+            return int(Path(f"/proc/{self.client.pid}/io").read_text().split()[1])
+        except (OSError, IndexError):  # it has ended, or this is no Linux
+            return sys.maxsize
+
     def read(self) -> None:
         data = os.read(self.ours, 65_536)
         self.seen += data
@@ -84,6 +116,14 @@ class Person:
             assert ready, f"{missing} did not come: {self.screen.text()!r}"
             self.read()
 
+    def until_screen(self, hosting: Hosting, name: str) -> None:
+        """Read until this terminal shows what the session's own shows."""
+        deadline = time.monotonic() + WAIT
+        while (wanted := hosting.screen(name).rstrip("\n")) != self.screen.text():
+            assert time.monotonic() < deadline, f"{self.screen.text()!r} is not {wanted!r}"
+            if select.select([self.ours], [], [], 0.1)[0]:
+                self.read()
+
     def until_again(self, text: bytes) -> None:
         """Read until something is printed once more."""
         start = len(self.seen)
@@ -96,8 +136,12 @@ class Person:
         """All that the terminal shows, or has shown and can be scrolled back to, without its line breaks."""
         return self.screen.text(scrollback=True, unwrap=True)
 
-    def leave(self, keys: bytes = b",,,d") -> int:
-        self.type(keys)
+    def leave(self, key: bytes = b"\x1c") -> int:
+        """Press the key that leaves, and again if it came together with what was typed before."""
+        for _ in range(10):
+            self.press(key)
+            with contextlib.suppress(AssertionError):
+                return self.exit_code(patience=3)
         return self.exit_code()
 
     def exit_code(self, patience: float = WAIT) -> int:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
+import pty
 import signal
 import subprocess
 import sys
 import termios
-import time
 from pathlib import Path
 
 import pytest
 
-from fairlead.client.attach import MAX_UNSENT, STALLED
 from fairlead.terminal.screen import Screen
 from tests.client.persons import Person
 from tests.hosting import WAIT, Hosting
@@ -28,7 +28,8 @@ def test_what_was_typed_right_before_leaving_still_gets_through(hosting: Hosting
     hosting.start("work", ECHO)
     with Person(hosting) as person:
         person.until("ready")
-        assert person.leave(b"last words\r,,,d") == 0
+        person.press(b"last words\r")
+        assert person.leave() == 0
         assert "left work; `fairlead attach work` comes back" in person.text
     hosting.wait_text("work", "got last words")
 
@@ -48,32 +49,27 @@ def test_leaving_and_output_work_while_the_program_takes_no_input(hosting: Hosti
     hosting.start("work", f"stty raw -echo; echo ready; read x < {gate}; echo more; exec sleep 1000")
     with Person(hosting) as person:
         person.until("ready")
-        began = time.monotonic()
-        person.type(b"x" * (MAX_UNSENT + 2_000_000))
-        assert time.monotonic() - began > STALLED  # nothing is lost before the program counts as stuck
+        person.type(b"x" * 3_000_000)
         gate.write_text("go\n")
         person.until("more")
         assert person.leave() == 0
     hosting.run("stop", "work")
 
 
-def test_not_a_byte_of_a_long_paste_is_lost_when_the_program_reads_slowly(hosting: Hosting) -> None:
-    size = MAX_UNSENT + 1_500_000
-    hosting.start("work", f"stty raw -echo; echo ready; sleep 1; head -c {size} | wc -c; read line")
-    hosting.wait_text("work", "ready")
-    done = subprocess.Popen(
-        [sys.executable, "-m", "fairlead", "attach", "work"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=hosting.environment,
-    )
-    assert done.stdin is not None
-    done.stdin.write(b"p" * size)
-    done.stdin.close()
-    hosting.wait_text("work", str(size))
-    done.terminate()
-    assert done.wait(WAIT) == 128 + signal.SIGTERM
+def test_not_a_byte_of_a_long_paste_is_lost_when_the_program_reads_slowly(
+    hosting: Hosting, tmp_path: Path
+) -> None:
+    gate, size = tmp_path / "gate", 3_000_000
+    os.mkfifo(gate)
+    hosting.start("work", f"stty raw -echo; echo ready; read x < {gate}; head -c {size} | cksum; read line")
+    pasted = b"".join(b"%07d\n" % number for number in range(size // 8))
+    with Person(hosting) as person:
+        person.until("ready")
+        person.type(pasted)  # all of it, though the program has not read a byte
+        gate.write_text("go\n")
+        summed = subprocess.run(["cksum"], input=pasted, capture_output=True, check=True).stdout.decode()
+        person.until(summed.strip())
+        assert person.leave() == 0
 
 
 def test_keys_go_through_and_leaving_works_while_the_terminal_takes_no_output(
@@ -88,7 +84,7 @@ def test_keys_go_through_and_leaving_works_while_the_terminal_takes_no_output(
         os.write(person.ours, b"hello\r")
         hosting.until(lambda: typed.exists() and typed.read_text() == "hello\n")
         assert not fcntl.fcntl(person.theirs, fcntl.F_GETFL) & os.O_NONBLOCK
-        os.write(person.ours, b",,,d")
+        person.press(b"\x1c")
         assert person.client.wait(WAIT) == 0
         assert termios.tcgetattr(person.theirs) == person.before
 
@@ -101,6 +97,154 @@ def test_a_terminal_that_was_slow_shows_the_right_screen_in_the_end(hosting: Hos
         hosting.wait_text("work", "end")
         person.until("end")
         assert person.screen.text() == hosting.screen("work").rstrip("\n")
+
+
+# --- the keys for leaving ----------------------------------------------------------------------------------
+
+RAW = "stty raw -echo; echo ready; exec cat -v"
+
+
+def test_a_paste_without_brackets_that_has_the_keys_for_leaving_goes_to_the_program_whole(
+    hosting: Hosting,
+) -> None:
+    hosting.start("work", RAW)
+    pasted = b"echo a,,,d\rtouch x\x1c\r,,,d"
+    with Person(hosting) as person:
+        person.until("ready")
+        person.press(pasted)
+        person.until("echo a,,,d^Mtouch x^\\^M,,,d")
+        assert person.leave() == 0
+
+
+def test_keys_pressed_one_by_one_leave_and_the_program_sees_nothing_of_them(hosting: Hosting) -> None:
+    hosting.start("work", RAW)
+    with Person(hosting) as person:
+        person.until("ready")
+        person.press(b"a")
+        for _ in range(10):  # a machine under load may be too slow for a press to count
+            person.press(b",", b",", b",", b"d")
+            with contextlib.suppress(AssertionError):
+                assert person.exit_code(patience=2) == 0
+                break
+            person.press(b"|")
+        assert person.client.wait(WAIT) == 0
+    hosting.run("send", "work", "END")
+    hosting.wait_text("work", "END")
+    assert hosting.screen("work").rpartition("|")[2].split() in (["END"], ["ready", "aEND"])
+
+
+def test_a_control_key_pressed_twice_is_sent_once(hosting: Hosting) -> None:
+    hosting.start("work", RAW)
+    with Person(hosting, escape="ctrl-q or ctrl-a d") as person:
+        person.until("ready")
+        person.press(b"\x01", b"\x01", b"x")
+        person.until("^Ax")
+        person.press(b"\x1c,,,d")  # which are not set
+        person.until("^Ax^\\,,,d")
+        for _ in range(10):
+            person.press(b"\x01", b"d")
+            with contextlib.suppress(AssertionError):
+                assert person.exit_code(patience=2) == 0
+                break
+        assert person.client.wait(WAIT) == 0
+
+
+@pytest.mark.parametrize(
+    ("escape", "fault"),
+    [
+        ("d", "is a plain key, which could not be typed any more; use ctrl-KEY or several keys"),
+        ("ctrl-m", "has 'ctrl-m', which is the Enter key in a terminal"),
+        ("ctrl-a or ctrl-a d", "has 'ctrl-a', with which 'ctrl-a d' begins, so that it can't be typed"),
+    ],
+)
+def test_an_escape_that_can_not_be_is_refused_with_a_sentence(
+    hosting: Hosting, escape: str, fault: str
+) -> None:
+    hosting.start("work", ECHO)
+    with Person(hosting, escape=escape) as person:
+        assert person.exit_code() == 1
+        assert person.seen.decode() == f"fairlead attach: [attach] escape {escape!r} {fault}\r\n"
+
+
+def test_what_still_arrives_when_the_program_ends_does_not_reach_the_shell(hosting: Hosting) -> None:
+    hosting.start("work", "stty raw -echo; echo ready; head -c 1 > /dev/null; exit 3")
+    with Person(hosting) as person:
+        person.until("ready")
+        os.write(person.ours, b"rm -r x\n" * 100)
+        assert person.exit_code() == 3
+        assert fcntl.ioctl(person.theirs, termios.FIONREAD, b"\0" * 4) == b"\0" * 4
+
+
+# --- the person's own screen -------------------------------------------------------------------------------
+
+MINE = b"".join(b"mine %d\r\n" % number for number in range(100)) + b"$ fairlead attach work\r\n"
+
+
+def test_everything_of_the_persons_terminal_is_there_again_after_leaving(hosting: Hosting) -> None:
+    hosting.start("work", r"seq 1 100; printf '\033c\033[3Jreset\033[?1049halt\033[?1049lback\n'; read x")
+    with Person(hosting, before=MINE) as person:
+        mine = person.text
+        person.until("back")
+        person.until_all(["reset", "back"])
+        assert person.screen.alternate
+        assert "mine" not in person.screen.text()
+        assert b"\x1bc" not in person.seen
+        assert person.leave() == 0
+        assert person.text.startswith(mine)
+        assert person.text.removeprefix(mine).strip() == "left work; `fairlead attach work` comes back"
+
+
+def test_a_reset_and_an_erased_scrollback_do_not_touch_the_persons_while_attached(hosting: Hosting) -> None:
+    hosting.start("work", r"echo ready; read x; printf '\033[3J\033\nc\033[03Jdone'; read x")
+    with Person(hosting, before=MINE) as person:
+        mine = person.text
+        person.until("ready")
+        person.type(b"\r")
+        person.until("done")
+        assert "ready" not in person.screen.text()
+        assert person.leave() == 0
+        assert person.text.startswith(mine)
+
+
+def test_the_screen_before_an_editor_is_shown_again_after_it(hosting: Hosting) -> None:
+    editor = (
+        r"printf '\033[?25;1049h\033[H\033[44mediting\033[?2004h'; read x; printf '\033[?2004l\033[?1049l'"
+    )
+    hosting.start("work", rf"seq 1 30; printf '\033[31mred\033[0m\n'; read x; {editor}; echo after; read x")
+    with Person(hosting) as person:
+        person.until("red")
+        person.type(b"\r")
+        person.until("editing")
+        assert "red" not in person.screen.text()
+        person.type(b"\r")
+        person.until_all(["red", "after"])
+        person.until_screen(hosting, "work")
+        assert person.leave() == 0
+
+
+def test_on_the_main_screen_the_sessions_lines_are_in_the_scrollback_after_the_persons(
+    hosting: Hosting,
+) -> None:
+    hosting.start("work", "seq 1 100; echo end; read x")
+    with Person(hosting, before=MINE, screen="main", hint="true") as person:
+        person.until("end")
+        assert not person.screen.alternate
+        lines = person.text.split("\n")
+        first = lines.index("[attached to work; ctrl-\\ or ,,,d leaves it running]")
+        assert [line for line in lines[:first] if line][-2:] == ["mine 99", "$ fairlead attach work"]
+        assert [line for line in lines[first + 1 :] if line] == [*map(str, range(1, 101)), "end"]
+        assert person.leave() == 0
+        assert "mine 0\n" in person.text
+
+
+def test_the_name_and_the_way_out_are_shown_until_a_key_is_pressed(hosting: Hosting) -> None:
+    hosting.start("work", "seq 1 50; echo ready; while read line; do echo got $line; done")
+    with Person(hosting, hint="true") as person:
+        person.until_all(["ready", "attached to work; ctrl-\\ or ,,,d leaves it running"])
+        person.type(b"x\r")
+        person.until("got x")
+        person.until_screen(hosting, "work")
+        assert person.leave() == 0
 
 
 # --- what is given back ------------------------------------------------------------------------------------
@@ -215,16 +359,6 @@ def test_the_screen_is_right_after_the_daemon_died(hosting: Hosting) -> None:
         assert not person.screen.cursor.visible
 
 
-def test_the_keys_for_leaving_count_across_daemons(hosting: Hosting) -> None:
-    hosting.start("work", ECHO)
-    with Person(hosting) as person:
-        person.until("ready")
-        person.type(b",,")
-        person.until(",,")
-        hosting.kill_daemon()
-        assert person.leave(b",d") == 0
-
-
 def test_keys_and_a_size_that_come_while_there_is_no_daemon_are_not_lost(hosting: Hosting) -> None:
     hosting.start("work", "echo ready; while read line; do echo got $line; stty size; done")
     with Person(hosting) as person:
@@ -269,6 +403,91 @@ def test_a_writer_that_was_taken_over_still_sees_everything(hosting: Hosting) ->
         second.type(b"from the second\r")
         first.until("got from the second")
         assert first.leave() == second.leave() == 0
+
+
+def test_a_writer_that_was_taken_over_is_told_by_whom_and_takes_it_back(hosting: Hosting) -> None:
+    hosting.start("work", ECHO)
+    with Person(hosting) as first:
+        first.until("ready")
+        with Person(hosting) as second:
+            second.until("ready")
+            terminal = os.ttyname(second.theirs).removeprefix("/dev/")
+            note = f"pid {second.client.pid} on {terminal} types here now; Enter takes it back, q leaves"
+            first.until(note)
+            first.press(b"not for the program ")
+            first.press(b"\r")
+            second.until(f"pid {first.client.pid} on")
+            first.press(b"mine again\r")
+            first.until("got mine again")
+            first.until_screen(hosting, "work")
+            assert first.leave() == 0
+            second.until("nobody types here now")
+            assert second.leave(b"q") == 0
+
+
+# --- sessions in sessions ----------------------------------------------------------------------------------
+
+
+def test_a_session_is_not_attached_in_itself(hosting: Hosting) -> None:
+    fairlead = f"{sys.executable} -m fairlead"
+    hosting.start(
+        "work", f"{fairlead} attach work; env -u FAIRLEAD_SESSION {fairlead} attach work; echo $?; read x"
+    )
+    with Person(hosting, cols=120) as person:
+        person.until_all(["fairlead attach: session 'work' can't be attached in itself", "1"])
+        assert person.leave() == 0
+
+
+def test_a_loop_of_sessions_is_refused_also_when_only_the_environment_tells(hosting: Hosting) -> None:
+    fairlead = f"{sys.executable} -m fairlead"
+    hosting.start("a", "echo in a; read x", "--cols", "150")
+    hosting.start("b", f"sleep 0; {fairlead} attach a", "--cols", "150")
+    hosting.start("c", f"sleep 0; {fairlead} attach b", "--cols", "150")
+    hosting.until(lambda: [hosting.sessions()[name]["clients"] for name in "ab"] == [1, 1])
+    hosting.environment["FAIRLEAD_SESSION"] = "a"
+    try:
+        for name, reason in (
+            ("c", "session 'c' shows session 'a', which this terminal is in: a loop"),
+            ("a", "session 'a' can't be attached in itself"),
+        ):
+            with Person(hosting, "attach", name, cols=150) as person:
+                assert person.exit_code() == 1
+                hint = "; if this terminal is not in it, unset FAIRLEAD_SESSION"
+                assert person.seen.decode().strip() == f"fairlead attach: {reason}{hint}"
+    finally:
+        del hosting.environment["FAIRLEAD_SESSION"]
+    with Person(hosting, "attach", "c", cols=150) as person:
+        person.until("in a")
+        assert person.leave() == 0
+
+
+# --- those who look ----------------------------------------------------------------------------------------
+
+
+def test_a_watcher_with_a_smaller_terminal_sees_a_part_and_moves_it(hosting: Hosting) -> None:
+    wide = "abcdefghij" * 12
+    rows = f"for i in $(seq 1 39); do echo $i-{wide}; done | cut -c 1-119"
+    script = rf"stty -echo; {rows}; printf '\033[31mprompt'; read x; echo changed; read x"
+    hosting.start("work", script, "--cols", "120", "--rows", "40")
+    with Person(hosting, "attach", "-w", "work", cols=100, rows=24) as person:
+        person.until_all(["prompt", "showing 100×23 at column 1, row 18"])
+        assert person.screen.text().split("\n")[:22] == [f"{i}-{wide}"[:100] for i in range(18, 40)]
+        person.press(b"l")
+        person.until("at column 9, row 18")
+        assert person.screen.text().split("\n")[0] == f"18-{wide}"[8:108]
+        person.press(b"\x1b[A")
+        person.until("at column 9, row 14")
+        person.press(b"f")
+        person.until("at column 1, row 18")
+        hosting.run("send", "work", "-k", "Enter")
+        person.until("changed")
+        person.resize(120, 40)
+        person.until_screen(hosting, "work")
+        person.resize(50, 12)
+        person.until("session is 120×40")
+        assert person.leave(b"q") == 0
+    row = hosting.sessions()["work"]
+    assert (row["cols"], row["rows"]) == (120, 40)
 
 
 @pytest.mark.parametrize("key", [b"q", b"\x03", b"\x1b[113u", b"\x1b[99;5u", b"xq"])
@@ -332,36 +551,31 @@ def test_a_session_that_is_stopped_while_the_client_waits_for_a_daemon_is_gone(h
         assert "session 'work' is gone" in person.text
 
 
-def test_without_a_terminal_output_is_copied_and_nothing_is_added(hosting: Hosting) -> None:
-    hosting.start("work", "echo ready; read x; exit 4")
-    hosting.wait_text("work", "ready")
-    client = subprocess.Popen(
-        [sys.executable, "-m", "fairlead", "attach", "work"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
+@pytest.mark.parametrize("words", [("attach", "work"), ("attach", "-w", "work")])
+@pytest.mark.parametrize("kept", ["nothing", "input", "output"])
+def test_without_a_terminal_it_says_what_to_use_and_the_session_keeps_its_size(
+    hosting: Hosting, words: tuple[str, ...], kept: str
+) -> None:
+    hosting.start("work", ECHO, "--cols", "100", "--rows", "30")
+    ours, theirs = pty.openpty()
+    client = subprocess.run(
+        [sys.executable, "-m", "fairlead", *words],
+        stdin=theirs if kept == "input" else subprocess.DEVNULL,
+        stdout=theirs if kept == "output" else subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=hosting.environment,
+        timeout=WAIT,
+        check=False,
     )
-    hosting.until(lambda: hosting.sessions()["work"]["clients"] == 1)
-    hosting.run("send", "work", "-k", "Enter")
-    output, errors = client.communicate(timeout=WAIT)
-    assert (client.returncode, errors) == (4, b"session work ended with 4\n")
-    assert b"ready" in output
-    assert b"\x1b[?1049l" not in output
-
-
-def test_a_reader_that_goes_away_ends_the_client(hosting: Hosting) -> None:
-    hosting.start("work", "while :; do echo line; done")
-    client = subprocess.Popen(
-        [sys.executable, "-m", "fairlead", "attach", "work"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        env=hosting.environment,
+    os.close(ours)
+    os.close(theirs)
+    assert client.returncode == 1
+    assert client.stderr.decode() == (
+        "fairlead attach: standard input and output must be a terminal; without one, use "
+        "`fairlead screen work`, `fairlead logs -f work` or `fairlead send work TEXT`\n"
     )
-    assert client.stdout is not None
-    client.stdout.read(100)
-    client.stdout.close()
-    assert client.wait(WAIT) == 128 + signal.SIGPIPE
+    row = hosting.sessions()["work"]
+    assert (row["cols"], row["rows"], row["clients"]) == (100, 30, 0)
 
 
 def test_attaching_imports_little() -> None:

@@ -8,12 +8,15 @@ from .arguments import SESSION, Command, Option, parsed
 
 COMMAND = Command(
     "attach",
-    "Share a session's terminal. What you type goes to its program; ,,,d leaves it running. When the daemon\n"
-    "restarts, it goes on by itself.",
+    "Share a session's terminal. What you type goes to its program; ctrl-\\ leaves it running, and so do\n"
+    ", , , d pressed one by one. ctrl-\\ pressed twice goes to the program. When the daemon restarts, it\n"
+    "goes on by itself. It needs a terminal; in scripts use screen, logs and send. [attach] in the configuration\n"
+    "sets the keys (escape), the hint and the screen.",
     takes=(SESSION,),
-    options=(Option("-w", "--watch", help="only look: q or ^C leaves, r draws the screen again"),),
+    options=(Option("-w", "--watch", help="only look: q or ^C leaves, r draws again, arrows move a part"),),
     examples=(
-        ("fairlead attach work", "type , , , d to leave"),
+        ("fairlead attach work", "press ctrl-\\ to leave"),
+        ("FAIRLEAD_ATTACH_ESCAPE='ctrl-a d' fairlead attach work", "leave as in screen"),
         ("fairlead attach -w agent", "look over its shoulder; nothing you type reaches it"),
     ),
     codes={0: "you left it", "program's": "it ended"},

@@ -52,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     start = add("start", _start, "start a session")
     start.add_argument("id")
     start.add_argument("-d", "--detach", action="store_true")
-    attach = add("attach", _attach, "attach to a session; ,,,d detaches")
+    attach = add("attach", _attach, "attach to a session; ctrl-\\ or ,,,d detaches")
     attach.add_argument("id")
     attach.add_argument("-w", "--watch", action="store_true")
     add("list", _list, "list sessions", aliases=["ls"])
@@ -115,7 +115,7 @@ def _start(options: argparse.Namespace, command: list[str]) -> int:
         print(f"Error: {fault}", file=sys.stderr)
         return 1
     print(f"Session '{options.id}' started", file=sys.stderr)
-    if options.detach or not sys.stdin.isatty():
+    if options.detach or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return 0
     return _attach(argparse.Namespace(id=options.id, watch=False), command)
 

@@ -11,7 +11,7 @@ from .arguments import Argument, Command, Option, count, parsed
 COMMAND = Command(
     "start",
     "Start a program in a terminal of its own that outlives this one, and share it. Without a command it is\n"
-    "your shell. ,,,d leaves it running.",
+    "your shell. ctrl-\\ leaves it running; without a terminal here it is as with -d.",
     takes=(Argument("name", "what the session is called"),),
     options=(
         Option("-d", "--detach", help="start it and come back at once"),
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
 
     from ..client.control import Control, RequestError
 
-    here = sys.stdin.isatty()
+    here = sys.stdin.isatty() and sys.stdout.isatty()
     size = os.get_terminal_size(sys.stdin.fileno()) if here else os.terminal_size((80, 24))
     try:
         with Control() as control:

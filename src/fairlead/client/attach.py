@@ -3,6 +3,9 @@
 One loop waits for the keyboard, the session, the terminal and signals at once, and blocks on none of them:
 leaving works while the program takes no input, keys go through while the terminal takes no output. When the
 daemon dies the client waits for the next one and goes on: the session did not notice either.
+
+A key is sent as soon as it is read and output is shown as soon as it comes; what does not fit waits in a
+queue. The bottom row now and then has a note of ours; what it covers is mended by a redraw.
 """
 
 from __future__ import annotations
@@ -18,9 +21,16 @@ import time
 from ..settings import SettingError, Settings
 from ..wire import keepty
 from ..wire.faults import Broken
+from .escape import Escape, escapes_of
 from .launch import ABSENT_TRIES, RECONNECT_WAIT, Starting, reached, reached_daemon, reached_ended, spawn
-from .own_terminal import Gone, OwnTerminal
+from .own_terminal import KITTY_KEYS, MODES_OFF, Gone, OwnTerminal
+from .ready import READ, WRITE, Ready
+from .translate import REDRAW, Translator, is_whole
 from .typed import Typed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .clipped import View
 
 READ_SIZE = 65_536
 FRAME_SIZE = 16 * 1024
@@ -31,17 +41,21 @@ RETRY_PAUSE = 0.02
 """Seconds between two looks for a daemon that is not there."""
 NURSERY_GRACE = 0.5
 """Seconds that the nursery has to start the next daemon, before we do it."""
-MAX_UNSENT = 1024 * 1024
-"""How many typed bytes wait for a program that takes none; then the keyboard has to wait too."""
-STALLED = 2.0
-"""Seconds after which a program that takes nothing counts as stuck. What is typed into a full queue is then
-lost with a bell, as a terminal does it, so that the keys for leaving are still seen."""
+MAX_UNSENT = 64 * 1024 * 1024
+"""How many typed bytes wait for a program that takes none, so that the keys for leaving behind them are still
+seen. A paste that is longer waits in the terminal; nothing is lost."""
 LAST_WORDS_WAIT = 0.5
 """Seconds that what was typed before leaving has to get through."""
+HINT_TIME = 3.0
+"""Seconds that the name and the way out are shown after attaching, if no key is pressed before."""
+REDRAW_GAP = 0.25
+"""Seconds between two redraws that we ask for, so that a program that keeps switching screens costs
+little."""
 
 _SIGNALS = (signal.SIGWINCH, signal.SIGCONT, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-_CTRL_C = 3
-_WIDEST = 0xFFFF
+_CTRL_C, _ENTER = 3, 13
+_WISHES = keepty.Wish.REDRAWS | keepty.Wish.TAKEOVER | keepty.Wish.SHOWN
+_SCREENS = ("alternate", "main")
 
 
 class _Left(Exception):
@@ -59,18 +73,40 @@ def attach(name: str, *, watch: bool = False) -> int:
     except ValueError as error:
         print(f"fairlead attach: {error}", file=sys.stderr)
         return 2
+    if not has_terminal():
+        print(
+            "fairlead attach: standard input and output must be a terminal; without one, use "
+            f"`fairlead screen {name}`, `fairlead logs -f {name}` or `fairlead send {name} TEXT`",
+            file=sys.stderr,
+        )
+        return 1
+    try:
+        settings = Settings()
+        options = _Options(settings)
+    except SettingError as error:
+        print(f"fairlead attach: {error}", file=sys.stderr)
+        return 1
     bell, ringer = socket.socketpair()
     for each in (bell, ringer):
         each.setblocking(False)
     previous = {number: signal.signal(number, lambda *_: None) for number in _SIGNALS}
     signal.set_wakeup_fd(ringer.fileno(), warn_on_full_buffer=False)
+    sharing = None
     try:
-        with bell, ringer, OwnTerminal() as terminal, _Sharing(name, path, terminal, bell, watch) as sharing:
+        with (
+            bell,
+            ringer,
+            OwnTerminal(alternate=options.alternate) as terminal,
+            _Sharing(name, path, terminal, bell, watch, settings, options) as sharing,
+        ):
             while True:
                 sharing.turn()
     except _Left as left:
-        if str(left) and select.select([], [sys.stderr], [], 0)[1]:  # not to one that takes no output
-            print(left, file=sys.stderr)
+        if select.select([], [sys.stderr], [], 0)[1]:  # not to one that takes no output
+            if sharing is not None and sharing.saw_only_the_end and options.alternate:
+                _print_last_screen(name, settings)
+            if str(left):
+                print(left, file=sys.stderr)
         return left.code
     except Gone:
         return 128 + signal.SIGHUP
@@ -80,31 +116,88 @@ def attach(name: str, *, watch: bool = False) -> int:
             signal.signal(number, handler)
 
 
+def has_terminal() -> bool:
+    """Whether a session can be attached to here: keys come from a terminal, and output goes to one."""
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
+
+
+def _print_last_screen(name: str, settings: Settings) -> None:
+    """Print what an ended session showed last, which was gone from the alternate screen at once."""
+    from .control import Control, RequestError
+
+    with contextlib.suppress(RequestError, OSError, SettingError), Control(settings, start=False) as control:
+        shown = str(control.ask("terminal_screen", name=name, format="ansi")["screen"]).rstrip()
+        print(shown, end="\x1b[0m\n", flush=True)
+
+
+class _Options:
+    """What the person has set about attaching. Raises SettingError."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.escapes = escapes_of(settings)
+        self.hint = settings.flag("attach", "hint")
+        screen = settings.text("attach", "screen")
+        if screen not in _SCREENS:
+            raise SettingError(f'[attach] screen must be "alternate" or "main", not {screen!r}')
+        self.alternate = screen == "alternate"
+
+    @property
+    def way_out(self) -> str:
+        return " or ".join(self.escapes.values())
+
+
 class _Sharing:
     """One session, shared: the connection to it if there is one, and what waits to be sent."""
 
-    def __init__(self, name: str, path: str, terminal: OwnTerminal, bell: socket.socket, watch: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        path: str,
+        terminal: OwnTerminal,
+        bell: socket.socket,
+        watch: bool,
+        settings: Settings,
+        options: _Options,
+    ) -> None:
+        self.saw_only_the_end = False
+        """Whether the program had ended already, or ended without another word."""
         self._name = name
         self._path = path
         self._terminal = terminal
         self._bell = bell
         self._watch = watch
-        self._settings = Settings()
+        self._settings = settings
+        self._options = options
         self._keys = Typed()
+        self._escape = Escape(options.escapes)
+        self._translator = Translator(alternate=options.alternate)
+        self._ready = Ready()
+        self._ready.watch(bell.fileno(), READ)
         self._wire = keepty.ClientConnection()
+        self._granted = keepty.Wish.NONE
         self._connection: socket.socket | None = None
+        self._socket = -1  # its descriptor
         self._typed = bytearray()  # what was typed and is in no frame yet
         self._input = b""  # what the frame that is being sent has of it
         self._frame = b""  # the rest of the frame that is being sent
         self._resized = False
         self._typing_over = False
-        self._sent_at = time.monotonic()
         self._ending: _Left | None = None
         self._was_there = False
         self._lost_at = time.monotonic()
         self._greeted_at = 0.0
         self._absent = 0
         self._starting: Starting | None = None  # a daemon that we have started
+        self._size = (0, 0)  # the session's
+        self._outputs = 0  # how many frames of output came since the HelloAck; counted up to two
+        self._last_output = b""
+        self._redraw_wanted = False
+        self._redraw_asked_at = float("-inf")
+        self._note = ""  # what the bottom row says
+        self._note_until: float | None = None
+        self._writer: str | None = None  # who writes instead of us
+        self._view: View | None = None
+        self._view_stale = False
 
     def __enter__(self) -> _Sharing:
         return self
@@ -112,38 +205,44 @@ class _Sharing:
     def __exit__(self, *error: object) -> None:
         if self._connection is not None:
             self._connection.close()
+        if self._view is not None:
+            self._view.close()
 
     def turn(self) -> None:
         """Wait until anything can be done and do it. Raises _Left in the end, or Gone."""
-        terminal = self._terminal
+        terminal, ready = self._terminal, self._ready
         if self._connection is None and self._ending is None:
             self._reach()
-        connection = self._connection
-        reading: list[int | socket.socket] = [self._bell]
-        writing: list[int | socket.socket] = []
-        if self._takes_keys():
-            reading.append(terminal.input)
-        if connection is not None and not terminal.behind:
-            reading.append(connection)
-        if connection is not None and self._has_frame():
-            writing.append(connection)
-        if terminal.unshown:
-            writing.append(terminal.output)
+        unshown = terminal.unshown
+        if unshown:
+            ready.watch(terminal.output, WRITE)
         elif self._ending is not None:
             raise self._ending
-        readable, writable, _ = select.select(reading, writing, [], self._pause())
-        if self._bell in readable:
-            self._signalled()
-        if terminal.input in readable:
+        else:
+            ready.watch(terminal.output, 0)
+        ready.watch(terminal.input, READ if not self._typing_over and len(self._typed) < MAX_UNSENT else 0)
+        connection = self._connection
+        if connection is not None:
+            behind = bool(unshown) and terminal.behind
+            ready.watch(self._socket, (0 if behind else READ) | (WRITE if self._has_frame() else 0))
+        events = ready.wait(self._pause())
+        if terminal.input in events:  # before anything that is due, as a key that has come is not late
             self._read_keys()
-        if terminal.output in writable:
+        elif self._escape.until is not None and time.monotonic() >= self._escape.until:
+            self._pass(self._escape.expire())
+        if self._bell.fileno() in events:
+            self._signalled()
+        if unshown and terminal.output in events:
             self._show()
-        if self._connection is None or self._connection is not connection:
+        if self._view is not None or self._note_until is not None or self._redraw_wanted:
+            self._do_due(events)
+        if connection is None or self._connection is not connection:
             return
         try:
-            if connection in readable:  # first, as it may tell why nothing can be sent
+            mask = events.get(self._socket, 0)
+            if mask & ~WRITE:  # first, as it may tell why nothing can be sent
                 self._receive(connection.recv(READ_SIZE))
-            if connection in writable and self._connection is connection:
+            if mask & WRITE and self._connection is connection and self._frame:
                 self._send(connection)
             if self._wire.state is keepty.State.GREETED and self._is_over(self._greeted_at, HELLO_WAIT):
                 raise _Left(1, f"fairlead attach: session {self._name!r} does not answer")
@@ -154,11 +253,21 @@ class _Sharing:
 
     def _pause(self) -> float | None:
         """Seconds until something is to be done though nothing happens."""
+        due = self._escape.until
         if self._connection is None:
-            return RETRY_PAUSE if self._ending is None else None
-        if self._wire.state is keepty.State.GREETED:
-            return HELLO_WAIT
-        return STALLED if len(self._typed) >= MAX_UNSENT else None
+            if self._ending is not None:
+                return None
+            due = time.monotonic() + RETRY_PAUSE
+        elif self._wire.state is keepty.State.GREETED:
+            due = self._greeted_at + HELLO_WAIT
+        for other in (
+            self._note_until,
+            self._redraw_asked_at + REDRAW_GAP if self._redraw_wanted else None,
+            self._view_due(),
+        ):
+            if other is not None and (due is None or other < due):
+                due = other
+        return None if due is None else max(0.0, due - time.monotonic())
 
     @staticmethod
     def _is_over(since: float, wait: float) -> bool:
@@ -177,9 +286,15 @@ class _Sharing:
             raise _Left(1, f"fairlead attach: {error}") from None
         connection.setblocking(False)
         self._connection = connection
+        self._socket = connection.fileno()
         self._wire = keepty.ClientConnection()
         role = keepty.Role.WATCHER if self._watch else keepty.Role.WRITER
-        self._frame = self._wire.send(keepty.Hello(role, *self._terminal.size))
+        wishes = _WISHES
+        if self._options.alternate or self._was_there:  # where scrollback would not be seen, or be seen twice
+            wishes |= keepty.Wish.SCREEN_ONLY
+        within = os.environ.get("FAIRLEAD_SESSION", "")
+        hello = keepty.Hello(role, *self._terminal.size, wishes, self._terminal.name, within)
+        self._frame = self._wire.send(hello)
         self._resized = False
         self._greeted_at = time.monotonic()
 
@@ -205,6 +320,7 @@ class _Sharing:
     def _lose(self) -> None:
         """The daemon went away. What it has of a frame that was not whole it has not understood."""
         if self._connection is not None:
+            self._ready.forget(self._socket)
             self._connection.close()
             self._connection = None
         if self._frame:
@@ -225,13 +341,26 @@ class _Sharing:
         if not data:
             self._lose()
             return
+        output = self._wire.only_output(data)
+        if output is not None:
+            self._output(output)
+            return
         for message in self._wire.receive(data):
             if isinstance(message, keepty.Output):
-                self._terminal.show(message.data)
+                self._output(message.data)
             elif isinstance(message, keepty.HelloAck):
-                self._was_there = True
+                self._came(message)
+            elif isinstance(message, keepty.ResizeAck):
+                self._size = message.cols, message.rows
+                if message.writer is not None and not self._watch:
+                    self._displaced(message.writer)
+                self._choose_view()
             elif isinstance(message, keepty.Exit):
-                self._ending = _Left(message.code, f"session {self._name} ended with {message.code}")
+                self.saw_only_the_end = self._outputs < 2
+                ended = f"session {self._name} ended with {message.code}"
+                if self._options.alternate and not self.saw_only_the_end:
+                    ended += f"; `fairlead screen {self._name}` shows its last screen"
+                self._ending = _Left(message.code, ended)
                 self._lose()
                 return
             elif isinstance(message, keepty.Error):
@@ -242,52 +371,225 @@ class _Sharing:
                 self._lose()
                 return
 
+    def _came(self, message: keepty.HelloAck) -> None:
+        """The session has let us in."""
+        first, self._was_there = not self._was_there, True
+        self._granted = message.wishes
+        self._size = message.cols, message.rows
+        self._outputs = 0
+        self._redraw_wanted = False
+        self._writer = None
+        if not self._watch:
+            self._size = self._terminal.size  # which it has from now on
+        if first:
+            self._greet()
+        elif self._note_until is None:
+            self._note = ""
+        self._choose_view()
+
+    def _output(self, data: bytes) -> None:
+        """Show what the session prints, as this terminal may show it."""
+        if self._outputs < 2:
+            self._outputs += 1
+        if self._view is not None:
+            self._view_stale = True
+            return
+        translator = self._translator
+        shown = translator.translate(data)
+        if translator.redraw_wanted:
+            translator.redraw_wanted = False
+            self._want_redraw()
+        self._terminal.show_now(shown)
+        if self._note:
+            self._last_output = data
+            self._draw_note()
+            if not data.startswith(REDRAW):  # it may have moved what the note covers
+                self._want_redraw()
+
     def _has_frame(self) -> bool:
         """Whether there is something to send, which nothing but a Hello is until the session has answered."""
-        if not self._frame and self._wire.state is keepty.State.OPEN:
+        if self._frame:
+            return True
+        if self._wire.state is keepty.State.OPEN:
             if self._resized:
                 self._resized = False
-                cols, rows = self._terminal.size
-                self._frame = self._wire.send(keepty.Resize(_WIDEST if self._watch else cols, rows))
+                if self._watch:
+                    self._want_redraw()
+                elif self._writer is None:
+                    self._size = self._terminal.size
+                    self._frame = keepty.Resize(*self._size).encode()
             elif self._typed:
                 self._input = bytes(self._typed[:FRAME_SIZE])
                 del self._typed[:FRAME_SIZE]
-                self._frame = self._wire.send(keepty.Input(self._input))
+                self._frame = keepty.Input(self._input).encode()
         return bool(self._frame)
 
     def _send(self, connection: socket.socket) -> None:
         self._frame = self._frame[connection.send(self._frame) :]
-        self._sent_at = time.monotonic()
         if not self._frame:
             self._input = b""
 
-    # --- the person ---------------------------------------------------------------------------------------
+    # --- redraws, notes and views ---------------------------------------------------------------------------
 
-    def _takes_keys(self) -> bool:
-        if self._typing_over:
-            return False
-        if len(self._typed) < MAX_UNSENT:
-            return True
-        return self._terminal.is_typed and self._is_over(self._sent_at, STALLED)
+    def _want_redraw(self) -> None:
+        """Have the session shown afresh, at once or soon."""
+        self._redraw_wanted = True
+        if self._is_over(self._redraw_asked_at, REDRAW_GAP):
+            self._ask_redraw()
+
+    def _ask_redraw(self) -> None:
+        if self._frame or self._wire.state is not keepty.State.OPEN:
+            return
+        self._redraw_wanted = False
+        self._redraw_asked_at = time.monotonic()
+        if self._view is not None:
+            self._view_stale = True
+        elif self._granted & keepty.Wish.REDRAWS or self._watch:
+            self._frame = keepty.Resize(keepty.REDRAW_COLS, self._terminal.size[1]).encode()
+            self._send_now()
+        elif self._writer is None:  # who comes is shown the screen
+            self._lose()
+
+    def _greet(self) -> None:
+        """Tell the name and the way out, if the person wants that."""
+        out = "q" if self._watch else self._options.way_out
+        hint = f"{'watching' if self._watch else 'attached to'} {self._name}; {out} leaves it running"
+        if not self._options.alternate:
+            rows = self._terminal.size[1]
+            line = f"[{hint}]" if self._options.hint else ""
+            # what the terminal shows goes to its scrollback line by line, and so will the session's lines
+            self._terminal.show(f"\x1b[{rows};1H\r\n{line}".encode() + b"\r\n" * rows + b"\x1b[H")
+        elif self._options.hint and self._granted & keepty.Wish.REDRAWS:
+            self._note, self._note_until = hint, time.monotonic() + HINT_TIME
+
+    def _end_note(self) -> None:
+        """Take the hint away, and show what it covers."""
+        self._note_until = None
+        self._note = ""
+        self._want_redraw()
+
+    def _draw_note(self) -> None:
+        """Write the note over the bottom row. The cursor, its colours and origin mode are kept by DECSC."""
+        if not is_whole(self._last_output):
+            return
+        cols, rows = self._terminal.size
+        text = "".join(filter(str.isprintable, self._note))[: max(0, cols - 2)]
+        self._terminal.show_now(
+            f"\x1b7\x1b[?6l\x1b[{rows};1H\x1b(B\x0f\x1b[0;7m {text} \x1b[0m\x1b[K\x1b8".encode(
+                "utf-8", "replace"
+            )
+        )
+
+    def _displaced(self, writer: str) -> None:
+        """Another client writes now, or nobody does any more."""
+        self._writer = writer
+        self._note_until = None
+        who = f"{writer} types here now" if writer else f"nobody types here now ({self._name})"
+        self._note = f"{who}; Enter takes it back, q leaves"
+        if self._view is None:
+            self._draw_note()
+
+    def _choose_view(self) -> None:
+        """Show a part of the screen if it has another size than the terminal and we can't change it."""
+        differs = (self._watch or self._writer is not None) and self._size != self._terminal.size
+        if differs == (self._view is not None):
+            return
+        if self._view is not None:
+            self._close_view()
+            self._want_redraw()
+            return
+        from .clipped import NoPicture, View
+
+        with contextlib.suppress(NoPicture, OSError):  # else it is shown as it comes
+            self._view = View(self._settings, self._name)
+            self._ready.watch(self._view.connection.fileno(), READ)
+            self._view_stale = True
+            self._terminal.show(b"\x18" + KITTY_KEYS + MODES_OFF + b"\x1b[H\x1b[J")
+
+    def _close_view(self) -> None:
+        if self._view is not None:
+            self._ready.forget(self._view.connection.fileno())
+            self._view.close()
+            self._view = None
+
+    def _view_due(self) -> float | None:
+        if self._view is None or not self._view_stale or not self._view.may_ask:
+            return None
+        from .clipped import PICTURE_GAP
+
+        return self._view.asked_at + PICTURE_GAP
+
+    def _do_due(self, events: dict[int, int]) -> None:
+        """What is done at a time, or when a picture has come."""
+        now = time.monotonic()
+        if self._note_until is not None and now >= self._note_until:
+            self._end_note()
+        if self._redraw_wanted and now >= self._redraw_asked_at + REDRAW_GAP:
+            self._ask_redraw()
+        view = self._view
+        if view is None:
+            return
+        from .clipped import NoPicture
+
+        try:
+            if view.connection.fileno() in events and view.receive():
+                self._paint()
+            if (due := self._view_due()) is not None and now >= due:
+                self._view_stale = False
+                view.ask(now)
+        except NoPicture:  # with the daemon the session's connection goes too, and comes back
+            self._close_view()
+            self._want_redraw()
+
+    def _paint(self) -> None:
+        if self._view is not None and not self._terminal.behind:
+            note = self._note or f"{self._name}; q leaves"
+            self._terminal.show_now(self._view.paint(*self._terminal.size, note))
+
+    # --- the person ---------------------------------------------------------------------------------------
 
     def _read_keys(self) -> None:
         typed = self._terminal.read(READ_SIZE)
         if not typed:
             self._typing_over = True
-        elif self._watch:
-            for key, _ in self._keys.keys(typed):
-                if key in (ord("q"), _CTRL_C):
-                    self._leave()
-                self._resized = self._resized or key == ord("r")
-        else:
-            end = self._keys.detaches(typed)
-            if len(self._typed) < MAX_UNSENT:
-                self._typed += typed[:end]
-            else:
-                self._terminal.show(b"\a")
-            if end is not None:
-                self._last_words()
+            return
+        self._pass(self._escape.take(typed, time.monotonic()))
+
+    def _pass(self, typed: bytes) -> None:
+        """What is not an escape goes to the program, or is a key for us where we only look."""
+        if self._watch or self._writer is not None:
+            self._press(typed)
+        elif typed:
+            if self._note_until is not None:
+                self._end_note()
+            self._typed += typed
+            if not self._frame and len(self._typed) <= FRAME_SIZE:
+                self._send_now()
+        if self._escape.left:
+            self._last_words()
+            self._leave()
+
+    def _send_now(self) -> None:
+        """Send without waiting for the next turn."""
+        if self._connection is not None and self._has_frame():
+            with contextlib.suppress(OSError):  # the next turn sees it, too
+                self._send(self._connection)
+
+    def _press(self, typed: bytes) -> None:
+        for key, _ in self._keys.keys(typed):
+            if key in (ord("q"), _CTRL_C):
                 self._leave()
+            elif self._view is not None and self._view.press(key):
+                self._paint()
+            elif key == ord("r") and self._watch:
+                self._redraw_asked_at = float("-inf")
+                self._want_redraw()
+            elif key == _ENTER and self._writer is not None:
+                self._writer = None
+                self._note = ""
+                self._close_view()
+                self._lose()  # who comes last writes
+                return
 
     def _leave(self) -> None:
         raise _Left(0, f"left {self._name}; `fairlead attach {self._name}` comes back")
@@ -312,6 +614,10 @@ class _Sharing:
         for number in self._bell.recv(64):
             if number == signal.SIGWINCH:
                 self._resized = True
+                self._choose_view()
+                if self._view is not None:
+                    self._terminal.show(b"\x1b[0m\x1b[2J")
+                    self._paint()
             elif number == signal.SIGCONT:  # the shell has used the terminal meanwhile
                 self._terminal.make_raw()
                 self._lose()

@@ -21,20 +21,22 @@ WRITE_SIZE = 16 * 1024
 RESTORE_WAIT = 2.0
 """Seconds that a terminal which takes no output is given to take what restores it."""
 
+DRAIN_QUIET = 0.03
+"""Seconds without input after which what was being typed or pasted is taken to be over."""
+DRAIN_WAIT = 1.0
+"""Seconds that input may go on arriving before it is left to who comes next."""
+
 _MOUSE_AND_KEYS = "".join(
     f"\x1b[?{mode}l"
     for mode in (1, 9, 66, 67, 1000, 1001, 1002, 1003, 1004, 1005, 1006, 1015, 1016, 2004, 2031, 2048, 5522)
 )
-_KITTY_KEYS = "\x1b[<99u\x1b[=0u"
+KITTY_KEYS = b"\x1b[<99u\x1b[=0u"
 """Takes everything off the stack of kitty's keyboard flags, of which each screen has its own."""
 
 SAVE = b"\x1b[22;0t"
 """Keeps the title of the window, where it can be kept."""
-RESTORE = (
-    "\x18\x1b[?2026l"  # give up an unfinished sequence; show what was held back
-    + _KITTY_KEYS
-    + "\x1b[?1049l\x1b[?1047l\x1b[?47l"
-    + _KITTY_KEYS
+MODES_OFF = (
+    "\x1b[?2026l"  # show what was held back
     + _MOUSE_AND_KEYS
     + "\x1b>\x1b[>4m"  # keypad, modifyOtherKeys
     + "\x1b[2l\x1b[4l\x1b[12h\x1b[20l"  # keyboard lock, insert mode, local echo, linefeed mode
@@ -42,9 +44,18 @@ RESTORE = (
     + "\x1b[?25h\x1b[0 q"
     + "\x1b(B\x1b)B\x1b*B\x1b+B\x0f\x1b[?5W\x1b[0$}"  # character sets, tab stops, status line
     + "\x1b]8;;\x07\x1b]22;text\x07\x1b]104\x07\x1b]110\x07\x1b]111\x07\x1b]112\x07"  # link, pointer, colours
-    + '\x1b[0"q\x1b[0m\x1b[23;0t\x1b[999;1H\r\n'
+    + '\x1b[0"q\x1b[0m'
 ).encode()
-"""Takes back every mode that a session may have turned on. What it showed stays."""
+"""Takes back every mode that a session may have turned on."""
+ENTER_ALTERNATE, _LEAVE_ALTERNATE = b"\x1b[?1049h\x1b[2J\x1b[H", b"\x1b[?1049l"
+_LEAVE_SCREEN = _LEAVE_ALTERNATE + b"\x1b[?1047l\x1b[?47l"
+RESTORE = (
+    b"\x18" + KITTY_KEYS + _LEAVE_SCREEN + KITTY_KEYS + MODES_OFF + b"\x1b[23;0t\x1b[999;1H\r\n"
+)  # CAN gives up an unfinished sequence
+"""Gives back a terminal whose main screen was drawn on. What was shown stays."""
+RESTORE_ALTERNATE = b"\x18" + KITTY_KEYS + MODES_OFF + b"\x1b[999;1H\r\n" + _LEAVE_ALTERNATE + b"\x1b[23;0t"
+"""Gives back a terminal whose alternate screen was drawn on, with all that it showed before, and the keyboard
+flags that its main screen has of its own. The line feed is for terminals that have no alternate screen."""
 
 
 class Gone(Exception):
@@ -52,9 +63,12 @@ class Gone(Exception):
 
 
 class OwnTerminal:
-    """Standard input and output, mostly a terminal. Use it with `with`: it is given back after it."""
+    """Standard input and output, mostly a terminal. Use it with `with`: it is given back after it.
 
-    def __init__(self) -> None:
+    With `alternate`, what is shown goes to the alternate screen, and all that was there before comes back.
+    """
+
+    def __init__(self, *, alternate: bool = False) -> None:
         self.input = sys.stdin.fileno()
         self.is_typed = os.isatty(self.input)
         self.unshown = bytearray()
@@ -66,6 +80,7 @@ class OwnTerminal:
         self._piece = select.PIPE_BUF if self._opened is None else WRITE_SIZE
         self._before: list[object] | None = None
         self._used = False
+        self._alternate = alternate
 
     def __enter__(self) -> OwnTerminal:
         if self.is_typed:
@@ -83,6 +98,7 @@ class OwnTerminal:
                 self._opened = None
             if self._before is not None:
                 with contextlib.suppress(termios.error, OSError):  # not when the terminal is gone
+                    self._drop_input()
                     termios.tcsetattr(self.input, termios.TCSANOW, self._before)  # type: ignore[arg-type]
 
     def make_raw(self) -> None:
@@ -100,6 +116,14 @@ class OwnTerminal:
         return 80, 24
 
     @property
+    def name(self) -> str:
+        """The terminal's name as `ps` and `who` have it; empty if there is none."""
+        try:
+            return os.ttyname(self.input).removeprefix("/dev/")
+        except OSError:
+            return ""
+
+    @property
     def behind(self) -> bool:
         """Whether it has so much to show that no more should be given to it."""
         return len(self.unshown) >= MAX_UNSHOWN
@@ -107,9 +131,23 @@ class OwnTerminal:
     def show(self, data: bytes) -> None:
         """Let it show something; `flush` does it, when the terminal can take it."""
         if not self._used and self._is_shown:
-            self.unshown += SAVE
+            self.unshown += SAVE + ENTER_ALTERNATE if self._alternate else SAVE
         self._used = True
         self.unshown += data
+
+    def show_now(self, data: bytes) -> None:
+        """Show something at once as far as the terminal takes it, without waiting; `flush` does the rest."""
+        if not self._used or self.unshown or self._opened is None:
+            self.show(data)
+        else:
+            try:
+                written = os.write(self._opened, data)
+            except BlockingIOError:
+                written = 0
+            except OSError as error:
+                raise Gone(str(error)) from None
+            if written < len(data):
+                self.unshown += data[written:]
 
     def flush(self) -> None:
         """Write as much as the terminal takes now. Raises Gone, or BrokenPipeError where it is none."""
@@ -133,9 +171,18 @@ class OwnTerminal:
             raise Gone("end of the terminal's input")
         return typed
 
+    def _drop_input(self) -> None:
+        """Read and drop what still arrives, so that the rest of a paste is not run by the shell. What the
+        kernel has is dropped without waiting for output to be taken, which TCSAFLUSH would do."""
+        deadline = time.monotonic() + DRAIN_WAIT
+        while time.monotonic() < deadline and select.select([self.input], [], [], DRAIN_QUIET)[0]:
+            if not os.read(self.input, 65_536):
+                break
+        termios.tcflush(self.input, termios.TCIFLUSH)
+
     def _restore(self) -> None:
         """What is not shown yet is dropped: who leaves does not want to wait for it."""
-        self.unshown[:] = RESTORE
+        self.unshown[:] = RESTORE_ALTERNATE if self._alternate else RESTORE
         deadline = time.monotonic() + RESTORE_WAIT
         with contextlib.suppress(Gone, OSError):
             while self.unshown and (left := deadline - time.monotonic()) > 0:

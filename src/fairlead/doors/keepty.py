@@ -17,7 +17,7 @@ import os
 from collections.abc import Callable
 from typing import cast
 
-from ..keeper.credentials import is_our_user
+from ..keeper.credentials import is_our_user, peer_pid
 from ..settings import SettingError, Settings, safe_dir
 from ..terminal.host import is_served
 from ..terminal.session import Session
@@ -87,6 +87,36 @@ class KeeptyDoor:
     def is_full(self, session: Session) -> bool:
         return len(self.connections[session]) >= self._settings.count("terminal", "max_connections")
 
+    def session_of(self, pid: int) -> str:
+        """The session in whose terminal a process runs, as its program leads the process's session."""
+        try:
+            leader = os.getsid(pid) if pid else 0
+        except OSError:
+            return ""
+        return next((each.id for each in self.connections if leader and each.pid == leader), "")
+
+    def would_loop(self, shown: str, within: str) -> str:
+        """Why a client that runs in a session must not show another one there; empty if it may.
+
+        A session that shows itself, at once or through others, would feed its output to itself for ever.
+        """
+        if shown == within:
+            return f"session {shown!r} can't be attached in itself"
+        shows: dict[str, set[str]] = {}  # what each session shows
+        for session, clients in self.connections.items():
+            for client in clients:
+                if client.within:
+                    shows.setdefault(client.within, set()).add(session.id)
+        seen, found = {shown}, [shown]
+        while found:
+            for each in shows.get(found.pop(), ()):
+                if each == within:
+                    return f"session {shown!r} shows session {within!r}, which this terminal is in: a loop"
+                if each not in seen:
+                    seen.add(each)
+                    found.append(each)
+        return ""
+
     @property
     def backlog(self) -> int:
         return self._settings.count("terminal", "client_backlog")
@@ -136,6 +166,8 @@ class _Client(asyncio.Protocol):
 
     def __init__(self, session: Session, door: KeeptyDoor) -> None:
         self.behind = False
+        self.within = ""
+        """The session in which this client shows ours, if it does."""
         self._session = session
         self._door = door
         self._wire = keepty.BrokerConnection()
@@ -171,7 +203,7 @@ class _Client(asyncio.Protocol):
                     self._deadline.cancel()
                     self._deadline = None
                     self._reasons = bool(message.wishes & keepty.Wish.REASONS)
-                    self._session.attach(self, message, self._greet)
+                    self._come(message)
                 case _:
                     reason = self._session.receive(self, message)
                     if reason and self._reasons:
@@ -196,6 +228,22 @@ class _Client(asyncio.Protocol):
             self._deadline.cancel()
         self._door.connections.get(self._session, set()).discard(self)
         self._session.detach(self)
+
+    def _come(self, hello: keepty.Hello) -> None:
+        """Let the client in, unless its session would show itself."""
+        pid = peer_pid(self._transport.get_extra_info("socket")) or 0
+        if hello.wishes & keepty.Wish.SHOWN:
+            verified = self._door.session_of(pid)
+            within = verified or hello.within  # a terminal in it, as tmux has them, is known by name alone
+            if within and (reason := self._door.would_loop(self._session.id, within)):
+                hint = "" if verified else "; if this terminal is not in it, unset FAIRLEAD_SESSION"
+                self._refuse(reason + hint)
+                return
+            self.within = within
+        who = f"pid {pid}" if pid else "another client"
+        if terminal := "".join(filter(str.isprintable, hello.terminal)):
+            who += f" on {terminal}"
+        self._session.attach(self, hello, self._greet, who)
 
     # --- the session's side ---------------------------------------------------------------------------------
 

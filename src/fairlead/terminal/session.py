@@ -129,6 +129,7 @@ class Session:
         self._outward = Outward(allowed)  # between the program and the terminals of all viewers
         self._recorder: Recorder | None = None
         self._viewers: dict[Viewer, Role] = {}
+        self._wishes: dict[Viewer, keepty.Wish] = {}  # of those that have any
         self._writer: Viewer | None = None
         self._offset = 0
         self._behind = False  # the keeper was found again and tells what we know already
@@ -529,15 +530,25 @@ class Session:
 
     # --- clients ------------------------------------------------------------------------------------------
 
-    def attach(self, viewer: Viewer, hello: keepty.Hello, greet: Callable[[keepty.Message], None]) -> None:
-        """A client comes: it is greeted with the size, then shown the screen, and then all that happens."""
+    def attach(
+        self,
+        viewer: Viewer,
+        hello: keepty.Hello,
+        greet: Callable[[keepty.Message], None],
+        who: str = "another client",
+    ) -> None:
+        """A client comes: it is greeted with the size, then shown the screen, and then all that happens.
+
+        `who` it is, is told to a writer that it takes over from.
+        """
         screen = self.screen
         starts = hello.role is Role.WRITER and self.state is State.WAITING
         if starts:  # at the size of the first writer, which it is told in the greeting
             self.start(hello.cols or screen.cols, hello.rows or screen.rows)
-        greet(keepty.HelloAck(self.pid, screen.cols, screen.rows, hello.wishes & keepty.Wish.REASONS))
+        greet(keepty.HelloAck(self.pid, screen.cols, screen.rows, hello.wishes))
         if not starts and self.state is not State.WAITING:
-            viewer.write(self._redrawn())
+            screen_only = bool(hello.wishes & keepty.Wish.SCREEN_ONLY)
+            viewer.write(self._redraw(scrollback=False) if screen_only else self._redrawn())
         if self.state is State.ENDED:
             if self.failure:
                 viewer.write(keepty.Error(self.failure).encode())
@@ -546,8 +557,11 @@ class Session:
             viewer.finish()
             return
         self._viewers[viewer] = hello.role
+        if hello.wishes:
+            self._wishes[viewer] = hello.wishes
         if hello.role is Role.WRITER:
             self._writer = viewer
+            self._tell_former_writers(who)
             size = (hello.cols, hello.rows)
             if not starts and all(size) and size != (screen.cols, screen.rows):
                 self.resize(*size)
@@ -563,11 +577,20 @@ class Session:
         shown = self._outward.alone(self.screen.redraw(keepty.MAX_PAYLOAD, scrollback=scrollback))
         return b"".join(output.encode() for output in keepty.Output.split(shown))
 
+    def _tell_former_writers(self, who: str) -> None:
+        """Tell those that wish it who writes now instead of them."""
+        frame = keepty.ResizeAck(self.generation, self.screen.cols, self.screen.rows, who).encode()
+        for viewer, wishes in self._wishes.items():
+            if wishes & keepty.Wish.TAKEOVER and self._standing(viewer) is Standing.FORMER:
+                viewer.write(frame)
+
     def detach(self, viewer: Viewer) -> None:
         """A client has gone."""
         self._viewers.pop(viewer, None)
+        self._wishes.pop(viewer, None)
         if self._writer is viewer:
             self._writer = None
+            self._tell_former_writers("")
         self._paused.discard(viewer)
         self._unsized.discard(viewer)
 
@@ -581,6 +604,13 @@ class Session:
 
     def receive(self, viewer: Viewer, message: keepty.Message | keepty.Malformed) -> str:
         """What a client says. Gives the reason if it is ignored, else nothing."""
+        wishes = self._wishes.get(viewer)
+        if wishes and type(message) is keepty.Resize and message.cols == keepty.REDRAW_COLS:
+            asks = bool(wishes & keepty.Wish.REDRAWS)
+            if asks and not viewer.behind:  # else it gets one anyway
+                self.resync(viewer)
+            if asks:
+                return ""
         decided, reason = keepty.verdict(
             message, self._standing(viewer), has_writer=self.has_writer, cols=self.screen.cols
         )

@@ -6,7 +6,9 @@ does no I/O and has no clock: deadlines are named here and kept by the door. It 
 `fairlead attach` starts with it.
 
 Extra bytes after a payload's known fields are tolerated, as the real programs do. That is where a Hello and
-its HelloAck carry our extension: the bytes `FL` and a byte of flags (`Wish`).
+its HelloAck carry our extension: the bytes `FL` and a byte of flags (`Wish`); a Hello with `SHOWN` then has
+two texts, each after a byte with its length. Flags that a peer does not know it leaves out of what it
+grants, so that both an older broker and an older client work.
 """
 
 from __future__ import annotations
@@ -25,6 +27,11 @@ MAX_PAYLOAD = 1_048_576
 """How long a payload may be."""
 MAX_SIZE = 10_000
 """The largest number of columns or rows that we give to a terminal; the smallest is 1."""
+REDRAW_COLS = 0xFFFF
+"""A Resize to so many columns asks for a redraw: from a watcher always, from others if REDRAWS was
+granted."""
+MAX_NAME = 255
+"""How many bytes a text of the extension may have."""
 HELLO_DEADLINE = 5.0
 """Seconds from connecting until the whole Hello must be there."""
 MAX_CONNECTIONS = 256
@@ -66,6 +73,17 @@ class Wish(IntFlag, boundary=STRICT):
     NONE = 0
     REASONS = 1
     """An Error frame that says why, when something that it sent is ignored."""
+    REDRAWS = 2
+    """A Resize of REDRAW_COLS asks for a redraw, whoever it is from."""
+    SCREEN_ONLY = 4
+    """Redraws leave out the scrollback."""
+    TAKEOVER = 8
+    """A ResizeAck that names the writer, when another client has become that, or has left."""
+    SHOWN = 16
+    """The client shows the session in a terminal; it tells which one, and the session that this is in."""
+
+
+_ALL_WISHES = int(Wish.REASONS | Wish.REDRAWS | Wish.SCREEN_ONLY | Wish.TAKEOVER | Wish.SHOWN)
 
 
 # --- messages ---------------------------------------------------------------------------------------------
@@ -109,24 +127,45 @@ def _brief(value: object) -> str:
 class Hello(Message):
     """The client's first frame: what it wants to be, and the size of its terminal."""
 
-    __slots__ = ("cols", "role", "rows", "wishes")
+    __slots__ = ("cols", "role", "rows", "terminal", "wishes", "within")
     kind = Kind.HELLO
-    fields = ("role", "cols", "rows", "wishes")
+    fields = ("role", "cols", "rows", "wishes", "terminal", "within")
+    hidden = ("terminal", "within")
     layout = Struct(">BHH")
 
     role: Role
     cols: int
     rows: int
     wishes: Wish
+    terminal: str
+    """The client's terminal, with SHOWN."""
+    within: str
+    """The session that the client says it runs in, with SHOWN."""
 
-    def __init__(self, role: Role, cols: int, rows: int, wishes: Wish = Wish.NONE) -> None:
+    def __init__(
+        self,
+        role: Role,
+        cols: int,
+        rows: int,
+        wishes: Wish = Wish.NONE,
+        terminal: str = "",
+        within: str = "",
+    ) -> None:
         object.__setattr__(self, "role", Role(role))
         self._set("cols", cols, _U16)
         self._set("rows", rows, _U16)
         object.__setattr__(self, "wishes", Wish(wishes))
+        shown = bool(wishes & Wish.SHOWN)
+        object.__setattr__(self, "terminal", terminal if shown else "")
+        object.__setattr__(self, "within", within if shown else "")
 
     def payload(self) -> bytes:
-        return self.layout.pack(self.role, self.cols, self.rows) + _extension(self.wishes)
+        extension = _extension(self.wishes)
+        if self.wishes & Wish.SHOWN:
+            for text in (self.terminal, self.within):
+                encoded = text.encode("utf-8", "replace")[:MAX_NAME]
+                extension += bytes((len(encoded),)) + encoded
+        return self.layout.pack(self.role, self.cols, self.rows) + extension
 
 
 class HelloAck(Message):
@@ -218,24 +257,35 @@ class Resize(Message):
 
 
 class ResizeAck(Message):
-    """The terminal has this size now; all output before this frame was made for the old one."""
+    """The terminal has this size now; all output before this frame was made for the old one.
 
-    __slots__ = ("cols", "generation", "rows")
+    For clients that wish TAKEOVER it may carry, as an extension, who writes now instead of them ("" is
+    nobody).
+    """
+
+    __slots__ = ("cols", "generation", "rows", "writer")
     kind = Kind.RESIZE_ACK
-    fields = ("generation", "cols", "rows")
+    fields = ("generation", "cols", "rows", "writer")
+    hidden = ("writer",)
     layout = Struct(">IHH")
 
     generation: int
     cols: int
     rows: int
 
-    def __init__(self, generation: int, cols: int, rows: int) -> None:
+    writer: str | None
+
+    def __init__(self, generation: int, cols: int, rows: int, writer: str | None = None) -> None:
         self._set("generation", generation, _U32)
         self._set("cols", cols, _U16)
         self._set("rows", rows, _U16)
+        object.__setattr__(self, "writer", writer)
 
     def payload(self) -> bytes:
-        return self.layout.pack(self.generation, self.cols, self.rows)
+        packed = self.layout.pack(self.generation, self.cols, self.rows)
+        if self.writer is None:
+            return packed
+        return packed + _EXTENSION + self.writer.encode("utf-8", "replace")[:MAX_NAME]
 
 
 class Exit(Message):
@@ -327,18 +377,32 @@ def _parser(
         if len(payload) < layout.size:
             return Malformed(kind, f"{kind.name} has {len(payload)} bytes of payload; it needs {layout.size}")
         fields = layout.unpack_from(payload)
+        extension = payload[layout.size :]
+        if kind is Kind.RESIZE_ACK and extension[:2] == _EXTENSION:
+            return message(*fields, extension[2:].decode("utf-8", "replace"))
         if kind not in (Kind.HELLO, Kind.HELLO_ACK):
             return message(*fields)
-        extension = payload[layout.size :]
-        wishes = Wish.NONE
+        wishes, texts = Wish.NONE, []
         if extension[:2] == _EXTENSION and len(extension) > 2:
-            wishes = Wish(extension[2] & Wish.REASONS)
+            wishes = Wish(extension[2] & _ALL_WISHES)
+            if kind is Kind.HELLO and wishes & Wish.SHOWN:
+                texts = _texts(extension[3:])
         try:
-            return message(*fields, wishes)
+            return message(*fields, wishes, *texts)
         except ValueError:
             return Malformed(kind, f"no role {fields[0]}; expected 1 (writer), 2 (watcher) or 3 (monitor)")
 
     return parse
+
+
+def _texts(encoded: bytes) -> list[str]:
+    """The two texts of a Hello's extension; what is not there is empty."""
+    found = []
+    for _ in range(2):
+        length = encoded[0] if encoded else 0
+        found.append(encoded[1 : 1 + length].decode("utf-8", "replace"))
+        encoded = encoded[1 + length :]
+    return found
 
 
 def _error(payload: bytes) -> Error:
@@ -433,6 +497,8 @@ class Decoder:
 
 
 # --- connections ------------------------------------------------------------------------------------------
+
+_OUTPUT_MARK = bytes((PROTOCOL_VERSION, Kind.OUTPUT))
 
 
 class State(Enum):
@@ -535,6 +601,19 @@ class ClientConnection(_Connection):
     """
 
     _ours, _theirs, _us = CLIENT_MOVES, BROKER_MOVES, "client"
+
+    def only_output(self, data: bytes) -> bytes | None:
+        """The payload if the data is one whole Output, as most are, and nothing is kept: a short way past
+        `receive`. Otherwise nothing has happened, and `receive` is to be called."""
+        if (
+            self.state is State.OPEN
+            and data[4:6] == _OUTPUT_MARK
+            and len(data) == int.from_bytes(data[:4]) + _LENGTH_BYTES
+            and not self._decoder.pending
+            and len(data) <= MAX_PAYLOAD
+        ):
+            return data[_HEADER_BYTES:]
+        return None
 
     def receive(self, data: bytes) -> list[Message | Broken]:
         """The broker's messages. After a Broken, close."""
