@@ -34,6 +34,7 @@ from typing import NamedTuple, NotRequired, TypedDict
 from . import loan, terminal
 from .credentials import is_our_user, peer_pid
 from .protocol import (
+    BEGAN,
     BORROW,
     KEYFRAME,
     LENT,
@@ -259,6 +260,7 @@ class Keeper:
             self._finish_if_drained()
         else:
             self._started_at = time.time()
+            self._tell(Kind.BEGAN, BEGAN.pack(self._started_at))
             self._tell(Kind.STARTED, NUMBER.pack(self._pid))
 
     def _reap(self, bell: socket.socket) -> None:

@@ -30,6 +30,7 @@ MARK = Struct(">QHHI")
 NUMBER = Struct(">i")
 LENT = Struct(">IQ")
 BORROW = Struct(">I")
+BEGAN = Struct(">d")
 
 
 class Kind(IntEnum):
@@ -55,6 +56,8 @@ class Kind(IntEnum):
     """The number of a BORROW and an offset: the daemon reads the terminal from there on."""
     ENDING = 10
     """The program has ended while the terminal is lent: the keeper wants it back."""
+    BEGAN = 11
+    """When the program was started, if that was put off: the time that STATE tells from now on."""
 
     INPUT = 16
     """What is typed."""

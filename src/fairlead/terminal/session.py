@@ -20,7 +20,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
-from ..keeper.protocol import KEYFRAME, MARK, MAX_NOTE, NUMBER, OFFSET, RESIZE, Kind
+from ..keeper.protocol import BEGAN, KEYFRAME, MARK, MAX_NOTE, NUMBER, OFFSET, RESIZE, Kind
 from ..wire import keepty
 from ..wire.keepty import Role, Standing, Verdict
 from .line_count import LineCount
@@ -193,6 +193,8 @@ class Session:
             case Kind.RESIZED:
                 if not self._behind or self.generation < MARK.unpack(payload)[3]:
                     self._resized(*MARK.unpack(payload))
+            case Kind.BEGAN:
+                self.started_at = BEGAN.unpack(payload)[0]
             case Kind.STARTED:
                 self.pid = NUMBER.unpack(payload)[0]
                 self.state = State.RUNNING
