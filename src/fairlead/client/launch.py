@@ -2,8 +2,8 @@
 command may need it.
 
 A daemon that is started gets the writing end of a pipe. It writes one line when it serves, when another one
-does, or when it fails. A pipe that ends without a line means that it died: another one is started, and if that
-happens repeatedly the last line of the log is the reason.
+does, or when it fails. A pipe that ends without a line means that it died: another one is started, and if
+that happens repeatedly the last line of the log is the reason.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NEWS_SIZE = 4096
 LOG_TAIL = 8192
 """How many bytes of the log are searched for the last words of a daemon that died without saying why."""
 MAX_DEATHS = 3
-"""How many daemons may die without a word until that is an error: one that somebody kills is just replaced."""
+"""How many daemons may die without a word until that is an error: one that was killed is replaced."""
 MAX_SOCKET_PATH = 103
 """How many bytes the path of a unix socket may have; Linux would take four more than macOS."""
 ABSENT_TRIES = 3
