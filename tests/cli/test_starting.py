@@ -218,6 +218,22 @@ def nurseries(settings: Settings) -> bool:
         return connection.connect_ex(settings.nursery_path) == 0
 
 
+def test_a_daemon_that_is_killed_before_it_serves_is_replaced(tmp_path: Path) -> None:
+    once = tmp_path / "once"
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, signal, sys\n"
+        "if 'run' in sys.orig_argv and not os.path.exists(os.environ['ONCE']):\n"
+        "    open(os.environ['ONCE'], 'w').close()\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    hosting = Hosting({"PYTHONPATH": str(tmp_path), "ONCE": str(once)})
+    try:
+        assert hosting.run("ls").returncode == 0
+        assert once.exists()
+    finally:
+        hosting.close()
+
+
 def test_commands_that_start_a_daemon_at_the_same_time_all_use_the_one_that_won(alone: Hosting) -> None:
     commands = [
         subprocess.Popen(

@@ -2,7 +2,8 @@
 command may need it.
 
 A daemon that is started gets the writing end of a pipe. It writes one line when it serves, when another one
-does, or when it fails; a pipe that ends without a line means that it died, and then its log has the reason.
+does, or when it fails. A pipe that ends without a line means that it died: another one is started, and if
+that happens repeatedly the last line of the log is the reason.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ NEWS_SIZE = 4096
 """How many bytes of what it says are read."""
 LOG_TAIL = 8192
 """How many bytes of the log are searched for the last words of a daemon that died without saying why."""
+MAX_DEATHS = 3
+"""How many daemons may die without a word until that is an error: one that was killed is replaced."""
 MAX_SOCKET_PATH = 103
 """How many bytes the path of a unix socket may have; Linux would take four more than macOS."""
 ABSENT_TRIES = 3
@@ -143,11 +146,11 @@ def session_socket(name: str, path: str, settings: Settings) -> socket.socket | 
 class Starting:
     """A daemon that was started and has not said yet how it went. Owns the reading end of its pipe."""
 
-    def __init__(self, settings: Settings, news: int, log_size: int) -> None:
+    def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._news = news
-        self._log_size = log_size
+        self._deaths = 0
         self._heard = b""
+        self._news, self._log_size = _launch(settings)
 
     def check(self) -> None:
         """Raise StartFailed if it failed, NoDaemon if it was stopped; never waits."""
@@ -165,7 +168,11 @@ class Starting:
         if word == "failed":
             raise StartFailed(why)
         if word not in ("ready", "elsewhere"):
-            raise StartFailed(_last_words(self._settings.log_path, self._log_size))
+            self._deaths += 1
+            if self._deaths == MAX_DEATHS:
+                raise StartFailed(_last_words(self._settings.log_path, self._log_size))
+            self._heard = b""
+            self._news, self._log_size = _launch(self._settings)
 
     def wait(self, seconds: float) -> None:
         """Wait until there is news, but not longer than this."""
@@ -192,9 +199,14 @@ def _last_words(log_path: str, since: int) -> str:
 
 
 def spawn(settings: Settings) -> Starting:
+    """Start a daemon. Raises StartFailed for settings that no daemon could start with."""
+    return Starting(settings)
+
+
+def _launch(settings: Settings) -> tuple[int, int]:
     """Start a daemon in a session of its own, with its output in the log. A shell starts it and ends at once,
-    so that it is nobody's child: a program that uses the SDK need not wait for it. Raises StartFailed for
-    settings that no daemon could start with."""
+    so that it is nobody's child: a program that uses the SDK need not wait for it. Returns the reading end of
+    its pipe, and how long the log was before."""
     try:
         settings.check()
         safe_dir(settings.runtime_dir)
@@ -228,7 +240,7 @@ def spawn(settings: Settings) -> Starting:
     finally:
         for each in (log, nothing, theirs):
             os.close(each)
-    return Starting(settings, news, log_size)
+    return news, log_size
 
 
 def _pipe() -> tuple[int, int]:
