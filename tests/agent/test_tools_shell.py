@@ -12,13 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fairlead.agent.secrets import REDACTED, Redactor
 from fairlead.agent.tools import Context, Result, run_tool, shell, standard_tools, terminals
 from fairlead.agent.tools.shell import MAX_BYTES, MAX_LINES, Bash, LocalTerminals
-from fairlead.formats.printed import Printed
 from tests.agent.tooling import call, context_in
 from tests.hosting import is_alive
 
@@ -281,15 +278,3 @@ def test_a_touch_of_bash_has_the_whole_command(bash: Bash, tmp_path: Path) -> No
     )
     with pytest.raises(ValueError, match="NUL"):
         bash.touches({"command": "a\0b"}, tmp_path)
-
-
-@given(
-    st.lists(st.sampled_from(["a", "é", "\r", "\b", "\r\n", "\x1b[31m", "\x1b]0;t\x07", "\x1b[K", "\t"])),
-    st.data(),
-)
-def test_it_does_not_matter_where_output_is_cut(pieces: list[str], data: st.DataObject) -> None:
-    whole = "".join(pieces).encode()
-    at = data.draw(st.integers(0, len(whole)))
-    one, other = Printed(), Printed()
-    assert one.feed(whole) == other.feed(whole[:at]) + other.feed(whole[at:])
-    assert one.begun == other.begun

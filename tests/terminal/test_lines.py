@@ -3,111 +3,13 @@
 from __future__ import annotations
 
 import json
-from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fairlead.keeper.protocol import NUMBER, OFFSET, Kind
 from fairlead.terminal import lines
-from fairlead.terminal.lines import Follower, Followers, Kept, Lines, Splitter, kept
+from fairlead.terminal.lines import Follower, Followers, Kept, Lines, kept
 from fairlead.terminal.session import Session
-
-
-def split(data: bytes) -> list[str]:
-    splitter = Splitter()
-    found = splitter.feed(data)
-    return [*found, splitter.begun] if splitter.begun else found
-
-
-@pytest.mark.parametrize(
-    ("printed", "wanted"),
-    [
-        (b"", []),
-        (b"one\ntwo\r\nthree", ["one", "two", "three"]),
-        (b"\n\r\n\n", ["", "", ""]),
-        (b"trailing  \n", ["trailing"]),
-        (b"\x1b[1;31mred\x1b[0m and \x1b[38:2::1:2:3mmore\x1b[m\n", ["red and more"]),
-        (b"\x1b]0;a title\x07text\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\\n", ["textlink"]),
-        (b"\x1bP+q544e\x1b\\dcs \x1b_apc\x1b\\gone\n", ["dcs gone"]),
-        (b"\x1b(Bset\x1b7\x1b8\x1b=\x1b>\x1bM\n", ["set"]),
-        (b"10%\r55%\r100%\n", ["100%"]),
-        (b"a long one\rshort\n", ["shortg one"]),
-        (b"a long one\r\x1b[Kshort\n", ["short"]),
-        (b"a long one\x1b[2K\rshort\n", ["short"]),
-        (b"a long one\r\x1b[1Kshort\n", ["shortg one"]),
-        (b"abc\b\bX\n", ["aXc"]),
-        (b"\b\bx\n", ["x"]),
-        (b"a\tb\tc\n12345678\tx\n", ["a       b       c", "12345678        x"]),
-        (b"a\x1b[3Cb\x1b[Cc\n", ["a   b c"]),
-        ("grüße 日本 🎈\n".encode(), ["grüße 日本 🎈"]),
-        (b"bad \xff\xfe bytes\n", ["bad \ufffd\ufffd bytes"]),
-        (b"bell\x07 nul\x00 shift\x0e\x0f del\x7f\n", ["bell nul shift del"]),
-        (b"before\n\x1b[?1049hdrawn\nby vim\n\x1b[?1049lafter\n", ["before", "after"]),
-        (b"\x1b\x1b[31mtwice\n", ["twice"]),
-    ],
-)
-def test_lines_are_what_a_reader_would_see(printed: bytes, wanted: list[str]) -> None:
-    assert split(printed) == wanted
-
-
-PIECES = st.lists(
-    st.sampled_from(
-        [
-            b"text",
-            b"\r\n",
-            b"\n",
-            b"\r",
-            b"\b",
-            b"\t",
-            b"\x1b[31m",
-            b"\x1b[K",
-            b"\x1b[2K",
-            b"\x1b]2;t\x07",
-            b"\x1b]8;;u\x1b\\",
-            b"\x1bPq\x1b\\",
-            b"\x1b[?1049h",
-            b"\x1b[?1049l",
-            b"\x1b(B",
-            "日本é".encode(),
-        ]
-    )
-).map(b"".join)
-
-
-@given(printed=PIECES, cuts=st.lists(st.integers(0, 200)))
-def test_it_does_not_matter_where_it_is_cut(printed: bytes, cuts: list[int]) -> None:
-    splitter = Splitter()
-    found: list[str] = []
-    places = sorted({0, *(cut for cut in cuts if cut < len(printed)), len(printed)})
-    for start, end in pairwise(places):
-        found += splitter.feed(printed[start:end])
-    whole = Splitter()
-    assert (found, splitter.begun) == (whole.feed(printed), whole.begun)
-
-
-@given(printed=st.binary())
-def test_any_bytes_give_lines_without_control_characters(printed: bytes) -> None:
-    for line in split(printed):
-        assert all(char >= " " and char != "\x7f" for char in line)
-
-
-def test_a_line_that_was_begun_before_goes_on() -> None:
-    assert Splitter("$ ").feed(b"ls\r\n") == ["$ ls"]
-    assert Splitter(alternate=True).feed(b"drawn\n\x1b[?1049lshown\n") == ["shown"]
-
-
-def test_an_endless_line_and_an_endless_sequence_take_no_endless_memory(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(lines, "MAX_LINE", 10)
-    assert Splitter().feed(b"x" * 25) == ["x" * 10, "x" * 10]
-    monkeypatch.setattr(lines, "MAX_SEQUENCE", 10)
-    splitter = Splitter()
-    assert splitter.feed(b"\x1b]2;" + b"y" * 25) == []
-    assert splitter.feed(b"z\n") == ["z"]
-
 
 # --- followers ----------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from typing import Any, BinaryIO, Protocol, cast
 
 from .. import __version__
+from ..formats.edn import Keyword
 from ..keeper.credentials import is_our_user
 from ..settings import Settings
 from ..wire import rpc
@@ -270,7 +271,9 @@ class _Connection(asyncio.Protocol):
             case "handshake":
                 self.cwd = request.get("cwd") or self.cwd
                 more = self._door.agents.greeting(self) if self._door.agents else {}
-                self._respond(request, rpc.server_info(server_version=__version__, **more))
+                if _is_ours(request):
+                    more = {**more, "server_version": __version__}
+                self._respond(request, rpc.server_info(**more))
             case "ping":
                 self._respond(request, fields(pong=True, protocol_version=rpc.PROTOCOL_VERSION))
             case "describe":
@@ -335,3 +338,9 @@ class _Connection(asyncio.Protocol):
 
     def _respond(self, request: Request, data: Mapping[Any, Any]) -> None:
         self._transport.write(self._wire.respond(request.id, data))
+
+
+def _is_ours(request: Request) -> bool:
+    """Whether a client of ours greets: it wants to know our version, others know nothing of that."""
+    info = request.get("client-info")
+    return isinstance(info, Mapping) and info.get(Keyword("name")) == "fairlead"

@@ -1,7 +1,8 @@
 """What a program printed on a terminal, as lines of plain text.
 
-Escape sequences are left out; a carriage return and a backspace do what they do on a screen, so that of a
-progress bar its last state stays. Other movements of the cursor are not followed.
+A line is what was printed up to a line feed, without escape sequences. A carriage return, a backspace, moves
+within the line and erasing in it do what they do on a screen, so that of a progress bar its last state stays.
+Other moves are not followed, and what is drawn on the alternate screen is left out: an emulator is for that.
 """
 
 from __future__ import annotations
@@ -13,18 +14,24 @@ MAX_LINE = 8 * 1024
 """How long a line may be. What is longer becomes more than one."""
 MAX_SEQUENCE = 16 * 1024
 """How long an escape sequence may be; what is longer is dropped."""
+MAX_GAP = 1000
+"""How many columns a move to the right may go beyond the end of the line."""
+MAX_DIGITS = 7
+"""How many digits of a number count."""
+TAB = 8
 
-_SEQUENCE = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # CSI
+_MEANT = r"\[(?:[0-9]*[CDGK`]|\?(?:47|1047|1049)[hl])"
+"""After ESC: moves right, left and to a column, erasing in the line, to and from the alternate screen."""
+_IGNORED = re.compile(
+    r"\x1b(?:\[[0-9;:]*m"  # colours, by far the most
+    rf"|(?!{_MEANT})(?:\[[0-?]*[ -/]*[@-~]"  # CSI
     r"|\][^\x07\x1b]*(?:\x07|\x1b\\)|[PX^_][^\x1b]*\x1b\\"  # OSC; DCS, SOS, PM, APC
-    r"|[ -/]*[0-OQ-WYZ\\`-~])"
+    r"|[ -/]*[0-OQ-WYZ\\`-~]|))"
 )
 _UNFINISHED = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]*\x1b?|[PX^_][^\x1b]*\x1b?|[ -/]*)\Z")
-_ERASE = re.compile(r"\x1b\[0?K")
-_ERASED = "\x0b"
-"""What erasing to the end of the line becomes while a line is made."""
-_MOVES = re.compile("([\r\b\x0b])")
-_DROPPED = dict.fromkeys([*range(8), *range(0x0C, 0x0D), *range(0x0E, 0x20), 0x7F])
+_MOVES = re.compile(rf"(\x1b{_MEANT}|[\r\b])")
+_DROPPED = dict.fromkeys([*range(8), 0x0B, 0x0C, *range(0x0E, 0x1B), *range(0x1C, 0x20), 0x7F])
+_SPECIAL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 class Printed:
@@ -33,57 +40,126 @@ class Printed:
     >>> printed = Printed()
     >>> printed.feed(b"one\\r\\n 10%\\r 99%\\r\\n\\x1b[1mthr"), printed.begun
     (['one', ' 99%'], 'thr')
+
+    With `as_shown`, tabs become spaces and spaces at the end of a line are gone, as on a screen; without it
+    they stay, as they may be part of a file that was printed.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, begun: str = "", *, alternate: bool = False, as_shown: bool = False, max_line: int = MAX_LINE
+    ) -> None:
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._unfinished = ""
-        self._line = ""
-        self._column = 0
+        self._is_hidden = alternate
+        self._as_shown = as_shown
+        self._max_line = max_line
+        self._line = begun
+        self._column = len(begun)
 
     @property
     def begun(self) -> str:
         """The line that has not ended."""
-        return self._line
+        return self._line.rstrip(" ") if self._as_shown else self._line
 
     def feed(self, data: bytes) -> list[str]:
         """The lines that end in this."""
-        text = (self._unfinished + self._decode(data)).replace(_ERASED, "")
+        text = self._unfinished + self._decode(data)
         self._unfinished = ""
         if "\x1b" in text:
             if cut := _UNFINISHED.search(text):
                 if len(cut[0]) <= MAX_SEQUENCE:
                     self._unfinished = cut[0]
                 text = text[: cut.start()]
-            text = _SEQUENCE.sub("", _ERASE.sub(_ERASED, text))
+            text = _IGNORED.sub("", text)
+        text = text.replace("\r\n", "\n")
         ended: list[str] = []
-        text = text.translate(_DROPPED).replace("\r\n", "\n")
         *whole, last = text.split("\n")
-        for number, piece in enumerate(whole):
-            if number == 1 and not _MOVES.search(text) and max(map(len, whole)) <= MAX_LINE:
-                ended += whole[1:]  # the usual case, many thousand times a second
-                break
-            self._put(piece.rstrip("\r"), ended)
-            ended.append(self._line)
-            self._line, self._column = "", 0
-        self._put(last, ended)
+        is_plain = not self._is_hidden and _SPECIAL.search(text) is None
+        if is_plain and len(whole) > 1 and max(map(len, whole)) <= self._max_line:
+            self._write(whole[0], ended)  # the usual case, many thousand times a second
+            self._end_line(ended)
+            if self._as_shown:
+                ended += [_expanded(line, 0).rstrip(" ") for line in whole[1:]]
+            else:
+                ended += whole[1:]
+            whole = []
+        for piece in whole:
+            self._write(piece.rstrip("\r"), ended)
+            self._end_line(ended)
+        self._write(last, ended)
         return ended
 
-    def _put(self, piece: str, ended: list[str]) -> None:
-        is_plain = "\r" not in piece and "\b" not in piece and _ERASED not in piece
-        for part in (piece,) if is_plain else _MOVES.split(piece):
-            match part:
-                case "\r":
+    def _end_line(self, ended: list[str]) -> None:
+        if not self._is_hidden:
+            ended.append(self.begun)
+            self._line, self._column = "", 0
+
+    def _write(self, piece: str, ended: list[str]) -> None:
+        if _SPECIAL.search(piece) is None:
+            self._put(piece)
+        else:
+            for part in _MOVES.split(piece.translate(_DROPPED)):
+                if self._is_hidden and part[:1] != "\x1b":
+                    continue
+                if part == "\r":  # this and the next are what progress bars do
                     self._column = 0
-                case "\b":
-                    self._column = max(0, self._column - 1)
-                case "\x0b":
-                    self._line = self._line[: self._column]
-                case _:
-                    rest = self._line[self._column + len(part) :]
-                    self._line = self._line[: self._column] + part + rest
-                    self._column += len(part)
-        while len(self._line) > MAX_LINE:
-            ended.append(self._line[:MAX_LINE])
-            self._line = self._line[MAX_LINE:]
-            self._column = max(0, self._column - MAX_LINE)
+                elif part == "\x1b[K":
+                    self._line = self._line if self._is_hidden else self._line[: self._column]
+                elif part[:1] in ("\b", "\x1b"):
+                    self._move(part)
+                else:
+                    self._put(part)
+        while len(self._line) > self._max_line:
+            ended.append(self._line[: self._max_line])
+            self._line = self._line[self._max_line :]
+            self._column = max(0, self._column - self._max_line)
+
+    def _move(self, part: str) -> None:
+        final = part[-1]
+        if final in "hl":
+            self._is_hidden = final == "h"
+            return
+        if self._is_hidden:
+            return
+        number = int(part[2:-1][:MAX_DIGITS] or 0)
+        column = self._column
+        match final:
+            case "\b" | "D":
+                column -= max(1, number)
+            case "C":
+                column += max(1, number)
+            case "G" | "`":
+                column = number - 1
+            case _:
+                self._erase(number)
+        self._column = min(max(0, column), len(self._line) + MAX_GAP)
+
+    def _erase(self, what: int) -> None:
+        column = self._column
+        match what:
+            case 0:
+                self._line = self._line[:column]
+            case 1:
+                self._line = " " * min(column + 1, len(self._line)) + self._line[column + 1 :]
+            case 2:
+                self._line = ""
+
+    def _put(self, text: str) -> None:
+        if self._is_hidden or not text:
+            return
+        if self._as_shown:
+            text = _expanded(text, self._column)
+        if self._column == len(self._line):
+            self._line += text
+        else:
+            line = self._line.ljust(self._column)
+            self._line = line[: self._column] + text + line[self._column + len(text) :]
+        self._column += len(text)
+
+
+def _expanded(text: str, column: int) -> str:
+    """A text with spaces for tabs, if it begins in this column."""
+    if "\t" not in text:
+        return text
+    before = column % TAB
+    return (" " * before + text).expandtabs(TAB)[before:]
