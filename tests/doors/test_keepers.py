@@ -325,7 +325,8 @@ def test_a_keeper_of_an_older_daemon_claims_nothing_and_is_served_all_the_same(h
         older.settimeout(WAIT)
         older.connect(str(path))
         hosting.run("daemon", "stop")
-        decoder, frames = Decoder(), []
+        decoder = Decoder()
+        frames: list[tuple[int, bytes]] = []
         while Kind.DATA not in [kind for kind, _ in frames]:
             frames += decoder.feed(older.recv(65_536))
         assert frames[0][0] == Kind.STATE
