@@ -51,7 +51,6 @@ def on_a_terminal(hosting: Hosting, *words: str, columns: int = 80) -> tuple[int
 @pytest.mark.parametrize(
     "words",
     [
-        ["attach", "nobody"],
         ["screen", "nobody"],
         ["search", "nobody", "x"],
         ["send", "nobody", "x"],

@@ -151,15 +151,14 @@ def attached(hosting: Hosting, *words: str) -> tuple[subprocess.Popen[bytes], in
     return client, ours
 
 
-def test_attach_shows_the_screen_types_and_leaves_with_three_commas_and_d(hosting: Hosting) -> None:
+def test_attach_shows_the_screen_types_and_leaves_with_a_control_key(hosting: Hosting) -> None:
     hosting.start("work", ECHO)
     hosting.wait_text("work", "ready")
     client, terminal = attached(hosting, "work")
     read_until(terminal, b"ready")
     os.write(terminal, b"a,b,,c\r")
     read_until(terminal, b"got a,b,,c")
-    os.write(terminal, b",,")
-    os.write(terminal, b",d")
+    os.write(terminal, b"\x1c")
     assert client.wait(WAIT) == 0
     assert hosting.sessions()["work"]["exit_code"] is None
     os.close(terminal)

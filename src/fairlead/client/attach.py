@@ -172,7 +172,9 @@ class _Sharing:
         self._escape = Escape(options.escapes)
         self._translator = Translator(alternate=options.alternate)
         self._ready = Ready()
-        self._ready.watch(bell.fileno(), READ)
+        self._bell_number = bell.fileno()
+        self._ready.watch(self._bell_number, READ)
+        self._steady = False  # whether what is watched is what `_is_steady` means
         self._wire = keepty.ClientConnection()
         self._granted = keepty.Wish.NONE
         self._connection: socket.socket | None = None
@@ -210,29 +212,18 @@ class _Sharing:
 
     def turn(self) -> None:
         """Wait until anything can be done and do it. Raises _Left in the end, or Gone."""
-        terminal, ready = self._terminal, self._ready
-        if self._connection is None and self._ending is None:
-            self._reach()
-        unshown = terminal.unshown
-        if unshown:
-            ready.watch(terminal.output, WRITE)
-        elif self._ending is not None:
-            raise self._ending
+        terminal, connection = self._terminal, self._connection
+        if self._steady and self._is_steady():  # what a key's way takes; the rest is asked for if need be
+            events = self._ready.wait(None)
         else:
-            ready.watch(terminal.output, 0)
-        ready.watch(terminal.input, READ if not self._typing_over and len(self._typed) < MAX_UNSENT else 0)
-        connection = self._connection
-        if connection is not None:
-            behind = bool(unshown) and terminal.behind
-            ready.watch(self._socket, (0 if behind else READ) | (WRITE if self._has_frame() else 0))
-        events = ready.wait(self._pause())
+            connection, events = self._wait()
         if terminal.input in events:  # before anything that is due, as a key that has come is not late
             self._read_keys()
         elif self._escape.until is not None and time.monotonic() >= self._escape.until:
             self._pass(self._escape.expire())
-        if self._bell.fileno() in events:
+        if self._bell_number in events:
             self._signalled()
-        if unshown and terminal.output in events:
+        if terminal.unshown and terminal.output in events:
             self._show()
         if self._view is not None or self._note_until is not None or self._redraw_wanted:
             self._do_due(events)
@@ -244,12 +235,48 @@ class _Sharing:
                 self._receive(connection.recv(READ_SIZE))
             if mask & WRITE and self._connection is connection and self._frame:
                 self._send(connection)
-            if self._wire.state is keepty.State.GREETED and self._is_over(self._greeted_at, HELLO_WAIT):
+            if not self._steady and self._does_not_answer():
                 raise _Left(1, f"fairlead attach: session {self._name!r} does not answer")
         except BlockingIOError:
             pass
         except OSError:
             self._lose()
+
+    def _is_steady(self) -> bool:
+        """Whether there is nothing to wait for but keys, output and signals."""
+        return not (
+            self._frame
+            or self._typed
+            or self._terminal.unshown
+            or self._resized
+            or self._redraw_wanted
+            or self._escape.until is not None
+            or self._note_until is not None
+            or self._view is not None
+            or self._ending is not None
+            or self._typing_over
+            or self._wire.state is not keepty.State.OPEN
+            or self._connection is None
+        )
+
+    def _wait(self) -> tuple[socket.socket | None, dict[int, int]]:
+        """Wait for whatever can happen now; gives the connection that was waited for, and what is ready."""
+        terminal, ready = self._terminal, self._ready
+        if self._connection is None and self._ending is None:
+            self._reach()
+        if terminal.unshown:
+            ready.watch(terminal.output, WRITE)
+        elif self._ending is not None:
+            raise self._ending
+        else:
+            ready.watch(terminal.output, 0)
+        ready.watch(terminal.input, READ if not self._typing_over and len(self._typed) < MAX_UNSENT else 0)
+        connection = self._connection
+        if connection is not None:
+            has_frame = self._has_frame()
+            ready.watch(self._socket, (0 if terminal.behind else READ) | (WRITE if has_frame else 0))
+        self._steady = self._is_steady()
+        return connection, ready.wait(self._pause())
 
     def _pause(self) -> float | None:
         """Seconds until something is to be done though nothing happens."""
@@ -268,6 +295,9 @@ class _Sharing:
             if other is not None and (due is None or other < due):
                 due = other
         return None if due is None else max(0.0, due - time.monotonic())
+
+    def _does_not_answer(self) -> bool:
+        return self._wire.state is keepty.State.GREETED and self._is_over(self._greeted_at, HELLO_WAIT)
 
     @staticmethod
     def _is_over(since: float, wait: float) -> bool:
@@ -470,9 +500,9 @@ class _Sharing:
 
     def _draw_note(self) -> None:
         """Write the note over the bottom row. The cursor, its colours and origin mode are kept by DECSC."""
-        if not is_whole(self._last_output):
-            return
         cols, rows = self._terminal.size
+        if not is_whole(self._last_output) or not rows:
+            return
         text = "".join(filter(str.isprintable, self._note))[: max(0, cols - 2)]
         self._terminal.show_now(
             f"\x1b7\x1b[?6l\x1b[{rows};1H\x1b(B\x0f\x1b[0;7m {text} \x1b[0m\x1b[K\x1b8".encode(
@@ -491,7 +521,8 @@ class _Sharing:
 
     def _choose_view(self) -> None:
         """Show a part of the screen if it has another size than the terminal and we can't change it."""
-        differs = (self._watch or self._writer is not None) and self._size != self._terminal.size
+        size = self._terminal.size  # of zeros if the terminal does not know it
+        differs = (self._watch or self._writer is not None) and all(size) and self._size != size
         if differs == (self._view is not None):
             return
         if self._view is not None:
