@@ -24,6 +24,7 @@ from ..keeper.keeper import Spec
 from ..keeper.protocol import Decoder, Kind, frame
 from ..settings import SettingError, Settings, safe_dir
 from ..wire import keepty
+from .fair import Feed, Line
 from .recording import Recorder, RecordingError
 from .session import Event, Session, State
 
@@ -98,10 +99,11 @@ async def _reach(path: str) -> tuple[socket.socket, bytes, int]:
 
 
 class _Link(asyncio.Protocol):
-    """The connection to a keeper."""
+    """The connection to a keeper. What it says reaches the session in its turn."""
 
-    def __init__(self, lost: Callable[[], None], greeting: bytes, terminal: int) -> None:
+    def __init__(self, line: Line, lost: Callable[[], None], greeting: bytes, terminal: int) -> None:
         self.session: Session
+        self._feed = Feed(line, self)
         self._greeting = greeting
         self._terminal = terminal  # the PTY's end, or -1 if the keeper did not give it
         self.ready = asyncio.get_running_loop().create_future()
@@ -116,11 +118,33 @@ class _Link(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         for kind, payload in self._decoder.feed(data):
-            self.session.heard(kind, payload)
+            self._feed.put(kind, payload)
+        self.served()
+
+    def heard(self, kind: int, payload: bytes) -> None:
+        self.session.heard(kind, payload)
+
+    def printed(self, offset: int, data: bytes, seconds: float) -> int:
+        return self.session.printed(offset, data, seconds)
+
+    def served(self) -> None:
         if self._writing is None and self.session.unwritten:
             self._writing = asyncio.get_running_loop().call_later(RECORD_DELAY, self._write_recording)
         if self.session.ready and not self.ready.done():
             self.ready.set_result(None)
+
+    def failed(self, error: Exception) -> None:
+        log.error("session %s can't be drawn", self.session.id, exc_info=error)
+        if self._transport is not None:
+            self._transport.abort()
+
+    def pause(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
 
     def _write_recording(self) -> None:
         self._writing = None
@@ -134,7 +158,7 @@ class _Link(asyncio.Protocol):
         if not self.ready.done():
             self.ready.set_exception(HostError("failed", "the keeper ended before it said anything"))
             self.ready.exception()
-        self._lost()
+        self._feed.finish(self._lost)
 
     def tell(self, kind: Kind, *parts: bytes) -> None:
         if self._transport is not None:
@@ -147,6 +171,7 @@ class _Link(asyncio.Protocol):
             return 0
 
     def close(self) -> None:
+        self._feed.close()
         if self._transport is not None:
             self._transport.close()
 
@@ -161,6 +186,7 @@ class Host:
         self._links: dict[Session, _Link] = {}
         self._ended: dict[Session, float] = {}
         self._exits: dict[Session, asyncio.Event] = {}
+        self._line = Line()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._nursery: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self._nursery_lock = asyncio.Lock()
@@ -392,7 +418,7 @@ class Host:
 
         async with asyncio.timeout(START_WAIT):
             connection, greeting, terminal = await _reach(path)
-        link = _Link(lost, greeting, terminal)
+        link = _Link(self._line, lost, greeting, terminal)
         session = link.session = Session(
             link,
             self._happened,

@@ -13,6 +13,7 @@ the next daemon can rebuild this screen exactly from the keyframe and what was p
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections import deque
 from collections.abc import Callable
@@ -146,7 +147,7 @@ class Session:
         """A frame from the keeper."""
         match kind:
             case Kind.DATA:
-                self._printed(payload)
+                self.printed(OFFSET.unpack_from(payload)[0], payload[OFFSET.size :], math.inf)
             case Kind.TAKEN:
                 self._taken(NUMBER.unpack(payload)[0])
             case Kind.STATE:
@@ -193,15 +194,19 @@ class Session:
             size, redraw = (self.screen.cols, self.screen.rows), self.screen.redraw(MAX_REDRAW)
             self._record(recorder.skipped, self._offset, self.generation, size, redraw)
 
-    def _printed(self, payload: bytes) -> None:
-        data = payload[OFFSET.size :]
-        offset = OFFSET.unpack_from(payload)[0]
-        self._offset = offset + len(data)
-        if self._recorder is not None:
-            self._record(self._recorder.printed, offset, data)
+    def printed(self, offset: int, data: bytes, seconds: float) -> int:
+        """Take what the program printed there for about so long; gives how many bytes were taken.
+
+        What was taken is drawn, recorded and sent to all clients; of the rest nobody has heard yet.
+        """
         screen = self.screen
         self._drawn = None
-        screen.feed(data)
+        taken = screen.feed_for(data, seconds)
+        if taken < len(data):
+            data = data[:taken]
+        self._offset = offset + taken
+        if self._recorder is not None:
+            self._record(self._recorder.printed, offset, data)
         if self._viewers:
             for output in keepty.Output.split(data):
                 frame = output.encode()
@@ -220,6 +225,7 @@ class Session:
         for tap in tuple(self.taps):
             tap(data)
         self._changed()
+        return taken
 
     def _screen_event(self, event: object) -> None:
         match event:
