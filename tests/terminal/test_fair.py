@@ -8,7 +8,9 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 
+from fairlead.client.control import Control
 from fairlead.keeper.protocol import OFFSET, Kind
+from fairlead.settings import Settings
 from fairlead.terminal.fair import MAX_BACKLOG, Feed, Line
 from fairlead.terminal.keyframe import Mode
 from fairlead.terminal.screen import Screen
@@ -159,12 +161,17 @@ def test_another_sessions_echo_does_not_wait_for_a_flood() -> None:
         hosting.start("echo", "stty raw; echo ready; cat >/dev/null")
         hosting.wait_text("echo", "ready")
         # so many resets take a second or more
-        flood = r"import os; os.write(1, b'\x1bc' * 60_000 + b'drawn'); input()"
+        flood = r"import os; input('begun'); os.write(1, b'\x1bc' * 60_000 + b'drawn'); input()"
         hosting.run("start", "flood", "-d", "--", "python3", "-c", flood)
-        for number in range(10):
-            hosting.ask("terminal_send", name="echo", text=f"key{number}")
-            hosting.ask("terminal_wait", name="echo", text=f"key{number}", timeout=20)
-        assert "drawn" not in hosting.screen("flood")
-        hosting.ask("terminal_wait", name="flood", text="drawn", timeout=30)
+        hosting.wait_text("flood", "begun")
+        with Control(Settings(hosting.environment), start=False) as control:
+            control.ask("terminal_send", name="flood", keys=["Enter"])
+            while "begun" in control.ask("terminal_screen", name="flood")["screen"]:
+                pass
+            for number in range(10):
+                control.ask("terminal_send", name="echo", text=f"key{number}")
+                control.ask("terminal_wait", name="echo", text=f"key{number}", timeout=20)
+            assert "drawn" not in control.ask("terminal_screen", name="flood")["screen"]
+            control.ask("terminal_wait", name="flood", text="drawn", timeout=30)
     finally:
         hosting.close()
