@@ -31,6 +31,9 @@ CELL_PIXELS = (8, 16)
 FOREGROUND = (0xD8, 0xD8, 0xD8)
 BACKGROUND = (0x10, 0x10, 0x10)
 """The colours that programs are told while no real terminal is attached, and that pictures use."""
+COLUMN_SWITCHING = 40
+"""The mode in which a program can ask for 80 or 132 columns. Each time all of the scrollback is wrapped
+anew, which takes a millisecond, and the size is not the program's: so the mode is never on."""
 IDENTITY = b"fairlead"
 """The answer to the question which terminal this is (XTVERSION)."""
 
@@ -266,10 +269,17 @@ class Emulator:
             self._set(option, callback)
         self.listen(True)
         self._ground, self._cols = ffi.new("bool*"), ffi.new("uint16_t*")
+        self._switches = ffi.new("GhosttyTerminalModeConfig*", {"mode": COLUMN_SWITCHING})
         self._settled_keys = ffi.new(
-            "GhosttyTerminalData[]", [lib.GHOSTTY_TERMINAL_DATA_VT_GROUND, lib.GHOSTTY_TERMINAL_DATA_COLS]
+            "GhosttyTerminalData[]",
+            [
+                lib.GHOSTTY_TERMINAL_DATA_VT_GROUND,
+                lib.GHOSTTY_TERMINAL_DATA_COLS,
+                lib.GHOSTTY_TERMINAL_DATA_MODE,
+            ],
         )
-        self._settled_values = ffi.new("void*[]", [self._ground, self._cols])
+        self._settled_values = ffi.new("void*[]", [self._ground, self._cols, self._switches])
+        self.forbid_column_switching()
         self.has_top()
 
     @classmethod
@@ -338,10 +348,15 @@ class Emulator:
         """Take what the program printed."""
         lib.ghostty_terminal_vt_write(self._terminal, data, len(data))
 
-    def settled(self) -> tuple[bool, int]:
-        """Whether no sequence or character is unfinished, and how many columns there are."""
-        lib.ghostty_terminal_get_multi(self._terminal, 2, self._settled_keys, self._settled_values, ffi.NULL)
-        return self._ground[0], self._cols[0]
+    def settled(self) -> tuple[bool, int, bool]:
+        """Whether no sequence or character is unfinished, how many columns there are, and whether the program
+        may change that."""
+        lib.ghostty_terminal_get_multi(self._terminal, 3, self._settled_keys, self._settled_values, ffi.NULL)
+        return self._ground[0], self._cols[0], self._switches.value
+
+    def forbid_column_switching(self) -> None:
+        """Let the program's wish for 80 or 132 columns (DECCOLM) do nothing."""
+        self._set_mode(COLUMN_SWITCHING, False)
 
     def unfinished_size(self) -> int:
         """How many bytes of an unfinished sequence or character there are."""

@@ -29,6 +29,7 @@ from ..keeper.protocol import VERSION, Kind, frame
 from ..settings import SettingError, Settings, safe_dir
 from ..wire import keepty
 from .environment import for_program
+from .fair import Line
 from .foreground import running
 from .link import KeeperGone, Link
 from .outward import Allowed
@@ -147,6 +148,7 @@ class Host:
         self._orphans: set[Session] = set()  # those that are ended because their owner is gone
         self._ended: dict[Session, float] = {}
         self._exits: dict[Session, asyncio.Event] = {}
+        self._line = Line()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._nursery: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self._nursery_lock = asyncio.Lock()
@@ -500,7 +502,7 @@ class Host:
         def lost() -> None:
             self._lost(link)
 
-        link = Link(lost, greeting, handed)
+        link = Link(self._line, lost, greeting, handed)
         session = link.session = session_of(link)
         self._links[session] = link
         self._paths[session] = path

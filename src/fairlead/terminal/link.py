@@ -1,4 +1,5 @@
-"""The daemon's connection to one keeper: frames both ways, and the program's terminal itself.
+"""The daemon's connection to one keeper: frames both ways, and the program's terminal itself. What comes
+reaches the session in its turn (`fair`).
 
 The keeper hands over its end of the PTY. A key is typed on it directly. While somebody types, the link also
 borrows the right to read it, into memory that the keeper shares (`keeper.loan`), so that an echo does not
@@ -9,13 +10,17 @@ anything that must be in order with what is printed. At each moment just one of 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable, Sequence
 from typing import cast
 
 from ..keeper.loan import MAX_READ, Loan
-from ..keeper.protocol import BORROW, LENT, Decoder, Kind, frame
+from ..keeper.protocol import BORROW, LENT, OFFSET, Decoder, Kind, frame
+from .fair import Feed, Line
 from .session import Session
+
+log = logging.getLogger("fairlead")
 
 RECORD_DELAY = 0.25
 """Seconds until a recording has in its file what the program printed."""
@@ -32,8 +37,9 @@ class KeeperGone(Exception):
 class Link(asyncio.Protocol):
     """The connection to a keeper. `ready` is done when the session knows its state."""
 
-    def __init__(self, lost: Callable[[], None], greeting: bytes, handed: Sequence[int]) -> None:
+    def __init__(self, line: Line, lost: Callable[[], None], greeting: bytes, handed: Sequence[int]) -> None:
         self.session: Session
+        self._feed = Feed(line, self)
         self.ready = asyncio.get_running_loop().create_future()
         self._loop = asyncio.get_running_loop()
         self._lost = lost
@@ -61,10 +67,8 @@ class Link(asyncio.Protocol):
                 case Kind.ENDING:
                     self.give_back()
                 case _:
-                    self.session.heard(kind, payload)
-        self._write_soon()
-        if self.session.ready and not self.ready.done():
-            self.ready.set_result(None)
+                    self._feed.put(kind, payload)
+        self.served()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
@@ -78,16 +82,40 @@ class Link(asyncio.Protocol):
         if not self.ready.done():
             self.ready.set_exception(KeeperGone("the keeper ended before it said anything"))
             self.ready.exception()
-        self._lost()
+        self._feed.finish(self._lost)
 
     def close(self) -> None:
         self._end_loan()
+        self._feed.close()
         if self._transport is not None:
             self._transport.close()
 
-    def _write_soon(self) -> None:
+    # --- what reaches the session in its turn ---------------------------------------------------------------
+
+    def heard(self, kind: int, payload: bytes) -> None:
+        self.session.heard(kind, payload)
+
+    def printed(self, offset: int, data: bytes, seconds: float) -> int:
+        return self.session.printed(offset, data, seconds)
+
+    def served(self) -> None:
         if self._writing is None and self.session.unwritten:
             self._writing = self._loop.call_later(RECORD_DELAY, self._write_recording)
+        if self.session.ready and not self.ready.done():
+            self.ready.set_result(None)
+
+    def failed(self, error: Exception) -> None:
+        log.error("session %s can't be drawn", self.session.id, exc_info=error)
+        if self._transport is not None:
+            self._transport.abort()
+
+    def pause(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
 
     def _write_recording(self) -> None:
         self._writing = None
@@ -145,7 +173,7 @@ class Link(asyncio.Protocol):
         except OSError:
             is_flood = True
         if loan.count > start:
-            self.session.printed(begun + start, loan.since(start))
-            self._write_soon()
-        if is_flood or loan.room < MAX_READ:
+            self._feed.put(Kind.DATA, OFFSET.pack(begun + start) + loan.since(start))
+            self.served()
+        if is_flood or loan.room < MAX_READ or self._feed.is_behind:
             self.give_back()

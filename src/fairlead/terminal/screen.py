@@ -9,7 +9,9 @@ only. A *redraw* is for a client's terminal, whatever that is.
 
 from __future__ import annotations
 
+import math
 import re
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -51,6 +53,14 @@ MAX_UNFINISHED = 256 * 1024
 """How long a sequence may be. What is longer is cut, as terminals do."""
 FEED_SLICE = 16 * 1024
 """How much is fed at once. Between slices floods are noticed."""
+LONG = 4096
+"""How long an unfinished sequence is when its size is counted here and not asked for."""
+STEP, WARY_STEP = 2048, 128
+"""How many bytes are drawn between two looks at the clock, and how many if some of late took long."""
+COSTLY = 200e-9
+"""Seconds for a byte that are long: ten times what coloured text takes."""
+WARY_FOR = 1024 * 1024
+"""For how many bytes after that the steps are small. The costliest sequence takes 7 µs for a byte."""
 FLOOD = 1000
 """How many bells, titles, questions and the like one slice may have before they are ignored for a while."""
 FLOOD_PAUSE = 1024 * 1024
@@ -66,6 +76,8 @@ _ENDS = {
     b"\x1bX": re.compile(rb"[\x18\x1a\x1b]"),
 }
 _ESCAPE_END = re.compile(rb"[^\x20-\x2f]")
+_SEQUENCE_REST = re.compile(rb"\[?[^\x1b\x40-\x7e]*[\x40-\x7e]?")
+_SWITCHING = re.compile(rb"\x1b\[\?(?:[0-9]*[;:])*0*40(?:[;:][0-9]*)*h")
 _UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _MOUSE = ("none", "x10", "normal", "button", "any")
 
@@ -157,10 +169,13 @@ class Screen:
         self._notifications = KittyNotifications()
         self._title = emulator.title()
         self._pwd = emulator.pwd()
-        self._unfinished = emulator.unfinished_size()
-        if self._unfinished:
+        if emulator.unfinished_size():
             self._notifications.find(emulator.unfinished())
         self._deaf = 0  # for how many bytes signals are still ignored
+        self._wary = 0  # for how many bytes the clock is looked at often
+        self._ends: re.Pattern[bytes] | None = None  # what ends the sequence, if a long one is unfinished
+        self._skips = False  # whether that is too long
+        self._ask_unfinished(emulator)
 
     @classmethod
     def restore(
@@ -220,36 +235,89 @@ class Screen:
 
     def feed(self, data: bytes) -> None:
         """Take what the program printed: any bytes, cut anywhere."""
+        self.feed_for(data, math.inf)
+
+    def feed_for(self, data: bytes, seconds: float) -> int:
+        """Take what the program printed for about so long; gives how many bytes were taken, one at least."""
         emulator = self._open
-        if len(data) <= FEED_SLICE:
-            self._feed(emulator, data)
-            return
-        for start in range(0, len(data), FEED_SLICE):
-            self._feed(emulator, data[start : start + FEED_SLICE])
+        deadline = time.perf_counter() + seconds
+        taken = 0
+        while taken < len(data):
+            taken += self._feed(emulator, data[taken : taken + FEED_SLICE], deadline)
+            if time.perf_counter() > deadline:
+                break
+        return taken
 
-    def _feed(self, emulator: Emulator, data: bytes) -> None:
-        size = len(data)
-        for note in self._notifications.find(data):
+    def _feed(self, emulator: Emulator, data: bytes, deadline: float) -> int:
+        """Take a slice, or as much of it as time allows; gives how many bytes that was."""
+        taken = 0
+        while taken < len(data) and self._is_too_long(emulator, len(data) - taken):
+            taken += self._skip(emulator, data[taken:])
+        if not taken and self._unfinished:
+            # What ends here may be the mode that nobody may set: with that, the rest would take very long.
+            rest = _SEQUENCE_REST.match(data)
+            taken = rest.end() if rest is not None else 0
+            self._write(emulator, data[:taken], math.inf)
+        if taken < len(data):
+            more = data[taken:] if taken else data
+            if b"?" in more and b"40" in more:
+                more = _SWITCHING.sub(_without_switching, more)
+            taken += self._write(emulator, more, deadline)
+        for note in self._notifications.find(data if taken == len(data) else data[:taken]):
             self._outbox.add(note)
-        while data and self._unfinished + len(data) > MAX_UNFINISHED:
-            end = self._end_of_sequence(emulator, data)
-            self._write(emulator, data[end : end + 1])
-            data = data[end + 1 :]
-        self._write(emulator, data)
-        self._hear(emulator, size)
+        self._hear(emulator, taken)
+        return taken
 
-    def _write(self, emulator: Emulator, data: bytes) -> None:
-        emulator.write(data)
-        ground, cols = emulator.settled()
-        self._unfinished = 0 if ground else emulator.unfinished_size()
-        if cols != self._cols:  # a program can ask for 80 or 132 columns, but the size is not the program's
+    def _is_too_long(self, emulator: Emulator, more: int) -> bool:
+        if self._unfinished + more > MAX_UNFINISHED and not self._skips:
+            self._ask_unfinished(emulator)
+            self._skips = self._unfinished + more > MAX_UNFINISHED
+        return self._skips
+
+    def _skip(self, emulator: Emulator, data: bytes) -> int:
+        """Leave out what lies before the end of a sequence that is too long; gives where the end is."""
+        assert self._ends is not None
+        match = self._ends.search(data)
+        if match is None:
+            return len(data)
+        self._write(emulator, data[match.start() : match.end()], math.inf)
+        self._skips = False
+        return match.end()
+
+    def _ask_unfinished(self, emulator: Emulator) -> None:
+        """Ask how long an unfinished sequence is, which takes as long as it is, and by what it ends."""
+        self._unfinished = emulator.unfinished_size()
+        self._ends = None
+        if self._unfinished >= LONG:
+            self._ends = _ENDS.get(emulator.unfinished()[:2], _ESCAPE_END)
+
+    def _write(self, emulator: Emulator, data: bytes, deadline: float) -> int:
+        """Draw until then, looking at the clock now and then; gives how many bytes were drawn."""
+        began = time.thread_time()  # of the processor, as the machine may be busy with something else
+        size, step = len(data), WARY_STEP if self._wary else STEP
+        taken = 0
+        while taken < size:
+            emulator.write(data[taken : taken + step])
+            taken += step
+            if time.perf_counter() > deadline:
+                break
+        taken = min(taken, size)
+        if time.thread_time() - began > COSTLY * max(taken, WARY_STEP):
+            self._wary = WARY_FOR
+        elif self._wary:
+            self._wary = max(0, self._wary - taken)
+        ground, cols, switches = emulator.settled()
+        if ground:
+            self._unfinished, self._ends = 0, None
+        elif self._ends is not None and self._ends.search(data, 0, taken) is None:
+            self._unfinished += taken
+        else:
+            self._ask_unfinished(emulator)
+        if switches:
+            emulator.forbid_column_switching()
+        if cols != self._cols:
             emulator.resize(self._cols, self._rows)
-
-    def _end_of_sequence(self, emulator: Emulator, data: bytes) -> int:
-        """Where in further data a sequence that is too long ends, or at least something happens."""
-        ends = _ENDS.get(emulator.unfinished()[:2], _ESCAPE_END)
-        match = ends.search(data)
-        return len(data) if match is None else match.start()
+        return taken
 
     def _hear(self, emulator: Emulator, size: int) -> None:
         """See what was said while feeding, and stop listening to who says too much."""
@@ -503,6 +571,11 @@ class Screen:
         if self._open.bracketed_paste():
             return b"\x1b[200~" + clean.encode("utf-8", "replace") + b"\x1b[201~"
         return clean.replace("\n", "\r").encode("utf-8", "replace")
+
+
+def _without_switching(sequence: re.Match[bytes]) -> bytes:
+    """A sequence of the same length that sets no mode 40; there is no mode 0."""
+    return re.sub(rb"(?<![0-9])0*40(?![0-9])", lambda mode: b"0" * len(mode[0]), sequence[0])
 
 
 def _limits(scrollback_lines: int, scrollback_bytes: int) -> Limits:

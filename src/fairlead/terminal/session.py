@@ -13,6 +13,7 @@ the next daemon can rebuild this screen exactly from the keyframe and what was p
 from __future__ import annotations
 
 import json
+import math
 import signal
 import time
 from collections import deque
@@ -178,11 +179,7 @@ class Session:
         """A frame from the keeper."""
         match kind:
             case Kind.DATA:
-                offset, data = OFFSET.unpack_from(payload)[0], payload[OFFSET.size :]
-                if self._behind:
-                    offset, data = self._unseen(offset, data)
-                if data:
-                    self.printed(offset, data)
+                self.printed(OFFSET.unpack_from(payload)[0], payload[OFFSET.size :], math.inf)
             case Kind.TAKEN:
                 self._taken(NUMBER.unpack(payload)[0])
             case Kind.STATE:
@@ -213,14 +210,6 @@ class Session:
             self.heard(Kind.STARTED, NUMBER.pack(state["pid"]))
         self._untaken = int(state.get("untaken", 0))
         self._taken(0)
-
-    def _unseen(self, offset: int, data: bytes) -> tuple[int, bytes]:
-        """What of this output is new, and where it is; nothing if we have seen it all."""
-        seen = self._offset - offset
-        if seen >= len(data):
-            return self._offset, b""
-        self._behind = False
-        return (offset, data) if seen <= 0 else (self._offset, data[seen:])
 
     def _told_state(self, state: dict[str, Any]) -> None:
         if self.ready:
@@ -268,15 +257,28 @@ class Session:
             size, redraw = (self.screen.cols, self.screen.rows), self.screen.redraw(MAX_REDRAW)
             self._record(recorder.skipped, self._offset, self.generation, size, redraw)
 
-    def printed(self, offset: int, data: bytes) -> None:
-        """The program has printed this, told by the keeper or read from its terminal by the link itself."""
-        self._offset = offset + len(data)
+    def printed(self, offset: int, data: bytes, seconds: float) -> int:
+        """Take what the program printed there for about so long; gives how many bytes were taken.
+
+        The keeper told it, or the link read it from the terminal itself. What was taken is drawn, recorded
+        and sent to all clients; of the rest nobody has heard yet.
+        """
+        if self._behind:  # what the keeper tells again is taken at once
+            seen = self._offset - offset
+            if seen >= len(data):
+                return len(data)
+            self._behind = False
+            if seen > 0:
+                return seen + self.printed(self._offset, data[seen:], seconds)
         self._calm = len(data) <= CALM
-        if self._recorder is not None:
-            self._record(self._recorder.printed, offset, data)
         screen = self.screen
         self._drawn = None
-        screen.feed(data)
+        taken = screen.feed_for(data, seconds)
+        if taken < len(data):
+            data = data[:taken]
+        self._offset = offset + taken
+        if self._recorder is not None:
+            self._record(self._recorder.printed, offset, data)
         shown = self._outward.feed(data)
         if self._viewers:
             for output in keepty.Output.split(shown):
@@ -299,6 +301,7 @@ class Session:
         for tap in tuple(self.taps):
             tap(data)
         self._changed()
+        return taken
 
     def _screen_event(self, event: object) -> None:
         match event:
