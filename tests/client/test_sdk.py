@@ -171,7 +171,7 @@ def test_a_program_that_cant_be_executed_says_why(host: Host) -> None:
     with pytest.raises(RequestError, match="can't start 'no-such-program'") as refused:
         host.start("work", ["no-such-program"])
     assert refused.value.data["exit_code"] == 127
-    assert host.list() == []
+    assert host.terminals() == []
 
 
 def test_a_session_that_is_full_refuses_another_client_with_the_reason(

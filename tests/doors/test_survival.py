@@ -144,7 +144,7 @@ def test_a_daemon_that_is_killed_200_times_costs_nobody_a_line(hosting: Hosting,
             stop.touch()
             typist.join(WAIT)
         reader.join(4 * WAIT)
-    assert codes == [7]
+    assert codes == [7], (person.seen[-500:], hosting.log()[-2000:])
     assert len(killer.killed) == KILLS
     with Peer.greeted("typed", Role.WRITER) as peer:
         peer.typed("\x04")
