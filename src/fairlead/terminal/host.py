@@ -459,7 +459,10 @@ class Host:
             await self._connect(path)
         except TimeoutError:
             log.warning("the keeper at %s does not answer; it is left alone", path)
-        except (OSError, HostError):
+        except (OSError, HostError) as error:
+            if is_served(path):  # it lives, and may let the next daemon in
+                log.error("the keeper at %s can't be taken over: %s", path, error)
+                return
             with contextlib.suppress(OSError):
                 os.unlink(path)
 
