@@ -189,6 +189,7 @@ def test_what_still_arrives_when_the_terminal_is_given_back_does_not_reach_the_s
     os.close(write)
     assert client.wait(WAIT) == 0
     assert fcntl.ioctl(theirs, termios.FIONREAD, b"\0" * 4) == b"\0" * 4
+    client.stderr.close()
     for descriptor in (ours, theirs):
         os.close(descriptor)
 
