@@ -166,13 +166,32 @@ def test_an_escape_that_can_not_be_is_refused_with_a_sentence(
         assert person.seen.decode() == f"fairlead attach: [attach] escape {escape!r} {fault}\r\n"
 
 
-def test_what_still_arrives_when_the_program_ends_does_not_reach_the_shell(hosting: Hosting) -> None:
-    hosting.start("work", "stty raw -echo; echo ready; head -c 1 > /dev/null; exit 3")
-    with Person(hosting) as person:
-        person.until("ready")
-        os.write(person.ours, b"rm -r x\n" * 100)
-        assert person.exit_code() == 3
-        assert fcntl.ioctl(person.theirs, termios.FIONREAD, b"\0" * 4) == b"\0" * 4
+def test_what_still_arrives_when_the_terminal_is_given_back_does_not_reach_the_shell() -> None:
+    ours, theirs = pty.openpty()
+    code = (
+        "import sys; from fairlead.client.own_terminal import OwnTerminal\n"
+        "with OwnTerminal(): print('raw', file=sys.stderr, flush=True); open(sys.argv[1]).read()"
+    )
+    read, write = os.pipe()
+    client = subprocess.Popen(
+        [sys.executable, "-c", code, f"/dev/fd/{read}"],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=subprocess.PIPE,
+        pass_fds=[read],
+    )
+    os.close(read)
+    assert client.stderr is not None
+    assert client.stderr.readline() == b"raw\n"
+    os.write(ours, b"rm -r x\n" * 100)
+    while fcntl.ioctl(theirs, termios.FIONREAD, b"\0" * 4) == b"\0" * 4:
+        assert client.poll() is None
+    os.close(write)
+    assert client.wait(WAIT) == 0
+    assert fcntl.ioctl(theirs, termios.FIONREAD, b"\0" * 4) == b"\0" * 4
+    client.stderr.close()
+    for descriptor in (ours, theirs):
+        os.close(descriptor)
 
 
 # --- the person's own screen -------------------------------------------------------------------------------
