@@ -147,7 +147,7 @@ def test_a_daemon_that_is_killed_many_times_costs_nobody_a_line(
             stop.touch()
             typist.join(WAIT)
         reader.join(4 * WAIT)
-    assert codes == [7]
+    assert codes == [7], person.seen[-300:]
     assert len(killer.killed) == kills
     with Peer.greeted("typed", Role.WRITER) as peer:
         peer.typed("\x04")
