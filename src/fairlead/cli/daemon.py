@@ -141,6 +141,8 @@ def _run(*, supervised: bool, asked_at: float | None, news: int | None) -> int:
         from ..daemon import AlreadyRunning, Outdated, run
         from ..settings import Settings
 
+        told.began()
+
         def is_served() -> bool:
             try:
                 run(Settings(), supervised=supervised, asked_at=asked_at, ready=told.ready)

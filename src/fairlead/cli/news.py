@@ -1,6 +1,7 @@
 """What a daemon that was started says to the command that wanted it, on the pipe that `client.launch` reads.
 
-Only the first line counts; after it the pipe is closed. A daemon that nobody waits for says nothing.
+It is one line when our own code runs, and another when it is known how it went; then the pipe is closed. A
+daemon that nobody waits for says nothing.
 """
 
 from __future__ import annotations
@@ -19,6 +20,12 @@ class News:
         self._descriptor = -1 if descriptor is None else descriptor
         if self._descriptor >= 0:
             os.set_inheritable(self._descriptor, False)  # or whatever we start would keep it open
+
+    def began(self) -> None:
+        """All is loaded: whatever goes wrong from now on is told, unless we are killed."""
+        if self._descriptor >= 0:
+            with contextlib.suppress(OSError):
+                os.write(self._descriptor, b"began\n")
 
     def ready(self) -> None:
         """We serve."""

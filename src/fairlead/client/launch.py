@@ -1,9 +1,9 @@
 """Starting the daemon when there is none, and learning at once if it can't start. Imports little, as every
 command may need it.
 
-A daemon that is started gets the writing end of a pipe. It writes one line when it serves, when another one
-does, or when it fails. A pipe that ends without a line means that it died: another one is started, and if
-that happens repeatedly the last line of the log is the reason.
+A daemon that is started gets the writing end of a pipe. It says there that it has begun, and then that it
+serves, that another one does, or why it failed. If nothing follows on the beginning it was killed, and the
+next is started. If none ever begins, the last line of the log is the reason.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NEWS_SIZE = 4096
 LOG_TAIL = 8192
 """How many bytes of the log are searched for the last words of a daemon that died without saying why."""
 MAX_DEATHS = 3
-"""How many daemons may die without a word until that is an error: one that was killed is replaced."""
+"""How many daemons may die before they begin until that is an error."""
 MAX_SOCKET_PATH = 103
 """How many bytes the path of a unix socket may have; Linux would take four more than macOS."""
 ABSENT_TRIES = 3
@@ -162,13 +162,14 @@ class Starting:
                 self._judge()
 
     def _judge(self) -> None:
-        word, _, why = self._heard.decode(errors="replace").strip().partition(" ")
+        said = self._heard.decode(errors="replace").splitlines()
+        word, _, why = (said[-1] if said else "").partition(" ")
         if word == "stopped":
             raise NoDaemon("the daemon was told to stop while this command was waiting for it")
         if word == "failed":
             raise StartFailed(why)
         if word not in ("ready", "elsewhere"):
-            self._deaths += 1
+            self._deaths += word != "began"
             if self._deaths == MAX_DEATHS:
                 raise StartFailed(_last_words(self._settings.log_path, self._log_size))
             self._heard = b""
