@@ -3,8 +3,8 @@
     pip install fonttools
     python tools/make_fonts.py DejaVuSansMono.ttf Symbola.ttf
 
-The fonts are in Debian's fonts-dejavu-core and fonts-symbola. The results are committed, with their licences, as
-data of the package; this is needed only to make them anew.
+The fonts are in Debian's fonts-dejavu-core and fonts-symbola. The results are committed, with their licences,
+as data of the package; this is needed only to make them anew.
 """
 
 from __future__ import annotations

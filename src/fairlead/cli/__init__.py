@@ -164,7 +164,8 @@ def _failed(name: str, error: Exception) -> int:
 
 
 def _usage() -> str:
-    from .columns import fill, terminal_width
+    from ..formats.columns import fill
+    from .columns import terminal_width
 
     width = min(terminal_width() or USUAL_WIDTH, USUAL_WIDTH)
     grouped = {name for names in GROUPS.values() for name in names}
@@ -184,7 +185,7 @@ def _is_laid_out(line: str, width: int) -> bool:
 
 def _refilled(line: str, width: int) -> str:
     """A line of the usage that is too long: an example with what it does below it, or a paragraph."""
-    from .columns import fill
+    from ..formats.columns import fill
 
     example, _, what = line.strip().partition("     ")
     if line.startswith("    ") and what:

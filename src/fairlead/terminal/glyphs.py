@@ -1,7 +1,7 @@
-"""Characters that are shapes rather than letters: lines of boxes, blocks and braille, as rectangles of a cell.
+"""Characters that are shapes rather than letters: box lines, blocks and braille, as rectangles of a cell.
 
-Fonts draw them with gaps or overlaps wherever their cells are not ours. Drawn by us they join exactly. What lines
-a character of a box has, its name says. Does no I/O, and knows nothing of how pictures are made.
+Fonts draw them with gaps or overlaps wherever their cells are not ours. Drawn by us they join exactly. What
+lines a character of a box has, its name says. Does no I/O, and knows nothing of how pictures are made.
 """
 
 from __future__ import annotations

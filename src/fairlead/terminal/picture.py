@@ -442,7 +442,7 @@ def _draw_piece(
 
 def _is_of_cells(font: Any, text: str, columns: int) -> bool:
     """Whether a text is as wide in a font as its columns are."""
-    return abs(font.getlength(text) - columns * CELL_WIDTH) <= 1
+    return bool(abs(font.getlength(text) - columns * CELL_WIDTH) <= 1)
 
 
 def _draw_text(
