@@ -6,6 +6,7 @@ Everything is placed by columns, never by the widths of a font, so that it lines
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Callable, Iterator
 from html import escape
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 
 from ..extras import missing
 from .cells import Run, Style, runs, style_of
+from .glyphs import shapes
 from .keyframe import Keyframe, Line, Mode, Rgb
 
 CELL_WIDTH, CELL_HEIGHT, BASELINE, FONT_SIZE = 9, 18, 14, 15
@@ -21,6 +23,30 @@ CELL_WIDTH, CELL_HEIGHT, BASELINE, FONT_SIZE = 9, 18, 14, 15
 MARGIN = 6
 FONTS = "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, 'Liberation Mono', monospace"
 _FONT_FILES = ("DejaVuSansMono{}.ttf", "LiberationMono{}.ttf", "Menlo.ttc", "consola.ttf")
+_FONT_DIR = os.path.join(os.path.dirname(os.path.dirname(__file__)), "fonts")
+_OUR_FONTS = (f"{_FONT_DIR}/FairleadMono.ttf", f"{_FONT_DIR}/FairleadSymbols.ttf")
+"""Fonts that are in the package; tools/make_fonts.py makes them."""
+_MORE_FONTS = (
+    *("NotoSansCJK-Regular.ttc", "NotoSansMonoCJK-VF.ttf.ttc", "wqy-zenhei.ttc", "wqy-microhei.ttc"),
+    *(
+        "NotoSansSymbols2-Regular.ttf",
+        "NotoEmoji-Regular.ttf",
+        "Symbola.ttf",
+        "Symbola_hint.ttf",
+        "DejaVuSans.ttf",
+    ),
+    *("NotoSansArabic-Regular.ttf", "NotoSansHebrew-Regular.ttf", "NotoSansDevanagari-Regular.ttf"),
+    *("NotoSansThai-Regular.ttf", "Apple Symbols.ttf", "PingFang.ttc", "AppleSDGothicNeo.ttc"),
+)
+"""Fonts for what is too large to ship, where the system has them."""
+SMALLEST = 7
+"""The smallest size that a character gets to fit into its columns."""
+_ALIKE = {
+    **{0xFE0E: None, 0xFE0F: None},  # whether as text or as a picture
+    **dict.fromkeys([0x23FA, *range(0x1F7E0, 0x1F7E5)], "●"),
+    **dict.fromkeys(range(0x1F7E5, 0x1F7EC), "■"),
+}
+"""What is drawn as another character: circles and squares that differ in size or colour only."""
 MAX_PNG_PIXELS = 64 * 1024 * 1024
 """How large a PNG may become."""
 
@@ -326,7 +352,8 @@ def png(frame: Keyframe, palette: Palette, char_width: Callable[[int], int]) -> 
     fonts = _Fonts()
     for y, line in enumerate(frame.shown(active)):
         for piece in _cells(line, palette, char_width):
-            _draw_piece(draw, piece, y, piece.look.foreground, piece.look.background, fonts)
+            look = piece.look
+            _draw_piece(draw, piece, y, look.foreground, look.background, palette.background, fonts)
     if state.modes & Mode.CURSOR_VISIBLE:
         _draw_cursor(draw, frame, palette, fonts, char_width)
     out = BytesIO()
@@ -335,35 +362,63 @@ def png(frame: Keyframe, palette: Palette, char_width: Callable[[int], int]) -> 
 
 
 class _Fonts:
-    """Fonts that fit the cells, each loaded once."""
+    """Fonts that fit the cells, each loaded once: those of the system, then our own, which have what programs
+    draw, then those of the system that have still more."""
 
     def __init__(self) -> None:
-        self._loaded: dict[str, Any] = {}
+        self._loaded: dict[tuple[str, int], Any] = {}
+        self._missing: dict[tuple[str, int], bytes] = {}
+        self._chosen: dict[tuple[str, str], Any] = {}
 
-    def get(self, style: Style) -> Any:
+    def get(self, style: Style, text: str, columns: int) -> Any:
+        """The first font that has a text's first character, in a size in which it fits into the columns."""
         kind = ("-Bold" if style.bold else "") + ("Oblique" if style.bold and style.italic else "")
         if style.italic and not style.bold:
             kind = "-Oblique"
-        if kind not in self._loaded:
-            self._loaded[kind] = self._load(kind)
-        return self._loaded[kind]
+        key = kind, text[0] if text.isascii() else text
+        if key not in self._chosen:
+            self._chosen[key] = self._choose(kind, text, columns)
+        return self._chosen[key]
 
-    def _load(self, kind: str) -> Any:
+    def _choose(self, kind: str, text: str, columns: int) -> Any:
+        files = [*(file.format(kind) for file in _FONT_FILES), *(file.format("") for file in _FONT_FILES)]
+        first = None
+        for name in dict.fromkeys((*files, *_OUR_FONTS, *_MORE_FONTS)):
+            font = self._load(name, FONT_SIZE)
+            if font is None:
+                continue
+            first = first or font
+            if self._has(name, font, text[0]):
+                return self._fitting(name, font, text, columns)
+        return first  # which shows that it has none
+
+    def _fitting(self, name: str, font: Any, text: str, columns: int) -> Any:
+        left, top, right, bottom = font.getbbox(text, anchor="ls")
+        scale = min(columns * CELL_WIDTH / max(1, right - left), CELL_HEIGHT / max(1, bottom - top))
+        if scale >= 1 or _is_of_cells(font, text, columns):
+            return font
+        return self._load(name, max(SMALLEST, int(FONT_SIZE * scale))) or font
+
+    def _has(self, name: str, font: Any, char: str) -> bool:
+        """Whether a font has a character: else it shows the same as for one that does not exist."""
+        key = (name, FONT_SIZE)
+        if key not in self._missing:
+            self._missing[key] = bytes(font.getmask("\U0010fffe"))
+        return char.isspace() or bytes(font.getmask(char)) != self._missing[key]
+
+    def _load(self, name: str, size: int) -> Any:
         from PIL import ImageFont
 
-        for name in (
-            *(file.format(kind) for file in _FONT_FILES),
-            *(file.format("") for file in _FONT_FILES),
-        ):
+        if (name, size) not in self._loaded:
             try:
-                return ImageFont.truetype(name, FONT_SIZE)
+                self._loaded[name, size] = ImageFont.truetype(name, size)
             except OSError:
-                continue
-        return ImageFont.load_default(FONT_SIZE)
+                self._loaded[name, size] = None
+        return self._loaded[name, size]
 
 
 def _draw_piece(
-    draw: Any, piece: Piece, y: int, foreground: Rgb, background: Rgb | None, fonts: _Fonts
+    draw: Any, piece: Piece, y: int, foreground: Rgb, background: Rgb | None, behind: Rgb, fonts: _Fonts
 ) -> None:
     left, top = MARGIN + piece.x * CELL_WIDTH, MARGIN + y * CELL_HEIGHT
     right, bottom = left + piece.columns * CELL_WIDTH - 1, top + CELL_HEIGHT - 1
@@ -373,7 +428,7 @@ def _draw_piece(
     if not piece.text:
         return
     if piece.text.strip() and not style.invisible:
-        draw.text((left, top + BASELINE), piece.text, foreground, fonts.get(style), anchor="ls")
+        _draw_text(draw, piece, (left, top), foreground, background or behind, fonts)
     if style.underline:
         draw.line((left, bottom - 2, right, bottom - 2), piece.look.underline)
     if style.underline == 2:
@@ -382,6 +437,31 @@ def _draw_piece(
         draw.line((left, top + CELL_HEIGHT // 2, right, top + CELL_HEIGHT // 2), foreground)
     if style.overline:
         draw.line((left, top, right, top), foreground)
+
+
+def _is_of_cells(font: Any, text: str, columns: int) -> bool:
+    """Whether a text is as wide in a font as its columns are."""
+    return bool(abs(font.getlength(text) - columns * CELL_WIDTH) <= 1)
+
+
+def _draw_text(
+    draw: Any, piece: Piece, at: tuple[int, int], foreground: Rgb, background: Rgb, fonts: _Fonts
+) -> None:
+    left, top = at
+    drawn = shapes(piece.text, CELL_WIDTH * piece.columns, CELL_HEIGHT)
+    if drawn is not None:
+        for box in drawn:
+            parts = zip(foreground, background)
+            color = tuple(round(front * box.cover + back * (1 - box.cover)) for front, back in parts)
+            corners = (left + box.left, top + box.top, left + box.right - 1, top + box.bottom - 1)
+            draw.rectangle(corners, color)
+        return
+    text = piece.text.translate(_ALIKE) or " "
+    font = fonts.get(piece.look.style, text, piece.columns)
+    if not _is_of_cells(font, text, piece.columns):  # of a font for other widths: it stands in the middle
+        start, _, end, _ = font.getbbox(text, anchor="ls")
+        left += round((piece.columns * CELL_WIDTH - (end - start)) / 2 - start)
+    draw.text((left, top + BASELINE), text, foreground, font, anchor="ls")
 
 
 def _draw_cursor(
@@ -401,4 +481,4 @@ def _draw_cursor(
         case "underline":
             draw.rectangle((left, bottom - 2, right, bottom), palette.cursor)
         case _:
-            _draw_piece(draw, under, y, palette.background, palette.cursor, fonts)
+            _draw_piece(draw, under, y, palette.background, palette.cursor, palette.cursor, fonts)
