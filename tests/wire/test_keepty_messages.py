@@ -118,7 +118,7 @@ def test_an_invalid_message_cannot_be_made(
     assert str(raised.value) == text
 
 
-@pytest.mark.parametrize("wishes", [2, 3, 255, 256])
+@pytest.mark.parametrize("wishes", [4, 5, 255, 256])
 def test_a_wish_that_does_not_exist_cannot_be_made(wishes: int) -> None:
     makers: tuple[Callable[..., Message], ...] = (Hello, HelloAck)
     for make in makers:
@@ -208,8 +208,9 @@ def test_long_data_is_split_into_frames(
         (b"FL\x00", Wish.NONE),
         (b"FL\x01", Wish.REASONS),
         (b"FL\x01 and more", Wish.REASONS),
-        (b"FL\xfe", Wish.NONE),
-        (b"FL\xff", Wish.REASONS),
+        (b"FL\x02", Wish.NOTICES),
+        (b"FL\xfc", Wish.NONE),
+        (b"FL\xff", Wish.REASONS | Wish.NOTICES),
         (b"fl\x01", Wish.NONE),
         (b"\x00FL\x01", Wish.NONE),
     ],

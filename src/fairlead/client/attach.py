@@ -179,7 +179,7 @@ class _Sharing:
         self._connection = connection
         self._wire = keepty.ClientConnection()
         role = keepty.Role.WATCHER if self._watch else keepty.Role.WRITER
-        self._frame = self._wire.send(keepty.Hello(role, *self._terminal.size))
+        self._frame = self._wire.send(keepty.Hello(role, *self._terminal.size, keepty.Wish.NOTICES))
         self._resized = False
         self._greeted_at = time.monotonic()
 

@@ -30,6 +30,8 @@ KEYFRAME_EVERY = 2 * 1024 * 1024
 """After how many printed bytes a keyframe is due; up to three times as many if keyframes are large."""
 QUIET_KEYFRAME = 64 * 1024
 """After how many printed bytes one is due when the program has gone quiet."""
+MAX_REASON = 500
+"""How many characters of the reason why a recording ended are remembered."""
 INPUT_WINDOW = 256 * 1024
 """How many bytes of input may be on their way to the program before its writer is made to wait."""
 
@@ -49,6 +51,9 @@ class Viewer(Protocol):
     behind: bool
 
     def write(self, frame: bytes) -> None: ...
+
+    def say(self, text: str) -> None:
+        """Tell the person a sentence, if this client can show one."""
 
     def finish(self) -> None:
         """Nothing more will come: close when all is written."""
@@ -102,7 +107,7 @@ class Session:
         self.ready = False
         """Whether the keeper has told its state."""
         self.note = note or {}
-        """What the keeper remembers for the next daemon: where the session is recorded to."""
+        """What the keeper remembers for the next daemon: where the session is recorded to, and why not."""
         self._link = link
         self._notify = notify
         self._limits = {"scrollback_lines": scrollback_lines, "scrollback_bytes": scrollback_bytes}
@@ -379,6 +384,11 @@ class Session:
         return self._recorder.path if self._recorder is not None else None
 
     @property
+    def recording_error(self) -> str | None:
+        """Why the session is not recorded any more although it should be, or nothing."""
+        return self.note.get("recording_error")
+
+    @property
     def unwritten(self) -> bool:
         """Whether the recording has something to write."""
         return self._recorder is not None and self._recorder.unwritten
@@ -395,7 +405,7 @@ class Session:
             generation=self.generation,
             redraw=screen.redraw(MAX_REDRAW) if self._offset else b"",
         )
-        self.remember(recording=path)
+        self.remember(recording=path, recording_error=None)
         self._tell("terminal/recording", path=path, recording=True)
 
     def stop_recording(self) -> None:
@@ -425,7 +435,10 @@ class Session:
 
     def _forget_recording(self, path: str | None, error: str = "") -> None:
         self._recorder = None
-        self.remember(recording=None)
+        self.remember(recording=None, recording_error=error[:MAX_REASON] or None)
+        if error:
+            for viewer in list(self._viewers):
+                viewer.say(f"this session is not recorded any more: {error}")
         self._tell("terminal/recording", path=path, recording=False, **({"error": error} if error else {}))
 
     # --- clients ------------------------------------------------------------------------------------------
@@ -433,7 +446,7 @@ class Session:
     def attach(self, viewer: Viewer, hello: keepty.Hello, greet: Callable[[keepty.Message], None]) -> None:
         """A client comes: it is greeted with the size, then shown the screen, and then all that happens."""
         screen = self.screen
-        greet(keepty.HelloAck(self.pid, screen.cols, screen.rows, hello.wishes & keepty.Wish.REASONS))
+        greet(keepty.HelloAck(self.pid, screen.cols, screen.rows, hello.wishes))
         if self.state is not State.WAITING:
             viewer.write(self._redrawn())
         if self.state is State.ENDED:

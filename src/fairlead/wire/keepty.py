@@ -66,6 +66,8 @@ class Wish(IntFlag, boundary=STRICT):
     NONE = 0
     REASONS = 1
     """An Error frame that says why, when something that it sent is ignored."""
+    NOTICES = 2
+    """Error frames with what the person should know and the program does not say."""
 
 
 # --- messages ---------------------------------------------------------------------------------------------
@@ -332,7 +334,7 @@ def _parser(
         extension = payload[layout.size :]
         wishes = Wish.NONE
         if extension[:2] == _EXTENSION and len(extension) > 2:
-            wishes = Wish(extension[2] & Wish.REASONS)
+            wishes = Wish(extension[2] & (Wish.REASONS | Wish.NOTICES))
         try:
             return message(*fields, wishes)
         except ValueError:
