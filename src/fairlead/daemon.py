@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import faulthandler
 import fcntl
 import logging
 import os
@@ -30,6 +31,7 @@ from .doors.rpc import RpcDoor
 from .doors.terminal_ops import terminal_ops
 from .doors.terminal_turns import TerminalTurns
 from .doors.verify_ops import verify_ops
+from .logfile import LogFile
 from .settings import Settings, safe_dir
 from .terminal.host import Host, is_served
 from .terminal.session import Event, Session, State
@@ -43,7 +45,6 @@ LOCK_WAIT = 5.0
 """Seconds that another daemon which does not serve may hold the lock: one that ends says so first."""
 HOME_LOOK = 5.0
 """Seconds between looks whether the runtime directory is still there."""
-LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
 
 class AlreadyRunning(Exception):
@@ -60,14 +61,16 @@ class Daemon:
     def __init__(
         self,
         settings: Settings,
+        log_file: LogFile,
+        supervisor: Supervisor,
         *,
         supervised: bool = False,
-        notify_socket: str = "",
         ready: Callable[[], None] = lambda: None,
     ) -> None:
         self._settings = settings
+        self._log_file = log_file
+        self._supervisor = supervisor
         self._supervised = supervised
-        self._notify_socket = notify_socket
         self._ready = ready
         self._host = Host(settings, self._happened)
         self._keepty = KeeptyDoor(settings)
@@ -111,10 +114,12 @@ class Daemon:
             await self._host.close(for_good=not self._host.sessions)
             raise
         log.info("serving %d sessions in %s", len(self._host.sessions), self._settings.runtime_dir)
-        tell_supervisor(self._notify_socket, "READY=1")
+        self._supervisor.tell("READY=1")
         self._ready()
+        beats = loop.create_task(self._supervisor.beat())
         await self._told_to_stop()
         orphans.cancel()
+        beats.cancel()
         self._rpc.close()
         await self._control.close()
         await self._agents.close("daemon_restart" if self._again or self._handover else "daemon_stopped")
@@ -151,6 +156,7 @@ class Daemon:
                 async with asyncio.timeout(HOME_LOOK):
                     await self._over.wait()
             except TimeoutError:
+                self._log_file.rotate_if_due()
                 if not os.path.exists(self._settings.lock_path) and not self._host.sessions:
                     log.warning("%s is gone, and so are we", self._settings.runtime_dir)
                     self._over.set()
@@ -224,24 +230,40 @@ class Daemon:
         return await self._stop(request)
 
 
-def tell_supervisor(path: str, state: str) -> None:
-    """Tell systemd how far we are, if it wants to know: sd_notify(3)."""
-    if path:
-        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as supervisor:
-            supervisor.connect("\0" + path[1:] if path.startswith("@") else path)
-            supervisor.send(state.encode())
+class Supervisor:
+    """systemd, if it started us and wants to know how we are: sd_notify(3), sd_watchdog_enabled(3)."""
+
+    VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
+
+    def __init__(self) -> None:
+        # for us alone, and not for sessions' programs
+        self._told = {name: os.environ.pop(name) for name in self.VARIABLES if name in os.environ}
+        self._path = self._told.get("NOTIFY_SOCKET", "")
+
+    def tell(self, state: str) -> None:
+        path = self._path
+        if path:
+            with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as supervisor:
+                supervisor.setblocking(False)  # one that does not read must not be what we hang in
+                supervisor.connect("\0" + path[1:] if path.startswith("@") else path)
+                supervisor.send(state.encode())
+
+    async def beat(self) -> None:
+        """Say that this loop runs as often as is wanted, if it is."""
+        usec, pid = self._told.get("WATCHDOG_USEC", ""), self._told.get("WATCHDOG_PID", "")
+        while usec.isdigit() and int(usec) > 0 and pid in ("", str(os.getpid())):
+            self.tell("WATCHDOG=1")
+            await asyncio.sleep(int(usec) / 2e6)
+
+    def hand_over(self) -> None:
+        """Leave everything as it was for what is executed in our place."""
+        os.environ.update(self._told)
 
 
-def _log_to(path: str) -> None:
-    """Log to standard error, and to the file unless that is the same."""
-    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
-    descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
-    same = os.path.sameopenfile(descriptor, sys.stderr.fileno())
-    os.close(descriptor)
-    if not same:
-        handler = logging.FileHandler(path)
-        handler.setFormatter(logging.Formatter(LOG_FORMAT))
-        logging.getLogger().addHandler(handler)
+def _tell_where_it_hangs(log_file: LogFile) -> None:
+    """When somebody finds that we hang, and when we crash, the log has the stack of each thread."""
+    faulthandler.enable(log_file.file)
+    faulthandler.register(signal.SIGUSR2, log_file.file, all_threads=True)
 
 
 def _locked(lock: int) -> bool:
@@ -288,19 +310,21 @@ def run(
     if asked_at is not None and asked_at < _stopped_at(lock):
         raise Outdated
     _write_down(lock, str(os.getpid()))
-    _log_to(settings.log_path)
-
-    notify_socket = os.environ.pop("NOTIFY_SOCKET", "")  # for us alone, and not for sessions' programs
+    limit, count = settings.count("daemon", "log_bytes"), settings.count("daemon", "log_count")
+    log_file = LogFile(settings.log_path, limit, count)
+    log_file.log_here()
+    log_file.rotate_if_due()
+    _tell_where_it_hangs(log_file)
+    supervisor = Supervisor()
 
     async def serve() -> bool:
-        return await Daemon(settings, supervised=supervised, notify_socket=notify_socket, ready=ready).run()
+        return await Daemon(settings, log_file, supervisor, supervised=supervised, ready=ready).run()
 
     with contextlib.suppress(ImportError):
         import uvloop
 
         uvloop.install()
     if asyncio.run(serve()):
-        if notify_socket:
-            os.environ["NOTIFY_SOCKET"] = notify_socket
+        supervisor.hand_over()
         os.execv(sys.executable, [*COMMAND, *(["--supervised"] if supervised else [])])
     _write_down(lock, f"stopped {time.time()}")

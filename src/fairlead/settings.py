@@ -36,7 +36,13 @@ DEFAULTS: Mapping[str, Mapping[str, int | float | str]] = {
         "clipboard": "false",  # whether programs may set the clipboard of those attached
         "notifications": "false",  # whether they may show notifications on their desktops
     },
-    "daemon": {"restart_pause": 0.5},  # seconds until one that died soon is started again
+    "daemon": {
+        "restart_pause": 0.5,  # seconds until one that died soon is started again
+        "hang_seconds": 30.0,  # seconds without a sign of life after which it is replaced; 0 is never
+        "answer_seconds": 10.0,  # seconds until a client takes one that does not answer for hung
+        "log_bytes": 4 * 1024 * 1024,  # how long the log may get before it is rotated; 0 is without end
+        "log_count": 3,  # how many older logs are kept
+    },
     "rpc": {"max_connections": 256},
     "verifier": {"max_loops": 3},  # how often a turn is sent back before a person is called
     "passepartout": {

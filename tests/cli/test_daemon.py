@@ -43,6 +43,21 @@ def supervised(hosting: Hosting, notify: str = "") -> subprocess.Popen[bytes]:
     )
 
 
+def test_a_supervisor_that_watches_gets_signs_of_life(alone: Hosting) -> None:
+    path = str(alone.directory / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
+        notify.bind(path)
+        notify.settimeout(WAIT)
+        alone.environment["WATCHDOG_USEC"] = "100000"
+        daemon = supervised(alone, path)
+        assert [notify.recv(100) for _ in range(3)] == [b"READY=1", b"WATCHDOG=1", b"WATCHDOG=1"]
+        del alone.environment["WATCHDOG_USEC"]
+        alone.run("start", "told", "-d", "--", "sh", "-c", "echo [$WATCHDOG_USEC$NOTIFY_SOCKET]; read line")
+        alone.wait_text("told", "[]")
+        daemon.terminate()
+        daemon.wait(WAIT)
+
+
 def serving(hosting: Hosting) -> int:
     """The process that serves, or 0; never starts one."""
     done = hosting.run("daemon", "status", "--json", check=False)

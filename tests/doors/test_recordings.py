@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import resource
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -235,3 +238,41 @@ def test_a_file_that_is_gone_when_the_next_daemon_comes_is_not_made_again(
     assert hosting.sessions()["work"]["recording"] is None
     assert f"can't open {path}: No such file or directory" in hosting.log()
     assert not path.exists()
+
+
+def test_a_recording_that_a_full_disk_ends_is_told_to_who_is_attached_in_ls_and_in_the_log() -> None:
+    hosting = Hosting()
+    try:
+        prints = (
+            "read line; i=0; while [ $i -lt 4000 ]; do echo $i some words to fill a file; i=$((i+1)); done"
+        )
+        hosting.start("work", f"{prints}; echo printed; read line", "--record")
+        pid = hosting.daemon_pid()
+        path = keepty.socket_path("work", hosting.environment)
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(path)
+            connection.settimeout(20)
+            client = keepty.ClientConnection()
+            hello = keepty.Hello(keepty.Role.WATCHER, 80, 24, wishes=keepty.Wish.NOTICES)
+            connection.sendall(client.send(hello))
+            limits = resource.prlimit(pid, resource.RLIMIT_FSIZE, (40_000, resource.RLIM_INFINITY))
+            hosting.run("send", "work", "-k", "Enter")
+            said: list[str] = []
+            while not said:
+                messages = client.receive(connection.recv(65_536))
+                said += [each.text for each in messages if isinstance(each, keepty.Error)]
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, limits)
+        assert said[0].startswith("this session is not recorded any more: can't go on with ")
+        assert said[0].endswith("File too large")
+        hosting.wait_text("work", "printed")
+        for _ in range(2):  # and the next daemon knows it as well
+            assert "work is not recorded any more: can't go on with " in hosting.run("ls").stderr
+            (row,) = json.loads(hosting.run("ls", "--json").stdout)
+            assert row["recording"] is None
+            assert row["recording_error"].endswith("File too large")
+            hosting.kill_daemon()
+        assert "session work is not recorded any more" in hosting.log()
+        hosting.run("record", "work")
+        assert hosting.run("ls").stderr == ""
+    finally:
+        hosting.close()

@@ -118,7 +118,7 @@ def test_an_invalid_message_cannot_be_made(
     assert str(raised.value) == text
 
 
-@pytest.mark.parametrize("wishes", [32, 33, 255, 256])
+@pytest.mark.parametrize("wishes", [64, 65, 255, 256])
 def test_a_wish_that_does_not_exist_cannot_be_made(wishes: int) -> None:
     makers: tuple[Callable[..., Message], ...] = (Hello, HelloAck)
     for make in makers:
@@ -208,8 +208,9 @@ def test_long_data_is_split_into_frames(
         (b"FL\x00", Wish.NONE),
         (b"FL\x01", Wish.REASONS),
         (b"FL\x01 and more", Wish.REASONS),
-        (b"FL\xe0", Wish.NONE),  # flags of a later version
-        (b"FL\xe1", Wish.REASONS),
+        (b"FL\xc0", Wish.NONE),  # flags of a later version
+        (b"FL\xc1", Wish.REASONS),
+        (b"FL\x20", Wish.NOTICES),
         (b"FL\x0f", Wish.REASONS | Wish.REDRAWS | Wish.SCREEN_ONLY | Wish.TAKEOVER),
         (b"fl\x01", Wish.NONE),
         (b"\x00FL\x01", Wish.NONE),

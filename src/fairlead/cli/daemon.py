@@ -38,7 +38,7 @@ COMMAND = Command(
             "then: systemctl --user enable --now fairlead",
         ),
     ),
-    codes={1: "for status: there is none; else it could not be done"},
+    codes={1: "for status: there is none, or it is hung; else it could not be done"},
 )
 
 
@@ -63,19 +63,32 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _ask(op: str, **params: object) -> dict[str, Any] | None:
-    """The daemon's answer, or None if there is no daemon."""
+    """The daemon's answer, or None if there is no daemon. Raises HungDaemon."""
     from ..client.control import Control
-    from ..client.launch import NoDaemon
+    from ..client.launch import HungDaemon, NoDaemon
 
     try:
         with Control(start=False) as control:
             return control.ask(op, **params)
+    except HungDaemon:
+        raise
     except NoDaemon:
         return None
 
 
 def _status(*, as_json: bool) -> int:
-    answer = _ask("daemon_status")
+    from ..client.launch import HungDaemon
+
+    try:
+        answer = _ask("daemon_status")
+    except HungDaemon as error:
+        if not as_json:
+            print(error, file=sys.stderr)
+            return 1
+        import json
+
+        print(json.dumps({"running": True, "hung": True, "pid": error.pid}))
+        return 1
     if as_json:
         import json
 
@@ -100,22 +113,47 @@ def _status(*, as_json: bool) -> int:
 
 
 def _stop() -> int:
-    if _ask("daemon_stop") is None:
+    from ..client.launch import HungDaemon
+
+    try:
+        answer = _ask("daemon_stop")
+    except HungDaemon as error:
+        _end(error.pid, for_good=True)
+        return 0
+    if answer is None:
         print("no daemon is running", file=sys.stderr)
         return 0
     _until(_is_over, "the daemon does not end")
     return 0
 
 
+def _end(pid: int, *, for_good: bool) -> None:
+    """End a daemon that can't be asked to."""
+    from ..client import hung
+    from ..settings import Settings
+
+    print(f"the daemon, process {pid}, is hung and is killed; its log says where it hung", file=sys.stderr)
+    try:
+        hung.end(Settings(), pid, for_good=for_good)
+    except (TimeoutError, OSError) as error:
+        raise Failure(str(error)) from None
+
+
 def _restart() -> int:
     """It is over when the next one serves; its process is the same. Settings that the next one could not
     start with leave the one that runs as it is."""
-    from ..client.launch import StartFailed
+    import time
+
+    from ..client.launch import HungDaemon, StartFailed
     from ..settings import Settings
 
     Settings().check()
-    answer = _ask("daemon_restart")
-    before = answer["started_at"] if answer else 0.0
+    try:
+        answer = _ask("daemon_restart")
+        before = answer["started_at"] if answer else 0.0
+    except HungDaemon as error:
+        before = time.time()
+        _end(error.pid, for_good=False)
 
     def came_back() -> bool:
         from ..client.control import Control

@@ -50,19 +50,23 @@ def _found() -> dict[str, Any]:
             running = {"name": "daemon", "status": "healthy", "detail": "it runs", "fix": ""}
             return {**answer, "checks": [running, *answer["checks"]]}
     except NoDaemon as error:
-        return _without_daemon(settings, str(error))
+        return _without_daemon(settings, error)
 
 
-def _without_daemon(settings: Any, why: str) -> dict[str, Any]:
+def _without_daemon(settings: Any, why: Exception) -> dict[str, Any]:
     """What can be checked from here."""
+    from ..client.launch import HungDaemon
     from ..control.health import disk, runtime_dir
 
+    fix = f"any command starts it, such as `fairlead ls`; if not, see {settings.log_path}"
+    if isinstance(why, HungDaemon):
+        fix = f"fairlead daemon restart; {settings.log_path} then says where it hung"
     checks = [
         {
             "name": "daemon",
             "status": "unhealthy",
-            "detail": why,
-            "fix": f"any command starts it, such as `fairlead ls`; if not, see {settings.log_path}",
+            "detail": str(why),
+            "fix": fix,
         }
     ]
     for check in (runtime_dir(settings), disk(settings)):

@@ -57,6 +57,11 @@ def main(arguments: Sequence[str]) -> int:
         _table(sessions)
     elif not options.name:
         print("no sessions; `fairlead start NAME -- COMMAND` starts one", file=sys.stderr)
+    if not options.json and not options.quiet:
+        for session in sessions:
+            if why := session.get("recording_error"):
+                name = printable(session["name"])
+                print(f"{name} is not recorded any more: {printable(why)}", file=sys.stderr)
     for name in missing:
         print(f"fairlead ls: no session {name!r}{nearest(name, list(found))}", file=sys.stderr)
     return 1 if missing else 0

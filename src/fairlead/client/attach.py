@@ -48,13 +48,15 @@ LAST_WORDS_WAIT = 0.5
 """Seconds that what was typed before leaving has to get through."""
 HINT_TIME = 3.0
 """Seconds that the name and the way out are shown after attaching, if no key is pressed before."""
+NOTICE_TIME = 10.0
+"""Seconds for which something that the daemon has to say is shown, or until a key is pressed."""
 REDRAW_GAP = 0.25
 """Seconds between two redraws that we ask for, so that a program that keeps switching screens costs
 little."""
 
 _SIGNALS = (signal.SIGWINCH, signal.SIGCONT, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 _CTRL_C, _ENTER = 3, 13
-_WISHES = keepty.Wish.REDRAWS | keepty.Wish.TAKEOVER | keepty.Wish.SHOWN
+_WISHES = keepty.Wish.REDRAWS | keepty.Wish.TAKEOVER | keepty.Wish.SHOWN | keepty.Wish.NOTICES
 _SCREENS = ("alternate", "main")
 
 
@@ -197,6 +199,7 @@ class _Sharing:
         self._redraw_asked_at = float("-inf")
         self._note = ""  # what the bottom row says
         self._note_until: float | None = None
+        self._told = ""  # the last thing that the daemon said to the person; said again at the end
         self._writer: str | None = None  # who writes instead of us
         self._view: View | None = None
         self._view_stale = False
@@ -390,13 +393,13 @@ class _Sharing:
                 ended = f"session {self._name} ended with {message.code}"
                 if self._options.alternate and not self.saw_only_the_end:
                     ended += f"; `fairlead screen {self._name}` shows its last screen"
-                self._ending = _Left(message.code, ended)
+                self._ending = _Left(message.code, "\n".join(filter(None, (self._told, ended))))
                 self._lose()
                 return
             elif isinstance(message, keepty.Error):
                 if self._wire.state not in (keepty.State.OPEN, keepty.State.ENDED):
                     raise _Left(1, f"fairlead attach: {message.text}")
-                self._terminal.show(f"\r\nfairlead: {message.text}\r\n".encode())
+                self._notice(message.text)
             elif isinstance(message, Broken):
                 self._lose()
                 return
@@ -491,6 +494,16 @@ class _Sharing:
             self._terminal.show(f"\x1b[{rows};1H\r\n{line}".encode() + b"\r\n" * rows + b"\x1b[H")
         elif self._options.hint and self._granted & keepty.Wish.REDRAWS:
             self._note, self._note_until = hint, time.monotonic() + HINT_TIME
+
+    def _notice(self, text: str) -> None:
+        """Show what the daemon has to say to the person, without harm to what the program shows."""
+        self._told = f"fairlead: {''.join(filter(str.isprintable, text))}"
+        if self._options.alternate and self._granted & keepty.Wish.REDRAWS:
+            self._note, self._note_until = self._told, time.monotonic() + NOTICE_TIME
+            if self._view is None:
+                self._draw_note()
+        else:
+            self._terminal.show(f"\r\n{self._told}\r\n".encode("utf-8", "replace"))
 
     def _end_note(self) -> None:
         """Take the hint away, and show what it covers."""

@@ -18,8 +18,8 @@ from ..settings import SettingError, Settings, safe_dir
 
 START_WAIT = 10.0
 """Seconds until a daemon that does not come up is an error."""
-ANSWER_WAIT = 10.0
-"""Seconds until a daemon that does not answer counts as none."""
+QUICK_ANSWER = 1.0
+"""Seconds after which it is looked up how long to wait: a daemon that is well answers in one thousandth."""
 RECONNECT_WAIT = 15.0
 """Seconds that a client waits for a daemon that died to come back."""
 LOOK_EVERY = 0.01
@@ -49,10 +49,22 @@ class StartFailed(NoDaemon):
         super().__init__(f"the daemon can't start: {why}")
 
 
-def reached(path: str) -> socket.socket | None:
-    """A connection to a socket, if anyone serves it."""
+class HungDaemon(NoDaemon):
+    """There is a daemon, and it does not answer."""
+
+    def __init__(self, pid: int, seconds: float) -> None:
+        super().__init__(
+            f"the daemon, process {pid}, is hung: it has not answered for {seconds:g} s; "
+            "`fairlead daemon restart` replaces it"
+        )
+        self.pid = pid
+
+
+def reached(path: str, timeout: float | None = None) -> socket.socket | None:
+    """A connection to a socket, if anyone serves it. Raises TimeoutError if that takes too long."""
     connection = socket.socket(socket.AF_UNIX)
     try:
+        connection.settimeout(timeout)
         connection.connect(path)
     except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
         connection.close()
@@ -71,7 +83,7 @@ def reached_ended(name: str, settings: Settings) -> socket.socket | None:
     asked = os.fsencode(name) + b"\n"
     answer = b""
     try:
-        connection.settimeout(ANSWER_WAIT)
+        connection.settimeout(settings.number("daemon", "answer_seconds"))
         connection.sendall(asked)
         while len(answer) < len(asked) and (data := connection.recv(len(asked) - len(answer))):
             answer += data
@@ -93,24 +105,52 @@ def reached_daemon(settings: Settings) -> socket.socket | None:
     if len(os.fsencode(settings.rpc_path)) > MAX_SOCKET_PATH:
         where = f"{settings.runtime_dir} is too long for a runtime directory"
         raise SettingError(f"{where}: its sockets' paths may have {MAX_SOCKET_PATH} bytes")
-    connection = reached(settings.rpc_path)
+    began = time.monotonic()
+    try:
+        connection = reached(settings.rpc_path, QUICK_ANSWER)
+    except (TimeoutError, BlockingIOError):  # so many wait for it that there is no room for one more
+        _raise_if_hung(settings, began)
+        return None
     if connection is None:
         return None
-    answer = b""
     try:
-        connection.settimeout(ANSWER_WAIT)
         connection.sendall(b"\n")
-        while not answer.endswith(b"\n") and (data := connection.recv(4096)):
-            answer += data
+        answer = _line(connection)
+        if answer is None:
+            wait = settings.number("daemon", "answer_seconds")
+            connection.settimeout(max(0.01, began + wait - time.monotonic()))
+            answer = _line(connection)
         connection.settimeout(None)
     except OSError:
         answer = b""
+    if answer is None:
+        connection.close()
+        _raise_if_hung(settings, began)
+        return None
     if b"empty frame" in answer:
         return connection
     connection.close()
     if answer:
         raise NoDaemon(f"the daemon lets nobody in: {answer.decode(errors='replace').strip()}")
     return None
+
+
+def _line(connection: socket.socket) -> bytes | None:
+    """A line of an answer, whatever there was of it at the end, or None if the time was over."""
+    answer = b""
+    try:
+        while not answer.endswith(b"\n") and (data := connection.recv(4096)):
+            answer += data
+    except TimeoutError:
+        return None
+    return answer
+
+
+def _raise_if_hung(settings: Settings, began: float) -> None:
+    from .hung import lock_holder
+
+    if pid := lock_holder(settings):
+        raise HungDaemon(pid, round(time.monotonic() - began))
 
 
 def connected(settings: Settings, *, start: bool = True) -> socket.socket:

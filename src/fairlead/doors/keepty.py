@@ -171,7 +171,7 @@ class _Client(asyncio.Protocol):
         self._session = session
         self._door = door
         self._wire = keepty.BrokerConnection()
-        self._reasons = False
+        self._reasons = self._notices = False
         self._overfull = False
         self._transport: asyncio.Transport
         self._deadline: asyncio.TimerHandle | None = None
@@ -203,6 +203,7 @@ class _Client(asyncio.Protocol):
                     self._deadline.cancel()
                     self._deadline = None
                     self._reasons = bool(message.wishes & keepty.Wish.REASONS)
+                    self._notices = bool(message.wishes & keepty.Wish.NOTICES)
                     self._come(message)
                 case _:
                     reason = self._session.receive(self, message)
@@ -249,6 +250,10 @@ class _Client(asyncio.Protocol):
 
     def write(self, frame: bytes) -> None:
         self._transport.write(frame)
+
+    def say(self, text: str) -> None:
+        if self._notices:
+            self.write(keepty.Error(text).encode())
 
     def finish(self) -> None:
         self._transport.close()

@@ -246,6 +246,7 @@ def _row(session: Session, usage: Usage | None) -> dict[Any, Any]:
         idle=max(0.0, time.monotonic() - session.active_at) if session.active_at else None,
         exit_code=session.exit_code,
         recording=session.recording,
+        recording_error=session.recording_error,
         cpu_percent=round(usage.cpu_percent, 1) if usage else None,
         cpu_seconds=usage.cpu_seconds if usage else None,
         memory=usage.memory if usage else None,

@@ -6,7 +6,11 @@ text is a sentence for people. A daemon introduces itself with `{"daemon": [its 
 if its connection then ends without `{"bye": true}`, the nursery starts that command, where `{now}` stands for
 the time, so a daemon that was killed is back at once, also if it died before it introduced itself.
 `{"back": true}` says that it will come back by itself. A nursery that was killed is started by the daemon.
-Neither is the parent of a program: a keeper is, and it doesn't notice when either of them dies.
+
+A daemon that gives `"hang": seconds` and its `"pid"` when it introduces itself is watched: it says
+`{"alive": true}` every second, which has no answer, and when it has not for so long it is told to write down
+where it hangs (SIGUSR2), and killed. Neither is the parent of a program: a keeper is, and it doesn't notice
+when either of them dies.
 """
 
 from __future__ import annotations
@@ -36,6 +40,11 @@ PAUSE = 0.5
 """Seconds of that pause, unless the daemon wishes another."""
 LOOK = 0.1
 """Seconds between looks at a daemon that was started and has not introduced itself yet."""
+WATCH = 1.0
+"""Seconds between looks at a daemon that is watched. It hangs when as many looks as its limit has seconds
+were in vain, so time in which this process did not run either does not count."""
+DUMP_LOOKS = 2
+"""How many looks after it was told to write down where it hangs a daemon is killed."""
 BACKLOG = 64
 MAX_INHERITED = 1024
 """Descriptors up to this one are the nursery's and are closed in a keeper."""
@@ -51,6 +60,11 @@ class _Client:
         """If it is the daemon: how to start it again."""
         self.pause = PAUSE
         self.since = time.monotonic()
+        self.pid = 0
+        self.hang = 0.0
+        """If it is a daemon that is watched: its process, and seconds of silence after which it hangs."""
+        self.missed = 0
+        """How many looks there were since it last said that it lives."""
 
 
 class Nursery:
@@ -62,6 +76,8 @@ class Nursery:
         self._done = False
         self._expected: _Client | None = None  # a daemon that died; the next one has not introduced itself
         self._pid = 0  # that next one
+        self._watched: _Client | None = None
+        self._looked_at = 0.0
 
     def run(self) -> None:
         """Serve until a daemon says goodbye."""
@@ -76,11 +92,28 @@ class Nursery:
         while not self._done:
             if self._expected is not None and not _is_alive(self._pid):
                 self._start(self._expected)
-            for key, _ in self._selector.select(LOOK if self._expected is not None else None):
+            pause = LOOK if self._expected is not None else WATCH if self._watched is not None else None
+            ready = self._selector.select(pause)
+            for key, _ in ready:
                 if key.data is None:
                     self._accept()
                 else:
                     self._serve(key.data)
+            if self._watched is not None and time.monotonic() - self._looked_at >= WATCH:
+                self._looked_at = time.monotonic()
+                self._watch(self._watched)
+
+    def _watch(self, daemon: _Client) -> None:
+        """Look once more whether the daemon lives."""
+        daemon.missed += 1
+        silent = daemon.missed * WATCH - daemon.hang
+        if 0 <= silent < WATCH:
+            _say(f"the daemon, process {daemon.pid}, has not answered for {daemon.hang:g} s: it hangs")
+            _signal(daemon.pid, signal.SIGUSR2)
+        elif silent >= DUMP_LOOKS * WATCH:
+            _say(f"the daemon, process {daemon.pid}, is killed, as it hangs")
+            self._watched = None
+            _signal(daemon.pid, signal.SIGKILL)
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -107,29 +140,49 @@ class Nursery:
                 answer = {"error": str(error), "plain": True}
             except (ValueError, KeyError, TypeError, OSError) as error:
                 answer = {"error": f"{type(error).__name__}: {error}"}
-            with contextlib.suppress(OSError):
-                client.connection.sendall(json.dumps(answer).encode() + b"\n")
+            if answer is not None:
+                with contextlib.suppress(OSError):
+                    client.connection.sendall(json.dumps(answer).encode() + b"\n")
 
-    def _answer(self, client: _Client, request: dict[str, object]) -> dict[str, object]:
+    def _answer(self, client: _Client, request: dict[str, object]) -> dict[str, object] | None:
+        if "alive" in request:
+            client.missed = 0
+            return None
         if "keep" in request:
             return {"pid": self._fork_keeper(request["keep"], str(request["socket"]))}  # type: ignore[arg-type]
         if "daemon" in request:
             client.command = [str(word) for word in request["daemon"]]  # type: ignore[attr-defined]
             self._expected = None
             client.pause = float(request.get("pause", PAUSE))  # type: ignore[arg-type]
-            return {"pid": os.getpid()}
+            return {"pid": os.getpid(), **self._begin_watching(client, request)}
         if "back" in request:
             client.command = None
-            return {"back": True}
+            return {"back": True, **self._begin_watching(client, request)}
         if "bye" in request:
             client.command = None
+            self._watched = None
             self._done = True
             return {"bye": True}
-        raise ValueError("expected keep, daemon, back or bye")
+        raise ValueError("expected keep, daemon, back, alive or bye")
+
+    def _begin_watching(self, client: _Client, request: dict[str, object]) -> dict[str, object]:
+        """Watch this daemon if it wants that, and else not any more; gives what to answer to that."""
+        client.pid = int(request.get("pid", 0))  # type: ignore[call-overload]
+        client.hang = float(request.get("hang", 0.0))  # type: ignore[arg-type]
+        client.missed = 0
+        self._looked_at = time.monotonic()
+        if client.pid > 0 and client.hang > 0:
+            self._watched = client
+            return {"watches": True}
+        if self._watched is client:
+            self._watched = None
+        return {}
 
     def _lose(self, client: _Client) -> None:
         self._selector.unregister(client.connection)
         client.connection.close()
+        if self._watched is client:
+            self._watched = None
         if client.command is not None and self._expected is None:
             self._start(client)
 
@@ -192,6 +245,18 @@ class Nursery:
             with contextlib.suppress(OSError):
                 os.unlink(path)
             os._exit(code)
+
+
+def _say(what: str) -> None:
+    """Say it in the daemon's log, which is where our standard error goes."""
+    stamp = time.strftime("%Y-%m-%d %H:%M:%S")
+    with contextlib.suppress(OSError):
+        os.write(2, f"{stamp} ERROR {what}\n".encode())
+
+
+def _signal(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
 
 
 def _is_alive(pid: int) -> bool:

@@ -60,6 +60,8 @@ LOOK_PAUSE = 0.02
 """Seconds between two looks whether a program has ended that is nobody's child."""
 KEEPER_KILLED = 128 + signal.SIGKILL
 """The exit code of a session whose keeper was killed: its program's own is not known to anybody."""
+BEAT = 1.0
+"""Seconds between the signs of life that the nursery gets."""
 MAX_TERM = 64
 """How much of TERM a recording tells."""
 MAX_SAME_NAMES = 100
@@ -152,6 +154,7 @@ class Host:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._nursery: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self._nursery_lock = asyncio.Lock()
+        self._is_watched = False
         self._starting: set[str] = set()
         self._closing = False
         self._files = open_more_files()
@@ -162,10 +165,15 @@ class Host:
         """Find the keepers that are there. `command` is how the nursery starts this daemon again; None if
         someone else does that."""
         pause = self._settings.number("daemon", "restart_pause")
-        self._introduction = {"back": True} if command is None else {"daemon": list(command), "pause": pause}
+        watched = {"pid": os.getpid(), "hang": self._settings.number("daemon", "hang_seconds")}
+        told: dict[str, Any] = (
+            {"back": True} if command is None else {"daemon": list(command), "pause": pause}
+        )
+        self._introduction = told | watched
         safe_dir(self._settings.runtime_dir)
         safe_dir(self._settings.keepers_dir)
-        await self._ask_nursery(self._introduction)
+        await self._introduce()
+        self._later(self._beat())
         directory = self._settings.keepers_dir
         found = [f"{directory}/{name}" for name in os.listdir(directory) if name.endswith(".sock")]
         await asyncio.gather(*(self._adopt(path) for path in found))
@@ -212,7 +220,21 @@ class Host:
             await self._clear(now)
             if self._nursery is not None and self._nursery[0].at_eof():
                 with contextlib.suppress(OSError, HostError, TimeoutError):
-                    await self._ask_nursery(self._introduction)
+                    await self._introduce()
+
+    async def _introduce(self) -> None:
+        answer = await self._ask_nursery(self._introduction)
+        self._is_watched = bool(answer.get("watches"))  # an older nursery does not know that
+
+    async def _beat(self) -> None:
+        """Tell the nursery that this loop runs, as long as it does."""
+        while True:
+            if self._is_watched and self.has_nursery:
+                assert self._nursery is not None
+                writer = self._nursery[1]
+                if not writer.transport.get_write_buffer_size():
+                    writer.write(b'{"alive": true}\n')
+            await asyncio.sleep(BEAT)
 
     async def _clear(self, now: float) -> None:
         """Forget sessions that ended long ago. End those whose owner is gone, and those that have waited too

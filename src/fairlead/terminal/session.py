@@ -33,6 +33,8 @@ KEYFRAME_EVERY = 2 * 1024 * 1024
 """After how many printed bytes a keyframe is due; up to three times as many if keyframes are large."""
 QUIET_KEYFRAME = 64 * 1024
 """After how many printed bytes one is due when the program has gone quiet."""
+MAX_REASON = 500
+"""How many characters of the reason why a recording ended are remembered."""
 INPUT_WINDOW = 256 * 1024
 """How many bytes of input may be on their way to the program before its writer is made to wait."""
 HANGS_UP = 2
@@ -64,6 +66,9 @@ class Viewer(Protocol):
     behind: bool
 
     def write(self, frame: bytes) -> None: ...
+
+    def say(self, text: str) -> None:
+        """Tell the person a sentence, if this client can show one."""
 
     def finish(self) -> None:
         """Nothing more will come: close when all is written."""
@@ -122,7 +127,7 @@ class Session:
         self.ready = False
         """Whether the keeper has told its state."""
         self.note = note or {}
-        """What the keeper remembers for the next daemon: where the session is recorded to."""
+        """What the keeper remembers for the next daemon: where the session is recorded to, and why not."""
         self._link = link
         self._notify = notify
         self._limits = {"scrollback_lines": scrollback_lines, "scrollback_bytes": scrollback_bytes}
@@ -484,6 +489,11 @@ class Session:
         return self._recorder.path if self._recorder is not None else None
 
     @property
+    def recording_error(self) -> str | None:
+        """Why the session is not recorded any more although it should be, or nothing."""
+        return self.note.get("recording_error")
+
+    @property
     def unwritten(self) -> bool:
         """Whether the recording has something to write."""
         return self._recorder is not None and self._recorder.unwritten
@@ -500,7 +510,7 @@ class Session:
             generation=self.generation,
             redraw=screen.redraw(MAX_REDRAW) if self._offset else b"",
         )
-        self.remember(recording=path)
+        self.remember(recording=path, recording_error=None)
         self._tell("terminal/recording", path=path, recording=True)
 
     def stop_recording(self) -> None:
@@ -530,7 +540,10 @@ class Session:
 
     def _forget_recording(self, path: str | None, error: str = "") -> None:
         self._recorder = None
-        self.remember(recording=None)
+        self.remember(recording=None, recording_error=error[:MAX_REASON] or None)
+        if error:
+            for viewer in list(self._viewers):
+                viewer.say(f"this session is not recorded any more: {error}")
         self._tell("terminal/recording", path=path, recording=False, **({"error": error} if error else {}))
 
     # --- clients ------------------------------------------------------------------------------------------

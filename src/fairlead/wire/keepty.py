@@ -81,9 +81,11 @@ class Wish(IntFlag, boundary=STRICT):
     """A ResizeAck that names the writer, when another client has become that, or has left."""
     SHOWN = 16
     """The client shows the session in a terminal; it tells which one, and the session that this is in."""
+    NOTICES = 32
+    """Error frames with what the person should know and the program does not say."""
 
 
-_ALL_WISHES = int(Wish.REASONS | Wish.REDRAWS | Wish.SCREEN_ONLY | Wish.TAKEOVER | Wish.SHOWN)
+_ALL_WISHES = sum(Wish)
 
 
 # --- messages ---------------------------------------------------------------------------------------------
