@@ -8,7 +8,6 @@ shows it the screen afresh.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 from typing import cast
 
@@ -18,6 +17,7 @@ from ..terminal.host import is_served
 from ..terminal.session import Session
 from ..wire import keepty
 from ..wire.faults import Broken
+from .listening import UnixServer
 
 
 class KeeptyDoor:
@@ -25,7 +25,7 @@ class KeeptyDoor:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._servers: dict[Session, tuple[asyncio.Server, str]] = {}
+        self._servers: dict[Session, UnixServer] = {}
         self.connections: dict[Session, set[_Client]] = {}
 
     async def open(self, session: Session) -> None:
@@ -37,23 +37,27 @@ class KeeptyDoor:
         path = keepty.socket_path(session.id, os.environ)
         if is_served(path):
             raise OSError(f"another program serves {path}")
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
         self.connections[session] = set()
-        loop = asyncio.get_running_loop()
-        server = await loop.create_unix_server(lambda: _Client(session, self), path, backlog=512)
-        os.chmod(path, 0o600)
-        self._servers[session] = server, path
+        server = UnixServer(path, lambda: _Client(session, self))
+        await server.open()
+        self._servers[session] = server
 
     def close(self, session: Session) -> None:
         """Take no more clients of a session, and let go of those that are there."""
         if session in self._servers:
-            server, path = self._servers.pop(session)
-            server.close()
-            with contextlib.suppress(OSError):
-                os.unlink(path)
+            self._servers.pop(session).close()
         for client in list(self.connections.pop(session, ())):
             client.finish()
+
+    @property
+    def lost(self) -> list[str]:
+        """The sockets that somebody deleted."""
+        return [server.path for server in self._servers.values() if server.is_lost]
+
+    async def mend(self) -> None:
+        """Listen anew where that happened."""
+        for server in list(self._servers.values()):
+            await server.mend()
 
     def is_full(self, session: Session) -> bool:
         return len(self.connections[session]) >= self._settings.count("terminal", "max_connections")
