@@ -312,5 +312,7 @@ def run(settings: Settings, *, supervised: bool = False, asked_at: float | None 
         uvloop.install()
     if asyncio.run(serve()):
         supervisor.hand_over()
-        os.execv(sys.executable, [*COMMAND, *(["--supervised"] if supervised else [])])
+        # It has no lock until it has come up: if another one was quicker and was told to stop, it is not wanted.
+        asked = ["--asked-at", str(time.time())]
+        os.execv(sys.executable, [*COMMAND, *asked, *(["--supervised"] if supervised else [])])
     _write_down(lock, f"stopped {time.time()}")
