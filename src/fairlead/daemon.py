@@ -312,8 +312,8 @@ def run(settings: Settings, *, supervised: bool = False, asked_at: float | None 
         uvloop.install()
     if asyncio.run(serve()):
         supervisor.hand_over()
-        # It has no lock until it is up: if another one was quicker and was told to stop, it is not wanted. Who
-        # is supervised tells that other one to stop itself, and takes its place.
+        # It has no lock until it is up: if another one was quicker and was told to stop, it is not wanted.
+        # One that is supervised tells that other one to stop, and takes its place.
         more = ["--supervised"] if supervised else ["--asked-at", str(time.time())]
         os.execv(sys.executable, [*COMMAND, *more])
     _write_down(lock, f"stopped {time.time()}")
