@@ -43,6 +43,8 @@ COMMAND = [sys.executable, "-m", "fairlead", "daemon", "run"]
 """How a daemon is started."""
 LOCK_WAIT = 5.0
 """Seconds that another daemon which does not serve may hold the lock: one that ends says so first."""
+SOCKET_LOOK = 2.0
+"""Seconds between looks whether somebody deleted our sockets: a stat for each."""
 HOME_LOOK = 5.0
 """Seconds between looks whether the runtime directory is still there."""
 
@@ -90,7 +92,7 @@ class Daemon:
             agents.redactor,
             latest=lambda name: agents.latest(name=name, cwd=None),
             key_variables=agents.key_variables,
-            checkers=host_checks(settings, self._host, agents.store, agents.catalog),
+            checkers=host_checks(settings, self._host, agents.store, agents.catalog, self._lost_sockets),
             event=self._tell_all,
         )
         agents.judging.escalates = self._control.escalated
@@ -117,9 +119,11 @@ class Daemon:
         self._supervisor.tell("READY=1")
         self._ready()
         beats = loop.create_task(self._supervisor.beat())
+        mending = loop.create_task(self._mend_sockets())
         await self._told_to_stop()
         orphans.cancel()
         beats.cancel()
+        mending.cancel()
         self._rpc.close()
         await self._control.close()
         await self._agents.close("daemon_restart" if self._again or self._handover else "daemon_stopped")
@@ -160,6 +164,25 @@ class Daemon:
                 if not os.path.exists(self._settings.lock_path) and not self._host.sessions:
                     log.warning("%s is gone, and so are we", self._settings.runtime_dir)
                     self._over.set()
+
+    async def _mend_sockets(self) -> None:
+        """Listen anew where somebody deleted a socket."""
+        while True:
+            await asyncio.sleep(SOCKET_LOOK)
+            try:
+                await self._keepty.mend()
+                self._agents.judging.door.mend()
+                if os.path.exists(self._settings.lock_path):  # else the whole directory is gone
+                    assert self._rpc.server is not None
+                    await self._rpc.server.mend()
+                    await self._control.door.server.mend()
+            except Exception:
+                log.exception("looking at the sockets failed")
+
+    def _lost_sockets(self) -> list[str]:
+        own = [server for server in (self._rpc.server, self._control.door.server) if server is not None]
+        lost = [server.path for server in own if server.is_lost]
+        return [*lost, *self._keepty.lost, *self._agents.judging.door.lost]
 
     def _happened(self, session: Session, event: Event) -> None:
         match event.topic:
@@ -326,5 +349,8 @@ def run(
         uvloop.install()
     if asyncio.run(serve()):
         supervisor.hand_over()
-        os.execv(sys.executable, [*COMMAND, *(["--supervised"] if supervised else [])])
+        # It has no lock until it is up: if another one was quicker and was told to stop, it is not wanted.
+        # One that is supervised tells that other one to stop, and takes its place.
+        more = ["--supervised"] if supervised else ["--asked-at", str(time.time())]
+        os.execv(sys.executable, [*COMMAND, *more])
     _write_down(lock, f"stopped {time.time()}")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -103,3 +106,52 @@ def test_a_keeper_that_does_not_answer_is_told(hosting: Hosting) -> None:
     assert found["keepers"]["status"] == "degraded"
     assert found["keepers"]["detail"] == "1 of 2 don't answer"
     (place / "0123456789abcdef.sock").unlink()
+
+
+def test_a_pty_is_tried_files_are_counted_and_databases_opened(hosting: Hosting) -> None:
+    hosting.run("ls")
+    code, found = checks(hosting)
+    assert code == 0, found
+    assert found["terminals"]["detail"] == "a PTY can be had"
+    opened, of, limit = found["open files"]["detail"].split()
+    assert (of, int(opened) < int(limit)) == ("of", True)
+    state = Path(hosting.environment["HOME"], ".local/state/fairlead")
+    (state / "broken.db").write_bytes(b"this is no database, but it is long enough to be looked at" * 20)
+    code, found = checks(hosting)
+    assert code == 1
+    assert found["databases"]["status"] == "unhealthy"
+    assert f"{state}/broken.db: file is not a database" in found["databases"]["detail"]
+
+
+def test_too_many_open_files_are_told_with_what_to_do(hosting: Hosting) -> None:
+    pid = hosting.daemon_pid()
+    _, found = checks(hosting)
+    opened = int(found["open files"]["detail"].split()[0])
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (opened + 2, before[1]))
+    _, found = checks(hosting)
+    assert found["open files"]["status"] in ("degraded", "unhealthy")
+    assert "ulimit -n" in found["open files"]["fix"]
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+
+
+def test_that_there_is_no_pty_is_told_with_what_to_do() -> None:
+    script = """if True:
+        import resource
+        from fairlead.doors.checks import terminals
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+        print(terminals())
+    """
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "no PTY can be had: " in done.stdout
+    assert "fix='end sessions" in done.stdout
+
+
+def test_a_keeper_whose_socket_was_deleted_is_told(hosting: Hosting) -> None:
+    hosting.start("work", "sleep 600")
+    (path,) = Path(Settings(hosting.environment).keepers_dir).glob("*.sock")
+    aside = path.with_suffix(".aside")
+    path.rename(aside)
+    _, found = checks(hosting)
+    assert "won't find them" in found["keepers"]["detail"]
+    aside.rename(path)

@@ -175,3 +175,14 @@ def test_another_sessions_echo_does_not_wait_for_a_flood() -> None:
             control.ask("terminal_wait", name="flood", text="drawn", timeout=30)
     finally:
         hosting.close()
+
+
+def test_a_flood_of_notifications_is_noticed_in_slices_too() -> None:
+    """A notification costs a thousand times what a letter costs, so only the first ones are told."""
+    stream = b"\x1b]9;a\x07" * 20_000
+    told = 0
+    with Screen(80, 24) as screen:
+        while stream:
+            stream = stream[screen.feed_for(stream, 0.0) :]
+            told += len(screen.take_events())
+    assert 0 < told < 2000

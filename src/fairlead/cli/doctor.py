@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 
 COMMAND = Command(
     "doctor",
-    "Check whether all is well: the daemon, its directories, disk, event loop, nursery and keepers, the\n"
-    "emulator, journals, the model, door and notifications. Each check that fails says what to do.",
+    "Check whether all is well: the daemon, its directories, sockets, databases and open files, disk, event\n"
+    "loop, nursery and keepers, PTYs, the emulator, journals, the model, door and notifications. Each check\n"
+    "that fails says what to do.",
     options=(JSON,),
     examples=(
         ("fairlead doctor", "what is wrong?"),

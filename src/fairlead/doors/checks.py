@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Mapping
-from urllib.parse import urlsplit
+import resource
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from urllib.parse import quote, urlsplit
 
 from ..agent.models.catalog import OFFLINE, Catalog
 from ..agent.store import AgentStore
-from ..control.health import Check, Checker
+from ..control.health import Check, Checker, Status
 from ..extras import installing
 from ..keeper.protocol import VERSION
 from ..settings import Settings
@@ -19,12 +21,24 @@ from ..terminal.screen import Screen
 
 REACH_WAIT = 3.0
 """Seconds in which a model's server should take a connection."""
+FILES_DEGRADED, FILES_UNHEALTHY = 0.8, 0.95
+"""The part of the files that may be open which is much, and too much."""
+BUSY_WAIT = 2.0
+"""Seconds until a database that another process writes to counts as one that can't be read."""
+MAX_TABLES = 100
+"""How many tables of a database are looked at."""
 NAMED = 5
 """How many things a check names."""
 
 
-def host_checks(settings: Settings, host: Host, store: AgentStore, catalog: Catalog) -> Mapping[str, Checker]:
-    """The checks by name."""
+def host_checks(
+    settings: Settings,
+    host: Host,
+    store: AgentStore,
+    catalog: Catalog,
+    lost_sockets: Callable[[], Sequence[str]],
+) -> Mapping[str, Checker]:
+    """The checks by name. `lost_sockets` tells which of the daemon's sockets somebody deleted."""
 
     def nursery() -> Check:
         if host.has_nursery:
@@ -39,7 +53,21 @@ def host_checks(settings: Settings, host: Host, store: AgentStore, catalog: Cata
         if lost > 0:
             fix = f"fairlead daemon restart; their sockets are in {settings.keepers_dir}"
             return Check("keepers", "degraded", f"{lost} of {len(sockets)} don't answer", fix)
+        if lost < 0:
+            detail = (
+                f"{-lost} sessions have no socket in {settings.keepers_dir}: the next daemon won't find them"
+            )
+            return Check("keepers", "degraded", detail, "somebody deleted it; end these sessions in time")
         return Check("keepers", "healthy", f"{len(host.sessions)} sessions, all answer")
+
+    def sockets() -> Check:
+        lost = lost_sockets()
+        if not lost:
+            return Check("sockets", "healthy", "every session can be reached")
+        detail = f"{len(lost)} were deleted: {', '.join(lost[:NAMED])}"
+        return Check(
+            "sockets", "degraded", detail, "they come back by themselves, unless another program is there"
+        )
 
     def versions() -> Check:
         others = [each.id for each in host.sessions.values() if each.keeper_version != VERSION]
@@ -90,11 +118,64 @@ def host_checks(settings: Settings, host: Host, store: AgentStore, catalog: Cata
     return {
         "nursery": nursery,
         "keepers": keepers,
+        "sockets": sockets,
+        "terminals": terminals,
+        "open files": open_files,
+        "databases": lambda: asyncio.to_thread(databases, settings.state_dir),
         "versions of keepers": versions,
         "emulator": emulator,
         "journals": journals,
         "model": models,
     }
+
+
+def terminals() -> Check:
+    """Whether there is a PTY for one more session."""
+    try:
+        for descriptor in os.openpty():
+            os.close(descriptor)
+    except OSError as error:
+        fix = "end sessions; on Linux `sysctl kernel.pty.max` is the limit"
+        return Check("terminals", "unhealthy", f"no PTY can be had: {error.strerror or error}", fix)
+    return Check("terminals", "healthy", "a PTY can be had")
+
+
+def open_files() -> Check:
+    """How many files the daemon has open, of those that it may have."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    count = len(_names("/proc/self/fd") or _names("/dev/fd"))
+    if limit == resource.RLIM_INFINITY:
+        return Check("open files", "healthy", f"{count}, without a limit")
+    status: Status = "healthy"
+    if count >= FILES_DEGRADED * limit:
+        status = "unhealthy" if count >= FILES_UNHEALTHY * limit else "degraded"
+    fix = "" if status == "healthy" else "end sessions, or raise `ulimit -n` where the daemon is started"
+    return Check("open files", status, f"{count} of {limit}", fix)
+
+
+def databases(directory: str) -> Check:
+    """Whether each database can be opened and read."""
+    paths = sorted(f"{directory}/{name}" for name in _names(directory) if name.endswith(".db"))
+    faults = [fault for path in paths if (fault := _fault_of(path))]
+    if not faults:
+        return Check("databases", "healthy", f"{len(paths)} can be read")
+    fix = "move it away; `fairlead daemon restart` makes a new one"
+    return Check("databases", "unhealthy", "; ".join(faults[:NAMED]), fix)
+
+
+def _fault_of(path: str) -> str:
+    """What is wrong with a database, or nothing."""
+    try:
+        with contextlib.closing(
+            sqlite3.connect(f"file:{quote(path)}?mode=rw", uri=True, timeout=BUSY_WAIT)
+        ) as database:
+            names = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+            for (name,) in names[:MAX_TABLES]:
+                quoted = name.replace('"', '""')
+                database.execute(f'SELECT 1 FROM "{quoted}" LIMIT 1').fetchall()
+    except sqlite3.Error as error:
+        return f"{path}: {error}"
+    return ""
 
 
 def _names(directory: str) -> list[str]:

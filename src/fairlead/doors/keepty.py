@@ -12,7 +12,6 @@ line's end, get the same back, and from then on it is a connection like any othe
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 from collections.abc import Callable
 from typing import cast
@@ -23,6 +22,7 @@ from ..terminal.host import is_served
 from ..terminal.session import Session
 from ..wire import keepty
 from ..wire.faults import Broken
+from .listening import UnixServer
 
 MAX_NAME = 4096
 """How many bytes the name of an ended session may have that a client asks for."""
@@ -33,8 +33,8 @@ class KeeptyDoor:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._servers: dict[Session, tuple[asyncio.Server, str]] = {}
-        self._ended: asyncio.Server | None = None
+        self._servers: dict[Session, UnixServer] = {}
+        self._ended: UnixServer | None = None
         self.connections: dict[Session, set[_Client]] = {}
 
     async def open(self, session: Session) -> None:
@@ -46,43 +46,45 @@ class KeeptyDoor:
         path = keepty.socket_path(session.id, os.environ)
         if is_served(path):
             raise OSError(f"another program serves {path}")
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
         self.connections[session] = set()
-        loop = asyncio.get_running_loop()
-        server = await loop.create_unix_server(lambda: _Client(session, self), path, backlog=512)
-        os.chmod(path, 0o600)
-        self._servers[session] = server, path
+        server = UnixServer(path, lambda: _Client(session, self))
+        await server.open()
+        self._servers[session] = server
 
     def retire(self, session: Session) -> None:
         """A session has ended: take its clients only at the socket for those."""
         if session in self._servers:
-            server, path = self._servers.pop(session)
-            server.close()
-            with contextlib.suppress(OSError):
-                os.unlink(path)
+            self._servers.pop(session).close()
 
     async def open_ended(self, find: Callable[[str], Session | None]) -> None:
         """Listen for clients of sessions that have ended."""
-        path = self._settings.ended_path
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
-        loop = asyncio.get_running_loop()
-        self._ended = await loop.create_unix_server(lambda: _Asking(self, find), path, backlog=512)
-        os.chmod(path, 0o600)
+        self._ended = UnixServer(self._settings.ended_path, lambda: _Asking(self, find))
+        await self._ended.open()
 
     def close_ended(self) -> None:
         """Listen no more for those."""
         if self._ended is not None:
             self._ended.close()
-            with contextlib.suppress(OSError):
-                os.unlink(self._settings.ended_path)
+            self._ended = None
 
     def close(self, session: Session) -> None:
         """Take no more clients of a session, and let go of those that are there."""
         self.retire(session)
         for client in list(self.connections.pop(session, ())):
             client.finish()
+
+    @property
+    def lost(self) -> list[str]:
+        """The sockets that somebody deleted."""
+        return [server.path for server in self._all() if server.is_lost]
+
+    def _all(self) -> list[UnixServer]:
+        return [*self._servers.values(), *([self._ended] if self._ended is not None else [])]
+
+    async def mend(self) -> None:
+        """Listen anew where that happened."""
+        for server in self._all():
+            await server.mend()
 
     def is_full(self, session: Session) -> bool:
         return len(self.connections[session]) >= self._settings.count("terminal", "max_connections")

@@ -12,7 +12,6 @@ of each in turn; meanwhile nothing more is taken from them. So nobody waits for 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import socket
@@ -46,6 +45,7 @@ from ..wire.passepartout import (
 from ..wire.passepartout import (
     log as log_message,
 )
+from .listening import UnixServer
 from .proof import Token, peer_uid
 
 log = logging.getLogger("fairlead.passepartout")
@@ -116,6 +116,7 @@ class PassepartoutDoor:
         self._max = settings.count("passepartout", "max_connections")
         self._idle = settings.number("passepartout", "idle")
         self._servers: list[asyncio.Server] = []
+        self.server = UnixServer(settings.passepartout_path, lambda: _Client(self))
         self._clients: set[_Client] = set()
         self._sweep: asyncio.TimerHandle | None = None
 
@@ -123,11 +124,8 @@ class PassepartoutDoor:
         """Listen. A port that is taken is no reason not to serve the unix socket, nor the other way round."""
         loop = asyncio.get_running_loop()
         path = self._settings.passepartout_path
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
         try:
-            self._servers.append(await loop.create_unix_server(lambda: _Client(self), path, backlog=512))
-            os.chmod(path, 0o600)
+            await self.server.open()
         except OSError as error:  # its path is too long, for one
             self.fault = f"can't listen at {path}: {error.strerror or error}"
             log.warning("%s", self.fault)
@@ -147,9 +145,7 @@ class PassepartoutDoor:
             self._sweep.cancel()
         for server in self._servers:
             server.close()
-        if self._servers:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(self._settings.passepartout_path)
+        self.server.close()
         for client in list(self._clients):
             client.close()
 

@@ -8,7 +8,6 @@ agent sessions also get their `Caller`, which has a session in focus and can be 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import threading
 from collections.abc import Awaitable, Callable, Mapping
@@ -23,6 +22,7 @@ from ..wire import rpc
 from ..wire.faults import Broken
 from ..wire.rpc import ErrorCode, Request, fields
 from ..wire.rpc_catalog import OPS, PARAMS, TOPICS, Op
+from .listening import UnixServer
 
 Handler = Callable[[Request], Awaitable[Mapping[Any, Any]]]
 CallerHandler = Callable[[Request, "Caller"], Awaitable[Mapping[Any, Any]]]
@@ -92,16 +92,12 @@ class RpcDoor:
         self.ops = {name: OPS[name] for name in (*own, *handlers, *self.caller_handlers)}
         self._settings = settings
         self._connections: set[_Connection] = set()
-        self._server: asyncio.Server | None = None
+        self.server: UnixServer | None = None
 
     async def open(self) -> None:
         """Listen. The caller holds the daemon's lock, so what is at the path is dead."""
-        path = self._settings.rpc_path
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_unix_server(lambda: _Connection(self), path, backlog=512)
-        os.chmod(path, 0o600)
+        self.server = UnixServer(self._settings.rpc_path, lambda: _Connection(self))
+        await self.server.open()
 
     async def serve(self, reading: BinaryIO, writing: BinaryIO) -> None:
         """Be the backend of one client, on two pipes or files, until it is through and answered."""
@@ -126,10 +122,8 @@ class RpcDoor:
 
     def close(self) -> None:
         """Take no more clients, and let go of those that are there."""
-        if self._server is not None:
-            self._server.close()
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(self._settings.rpc_path)
+        if self.server is not None:
+            self.server.close()
         for connection in list(self._connections):
             connection.close()
 

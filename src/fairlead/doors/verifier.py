@@ -26,6 +26,7 @@ from ..settings import SettingError, safe_dir
 from ..wire import verifier as wire
 from ..wire.faults import Broken
 from ..wire.verifier import BuilderConnection, Event, EventName, Prompt, Report
+from .listening import identity
 
 log = logging.getLogger("fairlead")
 
@@ -134,6 +135,19 @@ class VerifierDoor:
         for session_id in list(self._places):
             self.close(session_id, reason)
 
+    @property
+    def lost(self) -> list[str]:
+        """The sockets that somebody deleted."""
+        return [place.path for place in self._places.values() if place.is_lost]
+
+    def mend(self) -> None:
+        """Listen anew where that happened."""
+        for place in self._places.values():
+            try:
+                place.mend()
+            except (OSError, ValueError) as error:
+                log.warning("%s was deleted and can't be made again: %s", place.path, error)
+
     def is_watched(self, session_id: str) -> bool:
         """Whether a verifier is there."""
         place = self._places.get(session_id)
@@ -233,8 +247,9 @@ class _Place:
         self.ping_interval = ping_interval
         self.verifiers: set[_Verifier] = set()
         self.heard = heard
-        self._path = path
+        self.path = path
         self._socket = _bound(path)
+        self._identity = identity(path)
         self._breadcrumb = _dropped(builder, path)
         self._server: asyncio.Server | None = None
         self._opening = asyncio.get_running_loop().create_task(self._open())
@@ -242,6 +257,21 @@ class _Place:
     async def _open(self) -> None:
         loop = asyncio.get_running_loop()
         self._server = await loop.create_unix_server(lambda: _Verifier(self), sock=self._socket)
+
+    @property
+    def is_lost(self) -> bool:
+        """True if somebody deleted the socket's file."""
+        return identity(self.path) != self._identity
+
+    def mend(self) -> None:
+        """Listen anew if that happened and the server is up; raises as at the beginning."""
+        if self.is_lost and self._server is not None:
+            os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
+            self._socket = _bound(self.path)
+            self._identity = identity(self.path)
+            self._server.close()
+            self._server = None
+            self._opening = asyncio.get_running_loop().create_task(self._open())
 
     def close(self, reason: str) -> None:
         self._opening.cancel()
@@ -251,7 +281,7 @@ class _Place:
             self._server.close()
         else:
             self._socket.close()
-        for path in (self._path, self._breadcrumb):
+        for path in (self.path, self._breadcrumb):
             with contextlib.suppress(OSError):
                 os.unlink(path)
 

@@ -43,6 +43,8 @@ LOOK = 0.1
 WATCH = 1.0
 """Seconds between looks at a daemon that is watched. It hangs when as many looks as its limit has seconds
 were in vain, so time in which this process did not run either does not count."""
+MEND = 10.0
+"""Seconds between looks at our socket when nobody is watched: somebody may have deleted it."""
 DUMP_LOOKS = 2
 """How many looks after it was told to write down where it hangs a daemon is killed."""
 BACKLOG = 64
@@ -70,8 +72,9 @@ class _Client:
 class Nursery:
     """Forks keepers and starts a killed daemon again. `run` returns when a daemon said goodbye."""
 
-    def __init__(self, listener: socket.socket) -> None:
+    def __init__(self, listener: socket.socket, path: str) -> None:
         self._listener = listener
+        self._path = path
         self._selector = selectors.DefaultSelector()
         self._done = False
         self._expected: _Client | None = None  # a daemon that died; the next one has not introduced itself
@@ -92,16 +95,30 @@ class Nursery:
         while not self._done:
             if self._expected is not None and not _is_alive(self._pid):
                 self._start(self._expected)
-            pause = LOOK if self._expected is not None else WATCH if self._watched is not None else None
+            pause = LOOK if self._expected is not None else WATCH if self._watched is not None else MEND
             ready = self._selector.select(pause)
             for key, _ in ready:
                 if key.data is None:
                     self._accept()
                 else:
                     self._serve(key.data)
-            if self._watched is not None and time.monotonic() - self._looked_at >= WATCH:
+            if time.monotonic() - self._looked_at >= WATCH:
                 self._looked_at = time.monotonic()
-                self._watch(self._watched)
+                if self._watched is not None:
+                    self._watch(self._watched)
+                self._mend()
+
+    def _mend(self) -> None:
+        """Listen anew if somebody deleted our socket: no daemon could find us, nor replace us."""
+        if os.path.lexists(self._path) or not os.path.isdir(os.path.dirname(self._path)):
+            return
+        with contextlib.suppress(OSError):
+            listener = _listening(self._path)
+            listener.setblocking(False)
+            self._selector.unregister(self._listener)
+            self._listener.close()
+            self._listener = listener
+            self._selector.register(listener, selectors.EVENT_READ)
 
     def _watch(self, daemon: _Client) -> None:
         """Look once more whether the daemon lives."""
@@ -276,13 +293,23 @@ def main(path: str) -> int:
         return 0
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
-    with socket.socket(socket.AF_UNIX) as listener:
+    nursery = Nursery(_listening(path), path)
+    nursery.run()
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    return 0
+
+
+def _listening(path: str) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX)
+    try:
         listener.bind(path)
         os.chmod(path, 0o600)
         listener.listen(BACKLOG)
-        Nursery(listener).run()
-        os.unlink(path)
-    return 0
+    except BaseException:
+        listener.close()
+        raise
+    return listener
 
 
 if __name__ == "__main__":

@@ -261,11 +261,12 @@ class Screen:
         if taken < len(data):
             more = data[taken:] if taken else data
             if b"?" in more and b"40" in more:
+                more = more.replace(b"\x1b[?40h", b"\x1b[?00h")  # as it is usually said, at no cost
                 more = _SWITCHING.sub(_without_switching, more)
             taken += self._write(emulator, more, deadline)
         for note in self._notifications.find(data if taken == len(data) else data[:taken]):
             self._outbox.add(note)
-        self._hear(emulator, taken)
+        self._hear(emulator, taken, is_cut=taken < len(data))
         return taken
 
     def _is_too_long(self, emulator: Emulator, more: int) -> bool:
@@ -319,18 +320,20 @@ class Screen:
             emulator.resize(self._cols, self._rows)
         return taken
 
-    def _hear(self, emulator: Emulator, size: int) -> None:
-        """See what was said while feeding, and stop listening to who says too much."""
+    def _hear(self, emulator: Emulator, size: int, *, is_cut: bool) -> None:
+        """See what was said while feeding, and stop listening to who says too much in one slice."""
         outbox = self._outbox
         if outbox.calls > FLOOD:
             emulator.listen(False)
             self._deaf = FLOOD_PAUSE
+            outbox.calls = 0
         elif self._deaf:
             self._deaf = max(0, self._deaf - size)
             if not self._deaf:
                 emulator.listen(True)
                 outbox.renamed = outbox.moved = True
-        outbox.calls = 0
+        if not is_cut:  # else the slice goes on next time
+            outbox.calls = 0
         if outbox.renamed:
             outbox.renamed = False
             title = emulator.title()
