@@ -102,11 +102,13 @@ class Daemon:
         self._started_at = time.time()
         self._over = asyncio.Event()
         self._again = False
+        self._python = sys.executable
         self._handover = False  # another daemon waits to take our place
         self._opening: set[asyncio.Task[None]] = set()
 
-    async def run(self) -> bool:
-        """Serve until told to stop. Tells whether to start again, with the code that is installed now."""
+    async def run(self) -> str:
+        """Serve until told to stop. Returns the Python to start again with, with the code that is installed
+        there now; nothing if that is not wanted."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signalled)
@@ -131,7 +133,7 @@ class Daemon:
             self._keepty.close(session)
         self._keepty.close_ended()
         await self._host.close(for_good=not self._again and not self._handover)
-        return self._again
+        return self._python if self._again else ""
 
     async def _open_all(self) -> asyncio.Task[None]:
         """Find the sessions and let clients in, at our own socket last. Returns the task that ends commands
@@ -249,7 +251,10 @@ class Daemon:
         return fields(accepted=True, started_at=self._started_at)
 
     async def _restart(self, request: Request) -> Mapping[Any, Any]:
+        """Be replaced by a new daemon, of the installation of who asks unless a supervisor decides that."""
         self._again = True
+        if (python := request.get("python")) and not self._supervised:
+            self._python = python if os.access(python, os.X_OK) else sys.executable
         return await self._stop(request)
 
 
@@ -340,17 +345,17 @@ def run(
     _tell_where_it_hangs(log_file)
     supervisor = Supervisor()
 
-    async def serve() -> bool:
+    async def serve() -> str:
         return await Daemon(settings, log_file, supervisor, supervised=supervised, ready=ready).run()
 
     with contextlib.suppress(ImportError):
         import uvloop
 
         uvloop.install()
-    if asyncio.run(serve()):
+    if python := asyncio.run(serve()):
         supervisor.hand_over()
         # It has no lock until it is up: if another one was quicker and was told to stop, it is not wanted.
         # One that is supervised tells that other one to stop, and takes its place.
         more = ["--supervised"] if supervised else ["--asked-at", str(time.time())]
-        os.execv(sys.executable, [*COMMAND, *more])
+        os.execv(python, [python, *COMMAND[1:], *more])
     _write_down(lock, f"stopped {time.time()}")

@@ -328,3 +328,23 @@ def test_an_interrupt_gives_130_and_no_noise(hosting: Hosting, echo: str) -> Non
     client.send_signal(signal.SIGINT)
     _, errors = client.communicate(timeout=WAIT)
     assert (client.returncode, errors) == (130, "")
+
+
+def test_a_terminal_that_does_not_know_its_size_gets_the_usual_one(hosting: Hosting) -> None:
+    ours, theirs = pty.openpty()  # of size 0×0
+    command = [sys.executable, "-m", "fairlead", "start", "blind", "-d", "--", "cat"]
+    done = subprocess.run(
+        command,
+        env=hosting.environment,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=subprocess.PIPE,
+        timeout=WAIT,
+        check=False,
+    )
+    os.close(ours)
+    os.close(theirs)
+    assert done.returncode == 0, done.stderr
+    assert (hosting.sessions()["blind"]["cols"], hosting.sessions()["blind"]["rows"]) == (80, 24)
+    again = hosting.run("start", "blind", "-d", "--", "cat", check=False)
+    assert "`fairlead attach blind` shares it" in again.stderr

@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import os
 import plistlib
+import re
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import venv
 from collections.abc import Iterator
 from configparser import RawConfigParser
 from pathlib import Path
 
 import pytest
 
+import fairlead
 from fairlead.cli import unit
 from tests.hosting import WAIT, Hosting
 
@@ -80,7 +83,7 @@ def test_the_status_of_a_daemon_tells_where_and_since_when(alone: Hosting) -> No
     assert (status["running"], status["sessions"], status["supervised"]) == (True, 1, False)
     assert Path(status["log_path"]).read_text() == alone.log()
     first, second, third = alone.run("daemon", "status").stdout.splitlines()
-    assert first == f"fairlead {status['version']}, process {status['pid']}, 1 sessions"
+    assert first == f"fairlead {status['version']}, process {status['pid']}, 1 session"
     assert second.endswith("started again by the nursery")
     assert third == f"in {status['runtime_dir']}, log in {status['log_path']}"
 
@@ -92,6 +95,27 @@ def test_stopping_is_over_when_it_returns_and_restarting_starts_one(alone: Hosti
     alone.run("daemon", "restart")
     assert serving(alone) != 0
     alone.wait_text("work", "ready")
+
+
+def test_a_restart_is_to_the_installation_that_asks_for_it(alone: Hosting, tmp_path: Path) -> None:
+    """The other installation is this one in an environment of its own, with another version."""
+    package = tmp_path / "lib/fairlead"
+    shutil.copytree(Path(fairlead.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    opening = package / "__init__.py"
+    opening.write_text(re.sub(r'__version__ = ".*"', '__version__ = "99.0"', opening.read_text()))
+    venv.create(tmp_path / "other", symlinks=True)
+    python = tmp_path / "other/bin/python"
+    places = [str(package.parent), *(path for path in sys.path if path.endswith("site-packages"))]
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    (tmp_path / f"other/lib/{version}/site-packages/other.pth").write_text("\n".join(places) + "\n")
+    environment = {name: value for name, value in alone.environment.items() if name != "PYTHONPATH"}
+    alone.start("work", ECHO)
+    pid = alone.sessions()["work"]["pid"]
+    subprocess.run([python, "-m", "fairlead", "daemon", "restart"], env=environment, check=True, timeout=WAIT)
+    assert json.loads(alone.run("daemon", "status", "--json").stdout)["version"] == "99.0"
+    alone.run("daemon", "restart")
+    assert json.loads(alone.run("daemon", "status", "--json").stdout)["version"] == fairlead.__version__
+    assert alone.sessions()["work"]["pid"] == pid
 
 
 def test_a_second_daemon_in_the_foreground_is_refused(alone: Hosting) -> None:

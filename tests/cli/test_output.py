@@ -127,7 +127,6 @@ def test_head_ends_an_unbuffered_command_quietly(hosting: Hosting) -> None:
     "words",
     [
         ["screen"],
-        ["attach"],
         ["send", "-k", "Up"],
         ["wait", "--exit"],
         ["ls"],

@@ -415,13 +415,14 @@ def test_a_program_that_ended_meanwhile_is_shown_with_its_code(hosting: Hosting,
 
 def test_a_writer_that_was_taken_over_still_sees_everything(hosting: Hosting) -> None:
     hosting.start("work", ECHO)
-    with Person(hosting) as first, Person(hosting) as second:
+    with Person(hosting) as first:
         first.until("ready")
-        second.until("ready")
-        hosting.until(lambda: hosting.sessions()["work"]["clients"] == 2)
-        second.type(b"from the second\r")
-        first.until("got from the second")
-        assert first.leave() == second.leave() == 0
+        with Person(hosting) as second:
+            second.until("ready")
+            first.until("types here now")
+            second.type(b"from the second\r")
+            first.until("got from the second")
+            assert first.leave() == second.leave() == 0
 
 
 def test_a_writer_that_was_taken_over_is_told_by_whom_and_takes_it_back(hosting: Hosting) -> None:
@@ -431,9 +432,9 @@ def test_a_writer_that_was_taken_over_is_told_by_whom_and_takes_it_back(hosting:
         with Person(hosting) as second:
             second.until("ready")
             terminal = os.ttyname(second.theirs).removeprefix("/dev/")
-            note = f"pid {second.client.pid} on {terminal} types here now; Enter takes it back, q leaves"
-            first.until(note)
-            first.press(b"not for the program ")
+            who = f"pid {second.client.pid} on {terminal}"
+            first.until(f"{who} types here now; Enter takes it back, ctrl-\\ or ,,,d leaves")
+            first.press(b"not for the program, quite ")  # nor is its q for us
             first.press(b"\r")
             second.until(f"pid {first.client.pid} on")
             first.press(b"mine again\r")
@@ -601,3 +602,10 @@ def test_attaching_imports_little() -> None:
     code = "import sys; import fairlead.client.attach; print(*sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"asyncio", "argparse", "typing", "dataclasses", "re"} & set(done.stdout.split())
+
+
+def test_the_session_that_was_meant_is_named(hosting: Hosting) -> None:
+    hosting.start("gardening", ECHO)
+    with Person(hosting, "attach", "gardenign") as person:
+        person.until("did you mean gardening?")
+        assert person.exit_code() == 1

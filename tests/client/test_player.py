@@ -19,7 +19,7 @@ from fairlead.cli.arguments import UsageError
 from fairlead.cli.play import moment, speed
 from fairlead.client.cast import Cast, CastError
 from fairlead.client.own_terminal import RESTORE
-from fairlead.client.player import RESET, Keys, Player
+from fairlead.client.player import Keys, Player
 from fairlead.terminal.screen import Screen
 
 WAIT = 30.0
@@ -70,7 +70,7 @@ class Watching:
 
     def screen(self, text: bytes) -> str:
         """What the terminal shows after the next jump, once the text has come."""
-        self.until(RESET)
+        self.until(CLEARED)
         shown = self.until(text) + text
         with Screen(50, 7) as screen:
             screen.feed(shown)
@@ -148,7 +148,7 @@ def test_what_the_terminal_answers_is_no_key(slowly: Watching) -> None:
     slowly.type(b".")
     slowly.until(b"two ")
     slowly.type(b"q")
-    assert RESET not in slowly.until(RESTORE)
+    assert CLEARED not in slowly.until(RESTORE)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -210,9 +210,21 @@ def test_into_a_pipe_all_is_written_at_once(story: Path) -> None:
     assert play(story, "--to", "0").stdout == "one "
 
 
+@pytest.mark.parametrize("words", [(), ("--from", "1")])
+def test_a_terminal_keeps_its_scrollback_whatever_is_played(tmp_path: Path, words: tuple[str, ...]) -> None:
+    cast = tmp_path / "reset.cast"
+    header = {"version": 2, "width": 40, "height": 5}
+    events = [[0.5, "o", "first\x1bc\x1b[3Jafter a reset\r\n"], [1.5, "o", "second\x1b[3J\r\n"]]
+    cast.write_text("\n".join(map(json.dumps, [header, *events])) + "\n")
+    shown = play(cast, *words).stdout
+    assert "second" in shown
+    assert "\x1bc" not in shown
+    assert "\x1b[3J" not in shown
+
+
 def test_into_a_pipe_it_can_begin_later(story: Path) -> None:
     shown = play(story, "--from", "9", "--to", "9.5").stdout
-    assert shown.startswith(RESET.decode())
+    assert shown.startswith(CLEARED.decode())
     with Screen(40, 6) as screen:
         screen.feed(shown.encode())
         assert screen.text() == "three"
@@ -224,7 +236,7 @@ def test_without_an_emulator_a_jump_is_all_the_output_up_to_then(story: Path) ->
         Player(cast, start=5.0, make_filter=lambda: bytes).write(writing)
     os.close(writing)
     with open(reading, "rb") as pipe:
-        assert pipe.read() == RESET + "one two \x1b[2J\x1b[Hthree four é".encode()
+        assert pipe.read() == CLEARED + "one two \x1b[2J\x1b[Hthree four é".encode()
 
 
 def test_version_2_counts_from_the_beginning(tmp_path: Path) -> None:

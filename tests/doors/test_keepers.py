@@ -334,3 +334,22 @@ def test_a_keeper_of_an_older_daemon_claims_nothing_and_is_served_all_the_same(h
         while b"got older" not in b"".join(payload for kind, payload in frames if kind == Kind.DATA):
             frames += decoder.feed(older.recv(65_536))
     hosting.wait_text("work", "got older")  # and the next one of ours has the session again
+
+
+def test_a_keeper_whose_socket_was_deleted_is_found_by_the_next_daemon(hosting: Hosting) -> None:
+    hosting.start("work", ECHO)
+    pid = hosting.sessions()["work"]["pid"]
+    (socket_file,) = keepers_of(hosting)
+    os.unlink(Path(hosting.environment["XDG_RUNTIME_DIR"], "fairlead/keepers", socket_file))
+    hosting.kill_daemon()
+    assert hosting.sessions()["work"]["pid"] == pid
+
+
+@pytest.mark.parametrize("flood", ["x\\033[999999b", "\\033c", "\\033]9;x\\a\\033]777;notify;a;b\\a"])
+def test_a_session_that_floods_with_what_takes_long_to_draw_is_stopped(hosting: Hosting, flood: str) -> None:
+    program = f"import sys\nwhile True: sys.stdout.write('{flood}' * 500)"
+    hosting.run("start", "flood", "-d", "--", sys.executable, "-c", program)
+    pid = hosting.sessions()["flood"]["pid"]
+    hosting.until(lambda: len(hosting.run("screen", "flood").stdout) > 0 and is_alive(pid))
+    assert hosting.run("stop", "flood").returncode == 0
+    assert "flood" not in hosting.sessions()

@@ -45,7 +45,8 @@ def test_a_name_that_is_taken_is_refused_and_free_again_when_its_program_has_end
     assert hosting.run("wait", "work", "--exit", check=False).returncode == 3
     hosting.start("work", ECHO)
     again = hosting.run("start", "work", "-d", "--", "true", check=False)
-    assert (again.returncode, again.stderr) == (1, "fairlead start: session 'work' is already running\n")
+    taken = "fairlead start: session 'work' is already running; `fairlead attach work` shares it\n"
+    assert (again.returncode, again.stderr) == (1, taken)
 
 
 @pytest.mark.parametrize(
@@ -230,3 +231,46 @@ def test_a_programs_question_to_its_terminal_is_answered_while_nobody_is_attache
     ask = r"stty raw -echo; printf 'ab\033[6n'; reply=$(dd bs=1 count=6 2>/dev/null | od -An -tx1); stty sane"
     hosting.start("work", f"{ask}; echo; echo reply $reply; exec sleep 99")
     hosting.wait_text("work", "reply 1b 5b 31 3b 33 52")  # row 1, column 3
+
+
+ASKING = """
+import os, sys, tty
+tty.setraw(0)
+os.write(1, b"\\x1b[c\\x1b[6n\\x07ready")
+with open(sys.argv[1], "ab", buffering=0) as log:
+    while True:
+        log.write(os.read(0, 4096))
+"""
+"""A program that asks its terminal something once, and writes down all that is typed to it."""
+
+
+@pytest.mark.parametrize("ends", ["killed", "restarted", "stopped"])
+def test_what_the_last_daemon_has_answered_is_not_answered_again(
+    hosting: Hosting, tmp_path: Path, ends: str
+) -> None:
+    script, log = tmp_path / "asking.py", tmp_path / "log"
+    script.write_text(ASKING)
+    hosting.run("start", "work", "-d", "--", sys.executable, str(script), str(log))
+    hosting.until(lambda: log.exists() and log.read_bytes().endswith(b"R"))
+    answers = log.read_bytes()
+    for number in range(2):
+        if ends == "killed":
+            hosting.kill_daemon()
+        else:
+            hosting.run("daemon", "restart" if ends == "restarted" else "stop")
+        hosting.run("send", "work", f"<{number}>")
+        hosting.until(lambda: log.read_bytes().endswith(f"<{number}>".encode()))  # noqa: B023 - called at once
+    assert log.read_bytes() == answers + b"<0><1>"
+
+
+def test_what_is_asked_while_there_is_no_daemon_is_answered_by_the_next(
+    hosting: Hosting, tmp_path: Path
+) -> None:
+    script, log, go = tmp_path / "asking.py", tmp_path / "log", tmp_path / "go"
+    script.write_text(f"import os, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.01)\n{ASKING}")
+    hosting.run("start", "work", "-d", "--", sys.executable, str(script), str(log))
+    hosting.run("daemon", "stop")
+    go.touch()
+    hosting.until(log.exists)
+    hosting.run("ls")
+    hosting.until(lambda: log.read_bytes().endswith(b"R"))

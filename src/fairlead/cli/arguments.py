@@ -173,7 +173,7 @@ class Command:
         from ..formats.columns import fill
 
         width = min(width, USUAL_WIDTH)
-        about = "\n\n".join(fill(part, width) for part in self.about.split("\n\n"))
+        about = "\n\n".join(_paragraph(part, width) for part in self.about.split("\n\n"))
         parts = [fill(f"usage: {self.usage}", width, "", "    ") + "\n", f"{about}\n"]
         rows = [(each.shown.strip("[]"), each.help) for each in self.takes]
         rows += [(each.shown, each.help) for each in self.options]
@@ -187,6 +187,24 @@ class Command:
         codes = (fill(what, width, f"    {code!s:<12}", " " * 16) for code, what in self.codes.items())
         parts.append("Exit codes:\n\n" + "".join(f"{line}\n" for line in codes))
         return "\n".join(parts)
+
+
+def _paragraph(text: str, width: int) -> str:
+    """A paragraph of help, filled anew; lines that are indented, as those of a table, stay lines."""
+    from ..formats.columns import fill
+
+    made: list[str] = []
+    prose = ""
+    for line in [*text.split("\n"), ""]:
+        if line and not line.startswith(" "):
+            prose += f" {line}"
+            continue
+        if prose:
+            made.append(fill(prose, width))
+            prose = ""
+        if line:
+            made.append(line if len(line) <= width else fill(line, width, INDENT, INDENT * 2))
+    return "\n".join(made)
 
 
 def _row(row: tuple[str, str], width: int) -> str:

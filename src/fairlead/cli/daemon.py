@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 
+from .. import __version__
 from .arguments import Argument, Command, Failure, Option, UsageError, parsed
 
 TYPE_CHECKING = False
@@ -101,11 +102,12 @@ def _status(*, as_json: bool) -> int:
         from .columns import paragraphs
 
         since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(answer["started_at"]))
-        by = "its supervisor" if answer["supervised"] else "the nursery"
+        by = "by its supervisor" if answer["supervised"] else "automatically"
+        count = f"{answer['sessions']} session{'s' * (answer['sessions'] != 1)}"
         print(
             paragraphs(
-                f"fairlead {answer['version']}, process {answer['pid']}, {answer['sessions']} sessions\n"
-                f"since {since}, started again by {by}\n"
+                f"fairlead {answer['version']}, process {answer['pid']}, {count}\n"
+                f"since {since}; restarted {by} if it dies\n"
                 f"in {answer['runtime_dir']}, log in {answer['log_path']}"
             )
         )
@@ -149,25 +151,34 @@ def _restart() -> int:
 
     Settings().check()
     try:
-        answer = _ask("daemon_restart")
+        answer = _ask("daemon_restart", python=sys.executable)
         before = answer["started_at"] if answer else 0.0
     except HungDaemon as error:
         before = time.time()
         _end(error.pid, for_good=False)
 
+    version = ""
+
     def came_back() -> bool:
+        nonlocal version
         from ..client.control import Control
 
         try:
             with Control() as control:
-                later: bool = control.ask("daemon_status")["started_at"] > before
-                return later
+                status = control.ask("daemon_status")
+                version = status["version"]
+                return bool(status["started_at"] > before)
         except StartFailed:
             raise
         except ConnectionError:
             return False
 
     _until(came_back, "the daemon did not come back")
+    if version != __version__:
+        raise Failure(
+            f"the daemon is {version} again, and this is {__version__}: another installation starts it; "
+            "`fairlead daemon stop`, then any command of this one"
+        )
     return 0
 
 
@@ -187,6 +198,8 @@ def _run(*, supervised: bool, asked_at: float | None, news: int | None) -> int:
             except AlreadyRunning as error:
                 if not supervised:
                     told.elsewhere()
+                    if asked_at is not None:  # somebody wanted a daemon, and there is one
+                        return True
                     raise Failure(str(error)) from None
                 # A command was quicker than our supervisor. Whoever serves makes room and leaves all as is.
                 try:

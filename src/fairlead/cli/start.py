@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 
-from .arguments import Argument, Command, Option, count, parsed
+from .arguments import Argument, Command, Failure, Option, count, parsed
 
 COMMAND = Command(
     "start",
@@ -45,13 +46,16 @@ COMMAND = Command(
 )
 
 
+USUAL_SIZE = (80, 24)
+
+
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
 
     from ..client.control import Control, RequestError
 
     here = sys.stdin.isatty() and sys.stdout.isatty()
-    size = os.get_terminal_size(sys.stdin.fileno()) if here else os.terminal_size((80, 24))
+    size = os.get_terminal_size(sys.stdin.fileno()) if here else os.terminal_size((0, 0))
     try:
         with Control() as control:
             answer = control.ask(
@@ -60,11 +64,13 @@ def main(arguments: Sequence[str]) -> int:
                 argv=options.tail or [os.environ.get("SHELL") or "/bin/sh"],
                 cwd=os.path.abspath(options.cwd or "."),
                 env=dict(os.environ),
-                cols=options.cols or size.columns,
-                rows=options.rows or size.lines,
+                cols=options.cols or size.columns or USUAL_SIZE[0],  # some terminals don't know it
+                rows=options.rows or size.lines or USUAL_SIZE[1],
                 record=os.path.abspath(options.record) if options.record else options.record == "" or None,
             )
     except RequestError as error:
+        if error.code == "request/session-not-idle" and "running" in str(error):
+            raise Failure(f"{error}; `fairlead attach {shlex.quote(options.name)}` shares it") from None
         code = error.data.get("exit_code") if isinstance(error.data, dict) else None
         if code is None:
             raise
@@ -75,7 +81,10 @@ def main(arguments: Sequence[str]) -> int:
 
         print(json.dumps(answer))
     elif options.detach or not here:
-        print(f"session {options.name} runs; `fairlead attach {options.name}` shares it", file=sys.stderr)
+        print(
+            f"session {options.name} runs; `fairlead attach {shlex.quote(options.name)}` shares it",
+            file=sys.stderr,
+        )
         if answer.get("recording"):
             print(f"recorded to {answer['recording']}", file=sys.stderr)
     else:

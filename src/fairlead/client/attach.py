@@ -528,7 +528,7 @@ class _Sharing:
         self._writer = writer
         self._note_until = None
         who = f"{writer} types here now" if writer else f"nobody types here now ({self._name})"
-        self._note = f"{who}; Enter takes it back, q leaves"
+        self._note = f"{who}; Enter takes it back, {self._options.way_out} leaves"
         if self._view is None:
             self._draw_note()
 
@@ -621,7 +621,7 @@ class _Sharing:
 
     def _press(self, typed: bytes) -> None:
         for key, _ in self._keys.keys(typed):
-            if key in (ord("q"), _CTRL_C):
+            if self._watch and key in (ord("q"), _CTRL_C):  # who typed must not leave by a word with a q
                 self._leave()
             elif self._view is not None and self._view.press(key):
                 self._paint()

@@ -22,6 +22,7 @@ from typing import NoReturn, Protocol
 from ..formats.asciicast import RESIZE, read_size
 from .cast import Cast
 from .own_terminal import Gone, OwnTerminal
+from .translate import Translator
 
 STEP = 5.0
 """Seconds that the arrow keys jump."""
@@ -34,7 +35,7 @@ MAX_SEQUENCE = 4096
 PIECE = 256 * 1024
 """How many bytes are gathered before they are written where nobody watches."""
 
-RESET = b"\x18\x1bc\x1b[3J"
+RESET = b"\x18\x1bc"
 """Give up an unfinished sequence, full reset, no scrollback."""
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
@@ -140,6 +141,7 @@ class Player:
         self._make_picture = make_picture
         self._make_filter = make_filter
         self._filter = make_filter()
+        self._translator = Translator(alternate=False)
         self._picture: Picture | None = None  # made at the first jump, as most are played through
 
     # --- where nobody watches -----------------------------------------------------------------------------
@@ -151,7 +153,7 @@ class Player:
             gathered += self._jump(self._start)
         while self._next < self._last or gathered:
             while self._next < self._last and len(gathered) < PIECE:
-                gathered += self._filter(self._take())
+                gathered += self._shown(self._take())
             view = memoryview(bytes(gathered))
             gathered.clear()
             while view:
@@ -184,7 +186,7 @@ class Player:
         """Do what is due, then wait for the next event, for a key, or for the terminal."""
         now = self._now()
         while self._next < self._last and self._cast.time(self._next) <= now and not terminal.behind:
-            terminal.show(self._filter(self._take()))
+            terminal.show(self._shown(self._take()))
         over = self._next >= self._last and now >= self._end and not self._paused
         if over and not terminal.unshown:
             raise Ended
@@ -251,9 +253,10 @@ class Player:
         at = min(self._end, max(0.0, at))
         self._set_clock(at)
         self._filter = self._make_filter()
+        self._translator = Translator(alternate=False)
         if self._make_picture is None:
             self._next = 0
-            return RESET
+            return self._shown(RESET)
         wanted = self._cast.until(at)
         if self._picture is None or wanted < self._next:
             self.close()
@@ -261,7 +264,11 @@ class Player:
             self._next = 0
         while self._next < wanted:
             self._take()
-        return self._filter(RESET + self._picture.redraw())
+        return self._shown(self._picture.redraw())
+
+    def _shown(self, printed: bytes) -> bytes:
+        """What a terminal gets of this, which keeps its own lines and scrollback."""
+        return self._translator.translate(self._filter(printed))
 
     def close(self) -> None:
         """Give up the picture."""

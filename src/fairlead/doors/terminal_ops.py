@@ -92,7 +92,10 @@ def terminal_ops(host: Host, verdict: Callable[[str], Mapping[str, Any] | None])
 
     async def stop(request: Request) -> Mapping[Any, Any]:
         session = find(request)
-        code = await host.stop(session.id)
+        try:
+            code = await host.stop(session.id)
+        except HostError as error:
+            raise OpError(_CODES[error.kind], str(error)) from None
         if session in host:
             host.forget(session)  # who stops a session doesn't want to look at it any more
         return fields(exit_code=code)

@@ -72,6 +72,10 @@ MAX_NEWCOMERS = 8
 """How many connections may wait to be the daemon; one more and the oldest is closed."""
 NEWCOMER_WAIT = 15.0
 """Seconds that one may wait: longer than an older daemon waits for STATE, and a newer one claims at once."""
+LISTEN_LOOK = 5.0
+"""Seconds between looks whether our socket is still there while there is no daemon."""
+BACKLOG = 64
+"""How many connections may wait to be accepted."""
 MAX_CLAIM = 4096
 """How many bytes one that waits may send before it has claimed."""
 
@@ -191,6 +195,7 @@ class Keeper:
         self._input_size = 0
         self._listener = listener
         self._daemon: socket.socket | None = None
+        self._answered = 0  # questions of the program before this offset were the last daemon's to answer
         self._newcomers: list[_Newcomer] = []
         self._decoder = Decoder()
         self._outgoing: deque[bytes] = deque()
@@ -216,6 +221,8 @@ class Keeper:
             for key, events in self._selector.select(self._timeout()):
                 key.data(events)
             self._look_at_newcomers()
+            if self._daemon is None:
+                self._listen_again()
             if self._second_look is not None and time.monotonic() >= self._second_look:
                 self._second_look = None
                 self._signal_foreground(signal.SIGWINCH)
@@ -225,6 +232,8 @@ class Keeper:
     def _timeout(self) -> float | None:
         times = [moment for moment in (self._second_look, self._give_up) if moment is not None]
         times += [newcomer.deadline for newcomer in self._newcomers]
+        if self._daemon is None:
+            times.append(time.monotonic() + LISTEN_LOOK)
         return max(0.0, min(times) - time.monotonic()) if times else None
 
     def _watch_terminal(self) -> None:
@@ -475,6 +484,7 @@ class Keeper:
             "untaken": self._input_size,
             "quiet": None if self._printed_at is None else now - self._printed_at,
             "printed": self._tail.end,
+            "answered": self._answered,
             "window": WINDOW,
             "input_window": INPUT_WINDOW,
         }
@@ -544,6 +554,28 @@ class Keeper:
             daemon.close()
         self._outgoing.clear()
         self._take_back()
+        self._answered = self._tail.end
+        self._listen_again()
+
+    def _listen_again(self) -> None:
+        """Make our socket anew if somebody deleted it: without it the next daemon does not find us."""
+        path = self._listener.getsockname()
+        if os.path.lexists(path):
+            return
+        listener = socket.socket(socket.AF_UNIX)
+        try:
+            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            listener.bind(path)
+            os.chmod(path, 0o600)
+            listener.listen(BACKLOG)
+            listener.setblocking(False)
+        except OSError:  # the next look may do it
+            listener.close()
+            return
+        self._selector.unregister(self._listener)
+        self._listener.close()
+        self._listener = listener
+        self._selector.register(listener, selectors.EVENT_READ, lambda events: self._accept())
 
     def _take_back(self) -> None:
         """Read the terminal ourselves again, after what the daemon has read of it."""

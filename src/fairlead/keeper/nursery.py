@@ -30,7 +30,7 @@ from typing import NoReturn
 
 from . import terminal
 from .credentials import is_our_user
-from .keeper import Keeper, Spec
+from .keeper import BACKLOG, Keeper, Spec
 
 MAX_LINE = 4 * 1024 * 1024
 """How long a request may be: it carries a whole environment."""
@@ -47,7 +47,6 @@ MEND = 10.0
 """Seconds between looks at our socket when nobody is watched: somebody may have deleted it."""
 DUMP_LOOKS = 2
 """How many looks after it was told to write down where it hangs a daemon is killed."""
-BACKLOG = 64
 MAX_INHERITED = 1024
 """Descriptors up to this one are the nursery's and are closed in a keeper."""
 

@@ -676,6 +676,7 @@ class Host:
             session.signal(signal.SIGTERM)
             session.signal(signal.SIGCONT)
 
+        session.is_ending = True
         if session.state is State.WAITING:  # nothing runs yet, so there is nothing to wait for
             session.heard(Kind.EXITED, (0).to_bytes(4))
         grace = self._settings.number("terminal", "stop_grace")

@@ -143,7 +143,11 @@ class Session:
         self._has_keyframe = False
         self._unkept = 0  # bytes printed since the last keyframe
         self._calm = True  # what was printed last was no flood
+        self.is_ending = False
+        """Whether somebody wants its end: then what takes long to draw is not drawn any more."""
+        self._is_undrawn = False
         self._known = 0  # up to this offset the keeper tells what was printed before
+        self._answered = 0  # and up to this one another daemon has answered, and told what happened
         self._count = LineCount()
         self._asked = 0  # the last generation that was asked for; `generation` is the one that holds
         self._untaken = 0  # bytes of input that the keeper has and the program has not taken
@@ -231,6 +235,7 @@ class Session:
         self.ended_for = state.get("ended_for")
         age = state.get("age", time.time() - self.started_at)  # an older keeper tells the time alone
         self.made_at = time.monotonic() - max(0.0, age)
+        self._answered = int(state.get("answered", 0))
         self._screen = Screen(state["cols"], state["rows"], **self._limits)
         self.ready = True
         if (quiet := state.get("quiet")) is not None:
@@ -278,7 +283,10 @@ class Session:
         self._calm = len(data) <= CALM
         screen = self.screen
         self._drawn = None
-        taken = screen.feed_for(data, seconds)
+        taken = len(data) if self._is_undrawn else screen.feed_for(data, seconds)
+        if taken < len(data) and self.is_ending:  # nobody will look at it, and its end is behind all this
+            self._is_undrawn = True
+            taken = len(data)
         if taken < len(data):
             data = data[:taken]
         self._offset = offset + taken
@@ -291,11 +299,12 @@ class Session:
                 for viewer in self._viewers:
                     if not viewer.behind:
                         viewer.write(frame)
-        replies = screen.take_replies()
-        if replies and self._writer is None:  # a writer's own terminal answers, if there is one
+        replies, events = screen.take_replies(), screen.take_events()
+        is_new = self._offset > self._answered  # else an answer would be typed twice, a bell rung twice
+        if replies and is_new and self._writer is None:  # a writer's own terminal answers, if there is one
             self._answer(replies)
-        for event in screen.take_events():
-            self._screen_event(event)
+        for event in events:
+            self._screen_event(event, is_new)
         may_switch = self._count.is_hidden or b"\x1b" in data
         self._count.add(data, may_switch and screen.alternate)
         if self._offset > self._known:
@@ -308,7 +317,13 @@ class Session:
         self._changed()
         return taken
 
-    def _screen_event(self, event: object) -> None:
+    def _screen_event(self, event: object, is_new: bool) -> None:
+        if isinstance(event, Cwd):
+            self.cwd = event.path
+        elif is_new:
+            self._tell_screen_event(event)
+
+    def _tell_screen_event(self, event: object) -> None:
         match event:
             case Title(text=text):
                 self._tell("terminal/title", title=text)
@@ -318,8 +333,6 @@ class Session:
                 self._tell("terminal/notification", title=title, body=body)
             case Progress(state=state, percent=percent):
                 self._tell("terminal/progress", state=state, percent=percent)
-            case Cwd(path=path):
-                self.cwd = path
 
     def _resized(self, offset: int, cols: int, rows: int, generation: int) -> None:
         is_new = generation != self.generation  # else it is the size that the program was started at
