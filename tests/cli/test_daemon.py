@@ -84,7 +84,7 @@ def test_the_status_of_a_daemon_tells_where_and_since_when(alone: Hosting) -> No
     assert Path(status["log_path"]).read_text() == alone.log()
     first, second, third = alone.run("daemon", "status").stdout.splitlines()
     assert first == f"fairlead {status['version']}, process {status['pid']}, 1 session"
-    assert second.endswith("started again by the nursery")
+    assert second.endswith("restarted automatically if it dies")
     assert third == f"in {status['runtime_dir']}, log in {status['log_path']}"
 
 

@@ -442,7 +442,7 @@ def test_a_writer_that_was_taken_over_is_told_by_whom_and_takes_it_back(hosting:
             first.until_screen(hosting, "work")
             assert first.leave() == 0
             second.until("nobody types here now")
-            assert second.leave(b"q") == 0
+            assert second.leave() == 0
 
 
 # --- sessions in sessions ----------------------------------------------------------------------------------

@@ -48,6 +48,10 @@ def story(tmp_path: Path) -> Path:
     return written(tmp_path / "story.cast", HEADER, "# a comment\n", *STORY)
 
 
+CLEARED = Translator(alternate=False).translate(RESET)
+"""What a jump begins with."""
+
+
 class Watching:
     """`fairlead play` on a terminal, and what that shows."""
 
