@@ -19,7 +19,8 @@ from fairlead.cli.arguments import UsageError
 from fairlead.cli.play import moment, speed
 from fairlead.client.cast import Cast, CastError
 from fairlead.client.own_terminal import RESTORE
-from fairlead.client.player import Keys, Player
+from fairlead.client.player import RESET, Keys, Player
+from fairlead.client.translate import Translator
 from fairlead.terminal.screen import Screen
 
 WAIT = 30.0
