@@ -24,6 +24,9 @@ from ..wire import keepty
 from ..wire.faults import Broken
 from .listening import UnixServer
 
+SETTLE = 0.05
+"""Seconds after which it is looked whether a client's transport has nothing more to send: longer than any
+pass of the loop, at whose end it begins to."""
 MAX_NAME = 4096
 """How many bytes the name of an ended session may have that a client asks for."""
 
@@ -175,6 +178,8 @@ class _Client(asyncio.Protocol):
         self._wire = keepty.BrokerConnection()
         self._reasons = self._notices = False
         self._overfull = False
+        self._direct = -1  # the socket, while nothing waits in the transport
+        self._settling: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport
         self._deadline: asyncio.TimerHandle | None = None
 
@@ -227,6 +232,9 @@ class _Client(asyncio.Protocol):
             self._session.resync(self)
 
     def connection_lost(self, error: Exception | None) -> None:
+        self._direct = -1
+        if self._settling is not None:
+            self._settling.cancel()
         if self._deadline is not None:
             self._deadline.cancel()
         self._door.connections.get(self._session, set()).discard(self)
@@ -251,7 +259,32 @@ class _Client(asyncio.Protocol):
     # --- the session's side ---------------------------------------------------------------------------------
 
     def write(self, frame: bytes) -> None:
+        """Send a frame: at once where nothing waits before it, as a key's echo does not."""
+        if self._direct >= 0:
+            try:
+                sent = os.write(self._direct, frame)
+            except OSError:  # it has no room, or is gone, which the transport sees too
+                sent = 0
+            if sent == len(frame):
+                return
+            frame = frame[sent:]
+        self._queue(frame)
+
+    def _queue(self, frame: bytes) -> None:
         self._transport.write(frame)
+        self._direct = -1
+        if self._settling is None:
+            self._settling = asyncio.get_running_loop().call_later(SETTLE, self._settle)
+
+    def _settle(self) -> None:
+        """Write directly again if the transport has given all it had to the kernel."""
+        self._settling = None
+        if self._transport.is_closing():
+            return
+        if self._transport.get_write_buffer_size():
+            self._settling = asyncio.get_running_loop().call_later(SETTLE, self._settle)
+        else:
+            self._direct = self._transport.get_extra_info("socket").fileno()
 
     def say(self, text: str) -> None:
         if self._notices:
@@ -268,7 +301,7 @@ class _Client(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _greet(self, message: keepty.Message) -> None:
-        self._transport.write(self._wire.send(message))
+        self._queue(self._wire.send(message))
 
     def _refuse(self, reason: str) -> None:
         self._transport.write(keepty.Error(reason).encode())

@@ -41,6 +41,8 @@ HANGS_UP = 2
 """The version of the first keeper that knows what hanging up is."""
 
 
+ECHO = 256
+"""How many bytes of plain text are sent to clients before they are drawn."""
 CALM = 4096
 """A program that prints no more than this at once can be read without its keeper, as for an echo."""
 
@@ -283,6 +285,10 @@ class Session:
         self._calm = len(data) <= CALM
         screen = self.screen
         self._drawn = None
+        is_echo = len(data) <= ECHO and b"\x1b" not in data
+        if is_echo:  # it is quick to draw, so those who wait for it are served before
+            self._show(data)
+            seconds = math.inf
         taken = len(data) if self._is_undrawn else screen.feed_for(data, seconds)
         if taken < len(data) and self.is_ending:  # nobody will look at it, and its end is behind all this
             self._is_undrawn = True
@@ -292,13 +298,8 @@ class Session:
         self._offset = offset + taken
         if self._recorder is not None:
             self._record(self._recorder.printed, offset, data)
-        shown = self._outward.feed(data)
-        if self._viewers:
-            for output in keepty.Output.split(shown):
-                frame = output.encode()
-                for viewer in self._viewers:
-                    if not viewer.behind:
-                        viewer.write(frame)
+        if not is_echo:
+            self._show(data)
         replies, events = screen.take_replies(), screen.take_events()
         is_new = self._offset > self._answered  # else an answer would be typed twice, a bell rung twice
         if replies and is_new and self._writer is None:  # a writer's own terminal answers, if there is one
@@ -316,6 +317,16 @@ class Session:
             tap(data)
         self._changed()
         return taken
+
+    def _show(self, data: bytes) -> None:
+        """Send what was printed to all clients, as far as their terminals may have it."""
+        shown = self._outward.feed(data)
+        if self._viewers:
+            for output in keepty.Output.split(shown):
+                frame = output.encode()
+                for viewer in self._viewers:
+                    if not viewer.behind:
+                        viewer.write(frame)
 
     def _screen_event(self, event: object, is_new: bool) -> None:
         if isinstance(event, Cwd):
@@ -360,10 +371,10 @@ class Session:
         if self._recorder is not None:
             self._record(self._recorder.exited, code)
         self._held.clear()
+        self._tell("terminal/exited", exit_code=code)  # first, so that who sees the end finds no socket
         self._broadcast(keepty.Exit(code))
         for viewer in list(self._viewers):
             viewer.finish()
-        self._tell("terminal/exited", exit_code=code)
         self._changed()
 
     def _changed(self) -> None:
