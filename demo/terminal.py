@@ -34,6 +34,7 @@ class Shell:
             "HOME": directory,
             "FAIRLEAD_VERIFIER_DIR": f"{directory}/v",
             "FAIRLEAD_PASSEPARTOUT_PORT": "0",
+            "FAIRLEAD_DAEMON_ANSWER_SECONDS": "2",
         }
 
     def run(self, command: str, *, quiet: bool = False) -> str:
@@ -81,6 +82,14 @@ def main() -> int:
         print(
             f"{paint('32', f'Another daemon ({later}), the same program ({program}), and not a byte lost.')}"
         )
+        print("\nA daemon that hangs is seen, and replaced; the program goes on:\n")
+        print(f"{paint('1', f'$ kill -STOP {later}')}   {paint('31', 'the daemon hangs')}")
+        os.kill(later, signal.SIGSTOP)
+        shell.run("fairlead daemon restart")
+        print("\nNo pattern, however bad, holds it up:\n")
+        shell.run("fairlead send work aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa! -k Enter")
+        shell.run("fairlead wait work --text '3: ' --timeout 10")
+        shell.run("fairlead search work -e '(a+)+!'")
         shell.run("fairlead stop work")
         print("\nThe recording has it all, too:\n")
         shell.run(f"fairlead play {cast}")
