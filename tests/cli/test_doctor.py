@@ -43,7 +43,7 @@ def test_all_is_well_with_a_new_daemon_and_a_session(hosting: Hosting) -> None:
     hosting.start("work", "sleep 600")
     code, found = checks(hosting)
     assert code == 0, found
-    assert found["keepers"]["detail"] == "1 sessions, all answer"
+    assert found["keepers"]["detail"] == "1 session, all connected"
     assert {"daemon", "nursery", "emulator", "journals", "model", "disk space", "event loop"} <= found.keys()
     assert hosting.run("doctor").stdout.splitlines()[-1] == "healthy"
 
@@ -155,3 +155,21 @@ def test_a_keeper_whose_socket_was_deleted_is_told(hosting: Hosting) -> None:
     _, found = checks(hosting)
     assert "won't find them" in found["keepers"]["detail"]
     aside.rename(path)
+
+
+def test_a_nursery_that_is_stopped_is_seen(hosting: Hosting) -> None:
+    hosting.start("work", "cat")
+    program = hosting.sessions()["work"]["pid"]
+    keeper = parent(program)
+    nursery = parent(keeper)
+    os.kill(nursery, signal.SIGSTOP)
+    try:
+        done = hosting.run("doctor", check=False)
+        assert done.returncode == 1
+        assert "it does not answer" in done.stdout
+    finally:
+        os.kill(nursery, signal.SIGCONT)
+
+
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])

@@ -40,12 +40,12 @@ def host_checks(
 ) -> Mapping[str, Checker]:
     """The checks by name. `lost_sockets` tells which of the daemon's sockets somebody deleted."""
 
-    def nursery() -> Check:
-        if host.has_nursery:
+    async def nursery() -> Check:
+        if await host.nursery_answers():
             return Check("nursery", "healthy", "it answers")
-        return Check(
-            "nursery", "degraded", "it is gone; the next session starts it again", "fairlead daemon restart"
-        )
+        is_gone = not host.has_nursery
+        detail = "it is gone; the next session restarts it" if is_gone else "it does not answer"
+        return Check("nursery", "degraded", detail, "fairlead daemon restart" if is_gone else "kill it")
 
     def keepers() -> Check:
         sockets = {name for name in _names(settings.keepers_dir) if name.endswith(".sock")}
@@ -54,11 +54,10 @@ def host_checks(
             fix = f"fairlead daemon restart; their sockets are in {settings.keepers_dir}"
             return Check("keepers", "degraded", f"{lost} of {len(sockets)} don't answer", fix)
         if lost < 0:
-            detail = (
-                f"{-lost} sessions have no socket in {settings.keepers_dir}: the next daemon won't find them"
-            )
-            return Check("keepers", "degraded", detail, "somebody deleted it; end these sessions in time")
-        return Check("keepers", "healthy", f"{len(host.sessions)} sessions, all answer")
+            detail = f"{-lost} of {len(host.sessions)} have no socket in {settings.keepers_dir}"
+            return Check("keepers", "degraded", detail, "they make it again when the daemon restarts")
+        count = len(host.sessions)
+        return Check("keepers", "healthy", f"{count} session{'s' * (count != 1)}, all connected")
 
     def sockets() -> Check:
         lost = lost_sockets()

@@ -122,7 +122,8 @@ def compiled(
     try:
         regexp = re2.compile(text, options)
     except re2.error as error:
-        raise PatternError(f"{pattern!r} can't be used as a pattern: {_reason(error)}") from None
+        reason = _reason(error).replace("(?m)", "")  # which is ours
+        raise PatternError(f"{pattern!r} can't be used as a pattern: {reason}") from None
     return Pattern(regexp, pattern)
 
 

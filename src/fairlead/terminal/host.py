@@ -44,6 +44,8 @@ START_WAIT = 10.0
 """Seconds until a nursery or a keeper that does not answer is an error."""
 MAX_FILES = 8192
 """How many files the daemon may have open, where the system allows it: three a session, one a client."""
+CHECK_WAIT = 2.0
+"""Seconds in which a nursery that is well answers."""
 GREETING_SIZE = 65_536
 """How many bytes are read at once of what a keeper says first."""
 QUIET = 1.0
@@ -272,6 +274,17 @@ class Host:
     def has_nursery(self) -> bool:
         """Whether the nursery is connected."""
         return self._nursery is not None and not self._nursery[0].at_eof()
+
+    async def nursery_answers(self) -> bool:
+        """Ask the nursery something that it does not know, to see whether it answers."""
+        try:
+            async with asyncio.timeout(CHECK_WAIT):
+                await self._ask_nursery({"ping": True})
+        except HostError:
+            return self.has_nursery
+        except (TimeoutError, OSError):
+            return False
+        return True
 
     async def _ask_nursery(self, request: dict[str, Any]) -> dict[str, Any]:
         """Ask the nursery, starting it if there is none. If who asks is cancelled, the answer is still read:
