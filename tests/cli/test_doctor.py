@@ -153,7 +153,7 @@ def test_a_keeper_whose_socket_was_deleted_is_told(hosting: Hosting) -> None:
     aside = path.with_suffix(".aside")
     path.rename(aside)
     _, found = checks(hosting)
-    assert "won't find them" in found["keepers"]["detail"]
+    assert "1 of 1 have no socket" in found["keepers"]["detail"]
     aside.rename(path)
 
 
