@@ -69,6 +69,7 @@ def test_each_command_that_needs_an_extra_names_it_at_once(bare: Hosting) -> Non
 
 
 def test_the_doctor_says_how_to_add_what_is_configured_and_missing(bare: Hosting) -> None:
+    bare.run("ls")  # the doctor starts no daemon
     said = bare.run("doctor", check=False).stdout
     assert f"{sys.executable} -m pip install 'fairlead[notify]'" in said
 
