@@ -353,3 +353,18 @@ def test_a_session_that_floods_with_what_takes_long_to_draw_is_stopped(hosting: 
     hosting.until(lambda: len(hosting.run("screen", "flood").stdout) > 0 and is_alive(pid))
     assert hosting.run("stop", "flood").returncode == 0
     assert "flood" not in hosting.sessions()
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="the system sets no limits of other processes")
+def test_an_agent_whose_command_cant_have_a_terminal_fails_in_a_script(hosting: Hosting) -> None:
+    hosting.start("first", ECHO)
+    pid = nursery_of(hosting)
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (4, before[1]))
+    try:
+        done = hosting.run("agent", "-p", "--yes", "run: echo hello", check=False)
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+    assert done.returncode == 1
+    assert "a command can't be run: no terminal can be opened: Too many open files" in done.stderr
+    assert hosting.run("agent", "-p", "--yes", "run: echo hello", check=False).returncode == 0

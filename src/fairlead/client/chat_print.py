@@ -45,6 +45,7 @@ def answer(agent: Agent, prompt: str, *, yes: bool, as_json: bool, verbose: bool
     """Say something, print the answer when the turn is over, and give the exit code."""
     asking = Asking(yes)
     was_denied = False
+    unstartable = ""
     try:
         if as_json:
             _print_json({"type": "session", "id": agent.id, "name": agent.name, "created": agent.created})
@@ -55,6 +56,8 @@ def answer(agent: Agent, prompt: str, *, yes: bool, as_json: bool, verbose: bool
             elif verbose:
                 _tell(event)
             decided = asking.heard(event)
+            if isinstance(event, ToolResult) and (event.details.get("unstartable") or not event.is_error):
+                unstartable = event.text if event.is_error else ""
             if isinstance(event, ApprovalWanted):
                 _settle(agent, event, decided is True)
                 if not decided:
@@ -73,6 +76,9 @@ def answer(agent: Agent, prompt: str, *, yes: bool, as_json: bool, verbose: bool
     if not as_json:
         text = text.rstrip("\n")
         print(clean(text) if sys.stdout.isatty() else text)
+    if unstartable:  # whatever the model said of it, nothing was done
+        print(f"fairlead agent: a command {clean(unstartable)}", file=sys.stderr)
+        return FAILED
     return UNANSWERED if was_denied else 0
 
 

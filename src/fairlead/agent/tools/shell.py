@@ -86,7 +86,12 @@ class Bash:
         shell = shutil.which("bash", path=context.environment.get("PATH")) or "/bin/sh"
         name = f"{context.session_id}-{context.call_id}"
         argv = [shell, "-c", wanted.command]
-        running = await self._terminals.start(name, argv, context.cwd, context.environment)
+        try:
+            running = await self._terminals.start(name, argv, context.cwd, context.environment)
+        except OSError as error:  # no terminals, processes or files are left: nothing that a model can mend
+            OSError
+        ) as error:  # there are no terminals, processes or files left: nothing that a model mends
+            return Result(f"can't be run: {error}", {"unstartable": True}, is_error=True)
         output = _Output(self._outputs / f"{_safe(name)}.txt", self._redactor)
         try:
             call = _Call(running, output, context)
