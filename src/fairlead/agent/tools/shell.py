@@ -88,9 +88,7 @@ class Bash:
         argv = [shell, "-c", wanted.command]
         try:
             running = await self._terminals.start(name, argv, context.cwd, context.environment)
-        except OSError as error:  # no terminals, processes or files are left: nothing that a model can mend
-            OSError
-        ) as error:  # there are no terminals, processes or files left: nothing that a model mends
+        except OSError as error:  # nothing that a model can mend: no terminals or processes are left
             return Result(f"can't be run: {error}", {"unstartable": True}, is_error=True)
         output = _Output(self._outputs / f"{_safe(name)}.txt", self._redactor)
         try:
