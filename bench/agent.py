@@ -45,7 +45,7 @@ class Client:
         self.socket.connect(path)
         self._wire = rpc.ClientConnection()
         self._got: list[Any] = []
-        self.socket.sendall(self._wire.handshake("bench", "1"))
+        self.socket.sendall(self._wire.handshake("bench", "1", [rpc.INCREMENTS]))
         self.until(lambda item: isinstance(item, rpc.Response))
 
     def until(self, holds: Callable[[Any], bool]) -> Any:
@@ -214,7 +214,7 @@ def main() -> int:
             met &= turns(client)
             met &= deltas(client)
             met &= queries(client)
-            hello = rpc.ClientConnection().handshake("bench", "1")
+            hello = rpc.ClientConnection().handshake("bench", "1", [rpc.INCREMENTS])
             bridged = statistics.median(timed(command_of("rpc"), contender, hello) for _ in range(9))
             met &= row(
                 "`fairlead rpc`, to the answer of a handshake", f"{bridged * 1e3:.0f} ms", bridged <= 0.25

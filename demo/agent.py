@@ -39,7 +39,7 @@ class Editor:
         )
         self._wire = rpc.ClientConnection()
         self._frames: list[Any] = []
-        self._send(self._wire.handshake("demo", "1"))
+        self._send(self._wire.handshake("demo", "1", [rpc.INCREMENTS]))
         self.until("handshake")
 
     def _send(self, line: bytes) -> None:

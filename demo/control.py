@@ -21,6 +21,12 @@ from fairlead.wire.passepartout import ClientConnection, HealthCheck, HealthResp
 
 WAIT = 30
 RULE = """
+[agent]
+rules = [
+  { tool = "bash", match = "git *", then = "allow" },
+  { tool = "bash", match = "git push*", then = "ask" },
+]
+
 [[control.rules]]
 sensor = "build-finished"
 pattern = "failed"
@@ -109,6 +115,11 @@ def main() -> int:
         token = client.say("write hello.txt: grüße from Lisp")
         client.health()
         client.say(f"/approve {token}")
+        client.answer()
+        token = client.say('run: git "pu"sh origin main')  # which is git push, however it is written
+        for words in (["approvals"], ["approvals", "deny", token]):
+            print(f"\n{paint('1', '$ fairlead ' + ' '.join(words))}")
+            subprocess.run([*fairlead, *words], env=environment, check=True, timeout=WAIT)
         client.answer()
         client.say("/run rm -rf /")
         token = client.say("/run rm hello.txt")

@@ -1,12 +1,12 @@
-"""What all tests share: the hypothesis profiles and the `peer` fixture."""
+"""What all tests share: the hypothesis profiles, the `peer` fixture, and the watch over daemons' loops."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import peers
+from tests import hosting, peers
 
 # Coverage and a busy machine make single examples slow, which says nothing about the code under test.
 settings.register_profile(
@@ -28,3 +28,11 @@ settings.load_profile(
 def peer() -> Callable[[str], str]:
     """Give the path of a real program, as in `peer("sbcl")`; skip the test, or fail in CI, without it."""
     return peers.require
+
+
+@pytest.fixture(autouse=True)
+def unhindered_loops() -> Iterator[None]:
+    """Fail a test in which the loop of a daemon was held up."""
+    yield
+    if found := "\n".join(filter(None, [each.held_up() for each in hosting.LIVE])):
+        pytest.fail(found, pytrace=False)

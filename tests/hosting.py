@@ -17,6 +17,10 @@ from typing import Any
 from fairlead.client.control import Control
 from fairlead.settings import Settings
 
+GUARD = Path(__file__).parent / "loop_guard"
+"""What watches the loops of daemons; see there."""
+LIVE: list[Hosting] = []
+"""Those that have not been closed."""
 WAIT = 30.0
 """Seconds until something that does not happen fails the test."""
 
@@ -46,6 +50,24 @@ class Hosting:
             "FAIRLEAD_PASSEPARTOUT_PORT": "0",
             **(settings or {}),
         }
+
+        self._slow = self.directory / "slow"
+        if "PYTHONPATH" in self.environment:
+            self.environment["PYTHONPATH"] = f"{GUARD}:{self.environment['PYTHONPATH']}"
+        else:
+            self.environment["PYTHONPATH"] = str(GUARD)
+        self.environment["LOOP_GUARD"] = str(self._slow)
+        self.slow_callbacks: list[str] = []
+        """What a test expects to hold the loop up: parts of what is written down then."""
+        LIVE.append(self)
+
+    def held_up(self) -> str:
+        """What held the daemon's loop up since the last time; empty if nothing did."""
+        if not self._slow.exists():
+            return ""
+        found = self._slow.read_text()
+        self._slow.unlink()
+        return "" if any(each in found for each in self.slow_callbacks) else found
 
     def run(
         self, *words: str, check: bool = True, input: str | None = None
@@ -112,6 +134,7 @@ class Hosting:
 
     def close(self) -> None:
         """End all sessions, the daemon and the nursery."""
+        LIVE.remove(self)
         if not _keepers_in(str(self.directory)):  # then there is no daemon either
             shutil.rmtree(self.directory)
             return

@@ -11,27 +11,31 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from .agent.events import Event
 from .agent.graph import register_graph
 from .agent.instructions import system_prompt
+from .agent.journal import JournalError
 from .agent.library import Library
 from .agent.memory import Memory, memory_resolvers
 from .agent.models.catalog import Catalog
 from .agent.models.keys import Keys
-from .agent.policy import Policy, rules_from
+from .agent.parts import Judge, Judged
+from .agent.policy import Policy, Rule, rules_from
 from .agent.query import Registry
 from .agent.resolvers import SESSION_ID, session_resolvers
 from .agent.secrets import Redactor, environment_for_commands, secret_values
 from .agent.store import AgentStore, Place
-from .agent.tools import standard_tools
+from .agent.tools import Touch, standard_tools
 from .agent.tools.terminals import Terminals
 from .agent.transcripts import Transcript, Transcripts
+from .database import DatabaseFault
 from .doors.agent_frames import display_name
-from .doors.agent_ops import AgentOps
+from .doors.agent_ops import AgentOps, Latest
 from .doors.judging import Judging
 from .doors.rpc import Caller
+from .sessions.inbox import Inbox
 from .settings import SettingError, Settings
 from .verify.store import ReportStore
 
@@ -54,27 +58,35 @@ class AgentRoom:
         terminals: Terminals,
         callers: Callable[[], list[Caller]],
         also: Callable[[Event], None] = lambda event: None,
+        inbox: Inbox | None = None,
     ) -> None:
         self._also = also
-        self.catalog = catalog = Catalog(settings.config, entered=Keys(f"{settings.state_dir}/keys"))
+        keys = Keys(f"{settings.state_dir}/keys")
+        try:
+            self.catalog = catalog = Catalog(settings.config, entered=keys, refresh=settings.refresh)
+        except SettingError as error:
+            raise settings.located(error) from None
         redactor = Redactor(secret_values(os.environ, catalog.key_variables()) | catalog.keys())
         self.redactor = redactor
         self.key_variables = catalog.key_variables()
         library = Library(os.path.dirname(settings.config_path))
-        place = _places(settings, catalog, redactor, library, terminals)
+        self._rules = _consent(settings)
+        place = _places(settings, catalog, redactor, library, terminals, lambda: self._rules)
         _tidy(f"{settings.state_dir}/outputs")
         self.reports = ReportStore(settings.reports_path)
         self.judging = Judging(
-            settings.verifier_dir,
+            settings.verifier_dirs,
             self.reports,
             self._tell_all,
             max_loops=settings.count("verifier", "max_loops"),
         )
         self._callers = callers
         watched = self.judging.door.is_watched
-        self.store = AgentStore(settings.sessions_dir, catalog, place, self._told, watched)
-        memory = Memory(f"{settings.state_dir}/memory.db")
-        transcripts = Transcripts(f"{settings.state_dir}/transcripts.db", settings.sessions_dir)
+        self.store = AgentStore(settings.sessions_dir, catalog, place, self._told, watched, inbox)
+        self.memory = memory = Memory(f"{settings.state_dir}/memory.db")
+        self.transcripts = transcripts = Transcripts(
+            f"{settings.state_dir}/transcripts.db", settings.sessions_dir
+        )
         self.latest = _latest_of(transcripts)
         self.ops = AgentOps(
             self.store,
@@ -88,11 +100,30 @@ class AgentRoom:
             judging=self.judging,
         )
 
+        settings.joined(self._changing)
+
+    def _changing(self, fresh: Settings) -> Callable[[], None]:
+        """The configuration changed: models, keys and rules of consent hold at once."""
+        try:
+            catalog = Catalog(fresh.config)
+        except SettingError as error:
+            raise fresh.located(error) from None
+        rules = _consent(fresh)
+
+        def take() -> None:
+            self.catalog.take(catalog)
+            self.redactor.learn(self.catalog.keys())
+            self._rules = rules
+
+        return take
+
     async def close(self, reason: str) -> None:
         """Let go of all sessions and those who watch them; what turns still do ends, or is left."""
         self.judging.door.close_all(reason)
         if turns := self.store.close():
             await asyncio.wait(turns, timeout=CLOSE_WAIT)
+        await self.judging.close()
+        await asyncio.gather(self.memory.aclose(), self.transcripts.aclose(), self.reports.aclose())
 
     def _told(self, event: Event) -> None:
         self.ops.heard(event)
@@ -112,31 +143,88 @@ class _Keyring:
         self._catalog = catalog
         self.keys_at = catalog.keys_at
         self.forget_key = catalog.forget_key
+        self.lacked = catalog.lacked
 
     def enter_key(self, provider: str, key: str) -> None:
         self._catalog.enter_key(provider, key)
         self._redactor.learn([key])
 
+    def lend(self, variable: str, key: str) -> None:
+        self._catalog.lend(variable, key)
+        self._redactor.learn([key])
 
-def _places(
-    settings: Settings, catalog: Catalog, redactor: Redactor, library: Library, terminals: Terminals
-) -> Callable[[Path], Place]:
-    """What an agent session works with, by its directory."""
-    environment = environment_for_commands(os.environ, catalog.key_variables())
-    outputs = Path(settings.state_dir, "outputs")
-    tools = standard_tools(terminals, outputs, redactor)
-    readable = (outputs, Path(library.home, "skills"))
+
+class _Consent(NamedTuple):
+    """What `[agent]` says about consent."""
+
+    rules: tuple[Rule, ...]
+    allows_all: bool
+
+
+def _consent(settings: Settings) -> _Consent:
     options = settings.section("agent")
     allows_all = options.get("yes", False)
     if not isinstance(allows_all, bool):
-        raise SettingError(f"{settings.config_path}: [agent] yes must be true or false")
+        raise settings.located(SettingError("[agent] yes must be true or false"))
     try:
-        rules = rules_from(options.get("rules", []))
+        return _Consent(rules_from(options.get("rules", [])), allows_all)
     except ValueError as error:
-        raise SettingError(f"{settings.config_path}: {error}") from None
+        raise settings.located(error) from None
+
+
+class _LiveJudge:
+    """The policy of a session by the rules that hold now. What was consented to for good goes with it."""
+
+    def __init__(
+        self,
+        made: Callable[[_Consent], Judge],
+        rules: Callable[[], _Consent],
+        remembered: tuple[tuple[str, Touch], ...] = (),
+    ) -> None:
+        self._made = made
+        self._rules = rules
+        self._remembered = remembered
+        self._held: tuple[_Consent, Judge] | None = None
+
+    def _now(self) -> Judge:
+        rules = self._rules()
+        if self._held is None or self._held[0] is not rules:
+            judge = self._made(rules)
+            for tool, touch in self._remembered:
+                judge = judge.remembering(tool, touch, "allow")
+            self._held = rules, judge
+        return self._held[1]
+
+    def judge(self, tool: str, touch: Touch) -> Judged:
+        return self._now().judge(tool, touch)
+
+    def is_hidden(self, path: Path) -> bool:
+        return self._now().is_hidden(path)
+
+    def remembering(self, tool: str, touch: Touch, then: Literal["allow"]) -> Judge:
+        return _LiveJudge(self._made, self._rules, (*self._remembered, (tool, touch)))
+
+
+def _places(
+    settings: Settings,
+    catalog: Catalog,
+    redactor: Redactor,
+    library: Library,
+    terminals: Terminals,
+    rules: Callable[[], _Consent],
+) -> Callable[[Path], Place]:
+    """What an agent session works with, by its directory."""
+    outputs = Path(settings.state_dir, "outputs")
+    tools = standard_tools(terminals, outputs, redactor)
+    readable = (outputs, Path(library.home, "skills"))
 
     def place(cwd: Path) -> Place:
-        policy = Policy(cwd.resolve(), rules, allows_all, readable=readable)
+        environment = environment_for_commands(os.environ, catalog.key_variables())
+        home = cwd.resolve()
+        policy = _LiveJudge(
+            lambda now: Policy(home, now.rules, now.allows_all, readable=readable),
+            rules,
+        )
         return Place(tools, policy, system_prompt(cwd, tools, library.shelf(cwd).skills), environment)
 
     return place
@@ -150,10 +238,16 @@ def _tidy(outputs: str) -> None:
                 os.unlink(file)
 
 
-def _latest_of(transcripts: Transcripts) -> Callable[..., str | None]:
+def _latest_of(transcripts: Transcripts) -> Latest:
     """Finds the journal that was used last."""
 
-    def latest(*, name: str | None, cwd: str | None) -> str | None:
+    async def latest(*, name: str | None, cwd: str | None) -> str | None:
+        try:
+            return await transcripts.thread.run(lambda: look(name, cwd))
+        except DatabaseFault as fault:
+            raise JournalError(f"can't look for the session: {fault}") from None
+
+    def look(name: str | None, cwd: str | None) -> str | None:
         left = transcripts.scan(SCAN_SECONDS).left
         found = transcripts.latest(name=name, cwd=cwd)
         if found is None and left:
@@ -170,12 +264,14 @@ def _attributes(
     """All that can be asked for with EQL."""
     registry = Registry((SESSION_ID,))
 
-    def listed(limit: int) -> list[Transcript]:
+    def listed(limit: int, cwd: str | None) -> list[Transcript]:
         transcripts.scan(SCAN_SECONDS)
-        return transcripts.list(limit=limit)
+        return transcripts.list(cwd, limit)
 
     registry.register(
-        *session_resolvers(store.find, lambda: store.loaded, display_name, catalog, library, listed),
+        *session_resolvers(
+            store.find, lambda: store.loaded, display_name, catalog, library, listed, transcripts.thread
+        ),
         *memory_resolvers(memory),
     )
     register_graph(registry)

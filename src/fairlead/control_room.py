@@ -9,10 +9,11 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from .agent import events
-from .agent.commands import disguises, take_apart
+from .agent.commands import take_apart
 from .agent.events import Event
 from .agent.secrets import environment_for_commands, is_secret_file
 from .agent.store import AgentStore
@@ -21,25 +22,27 @@ from .control.actuators import Actuators, shell, write_log
 from .control.gates import Gates, Taken
 from .control.health import Check, Checker, Health, Lag, disk, runtime_dir
 from .control.loop import Control
-from .control.notices import Notifier, Send, send_with_apprise
-from .control.protocols import Cleaner, Waiting
-from .control.rules import Reflexes, rules_from
+from .control.notices import TROUBLE_PAUSE, Notifier, Send, check_urls, send_with_apprise
+from .control.protocols import Cleaner
+from .control.rules import Reflexes, Rule, rules_from
 from .control.signals import Priority, Signal
 from .control.store import ControlStore
 from .database import DatabaseFault
-from .doors.agent_frames import dialog
 from .doors.control_ops import control_ops
-from .doors.control_sessions import AgentApprovals, ControlSessions, waiting_of
+from .doors.control_sessions import ControlSessions, Latest, none_known
 from .doors.passepartout import PassepartoutDoor
 from .doors.rpc import Handler
 from .extras import adding, is_missing
+from .sessions.inbox import Asker
+from .sessions.questions import Answer, Question
 from .settings import SettingError, Settings
 from .terminal.host import Host
 from .wire import passepartout
-from .wire.rpc import fields
 
 log = logging.getLogger("fairlead.control")
 
+OPEN_WAIT = 1.0
+"""Seconds that a start waits for what another daemon left: the file may be locked."""
 FROM_TERMINALS: Mapping[str, str] = {
     "terminal/exited": "session-exited",
     "terminal/bell": "terminal-bell",
@@ -58,59 +61,74 @@ class ControlRoom:
         host: Host,
         cleaner: Cleaner,
         *,
-        latest: Callable[[str], str | None] = lambda name: None,
+        latest: Latest = none_known,
         key_variables: Iterable[str] = (),
         checkers: Mapping[str, Checker] | None = None,
-        event: Callable[[str, Mapping[Any, Any]], None] = lambda topic, data: None,
         send: Send = send_with_apprise,
     ) -> None:
         self._settings = settings
         home = os.path.expanduser("~")
         self.actuators = Actuators()
         self.lag = Lag()
-        self._kept = ControlStore(f"{settings.state_dir}/control.db")
+        self.store = ControlStore(f"{settings.state_dir}/control.db")
         self._urls = _texts(settings, "notify", "urls")
         try:
-            self._notifier = Notifier(self._kept, self._urls, self._not_sent, send=send)
-            rules = rules_from(settings.section("control").get("rules", []))
+            self._notifier = Notifier(self.store, self._urls, self._not_sent, send=send)
         except ValueError as error:
-            raise SettingError(f"{settings.config_path}: {error}") from None
+            raise settings.located(error) from None
+        rules = _rules(settings)
+        reflexes = Reflexes(rules)
         self.sessions = ControlSessions(store, host, settings.text("control", "session"), home, latest)
         self.control = Control(
             actuators=self.actuators,
             gates=self._gates(cleaner, home),
-            reflexes=Reflexes(rules),
-            store=self._kept,
+            reflexes=reflexes,
+            store=self.store,
             sessions=self.sessions,
-            approvals=AgentApprovals(store),
+            inbox=store.inbox,
             cleaner=cleaner,
             tell=self._tell,
-            on_asked=lambda asked: event("ui/dialog-requested", dialog(approval_of(asked))),
-            on_settled=lambda asked, allowed, by: event(
-                "ui/dialog-resolved", fields(dialog_id=asked.token, allowed=allowed, by=by)
-            ),
         )
+        self._inbox = store.inbox
+        self._inbox.listen(self)
+        self._fate_of_agents = store.fate
         environment = environment_for_commands(os.environ, key_variables)
         self.actuators.register_actuator("LOG", write_log, quick=True)
         self.actuators.register_actuator("NOTIFY", self._notifier.notify, quick=True)
         self.actuators.register_actuator("SHELL", shell(environment, home))
-        for rule in rules:
-            if rule.then.name == "CONTROL":
-                raise SettingError(f"{settings.config_path}: no rule may answer for a person")
         own: dict[str, Checker] = {
             "runtime directory": lambda: runtime_dir(settings),
             "disk space": lambda: disk(settings),
             "event loop": self.lag.check,
             "passepartout": self._check_door,
             "notifications": self._check_notices,
+            "configuration": self._check_config,
+            "questions": self._check_questions,
         }
         self.health = Health(own | dict(checkers or {}))
         self.door = PassepartoutDoor(settings, self.control, self._healthy)
-        self.ops: dict[str, Handler] = control_ops(self.control, self.health)
+        self.ops: dict[str, Handler] = control_ops(self.control, self.health, self._inbox)
         self._heartbeat = settings.number("control", "heartbeat")
         self._timer: asyncio.TimerHandle | None = None
-        self._loading: asyncio.Task[None] | None = None
+        self._loading: list[asyncio.Task[None]] = []
         self._is_open = False
+
+        def changing(fresh: Settings) -> Callable[[], None]:
+            """The configuration changed: addresses and rules hold at once."""
+            urls, rules = _texts(fresh, "notify", "urls"), _rules(fresh)
+            try:
+                check_urls(urls)
+            except ValueError as error:
+                raise fresh.located(error) from None
+
+            def take() -> None:
+                self._urls = urls
+                self._notifier.set_urls(urls)
+                reflexes.replace(rules)
+
+            return take
+
+        settings.joined(changing)
 
     def _gates(self, cleaner: Cleaner, home: str) -> Gates:
         protected = [*_texts(self._settings, "control", "protected"), f"{self._settings.state_dir}/**"]
@@ -118,7 +136,9 @@ class ControlRoom:
             [
                 gates.protocol(lambda: self.actuators.names),
                 gates.secrets(cleaner.text),
-                gates.paths(is_secret_file, [*protected, f"{self._settings.runtime_dir}/**"], home),
+                gates.paths(
+                    is_secret_file, [*protected, f"{self._settings.runtime_dir}/**"], home, taken_apart
+                ),
                 gates.commands(taken_apart),
                 gates.network(taken_apart, _texts(self._settings, "control", "hosts")),
             ]
@@ -128,20 +148,37 @@ class ControlRoom:
 
     async def open(self) -> None:
         """Take over what another daemon left, and let clients in."""
-        try:
-            for lost in self._kept.open():
-                log.warning("%s", lost)
-        except DatabaseFault as error:
-            log.warning("%s", error)
+        taking = asyncio.get_running_loop().create_task(self._take_over())
+        self._loading.append(taking)
+        await asyncio.wait([taking], timeout=OPEN_WAIT)
+        if not taking.done():
+            self._inbox.reconcile(self._fate)
         self._is_open = True
-        self._notifier.open()
         self.lag.open()
         self.health.open()
         if self._settings.flag("passepartout", "enabled"):
             await self.door.open()
         self.control.hear(Signal("daemon-started", text="the daemon has started"))
         self._beat()
-        self._loading = asyncio.get_running_loop().create_task(self._load_actuators())
+        self._loading.append(asyncio.get_running_loop().create_task(self._load_actuators()))
+
+    async def _take_over(self) -> None:
+        """Read what another daemon left, when the file can be read; clients are told if that is late."""
+        told = ""
+        while True:
+            try:
+                found = await self.store.thread.run(self.store.open)
+                break
+            except DatabaseFault as error:
+                if str(error) != told:
+                    log.warning("what waits for consent can't be read: %s", error)
+                told = str(error)
+                await asyncio.sleep(TROUBLE_PAUSE)
+        for lost in found:
+            log.warning("%s", lost)
+        self._notifier.open()
+        self.control.ask_again()
+        self._inbox.reconcile(self._fate)
 
     async def _load_actuators(self) -> None:
         """Those of other packages, which nobody waits for."""
@@ -152,14 +189,14 @@ class ControlRoom:
         self._is_open = False
         if self._timer is not None:
             self._timer.cancel()
-        if self._loading is not None:
-            self._loading.cancel()
+        for task in self._loading:
+            task.cancel()
         self.health.close()
         self.lag.close()
         await self.door.close()
         await self.control.close()
         await self._notifier.close()
-        self._kept.close()
+        await self.store.aclose()
 
     def _beat(self) -> None:
         if self._heartbeat:
@@ -181,10 +218,6 @@ class ControlRoom:
             return
         self.sessions.heard(event)
         match event:
-            case events.ApprovalWanted(session_id=id, approval=approval):
-                self.control.show(waiting_of(id, approval))
-            case events.ApprovalSettled(session_id=id, approval=approval, allowed=allowed, by=by):
-                self.control.settled(waiting_of(id, approval), allowed, by)
             case events.TurnEnded(session_id=id, outcome=outcome, prompt=prompt, turn=turn):
                 words = {"outcome": outcome, "prompt": prompt, "turn": str(turn)}
                 depth = self.control.depth_of_turn(id)
@@ -205,6 +238,11 @@ class ControlRoom:
         text = words.get("body") or f"{name}: {sensor.partition('-')[2]} {code}".strip()
         self.control.hear(Signal(sensor, text=text, session=name, fields=words))
 
+    @property
+    def has_notices(self) -> bool:
+        """Whether people are told elsewhere, by [notify]."""
+        return bool(self._urls)
+
     def escalated(self, session: str, turn: int, reason: str) -> None:
         """A verifier wants a person to look."""
         if self._is_open:
@@ -219,14 +257,19 @@ class ControlRoom:
             Signal("tool-error", text=why, priority=Priority.FEEDBACK, fields={"actuator": "notify"}, depth=1)
         )
 
-    # --- consent, for the clients of rpc-edn ----------------------------------------------------------------
+    # --- consent --------------------------------------------------------------------------------------------
 
-    def approvals(self) -> list[events.Approval]:
-        """What of control itself waits for consent."""
-        return [approval_of(each) for each in self.control.own_waiting()]
+    def asked(self, question: Question) -> None:
+        """Something waits for a person. What waited before this daemon is shown to each client that comes."""
+        if self._is_open:
+            self.control.asked(question)
 
-    def settle_own(self, token: str, allowed: bool, by: str) -> bool:
-        return self.control.settle_own(token, allowed, by)
+    def closed(self, question: Question, answer: Answer) -> None:
+        if self._is_open:
+            self.control.closed(question, answer)
+
+    def _fate(self, question: Question) -> Asker | str | None:
+        return (self.control.fate if question.kind == "action" else self._fate_of_agents)(question)
 
     # --- health -------------------------------------------------------------------------------------------
 
@@ -242,13 +285,30 @@ class ControlRoom:
             return Check("passepartout", "degraded", self.door.fault, fix)
         return Check("passepartout", "healthy", f"port {self.door.port}, {self.door.clients} clients")
 
-    def _check_notices(self) -> Check:
+    def _check_config(self) -> Check:
+        self._settings.refresh()
+        if fault := self._settings.fault:
+            fix = "mend that line; until then the daemon goes on with what the file said before"
+            return Check("configuration", "degraded", fault, fix)
+        return Check("configuration", "healthy", f"{self._settings.config_path} holds")
+
+    def _check_questions(self) -> Check:
+        questions = self._inbox.open()
+        lost = [each for each in questions if each.lost]
+        waiting = len(questions) - len(lost)
+        detail = f"{waiting} wait{'s' * (waiting == 1)} for an answer"
+        if not lost:
+            return Check("questions", "healthy", detail)
+        fix = f"fairlead approvals shows them; fairlead approvals deny {lost[0].id} dismisses the first"
+        return Check("questions", "degraded", f"{detail}, {len(lost)} lost: {lost[0].lost}", fix)
+
+    async def _check_notices(self) -> Check:
         name = "notifications"
         if not self._urls:
             return Check(name, "healthy", "none are configured")
         if is_missing("apprise"):
             return Check(name, "degraded", "Apprise is not installed", adding("notify"))
-        counts = self._kept.counts()
+        counts = await self.store.thread.run(self.store.counts)
         detail = ", ".join(
             f"{counts.get(state, 0)} {state}" for state in ("queued", "sent", "failed", "lost")
         )
@@ -260,7 +320,11 @@ class ControlRoom:
     def metrics(self) -> dict[str, float]:
         """Numbers for Prometheus."""
         counts = self.control.counts
+        questions = self._inbox.open()
+        lost = sum(bool(each.lost) for each in questions)
         return {
+            "questions_waiting": len(questions) - lost,
+            "questions_lost": lost,
             "event_loop_lag_seconds": self.lag.worst,
             "passepartout_clients": self.door.clients,
             "control_signals_waiting": self.control.waiting_signals,
@@ -273,22 +337,32 @@ class ControlRoom:
         }
 
 
-def approval_of(waiting: Waiting) -> events.Approval:
-    """What waits in control as agents' questions are shown."""
-    return events.Approval(
-        waiting.token, waiting.token, waiting.title, waiting.summary, waiting.reason, waiting.preview
-    )
-
-
+@lru_cache(maxsize=4)  # several gates look at the same one
 def taken_apart(command: str) -> Taken:
     """A command line as gates see it."""
     taken = take_apart(command)
-    return Taken({each for part in taken.parts for each in disguises(part)}, taken.is_understood)
+    texts = dict.fromkeys(
+        reading.text for part in taken.parts for reading in part.readings if reading.is_sure
+    )
+    return Taken(tuple(texts), taken.is_understood)
+
+
+def _rules(settings: Settings) -> tuple[Rule, ...]:
+    try:
+        rules = tuple(rules_from(settings.section("control").get("rules", [])))
+    except ValueError as error:
+        raise settings.located(error) from None
+    for number, rule in enumerate(rules, 1):
+        if rule.then.name == "CONTROL":
+            raise settings.located(
+                SettingError(f"[control] rules, number {number}: no rule may answer for a person")
+            )
+    return rules
 
 
 def _texts(settings: Settings, section: str, key: str) -> list[str]:
     """A setting that is a list of texts."""
     found = settings.section(section).get(key, [])
     if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
-        raise SettingError(f"{settings.config_path}: [{section}] {key} must be a list of texts")
+        raise settings.located(SettingError(f"[{section}] {key} must be a list of texts"))
     return found

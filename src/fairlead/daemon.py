@@ -27,15 +27,18 @@ from .control_room import ControlRoom
 from .doors.agent_terminals import HostTerminals
 from .doors.checks import host_checks
 from .doors.keepty import KeeptyDoor
-from .doors.rpc import RpcDoor
+from .doors.rpc import OpError, RpcDoor
 from .doors.terminal_ops import terminal_ops
 from .doors.terminal_turns import TerminalTurns
 from .doors.verify_ops import verify_ops
+from .keeper import masks
 from .logfile import LogFile
-from .settings import Settings, safe_dir
+from .sessions.inbox import Inbox
+from .setting_rows import rows
+from .settings import AT_START, Settings, safe_dir
 from .terminal.host import Host, is_served
 from .terminal.session import Event, Session, State
-from .wire.rpc import Request, fields
+from .wire.rpc import ErrorCode, Request, fields
 
 log = logging.getLogger("fairlead")
 
@@ -45,8 +48,15 @@ LOCK_WAIT = 5.0
 """Seconds that another daemon which does not serve may hold the lock: one that ends says so first."""
 SOCKET_LOOK = 2.0
 """Seconds between looks whether somebody deleted our sockets: a stat for each."""
+EXIT_TOLD_AFTER = 1.0
+"""Seconds after which what was done about the end of a session is written down. A daemon that dies before is
+followed by one that tells of it again."""
 HOME_LOOK = 5.0
 """Seconds between looks whether the runtime directory is still there."""
+
+
+MAX_NOTICE = 500
+"""How many characters of a reason are shown on terminals."""
 
 
 class AlreadyRunning(Exception):
@@ -70,21 +80,37 @@ class Daemon:
         ready: Callable[[], None] = lambda: None,
     ) -> None:
         self._settings = settings
+        self._first_rows = {row["name"]: row for row in rows(settings)}
         self._log_file = log_file
         self._supervisor = supervisor
         self._supervised = supervised
         self._ready = ready
         self._host = Host(settings, self._happened)
         self._keepty = KeeptyDoor(settings)
-        own = {"daemon_status": self._status, "daemon_stop": self._stop, "daemon_restart": self._restart}
+        own = {
+            "config": self._config,
+            "daemon_status": self._status,
+            "daemon_stop": self._stop,
+            "daemon_restart": self._restart,
+        }
         ops = terminal_ops(self._host, self._verdict)
-        self._start_terminal = ops["terminal_start"]
+        self._start_terminal, self._list_terminals = ops["terminal_start"], ops["terminal_list"]
         self._commands = HostTerminals(self._host)
         self._agents = agents = AgentRoom(
-            settings, self._commands, lambda: self._rpc.callers, also=self._heard_agent
+            settings,
+            self._commands,
+            lambda: self._rpc.callers,
+            also=self._heard_agent,
+            inbox=Inbox(f"{settings.state_dir}/inbox.jsonl"),
         )
-        self._turns = TerminalTurns(self._host, f"{settings.state_dir}/turns", agents.judging, self._tell_all)
-        ops |= verify_ops(settings.verifier_dir, agents.ops.named, self._host, self._turns, agents.reports)
+        self._turns = TerminalTurns(
+            self._host,
+            f"{settings.state_dir}/turns",
+            agents.judging,
+            self._tell_all,
+            begin_wait=settings.number("verifier", "begin_seconds"),
+        )
+        ops |= verify_ops(agents.judging.door, agents.ops.named, self._host, self._turns, agents.reports)
         self._control = ControlRoom(
             settings,
             agents.store,
@@ -92,17 +118,27 @@ class Daemon:
             agents.redactor,
             latest=lambda name: agents.latest(name=name, cwd=None),
             key_variables=agents.key_variables,
-            checkers=host_checks(settings, self._host, agents.store, agents.catalog, self._lost_sockets),
-            event=self._tell_all,
+            checkers=host_checks(
+                settings,
+                self._host,
+                agents.store,
+                agents.catalog,
+                self._lost_sockets,
+                lambda: (agents.memory, agents.transcripts, agents.reports, self._control.store),
+            ),
         )
-        agents.judging.escalates = self._control.escalated
-        agents.ops.elsewhere = self._control
+        agents.judging.escalates = self._escalated
+        self._control.sessions.escalations = agents.judging.escalations
+        self._keepty.notice = self._notice
         handlers = {**ops, **own, **self._control.ops, "terminal_start": self._start}
+        handlers["terminal_list"] = self._list
         self._rpc = RpcDoor(settings, handlers, agents.ops)
         self._started_at = time.time()
         self._over = asyncio.Event()
         self._again = False
         self._python = sys.executable
+        self.environment: dict[str, str] | None = None
+        """What the next daemon finds in its environment: that of who asked for it."""
         self._handover = False  # another daemon waits to take our place
         self._opening: set[asyncio.Task[None]] = set()
 
@@ -117,7 +153,8 @@ class Daemon:
         except BaseException:  # it would fail again, so the nursery must not start it over and over
             await self._host.close(for_good=not self._host.sessions)
             raise
-        log.info("serving %d sessions in %s", len(self._host.sessions), self._settings.runtime_dir)
+        count = len(self._host.sessions)
+        log.info("serving %d session%s in %s", count, "s" * (count != 1), self._settings.runtime_dir)
         self._supervisor.tell("READY=1")
         self._ready()
         beats = loop.create_task(self._supervisor.beat())
@@ -138,9 +175,11 @@ class Daemon:
     async def _open_all(self) -> asyncio.Task[None]:
         """Find the sessions and let clients in, at our own socket last. Returns the task that ends commands
         whose agents are gone."""
+        await self._agents.judging.open()
         await self._host.open(None if self._supervised else [*COMMAND, "--asked-at", "{now}"])
         while self._opening:
             await asyncio.wait(self._opening)
+        self._agents.store.inbox.load()
         for fault in self._agents.store.open():
             log.warning("an agent session can't be loaded: %s", fault)
         self._agents.judging.report_lost()
@@ -198,8 +237,16 @@ class Daemon:
             case _:
                 if event.topic == "terminal/exited":
                     self._keepty.retire(session)
+                    if session.note.get("exit_told"):  # by a daemon before us
+                        return
+                    asyncio.get_running_loop().call_later(EXIT_TOLD_AFTER, self._note_exit, session)
                 self._tell_all(event.topic, fields(**event.data))
                 self._control.heard_terminal(event.topic, event.data)
+
+    def _note_exit(self, session: Session) -> None:
+        """Everybody knows that a session has ended, and rules were followed: the next daemon is silent."""
+        if session in self._host:
+            session.remember(exit_told=True)
 
     def _heard_agent(self, event: AgentEvent) -> None:
         self._control.heard_agent(event)
@@ -224,6 +271,20 @@ class Daemon:
         judgement = self._agents.judging.of(session_id)
         return judgement.shown if judgement is not None else None
 
+    def _escalated(self, session_id: str, turn: int, reason: str) -> None:
+        """A person is needed: those at the session's terminal are told; if nothing else tells people, those
+        at all terminals are."""
+        self._control.escalated(session_id, turn, reason)
+        text = f"{self._control.sessions.name_of(session_id)} needs a person: {reason[:MAX_NOTICE]}"
+        for session in self._host.sessions.values():
+            if session.id == session_id or not self._control.has_notices:
+                session.say(text)
+
+    def _notice(self, session: Session) -> str:
+        judgement = self._agents.judging.of(session.id)
+        escalated = judgement.escalated if judgement is not None else ""
+        return f"{session.id} needs a person: {escalated[:MAX_NOTICE]}" if escalated else ""
+
     # --- ops of its own -----------------------------------------------------------------------------------
 
     async def _status(self, request: Request) -> Mapping[Any, Any]:
@@ -238,6 +299,12 @@ class Daemon:
             passepartout_port=self._control.door.port,
         )
 
+    async def _config(self, request: Request) -> Mapping[Any, Any]:
+        """The settings that hold here; those that are read at the start as they were then."""
+        now = {row["name"]: row for row in rows(self._settings)}
+        held = [self._first_rows[name] if name in AT_START else row for name, row in now.items()]
+        return fields(rows=[fields(name=row["name"], value=row["value"]) for row in held])
+
     async def _start(self, request: Request) -> Mapping[Any, Any]:
         """Start a session, and answer when its clients can come."""
         answer = await self._start_terminal(request)
@@ -245,16 +312,27 @@ class Daemon:
             await asyncio.wait(self._opening)
         return answer
 
+    async def _list(self, request: Request) -> Mapping[Any, Any]:
+        """The sessions, and how many questions wait, which whoever lists them wants to know."""
+        waiting = len(self._agents.store.inbox.open())
+        return {**await self._list_terminals(request), **fields(questions=waiting)}
+
     async def _stop(self, request: Request) -> Mapping[Any, Any]:
         self._handover = bool(request.get("handover"))
         asyncio.get_running_loop().call_soon(self._over.set)
         return fields(accepted=True, started_at=self._started_at)
 
     async def _restart(self, request: Request) -> Mapping[Any, Any]:
-        """Be replaced by a new daemon, of the installation of who asks unless a supervisor decides that."""
+        """Be replaced by a new daemon, of the installation and with the environment of who asks, unless a
+        supervisor decides that."""
+        self._settings.refresh()
+        if self._settings.fault:  # the next one could not start with it
+            raise OpError(ErrorCode.FAILED, self._settings.fault)
         self._again = True
         if (python := request.get("python")) and not self._supervised:
             self._python = python if os.access(python, os.X_OK) else sys.executable
+        if (env := request.get("env")) and not self._supervised:
+            self.environment = {str(name): str(value) for name, value in env.items()}
         return await self._stop(request)
 
 
@@ -326,6 +404,7 @@ def run(
     that was `asked` for before somebody said stop, and comes only now, is not wanted any more: Outdated.
     """
     settings.check()
+    masks.be_private()
     safe_dir(settings.runtime_dir)
     safe_dir(settings.state_dir)
     lock = os.open(settings.lock_path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
@@ -345,8 +424,14 @@ def run(
     _tell_where_it_hangs(log_file)
     supervisor = Supervisor()
 
+    environment: dict[str, str] | None = None
+
     async def serve() -> str:
-        return await Daemon(settings, log_file, supervisor, supervised=supervised, ready=ready).run()
+        nonlocal environment
+        daemon = Daemon(settings, log_file, supervisor, supervised=supervised, ready=ready)
+        python = await daemon.run()
+        environment = daemon.environment
+        return python
 
     with contextlib.suppress(ImportError):
         import uvloop
@@ -357,5 +442,6 @@ def run(
         # It has no lock until it is up: if another one was quicker and was told to stop, it is not wanted.
         # One that is supervised tells that other one to stop, and takes its place.
         more = ["--supervised"] if supervised else ["--asked-at", str(time.time())]
-        os.execv(python, [python, *COMMAND[1:], *more])
+        masks.give_back()
+        os.execve(python, [python, *COMMAND[1:], *more], environment or os.environ)
     _write_down(lock, f"stopped {time.time()}")

@@ -1,21 +1,29 @@
 """A SQLite file that several processes use at once: how it is opened, migrated, repaired and searched.
 
 It is opened when it is first needed. A file that SQLite can't read is set aside, never deleted, and a new one
-begun; one that only holds what can be computed again is removed instead. Where SQLite has no full-text search
-(FTS5) the same questions are answered more slowly, and the index is made up when it can be.
+begun; one that only holds what can be computed again is removed instead, or made in memory where no file can
+be. Where SQLite has no full-text search (FTS5) the same questions are answered more slowly, and the index is
+rebuilt when possible.
+
+Another process may lock the file for seconds, and a statement may take that long by itself. So each file has
+a thread of its own, and whoever has an event loop awaits `Database.thread.run` and calls nothing else here.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import logging
 import os
 import re
 import sqlite3
+import stat
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from concurrent.futures import Future
+from typing import Any, NamedTuple, TypeVar
 
 BUSY_SECONDS = 5.0
 """How long a statement waits for another process to end its own."""
@@ -23,6 +31,12 @@ OPEN_SECONDS = 10.0
 """How long to wait for another process that opens, migrates or repairs the file."""
 OPEN_PAUSE = 0.01
 """How often to look whether it has."""
+MAX_WORKS = 1000
+"""How many works may wait for the thread of a file."""
+CLOSE_SECONDS = 2.0
+"""How long closing waits for the works that were asked for before: others may lock the file for longer."""
+MAX_PAGES_IN_MEMORY = 65_536
+"""How many pages, of 4 KiB each, what can be computed again may have where no file can be."""
 MAX_FAULTS = 100
 """How many faults are told."""
 MAX_WORDS = 32
@@ -31,6 +45,8 @@ MAX_WORD_LENGTH = 64
 """and how much of each."""
 MIN_BEGINNING = 3
 """How long a word must be to stand for all that begin with it: shorter ones would begin half of the words."""
+
+log = logging.getLogger("fairlead")
 
 T = TypeVar("T")
 Row = tuple[object, ...]
@@ -73,8 +89,107 @@ class FullText(NamedTuple):
         )
 
 
+class DatabaseThread:
+    """A thread that does works one after the other, in the order in which they were asked for.
+
+    It begins with the first work. It never keeps the process from ending.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._works: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
+        self._changed = threading.Condition()
+        self._is_closed = False
+        self._is_idle = True
+        self._thread: threading.Thread | None = None
+
+    @property
+    def waiting(self) -> int:
+        """How many works have not begun."""
+        return len(self._works)
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Do some work on the thread; return or raise what it does. Raises DatabaseFault if too much waits.
+
+        A caller that is cancelled leaves work that has begun to its end; what has not begun is not done.
+        """
+        import asyncio  # not for command lines, which have no loop and must start quickly
+
+        return await asyncio.wrap_future(self.submit(work))
+
+    def soon(self, work: Callable[[], object]) -> None:
+        """Do some work that nobody waits for; what goes wrong is logged. For what may be lost in a crash."""
+        try:
+            self.submit(work).add_done_callback(_log_fault)
+        except DatabaseFault as fault:
+            log.warning("%s", fault)
+
+    def submit(self, work: Callable[[], T]) -> Future[T]:
+        """Put some work last in the line. Raises DatabaseFault if too much waits."""
+        future: Future[T] = Future()
+        with self._changed:
+            if self._is_closed:
+                raise DatabaseFault(f"{self._path} is closed")
+            if len(self._works) >= MAX_WORKS:
+                raise DatabaseFault(f"{MAX_WORKS} works wait for {self._path} already; is it locked?")
+            self._works.append((future, work))
+            if self._thread is None:
+                name = f"fairlead {os.path.basename(self._path)}"
+                self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+        return future
+
+    async def close(self, seconds: float = CLOSE_SECONDS) -> bool:
+        """Take no more work, and wait so long for what was asked for; true if all of it was done."""
+        import asyncio
+
+        return await asyncio.to_thread(self._drained, seconds)
+
+    def _drained(self, seconds: float) -> bool:
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+            done = self._changed.wait_for(lambda: self._is_idle and not self._works, seconds)
+        if not done:
+            log.warning("%s is locked or busy; %d works wait for it in vain", self._path, len(self._works))
+        return done
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._is_idle = True
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._works or self._is_closed)
+                if not self._works:
+                    return
+                future, work = self._works.popleft()
+                self._is_idle = False
+            _do(future, work)
+            del future, work  # nothing is kept while the thread waits
+
+
+def _do(future: Future[Any], work: Callable[[], Any]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        result = work()
+    except BaseException as error:  # it belongs to whoever waits for it
+        future.set_exception(error)
+    else:
+        future.set_result(result)
+
+
+def _log_fault(future: Future[Any]) -> None:
+    if not future.cancelled() and (error := future.exception()) is not None:
+        log.warning("%s", error)
+
+
 class Database:
-    """One file. Its methods may be called from any thread; they wait for each other."""
+    """One file. Its methods may be called from any thread; they wait for each other, and for other processes.
+
+    So none of them is called where an event loop runs; see `thread`.
+    """
 
     def __init__(
         self,
@@ -91,6 +206,10 @@ class Database:
         """What was wrong with the file."""
         self.full_text = full_text
         """Whether there is full-text search, once the file is open."""
+        self.thread = DatabaseThread(path)
+        """Where whoever has an event loop lets work be done: `await database.thread.run(work)`."""
+        self.is_in_memory = False
+        """True while there is no file, because none can be there; only for what can be computed again."""
         self._migrations = migrations
         self._derived = derived
         self._lock = threading.RLock()
@@ -105,6 +224,20 @@ class Database:
             if self._connection is not None:
                 connection, self._connection = self._connection, None
                 connection.close()
+
+    async def aclose(self) -> None:
+        """Close it after the works that were asked for, or leave it to the end of the process."""
+        with contextlib.suppress(DatabaseFault):
+            self.thread.submit(self.close)
+        await self.thread.close()
+
+    def check(self) -> list[str]:
+        """What is or was wrong with the file; nothing if it can be written to."""
+        try:
+            self.write(lambda connection: None)
+        except DatabaseFault as fault:
+            return [*self.faults, str(fault)]
+        return list(self.faults)
 
     def read(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
         """The rows that a statement selects."""
@@ -133,9 +266,12 @@ class Database:
                 try:
                     return work(self._opened())
                 except sqlite3.DatabaseError as error:
-                    if not _is_corrupt(error):
+                    if _is_corrupt(error):
+                        self._replace(error)
+                    elif self._derived and not self.is_in_memory and _is_useless(error):
+                        self._do_without_file(str(error))
+                    else:
                         raise
-                    self._replace(error)
                     return work(self._opened())
             except sqlite3.Error as error:
                 raise DatabaseFault(f"can't use {self.path}: {error}") from None
@@ -148,6 +284,8 @@ class Database:
 
     def _opened(self) -> sqlite3.Connection:
         if self._connection is not None:
+            if self.is_in_memory:
+                return self._connection
             with contextlib.suppress(OSError):
                 if os.stat(self.path).st_ino == self._inode:
                     return self._connection
@@ -163,13 +301,22 @@ class Database:
                     self._set_aside(str(error))
                     return self._open()
         except OSError as error:
+            if self._derived:
+                return self._do_without_file(error.strerror or str(error))
             raise DatabaseFault(f"can't open {self.path}: {error.strerror}") from None
 
     def _open(self) -> sqlite3.Connection:
-        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        self._inode = os.stat(self.path).st_ino
+        for suffix in ("-wal", "-shm"):
+            if os.path.lexists(self.path + suffix):
+                os.close(self._usable(self.path + suffix))
+        descriptor = self._usable(self.path)
+        self._inode = os.fstat(descriptor).st_ino
+        os.close(descriptor)
+        return self._connect(self.path)
+
+    def _connect(self, path: str) -> sqlite3.Connection:
         connection = sqlite3.connect(
-            self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
         try:
             connection.execute("PRAGMA journal_mode = WAL")
@@ -180,6 +327,26 @@ class Database:
             connection.close()
             raise
         self._connection = connection
+        return connection
+
+    def _usable(self, path: str) -> int:
+        """A descriptor of a file that can be read and written. What keeps it from that is put right."""
+        with contextlib.suppress(FileNotFoundError):
+            found = os.stat(path)
+            if not stat.S_ISREG(found.st_mode):  # a directory, a pipe
+                self._set_aside("it is not a file", path, (path,))
+            elif found.st_uid == os.geteuid() and found.st_mode & 0o600 != 0o600:
+                os.chmod(path, 0o600)
+                self._fault(f"{path} had mode {stat.S_IMODE(found.st_mode):04o}; it was made 0600")
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def _do_without_file(self, why: str) -> sqlite3.Connection:
+        """Begin anew without a file of ours: SQLite has a nameless one, which it removes itself."""
+        self.close()
+        self._fault(f"{self.path} can't be used ({why}); it is made again in memory each time")
+        self.is_in_memory = True
+        connection = self._connect("")
+        connection.execute(f"PRAGMA max_page_count = {MAX_PAGES_IN_MEMORY}")
         return connection
 
     def _migrate(self, connection: sqlite3.Connection) -> None:
@@ -224,7 +391,7 @@ class Database:
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
         """Keep other processes from opening and repairing the file meanwhile."""
-        descriptor = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = self._usable(f"{self.path}.lock")
         try:
             deadline = time.monotonic() + OPEN_SECONDS
             while True:
@@ -251,17 +418,23 @@ class Database:
             if os.stat(self.path).st_ino == inode:
                 self._set_aside(str(error))
 
-    def _set_aside(self, why: str) -> None:
-        kept = _unused(f"{self.path}.corrupt")
-        for suffix in ("", "-wal", "-shm"):
+    def _set_aside(self, why: str, path: str = "", paths: Sequence[str] = ()) -> None:
+        path = path or self.path
+        kept = _unused(f"{path}.corrupt")
+        is_kept = not self._derived or bool(paths)
+        for each in paths or [f"{path}{suffix}" for suffix in ("", "-wal", "-shm")]:
             with contextlib.suppress(FileNotFoundError):
-                if self._derived or suffix == "-shm":
-                    os.unlink(self.path + suffix)
+                if is_kept and not each.endswith("-shm"):
+                    os.rename(each, kept + each.removeprefix(path))
                 else:
-                    os.rename(self.path + suffix, kept + suffix)
-        fate = "was removed, to be made again" if self._derived else f"was set aside as {kept}"
-        if len(self.faults) < MAX_FAULTS:
-            self.faults.append(f"{self.path} can't be read ({why}); it {fate}")
+                    os.unlink(each)
+        fate = f"was set aside as {kept}" if is_kept else "was removed, to be made again"
+        self._fault(f"{path} can't be read ({why}); it {fate}")
+
+    def _fault(self, fault: str) -> None:
+        if len(self.faults) < MAX_FAULTS and fault not in self.faults:
+            self.faults.append(fault)
+            log.warning("%s", fault)
 
 
 _NEWER = "made by a newer version"
@@ -274,12 +447,52 @@ def _is_corrupt(error: sqlite3.DatabaseError) -> bool:
     return code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
+def _is_useless(error: sqlite3.DatabaseError) -> bool:
+    """True if the file, or the disk that it is on, can't be used, whoever waits."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return code is not None and code & 0xFF in (
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_READONLY,
+    )
+
+
 def _unused(path: str) -> str:
     """A path that is free: this one with a number."""
     number = 1
     while os.path.lexists(f"{path}-{number}"):
         number += 1
     return f"{path}-{number}"
+
+
+class Stored:
+    """What a store in one file has from that: a thread, its faults, and its end."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @property
+    def faults(self) -> list[str]:
+        """What was wrong with the file: a damaged one is set aside, and a new one begun."""
+        return self._database.faults
+
+    @property
+    def thread(self) -> DatabaseThread:
+        """Where whoever has an event loop lets the methods be called: they may wait for seconds."""
+        return self._database.thread
+
+    def check(self) -> list[str]:
+        """What is or was wrong with the file."""
+        return self._database.check()
+
+    async def aclose(self) -> None:
+        """Close it after what was asked of its thread."""
+        await self._database.aclose()
+
+    def close(self) -> None:
+        self._database.close()
 
 
 # --- searching --------------------------------------------------------------------------------------------

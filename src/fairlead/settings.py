@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +44,11 @@ DEFAULTS: Mapping[str, Mapping[str, int | float | str]] = {
         "log_count": 3,  # how many older logs are kept
     },
     "rpc": {"max_connections": 256},
-    "verifier": {"max_loops": 3},  # how often a turn is sent back before a person is called
+    "verifier": {
+        "max_loops": 3,  # how often a turn is sent back before a person is called
+        "shared_dir": "/tmp/pi-verifier",  # where Pi's programs look for sockets; used where it is ours
+        "begin_seconds": 30.0,  # seconds in which an agent in a terminal must go on with a correction
+    },
     "passepartout": {
         "enabled": "true",
         "port": 9105,  # 0 takes any that is free
@@ -59,6 +63,44 @@ DEFAULTS: Mapping[str, Mapping[str, int | float | str]] = {
     },
 }
 
+OTHERS: Mapping[str, Mapping[str, object]] = {
+    "agent": {
+        "model": "offline/guide",
+        "cassette": "",
+        "cassette_timing": False,
+        "record": "",
+        "yes": False,
+        "rules": (),
+    },
+    "notify": {"urls": ()},
+    "control": {"rules": (), "protected": (), "hosts": ()},
+    "verifier": {"dir": "/tmp/pi-verifier"},
+}
+"""Settings that other rooms read by themselves, each with its default."""
+PROVIDER_KEYS = ("kind", "base_url", "key_env", "key_file", "key")
+"""What a table [providers.NAME] may have."""
+MODEL_KEYS = ("provider", "id", "name", "reasoning", "window", "max_output", "prices")
+"""What a table [[models]] may have."""
+USUAL_KEYS: Mapping[str, tuple[str, ...]] = {
+    "openai": ("OPENAI_API_KEY",),
+    "anthropic": ("ANTHROPIC_API_KEY",),
+    "google": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "openrouter": ("OPENROUTER_API_KEY",),
+}
+"""The variables that usually hold a provider's key."""
+AT_START = frozenset(
+    {
+        *("daemon.restart_pause", "daemon.hang_seconds", "daemon.log_bytes", "daemon.log_count"),
+        *(f"passepartout.{key}" for key in DEFAULTS["passepartout"]),
+        *("control.heartbeat", "control.session", "control.protected", "control.hosts"),
+        *("verifier.max_loops", "verifier.dir"),
+    }
+)
+"""Settings that the daemon reads when it starts. Others hold as soon as the file is written."""
+LISTS = ("escape",)
+"""Texts that the file may also have as a list."""
+MAX_CONFIG = 128 * 1024
+"""How many bytes the configuration file may have: the daemon reads it while it serves."""
 
 _NAN = float("nan")
 _YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
@@ -74,6 +116,10 @@ class Settings:
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         self.environ = environ
         self._file: Mapping[str, object] | None = None
+        self._mark: tuple[int, ...] = ()
+        self._rooms: list[Callable[[Settings], Callable[[], None]]] = []
+        self.fault = ""
+        """Why the file, which was changed, can't be used; what it said before holds."""
         self.runtime_dir = environ.get("FAIRLEAD_RUNTIME_DIR") or _runtime_dir(environ)
         state = _home_dir(environ, "XDG_STATE_HOME", ".local/state")
         config = _home_dir(environ, "XDG_CONFIG_HOME", ".config")
@@ -129,29 +175,134 @@ class Settings:
         return f"{self.state_dir}/reports.db"
 
     @property
+    def keepty_dir(self) -> str:
+        """Our own directory for the sockets of terminal sessions, where all users share keepty's."""
+        return f"{self.runtime_dir}/keepty"
+
+    @property
     def verifier_dir(self) -> str:
-        """Where the sockets for verifiers are: Pi's own place, unless it is set."""
+        """Where builders of others have their sockets: Pi's own place, unless it is set."""
+        return self._set_verifier_dir or self.text("verifier", "shared_dir")
+
+    @property
+    def verifier_dirs(self) -> tuple[str, ...]:
+        """Where our sockets for verifiers are: our own directory and Pi's place, unless one is set."""
+        return (
+            (self._set_verifier_dir,)
+            if self._set_verifier_dir
+            else (
+                f"{self.runtime_dir}/verifier",
+                self.verifier_dir,
+            )
+        )
+
+    @property
+    def _set_verifier_dir(self) -> str:
         found = self.environ.get("FAIRLEAD_VERIFIER_DIR") or self.section("verifier").get("dir")
-        return str(found) if found else "/tmp/pi-verifier"
+        return str(found) if found else ""
 
     @property
     def config(self) -> Mapping[str, object]:
         """The whole configuration file."""
         if self._file is None:
+            self._mark = _mark(self.config_path)
             self._file = _read(self.config_path)
         return self._file
+
+    def joined(self, room: Callable[[Settings], Callable[[], None]]) -> None:
+        """Let a room know when the file changes. It gets the new settings, raises SettingError if it can't
+        work with them, and gives what is to be called when nobody else objects either."""
+        self._rooms.append(room)
+
+    def refresh(self) -> None:
+        """Read the file again if it changed. One that makes no sense changes nothing; `fault` tells of it."""
+        mark = _mark(self.config_path)
+        if self._file is None or mark == self._mark:
+            return
+        self._mark = mark
+        fresh = Settings(self.environ)
+        try:
+            fresh.check()
+            takes = [room(fresh) for room in self._rooms]
+        except SettingError as error:
+            self.fault = str(error)
+            return
+        self.fault = ""
+        self._file = fresh.config
+        for take in takes:
+            take()
 
     def check(self) -> None:
         """Raise SettingError for the first value in the environment or the file that makes no sense, so that
         it is found when the daemon starts and not when the value is first used."""
+        self._check_names()
         for section, keys in DEFAULTS.items():
             for key, default in keys.items():
                 if not isinstance(default, str):
                     self.number(section, key)
                 elif default in (*_YES, *_NO):
                     self.flag(section, key)
-                else:
+                elif not (key in LISTS and _is_texts(self.section(section).get(key))):
                     self.text(section, key)
+
+    def _check_names(self) -> None:
+        """Raise SettingError for the first section or key of the file that there is none of."""
+        for section, table in self.config.items():
+            if section == "models" or (section == "providers" and isinstance(table, Mapping)):
+                tables = table.items() if isinstance(table, Mapping) else enumerate(_listed(table), 1)
+                known = PROVIDER_KEYS if section == "providers" else MODEL_KEYS
+                for name, inner in tables:
+                    if isinstance(inner, Mapping):
+                        self._check_keys((section, str(name)), inner, known)
+                continue
+            keys = known_keys(section)
+            if not keys:
+                raise self._unknown((section,), f"section [{section}]", SECTIONS)
+            if isinstance(table, Mapping):
+                self._check_keys((section,), table, keys)
+
+    def _check_keys(self, path: tuple[str, ...], table: Mapping[str, object], known: Sequence[str]) -> None:
+        for key in table:
+            if key not in known:
+                name = "[[models]]" if path[0] == "models" else f"[{'.'.join(path)}]"
+                raise self._unknown((*path, key), f"setting {key!r} in {name}", known)
+
+    def _unknown(self, path: tuple[str, ...], what: str, known: Sequence[str]) -> SettingError:
+        from difflib import get_close_matches
+
+        near = get_close_matches(path[-1], known, 1, 0.6)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+        return SettingError(f"{self.place_of(*path)}: there is no {what}; {hint}")
+
+    def place_of(self, *path: str) -> str:
+        """The file and the line where something is set, for messages."""
+        line = self.line_of(*path)
+        return f"{self.config_path}, line {line}" if line else self.config_path
+
+    def line_of(self, *path: str) -> int | None:
+        """The line of the file that sets something, if it does."""
+        from .config_file import lines_of
+
+        try:
+            with open(self.config_path, encoding="utf-8") as file:
+                return lines_of(file.read(MAX_CONFIG)).get(path)
+        except (OSError, ValueError):
+            return None
+
+    def located(self, error: Exception) -> SettingError:
+        """The error with its line in the file, if it begins with a table in brackets, as others write it."""
+        import re
+
+        found = re.match(r"\[\[?([\w.-]+?)\]\]?(?: (\w+))?(?:, number (\d+))?", str(error))
+        if found is None:
+            return SettingError(f"{self.config_path}: {error}")
+        table = tuple(found[1].split(".", 1))
+        paths = [table, (*table, found[2])] if found[2] else [table]
+        paths += [(*paths[-1], found[3])] if found[3] else []
+        lines = [self.line_of(*path) for path in reversed(paths)]
+        line = next((line for line in lines if line), None)
+        place = f"{self.config_path}, line {line}" if line else self.config_path
+        return SettingError(f"{place}: {error}")
 
     def number(self, section: str, key: str) -> float:
         """A setting that is a number."""
@@ -161,9 +312,9 @@ class Settings:
         except (TypeError, ValueError):
             number = _NAN
         if not abs(number) < float("inf"):
-            raise SettingError(f"{where} must be a number, not {found!r}")
+            raise self._bad(where, f"must be a number, not {found!r}")
         if number < 0:
-            raise SettingError(f"{where} must not be negative: {found}")
+            raise self._bad(where, f"must not be negative: {found}")
         return number
 
     def count(self, section: str, key: str) -> int:
@@ -174,7 +325,7 @@ class Settings:
         """A setting that is a text."""
         found, where = self._value(section, key)
         if not isinstance(found, str) or not found.strip():
-            raise SettingError(f"{where} must be a text, not {found!r}")
+            raise self._bad(where, f"must be a text, not {found!r}")
         return found
 
     def flag(self, section: str, key: str) -> bool:
@@ -182,8 +333,12 @@ class Settings:
         found, where = self._value(section, key)
         word = str(found).lower()
         if word not in (*_YES, *_NO):
-            raise SettingError(f"{where} must be true or false, not {found!r}")
+            raise self._bad(where, f"must be true or false, not {found!r}")
         return word in _YES
+
+    def _bad(self, where: str, why: str) -> SettingError:
+        error = SettingError(f"{where} {why}")
+        return self.located(error) if where.startswith("[") else error
 
     def _value(self, section: str, key: str) -> tuple[object, str]:
         """A setting's value, and where it comes from, for messages."""
@@ -191,14 +346,53 @@ class Settings:
         if (value := self.environ.get(name)) is not None:
             return value, name
         found = self.section(section).get(key, DEFAULTS[section][key])
-        return found, f"{self.config_path}: [{section}] {key}"
+        return found, f"[{section}] {key}"
 
     def section(self, section: str) -> Mapping[str, object]:
         """A table of the configuration file; empty if it is not there."""
         found = self.config.get(section, {})
         if not isinstance(found, Mapping):
-            raise SettingError(f"{self.config_path}: [{section}] must be a table")
+            raise SettingError(f"{self.place_of(section)}: [{section}] must be a table")
         return found
+
+
+SECTIONS = tuple(dict.fromkeys([*DEFAULTS, *OTHERS, "providers", "models"]))
+"""The sections that the file may have."""
+
+
+def known_keys(section: str) -> tuple[str, ...]:
+    """The keys of a section, but for those of tables in it."""
+    return (*DEFAULTS.get(section, {}), *OTHERS.get(section, {}))
+
+
+def key_names(settings: Settings) -> list[str]:
+    """The variables with keys of providers that an environment has: their names alone."""
+    names = {name for names in USUAL_KEYS.values() for name in names}
+    try:
+        tables = settings.section("providers")
+    except SettingError:
+        tables = {}
+    for table in tables.values():
+        if isinstance(table, Mapping) and isinstance(named := table.get("key_env"), str):
+            names.add(named)
+    return sorted(name for name in names if settings.environ.get(name, "").strip())
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(each, str) for each in value)
+
+
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def _mark(path: str) -> tuple[int, ...]:
+    """What changes when a file is written, replaced or removed."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return (0,)
+    return found.st_mtime_ns, found.st_ino, found.st_size
 
 
 def tables_from(value: object, kind: type[T], where: str, limit: int) -> tuple[T, ...]:
@@ -244,23 +438,62 @@ def _read(path: str) -> Mapping[str, object]:
     import tomllib
 
     with file:
+        data = file.read(MAX_CONFIG + 1)
+        if len(data) > MAX_CONFIG:
+            raise SettingError(f"{path} has more than {MAX_CONFIG} bytes")
         try:
-            return tomllib.load(file)
+            return tomllib.loads(data.decode())
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise SettingError(f"{path}: {error}") from None
+
+
+def _make_all(path: str) -> None:
+    """Make a directory and those above it for our user alone; `os.makedirs` makes only the last one so."""
+    if os.path.isdir(path):
+        return
+    above = os.path.dirname(path.rstrip("/"))
+    if above and not os.path.isdir(above):
+        _make_all(above)
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:  # what it is, is looked at by who wants it
+        pass
 
 
 def safe_dir(path: str) -> str:
     """The directory, made if need be, that only our user can enter. Refuses a foreign one, or a link."""
     try:
-        os.makedirs(path, mode=0o700, exist_ok=True)
+        _make_all(path)
         found = os.lstat(path)
     except OSError as error:
         raise SettingError(f"can't make {path}: {error.strerror}") from None
-    if not stat.S_ISDIR(found.st_mode):
-        raise SettingError(f"{path} is not a directory; a link there is not safe")
-    if found.st_uid != os.getuid():
-        raise SettingError(f"{path} belongs to another user")
+    if why := _foreign(path, found):
+        raise SettingError(why)
     if found.st_mode & 0o077:
         os.chmod(path, 0o700)
     return path
+
+
+def foreign(path: str) -> str:
+    """Why a directory that any user may have made is not ours to use; empty if it is, or is not there."""
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return f"can't look at {path}: {error.strerror}"
+    return _foreign(path, found)
+
+
+def _foreign(path: str, found: os.stat_result) -> str:
+    if not stat.S_ISDIR(found.st_mode):
+        return f"{path} is not a directory; a link there is not safe"
+    if found.st_uid == os.getuid():
+        return ""
+    import pwd
+
+    try:
+        owner = pwd.getpwuid(found.st_uid).pw_name
+    except KeyError:
+        owner = str(found.st_uid)
+    return f"{path} belongs to another user, {owner}"

@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 
-from .agent.session import ABORT_GRACE
+from .agent.parts import ABORT_GRACE
 from .agent.tools.terminals import LocalTerminals
 from .agent_room import AgentRoom
 from .doors.rpc import RpcDoor
@@ -22,6 +22,7 @@ from .settings import Settings, safe_dir
 async def _serve(settings: Settings) -> int:
     room = AgentRoom(settings, LocalTerminals(), lambda: door.callers)
     door = RpcDoor(settings, {}, room.ops)
+    await room.judging.open()
     for fault in room.store.open():
         print(f"fairlead rpc: an agent session can't be loaded: {fault}", file=sys.stderr)
     output = open(os.dup(sys.stdout.fileno()), "wb", buffering=0)  # noqa: SIM115 - the door closes it
@@ -41,4 +42,5 @@ async def _serve(settings: Settings) -> int:
 def run(settings: Settings) -> int:
     """Be the backend of who is at our standard input and output."""
     safe_dir(settings.state_dir)
+    safe_dir(settings.sessions_dir)
     return asyncio.run(_serve(settings))

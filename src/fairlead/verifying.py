@@ -16,23 +16,32 @@ from typing import Any, Protocol
 import msgspec
 
 from .agent.journal import Journal
-from .agent.messages import Assistant, text_of
+from .agent.messages import Assistant, ToolResult, text_of
 from .agent.models import Model, ModelError, ModelInfo, ToolSpec
 from .agent.models.catalog import Catalog
 from .agent.models.keys import Keys
 from .agent.policy import Policy
-from .agent.secrets import Redactor, environment_for_commands, secret_values
+from .agent.secrets import Redactor, environment_for_commands, is_secret_file, secret_values
 from .agent.session import AgentSession, Decision
 from .agent.tools import Context, Guarded, Result, Tool, Touch, standard_tools
 from .agent.tools.terminals import LocalTerminals
-from .settings import Settings
+from .settings import SettingError, Settings
 from .verify import command, panel
 from .verify.command import Commands
 from .verify.panel import Quorum
 from .verify.persona import Persona, stop_prompt
-from .verify.report import Report, ReportError, capped, not_verified, parse_report
+from .verify.report import (
+    Confidence,
+    Report,
+    ReportError,
+    Section,
+    capped,
+    lowered,
+    not_verified,
+    parse_report,
+)
 from .verify.sandbox import ReadOnly
-from .verify.tree import Tree, TreeFault, Watch
+from .verify.tree import Changes, Tree, TreeFault, Watch
 from .wire.verifier import Event
 
 MAX_LOOKS = 500
@@ -64,8 +73,8 @@ class Checker(Protocol):
 
     name: str
 
-    async def began(self) -> None:
-        """A turn begins."""
+    async def began(self, start: Event | None) -> None:
+        """A turn begins; without one, look at the project before the first."""
 
     async def check(self, stop: Event) -> Report: ...
 
@@ -76,12 +85,25 @@ class Places:
     """What checkers need from the settings."""
 
     def __init__(self, settings: Settings) -> None:
-        self.catalog = Catalog(settings.config, entered=Keys(f"{settings.state_dir}/keys"))
+        try:
+            self.catalog = Catalog(settings.config, entered=Keys(f"{settings.state_dir}/keys"))
+        except SettingError as error:
+            raise settings.located(error) from None
         keys = self.catalog.key_variables()
         self.redactor = Redactor(secret_values(os.environ, keys) | self.catalog.keys())
         self.environment = environment_for_commands(os.environ, keys)
         self.journals = f"{settings.state_dir}/verifiers"
-        self.hidden = (Path(settings.state_dir, "keys"),)
+        self._hidden = (Path(settings.state_dir), Path(settings.config_path))
+
+    def reader(self, project: Path, target: Target) -> ReadOnly:
+        """Runs commands for a model that checks this session."""
+        return ReadOnly(
+            project,
+            self.environment,
+            hidden=self._hidden,
+            shown=_shown(target),
+            is_secret=lambda path: is_secret_file(path.relative_to(project)),
+        )
 
 
 class _Watching:
@@ -89,26 +111,37 @@ class _Watching:
 
     def __init__(self, project: str) -> None:
         self._project = Path(project)
-        self.since: Tree | None = None
+        self._since: tuple[int | None, Tree] | None = None
         self._watch: Watch | None = None
         self._looks = 0
 
-    async def began(self) -> None:
+    async def began(self, start: Event | None) -> None:
+        self._since = None
         try:
-            self.since = await asyncio.to_thread(self._take)
+            tree = await asyncio.to_thread(self._take, start)
         except (TreeFault, OSError):
-            self.since = None
+            return
+        if start is not None and tree is not None:
+            self._since = start.turn_index, tree
+
+    def since(self, stop: Event) -> Tree | None:
+        """How the project was when this turn began, if we saw that."""
+        if self._since is None or self._since[0] != stop.turn_index:
+            return None
+        return self._since[1]
 
     def close(self) -> None:
         if self._watch is not None:
             self._watch.close()
             self._watch = None
 
-    def _take(self) -> Tree:
+    def _take(self, start: Event | None) -> Tree | None:
         self._looks += 1
         if self._looks % MAX_LOOKS == 0:
+            last = self.watch.last
             self.close()
-        return self.watch.take()
+            self.watch.last = last
+        return self.watch.take_at(start.timestamp / 1000) if start is not None else self.watch.take()
 
     @property
     def watch(self) -> Watch:
@@ -135,7 +168,7 @@ class CommandChecker(_Watching):
             turn=stop.turn_index or 0,
             session_id=self._target.session_id,
             lines=_lines(stop),
-            since=self.since,
+            since=self.since(stop),
             watch=await asyncio.to_thread(lambda: self.watch),
         )
         clean = self._places.redactor.value(msgspec.to_builtins(report))
@@ -151,8 +184,8 @@ class PanelChecker:
         self._members = members
         self._quorum = quorum
 
-    async def began(self) -> None:
-        await asyncio.gather(*(each.began() for each in self._members))
+    async def began(self, start: Event | None) -> None:
+        await asyncio.gather(*(each.began(start) for each in self._members))
 
     def close(self) -> None:
         for each in self._members:
@@ -180,21 +213,22 @@ class ModelChecker(_Watching):
     async def check(self, stop: Event) -> Report:
         begun, now = time.monotonic(), time.time()
         project = Path(os.path.realpath(self._target.project))
-        reader = ReadOnly(project, self._places.environment, hidden=self._places.hidden)
+        reader = self._places.reader(project, self._target)
+        before = await asyncio.to_thread(self._tree)
         path = f"{self._places.journals}/{self._target.session_id}/{int(now * 1000)}_{self.name}.jsonl"
         journal = Journal.create(path, id=os.path.basename(path).removesuffix(".jsonl"), cwd=str(project))
         session = AgentSession(
             journal,
             _OneModel(self._places.catalog, self._info),
             self._tools(reader),
-            _Reading(Policy(project, readable=_readable(self._target))),
+            _Reading(Policy(project, readable=_shown(self._target))),
             lambda event: None,
             system=self._persona.system_prompt(
                 session_id=self._target.session_id,
                 session_file=self._target.file,
                 socket_path=self._target.socket,
             ),
-            environment=self._places.environment,
+            environment=reader.environment,
         )
         try:
             async with asyncio.timeout(TURN_SECONDS):
@@ -204,7 +238,9 @@ class ModelChecker(_Watching):
         finally:
             session.abort()
             session.close()
-        tree, stat = await asyncio.to_thread(self._judged_tree)
+        since = self.since(stop)
+        after = await asyncio.to_thread(self._tree)
+        changes = await asyncio.to_thread(self._changes, since, before)
         whole = msgspec.structs.replace(
             report,
             kind="model",
@@ -215,13 +251,24 @@ class ModelChecker(_Watching):
             session_id=self._target.session_id,
             project=self._target.project,
             lines=_lines(stop),
-            tree=tree,
-            diff_stat=stat,
-            tool_calls=session.stats.tool_results,
+            tree=before.hash if before is not None else "",
+            diff_stat=str(changes) if changes is not None else "",
+            commands=tuple(reader.commands),
+            tool_calls=sum(map(_is_answer, session.messages)),
             refused=tuple(reader.refused),
+            sections=(*report.sections, *await reader.notes()),
             time=now,
         )
-        return capped(whole)
+        whole = capped(whole)
+        if why := command.spoilt(before, after):
+            whole = lowered(whole, Confidence.PARTIAL, why, is_unsure=True)
+        if since is None or changes is None:
+            whole = lowered(whole, Confidence.VERIFIED, "what the turn changed is not known")
+        elif not changes:
+            whole = lowered(whole, Confidence.VERIFIED, command.NOTHING_CHANGED)
+            note = Section("What did the turn change?", "Nothing: the files are as they were before.")
+            whole = msgspec.structs.replace(whole, sections=(*whole.sections, note))
+        return whole
 
     async def _asked(self, session: AgentSession, stop: Event) -> Report:
         session.prompt(stop_prompt(stop))
@@ -242,12 +289,17 @@ class ModelChecker(_Watching):
     def _not_verified(self, stop: Event, why: str) -> Report:
         return not_verified(why, turn=stop.turn_index or 0, session_id=self._target.session_id)
 
-    def _judged_tree(self) -> tuple[str, str]:
+    def _tree(self) -> Tree | None:
         try:
-            tree = self.watch.take()
-            return tree.hash, str(self.watch.changes(self.since, tree))
+            return self.watch.take()
         except (TreeFault, OSError):
-            return "", ""
+            return None
+
+    def _changes(self, since: Tree | None, tree: Tree | None) -> Changes | None:
+        try:
+            return self.watch.changes(since, tree) if tree is not None else None
+        except (TreeFault, OSError):
+            return None
 
     def _tools(self, reader: ReadOnly) -> dict[str, Tool]:
         places = self._places
@@ -364,5 +416,15 @@ def _lines(stop: Event) -> tuple[int, int] | None:
     return (first, last) if first is not None and last is not None else None
 
 
-def _readable(target: Target) -> tuple[Path, ...]:
-    return (Path(os.path.dirname(target.file)),) if target.file else ()
+def _shown(target: Target) -> tuple[Path, ...]:
+    """The session's file. A hook may name any file as it, so one with secrets is none."""
+    path = Path(os.path.realpath(target.file)) if target.file else None
+    return (path,) if path is not None and path.suffix == ".jsonl" and not is_secret_file(path) else ()
+
+
+def _is_answer(message: object) -> bool:
+    """Whether a message is what a tool found out: not that it was refused, or called wrongly."""
+    if not isinstance(message, ToolResult):
+        return False
+    has_code = isinstance(message.details, dict) and message.details.get("exit_code") is not None
+    return not message.is_error or has_code

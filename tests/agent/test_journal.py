@@ -165,7 +165,7 @@ def test_there_is_one_writer_at_a_time(path: Path) -> None:
     Journal.open(str(path)).close()
 
 
-def test_branches_part_and_a_fork_has_the_path_before_an_entry(path: Path, tmp_path: Path) -> None:
+def test_branches_part_and_a_fork_has_the_path_up_to_an_entry(path: Path, tmp_path: Path) -> None:
     with Journal.create(str(path), id="s1", cwd="/srv") as journal:
         one = journal.append(Said(user("one")))
         two = journal.append(Said(user("two")))
@@ -173,12 +173,12 @@ def test_branches_part_and_a_fork_has_the_path_before_an_entry(path: Path, tmp_p
         other = journal.append(Said(user("another two")))
         assert [entry.id for entry in journal.branch] == [one.id, other.id]
         assert [entry.id for entry in journal.path_to(two.id)] == [one.id, two.id]
-        with journal.fork(str(tmp_path / "fork.jsonl"), id="s2", before=other.id) as fork:
+        with journal.fork(str(tmp_path / "fork.jsonl"), id="s2", upto=one.id) as fork:
             assert [entry.id for entry in fork.branch] == [one.id]
             assert fork.header.parent_session == str(path)
             fork.append(Said(user("three")))
         with pytest.raises(JournalError, match="has no entry 'nope'"):
-            journal.fork(str(tmp_path / "f.jsonl"), id="s3", before="nope")
+            journal.fork(str(tmp_path / "f.jsonl"), id="s3", upto="nope")
     assert lines(tmp_path / "fork.jsonl")[1] == lines(path)[1]
 
 

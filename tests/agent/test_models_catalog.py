@@ -200,9 +200,10 @@ def test_the_keys_can_be_had_by_those_who_hide_them(tmp_path: Path) -> None:
 
 def test_a_provider_without_a_key_says_where_to_put_it() -> None:
     found = catalog('[agent]\nmodel = "anthropic/claude-haiku-4-5"')
-    places = "ANTHROPIC_API_KEY or key_env or key_file of [providers.anthropic]"
     assert refusal(found, found.default()) == (
-        f"the provider anthropic has no key: set {places}, or /login anthropic"
+        "the provider anthropic has no key: export ANTHROPIC_API_KEY where you run `fairlead agent`, "
+        "or `fairlead daemon restart` where it is set; "
+        "or set key_env or key_file of [providers.anthropic], or enter it with /login anthropic"
     )
     found = catalog('[providers.openai]\nkey_env = "MINE"', OPENAI_API_KEY=KEY)
     assert "openai" not in found.authenticated_providers()

@@ -112,7 +112,7 @@ def test_deny_wins_over_ask_and_ask_over_allow_in_any_order() -> None:
 def test_a_verdict_names_its_rule() -> None:
     rule = bash("deny", "rm *")
     verdict = Policy(PROJECT, (rule,)).judge("bash", running("rm -rf x"))
-    assert (verdict.rule, verdict.reason) == (rule, "a rule says: deny bash rm *")
+    assert (verdict.rule, verdict.reason) == (rule, "`rm -rf x`: a rule says: deny bash rm *")
 
 
 def test_rules_for_paths_count_from_the_project() -> None:
@@ -352,3 +352,11 @@ def test_rules_can_be_written_down_and_read_again() -> None:
     )
     written = msgspec.to_builtins(policy.remembered)
     assert rules_from(list(written)) == policy.remembered
+
+
+def test_the_configuration_of_fairlead_is_written_only_with_consent(tmp_path: Path) -> None:
+    policy = Policy(tmp_path, (Rule("edit", "allow"), Rule("write", "allow", path="**")))
+    own = tmp_path / ".config/fairlead/config.toml"
+    for tool in ("edit", "write"):
+        assert policy.judge(tool, Touch("write", "", (own,))).decision == "ask"
+        assert policy.judge(tool, Touch("write", "", (tmp_path / "config.toml",))).decision == "allow"

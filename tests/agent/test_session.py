@@ -15,7 +15,7 @@ from fairlead.agent.context import turns
 from fairlead.agent.journal import Compaction, Journal, Said
 from fairlead.agent.messages import Assistant, Text, ToolResult, Usage, text_of
 from fairlead.agent.models import Finished, ModelError, ModelEvent, ModelInfo, ModelRequest, TextDelta
-from fairlead.agent.session import Busy, Phase, Refused
+from fairlead.agent.session import LOST, Busy, Phase, Refused
 from tests.agent.playing import AskBeforeWriting, Endless, Meet, Note, Playing, calls, replay, says
 
 
@@ -177,14 +177,15 @@ async def test_an_interrupt_ends_the_turn_after_its_step_and_gives_back_what_was
         play.session.prompt("first")
         await model.asked.wait()
         play.session.steer("turn left")
-        assert play.session.interrupt() == "turn left"
+        assert play.session.interrupt() == (True, True, "turn left")
+        assert play.session.interrupt() == (False, True, "")
         assert play.session.interrupt_pending
         model.go_on.set()
         await play.idle()
         assert play.roles == ["u: first", "a: one two"]
         assert play.of(events.TurnEnded)[0].outcome == "interrupted"
         assert not play.session.interrupt_pending
-        assert play.session.interrupt() == ""
+        assert play.session.interrupt() == (False, False, "")
 
 
 @playing
@@ -209,7 +210,7 @@ async def test_an_abort_ends_a_running_tool_and_its_call_has_a_result(tmp_path: 
         await play.until(events.ToolExecuting)
         play.session.abort()
         await play.idle()
-        assert play.roles == ["u: wait", "a: ", "r: stopped early"]
+        assert play.roles == ["u: wait", "a: ", "r: stopped early", "a: "]
 
 
 @playing
@@ -229,14 +230,32 @@ async def test_a_model_that_stays_busy_fails_the_turn_and_the_session_is_idle_ag
     async with Playing(tmp_path, model) as play:
         play.session.prompt("hi")
         await play.idle()
-        assert play.pauses == [2.0, 4.0, 8.0]
-        assert play.of(events.Failed)[0].message == "no 3"
+        assert play.pauses == [2.0, 4.0, 8.0, 16.0]
+        told = [(each.attempt, each.limit, each.delay, each.reason) for each in play.of(events.Retrying)]
+        assert told[1:3] == [(2, 4, 4.0, "no 1"), (3, 4, 8.0, "no 2")]
+        assert play.of(events.Failed)[0].message == "no 4"
         last = play.session.messages[-1]
         assert isinstance(last, Assistant)
-        assert (last.stop_reason, last.error_message) == ("error", "no 3")
+        assert (last.stop_reason, last.error_message) == ("error", "no 4")
         play.session.prompt("again")
         await play.idle()
         assert play.roles[-1] == "a: well, good"
+
+
+@playing
+async def test_a_turn_that_is_stopped_before_the_model_is_asked_again_was_stopped(tmp_path: Path) -> None:
+    model = Failing(ModelError("busy", "500"))
+    async with Playing(tmp_path, model) as play:
+        play.session._sleep = asyncio.sleep
+        play.session.prompt("hi")
+        await play.until(events.Retrying)
+        play.session.abort()
+        await play.idle()
+        last = play.session.messages[-1]
+        assert isinstance(last, Assistant)
+        assert (last.stop_reason, last.error_message) == ("aborted", "Aborted")
+        assert play.of(events.TurnEnded)[0].outcome == "aborted"
+        assert play.of(events.Failed) == []
 
 
 @playing
@@ -347,14 +366,42 @@ async def test_a_turn_that_was_cut_off_is_told_and_the_next_prompt_goes_on(tmp_p
         assert play.session.is_idle
         play.session.prompt("go on")
         await play.idle()
-        assert play.roles == [
-            "r: interrupted: the turn ended before this call did",
-            "u: go on",
-            "a: where were we",
-        ]
-        result = play.session.messages[2]
+        assert play.roles == ["u: go on", "a: where were we"]
+        _, _, result, lost, *_ = play.session.messages
         assert isinstance(result, ToolResult)
-        assert result.is_error
+        assert (text_of(result), result.is_error) == (LOST, True)
+        assert isinstance(lost, Assistant)
+        assert (lost.stop_reason, lost.error_message) == ("error", LOST)
+
+
+@playing
+async def test_what_a_model_had_said_when_its_program_died_is_in_the_journal(tmp_path: Path) -> None:
+    async with Playing(tmp_path, Held()) as play:
+        play.session.prompt("first")
+        await play.until(events.TextStreamed)
+    async with Playing(tmp_path, Held()) as play:
+        last = play.session.messages[-1]
+        assert isinstance(last, Assistant)
+        assert (text_of(last), last.error_message) == ("one ", LOST)
+        assert play.session.was_interrupted
+    async with Playing(tmp_path, Held()) as play:  # and only once
+        assert len(play.session.messages) == 2
+
+
+@playing
+async def test_follow_ups_are_said_after_an_abort_and_steering_is_given_back(tmp_path: Path) -> None:
+    model = Held()
+    async with Playing(tmp_path, model) as play:
+        play.session.prompt("first")
+        await model.asked.wait()
+        assert play.session.steer("left")
+        play.session.follow_up("later")
+        assert play.session.abort() == "left"
+        assert not play.session.steer("too late")
+        model.go_on.set()
+        await play.idle()
+        assert [role for role in play.roles if role[0] == "u"] == ["u: first", "u: later", "u: too late"]
+        assert [each.outcome for each in play.of(events.TurnEnded)] == ["aborted", "done", "done"]
 
 
 @playing
@@ -373,8 +420,9 @@ async def test_name_model_and_thinking_level_are_remembered(tmp_path: Path) -> N
     async with Playing(tmp_path, replay(tmp_path), others=[other]) as play:
         session = play.session
         assert (session.name, session.model, session.thinking_level) == ("garden", other, "high")
-        assert session.cycle_thinking_level() == "xhigh"
-        assert session.cycle_thinking_level() == "off"
+        assert session.cycle_thinking_level() == "off"  # as it does not reason
+        assert session.thinking_level == "xhigh"
+        assert session.cycle_thinking_level() == session.thinking_level == "off"
         assert session.cycle_model().id == "replay"
         assert session.cycle_model(-1).id == "quick"
 

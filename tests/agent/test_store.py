@@ -109,7 +109,7 @@ def test_a_fork_knows_its_parent_and_goes_its_own_way(tmp_path: Path) -> None:
             await session.idle()
         prompt = next(event for event in told if isinstance(event, events.MessageSaid))
         fork = sessions.fork(session, prompt.entry_id)
-        assert fork.messages == []
+        assert fork.messages == session.messages
         assert sessions.parent_of(fork) == session.id
         assert sessions.parent_of(session) is None
         assert sessions.create("/elsewhere", parent=fork).journal.header.parent_session == fork.journal.path

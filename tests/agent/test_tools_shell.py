@@ -273,7 +273,7 @@ def test_a_touch_of_bash_has_the_whole_command(bash: Bash, tmp_path: Path) -> No
     touch = bash.touches({"command": "make test\nmake install"}, tmp_path)
     assert (touch.effect, touch.summary, touch.command) == (
         "run",
-        "$ make test ...",
+        "$ make test ⏎ make install",
         "make test\nmake install",
     )
     with pytest.raises(ValueError, match="NUL"):

@@ -515,3 +515,29 @@ def test_two_processes_that_scan_at_once_take_nothing_in_twice(tmp_path: Path) -
     assert [row.message_count for row in sessions.index.list()] == [30] * 10
     assert len(sessions.index.search("apple", 1000)) == 300
     sessions.index.close()
+
+
+def test_a_large_file_that_is_gone_is_found_no_more_and_removed_piece_by_piece(
+    sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairlead.agent.transcripts.FORGOTTEN_AT_ONCE", 3)
+    path = sessions.make("a", *[f"needle {number}" for number in range(20)])
+    index = sessions.index
+    index.scan()
+    assert len(index.search("needle")) == 20
+    os.unlink(path)
+    assert index.scan(0).gone == 1
+    assert (index.list(), index.search("needle")) == ([], [])
+
+    def left() -> int:
+        return len(index._database.read("SELECT 1 FROM entries"))
+
+    assert 0 < left() < 20
+    assert sessions.make("a", "another") == path
+    while left():
+        before = left()
+        assert index.scan(0).gone == 0
+        assert left() < before
+    index.scan()
+    assert sessions.places("another") == [("a", "another")]
+    sessions.check_index()

@@ -184,11 +184,24 @@ def test_control_c_interrupts_and_then_aborts(hosting: Hosting, place: Path) -> 
         assert "dropped" not in person.screen.text()
 
 
-def test_control_c_at_a_question_is_no_and_an_interrupt(hosting: Hosting, place: Path) -> None:
+def test_run_leaves_the_question_of_another_turn_alone(hosting: Hosting, place: Path) -> None:
+    with talk(hosting, place, "waits") as person:
+        say(person, "run: touch done", "allow bash?")
+        for more in ((), ("--yes",)):
+            done = hosting.run("run", *more, "--name", "waits", "--verify", "true", "help", check=False)
+            assert (done.returncode, "waits for an answer" in done.stderr) == (1, True)
+        assert not (place / "done").exists()
+        waiting = hosting.ask("approvals")["approvals"]
+        (token,) = [row["token"] for row in waiting if row["session_name"] == "waits"]
+        hosting.run("approvals", "allow", token)
+        hosting.until((place / "done").exists)
+
+
+def test_control_c_at_a_question_ends_the_turn(hosting: Hosting, place: Path) -> None:
     with talk(hosting, place) as person:
         say(person, "run: touch done then read README.md", "allow bash?")
         person.type(b"\x03")
-        person.until_all(["✗ denied", "interrupted"])
+        person.until_all(["✗ denied", "aborted"])
         idle(person)
         assert not (place / "done").exists()
         assert "● read" not in person.text
@@ -405,7 +418,7 @@ def test_print_gives_only_the_answer_and_a_code(hosting: Hosting, host: Host, pl
     assert allowed.stderr == "● $ touch done\n  [No output.]\n● read README.md\n  2 lines\n"
     assert (place / "done").exists()
     for answer in (0, 1):
-        failed = script(hosting, place, "-p", "tape", "hello", "--model", "offline/replay")
+        failed = script(hosting, place, "-p", "--name", "tape", "hello", "--model", "offline/replay")
         if answer == 0:
             assert (failed.returncode, failed.stdout) == (0, EVIL + "\n")
             aborted = host.agent("tape")
@@ -441,7 +454,7 @@ def test_the_command_line_is_checked(hosting: Hosting, place: Path) -> None:
     for words, why in (
         ((), "a PROMPT is wanted"),
         (("garden",), "a PROMPT is wanted"),
-        (("-c", "garden"), "--continue takes no name"),
+        (("-c", "--name", "garden", "go on"), "--continue and --name can't go together"),
         (("--model", "x", "say something"), "--model wants PROVIDER/ID, not 'x'"),
         (("--print", "--json", "say something"), "can't go together"),
     ):
@@ -458,10 +471,31 @@ def test_the_command_line_is_checked(hosting: Hosting, place: Path) -> None:
     assert json.loads(script(hosting, place, "--list-models", "--json").stdout)[0]["id"] == "guide"
 
 
+@pytest.mark.parametrize(
+    ("words", "name", "prompt"),
+    [
+        (("-p", "hello"), "", "hello"),
+        (("-p", "read", "README.md"), "", "read README.md"),
+        (("-p", "words", "read README.md"), "words", "read README.md"),
+        (("-p", "--name", "words", "hello"), "words", "hello"),
+        (("--json", "hello"), "", "hello"),
+        (("read", "README.md"), "", "read README.md"),
+        (("words", "read README.md"), "words", "read README.md"),
+        (("read the README.md", "now"), "", "read the README.md now"),
+    ],
+)
+def test_it_is_clear_what_is_a_name_and_what_a_prompt(
+    hosting: Hosting, host: Host, place: Path, words: tuple[str, ...], name: str, prompt: str
+) -> None:
+    assert script(hosting, place, *words).returncode == 0
+    agent = host.agent(name) if name else host.agent(cwd=str(place), continue_last=True)
+    assert (agent.name, agent.created, prompts(agent)[-1]) == (name, False, prompt)
+
+
 def test_an_interrupted_script_takes_its_turn_with_it(hosting: Hosting, host: Host, place: Path) -> None:
-    script(hosting, place, "-p", "stopped", "hello", "--model", "offline/replay")
+    script(hosting, place, "-p", "--name", "stopped", "hello", "--model", "offline/replay")
     client = subprocess.Popen(
-        [sys.executable, "-m", "fairlead", "agent", "--json", "stopped", "hang"],
+        [sys.executable, "-m", "fairlead", "agent", "--json", "--name", "stopped", "hang"],
         env=hosting.environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -488,7 +522,7 @@ def test_a_text_is_made_harmless_measured_and_cut() -> None:
 
 
 def test_a_tool_is_shown_in_a_few_lines() -> None:
-    assert title("bash", {"command": "make\ntest"}) == "$ make …"
+    assert title("bash", {"command": "make\ntest"}) == "$ make ⏎ test"
     assert title("grep", {"path": "src", "pattern": "x\x1b[31m"}) == "grep x src"
     assert title("other", {"a": 1}) == 'other {"a": 1}'
     assert title("other", {}) == "other"

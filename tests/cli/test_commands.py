@@ -73,7 +73,7 @@ def test_a_session_that_is_not_there_gives_1_and_one_line(hosting: Hosting, word
     ("words", "message"),
     [
         (["start"], "NAME is missing; usage: fairlead start [OPTION…] NAME [-- COMMAND…]"),
-        (["start", "x", "ls"], "'ls' is one word too many; a command comes after --: -- ls"),
+        (["start", "x", "ls"], "unexpected argument 'ls'; a command comes after --: -- ls"),
         (["start", "x", "--cols", "many"], "--cols wants a whole number from 1 on, not 'many'"),
         (["attach"], "NAME is missing; usage: fairlead attach [OPTION…] NAME"),
         (["ls", "--jsn"], "there is no option --jsn; did you mean --json?"),
@@ -81,20 +81,20 @@ def test_a_session_that_is_not_there_gives_1_and_one_line(hosting: Hosting, word
         (["screen", "x", "--svg", "-s"], "--scrollback goes with text and --ansi, not with --svg"),
         (["send", "x"], "a text or a key is wanted"),
         (["send", "x", "-p", "-k", "Up"], "--paste wants a text"),
-        (["wait", "x"], "one of --text, --regex, --idle and --exit is wanted"),
+        (["wait", "x"], "give at least one of --text, --regex, --idle and --exit"),
         (["wait", "x", "--idle", "long"], "--idle wants a number of seconds, not 'long'"),
-        (["logs"], "one of NAME and --daemon is wanted"),
-        (["logs", "x", "--daemon"], "one of NAME and --daemon is wanted"),
+        (["logs"], "give NAME or --daemon"),
+        (["logs", "x", "--daemon"], "give NAME or --daemon"),
         (["daemon"], "status|stop|restart|run|unit is missing; usage: fairlead daemon [OPTION…] "),
-        (["daemon", "unit"], "unit, and only unit, wants one of systemd and launchd"),
-        (["completion", "tcsh"], "shell is one of bash, zsh, fish, not 'tcsh'"),
+        (["daemon", "unit"], "write `daemon unit systemd` or `daemon unit launchd`"),
+        (["completion", "tcsh"], "'tcsh' is not one of bash, zsh, fish"),
     ],
 )
 def test_wrong_usage_gives_2_and_says_what_is_wrong(hosting: Hosting, words: list[str], message: str) -> None:
     done = hosting.run(*words, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"fairlead {words[0]}: {message}")
-    assert done.stderr.endswith(f"\n`fairlead help {words[0]}` tells more\n")
+    assert done.stderr.endswith(f"\nfor more: `fairlead help {words[0]}`\n")
 
 
 def test_start_tells_name_and_process(hosting: Hosting) -> None:
@@ -254,7 +254,7 @@ def test_without_pillow_the_extra_is_named(tmp_path: Path) -> None:
         hosting.start("work", "echo ready; read line")
         done = hosting.run("screen", "work", "--png", "-o", str(tmp_path / "x.png"), check=False)
         command = f"{sys.executable} -m pip install 'fairlead[picture]'"
-        expected = f"fairlead screen: a PNG needs Pillow, of the extra 'picture': {command}\n"
+        expected = f"fairlead screen: a PNG needs Pillow, which is in the extra 'picture': {command}\n"
         assert (done.returncode, done.stderr) == (1, expected)
     finally:
         hosting.close()
@@ -268,7 +268,7 @@ def test_search_tells_places_and_gives_1_if_there_are_none(hosting: Hosting, col
     assert (none.returncode, none.stdout, none.stderr) == (1, "[]\n", "")
     bad = hosting.run("search", colored, "-e", "(", check=False)
     assert bad.returncode == 1
-    assert bad.stderr.startswith("fairlead search: invalid request parameter :regex:")
+    assert bad.stderr.startswith("fairlead search: bad value for regex: ")
 
 
 def test_wait_tells_what_happened(hosting: Hosting) -> None:
@@ -287,11 +287,14 @@ def test_wait_tells_what_happened(hosting: Hosting) -> None:
     assert wait("--text", "never", "--timeout", "0") == (124, over)
     assert wait("--exit", "--timeout", "0.1") == (124, over)
     plain = hosting.run("wait", "waited", "--exit", "--timeout", "0.1", check=False)
-    assert (plain.returncode, plain.stderr) == (124, "fairlead wait: nothing within 0.1 s\n")
+    assert (plain.returncode, plain.stderr) == (124, "fairlead wait: timed out after 0.1 s\n")
     hosting.run("send", "waited", "-k", "Enter")
     assert wait("--exit") == (5, {"matched": True, "reason": "exit", "exit_code": 5})
     assert wait("--exit", "--text", "never") == (0, {"matched": True, "reason": "exit", "exit_code": 5})
     assert wait("--text", "never") == (1, {"matched": False, "reason": "exit", "exit_code": 5})
+    plain = hosting.run("wait", "waited", "--text", "never", check=False)
+    ended = "fairlead wait: session 'waited' ended with 5 before it happened\n"
+    assert (plain.returncode, plain.stderr) == (1, ended)
 
 
 def test_waiting_for_a_text_ends_with_1_when_the_session_is_stopped(hosting: Hosting) -> None:

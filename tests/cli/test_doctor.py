@@ -112,7 +112,7 @@ def test_a_pty_is_tried_files_are_counted_and_databases_opened(hosting: Hosting)
     hosting.run("ls")
     code, found = checks(hosting)
     assert code == 0, found
-    assert found["terminals"]["detail"] == "a PTY can be had"
+    assert found["terminals"]["detail"] == "a PTY can be opened"
     opened, of, limit = found["open files"]["detail"].split()
     assert (of, int(opened) < int(limit)) == ("of", True)
     state = Path(hosting.environment["HOME"], ".local/state/fairlead")
@@ -143,7 +143,7 @@ def test_that_there_is_no_pty_is_told_with_what_to_do() -> None:
         print(terminals())
     """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert "no PTY can be had: " in done.stdout
+    assert "no PTY can be opened: " in done.stdout
     assert "fix='end sessions" in done.stdout
 
 

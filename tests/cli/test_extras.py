@@ -29,7 +29,8 @@ def hidden(directory: Path, *modules: str) -> Hosting:
     """A host whose processes find none of these modules."""
     lines = "".join(f"sys.modules[{module!r}] = None\n" for module in modules)
     (directory / "sitecustomize.py").write_text(f"import sys\n{lines}")
-    hosting = Hosting({"PYTHONPATH": str(directory)})
+    hosting = Hosting()
+    hosting.environment["PYTHONPATH"] = str(directory)  # of several only the first is found
     config = Path(hosting.environment["HOME"], ".config/fairlead/config.toml")
     config.parent.mkdir(parents=True)
     config.write_text(CONFIG)
@@ -45,7 +46,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosting]:
 
 
 def adding(extra: str) -> str:
-    return f"of the extra '{extra}': {sys.executable} -m pip install 'fairlead[{extra}]'\n"
+    return f"which is in the extra '{extra}': {sys.executable} -m pip install 'fairlead[{extra}]'\n"
 
 
 def test_terminal_sessions_and_the_offline_guide_need_no_extra(bare: Hosting) -> None:

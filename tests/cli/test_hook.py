@@ -15,19 +15,34 @@ from typing import Any
 
 import pytest
 
+from fairlead.cli.hook import STOP_WAIT
 from fairlead.client.events import Happened
 from fairlead.client.sdk import Events
 from fairlead.settings import Settings
 from tests.hosting import WAIT, Hosting
 
 AGENT = '''
-"""An agent: takes a prompt, pasted or typed, and tells of its turn as Claude does."""
+"""An agent that looks and behaves as Claude Code does: an input between two lines, hooks, a dialog.
+
+Its prompts do what they say: `break` fails, `quit` ends it after the turn, `exit` at once, `ask` opens a
+dialog that Enter accepts, `nest` starts another agent below it. With `plain` its stop can't be answered.
+"""
 import json, os, subprocess, sys, time, tty
 
-here, out = sys.argv[1], open(sys.argv[1] + "/typed", "ab", 0)
+here, how, name = sys.argv[1], sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else "claude"
+out = open(here + "/typed", "ab", 0)
 transcript = here + "/transcript.jsonl"
+conversation = "main"
 old = tty.tcgetattr(0)
 tty.setraw(0)
+RULE = "─" * 60
+log = ["ready"]
+
+
+def draw(text="", dialog=False):
+    box = ["Do you want to proceed?", " ❯ 1. Yes", "   2. No"] if dialog else [
+        RULE, *("> " + text).split("\\n"), RULE, "  ? for shortcuts"]
+    os.write(1, ("\\x1b[?2004h\\x1b[2J\\x1b[H" + "\\r\\n".join(log[-8:] + box)).encode())
 
 
 def said(role, text):
@@ -35,41 +50,89 @@ def said(role, text):
         file.write(json.dumps({"role": role, "text": text}) + "\\n")
 
 
-def hook(name, **more):
-    given = {"hook_event_name": name, "session_id": "x", "transcript_path": transcript, "cwd": here, **more}
+def hook(event, **more):
+    given = {"hook_event_name": event, "session_id": conversation, "transcript_path": transcript, **more}
+    words = [sys.executable, "-m", "fairlead", "hook", name]
+    if how == "plain" and event == "Stop":
+        given = {"type": "agent-turn-complete", "transcript_path": transcript}
+        words.append(json.dumps(given))
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as asked:
+        asked.stdin.write(json.dumps(given).encode())
+        asked.stdin.close()
+        while event == "Stop" and asked.poll() is None:
+            if os.path.exists(here + "/interrupt"):
+                asked.kill()  # as Esc does
+            time.sleep(0.02)
+        answer = asked.stdout.read()
+    return json.loads(answer)["reason"] if answer else ""
+
+
+NESTED = """
+import json, subprocess, sys
+for event in ("UserPromptSubmit", "Stop"):
+    given = {"hook_event_name": event, "session_id": "below", "prompt": "not a person"}
     subprocess.run([sys.executable, "-m", "fairlead", "hook", "claude"], input=json.dumps(given).encode())
+"""
 
 
-os.write(1, b"\\x1b[?2004hready\\r\\n")
+def end():
+    tty.tcsetattr(0, tty.TCSANOW, old)
+    os.write(1, b"\\x1b[?2004l\\x1b[2J\\x1b[Hbye\\r\\n")
+    sys.exit()
+
+
+def turn(text):
+    said("user", text)
+    while os.path.exists(here + "/hold"):
+        time.sleep(0.02)
+    if text == "nest":
+        subprocess.run([sys.executable, "-c", NESTED])
+    if text == "break":
+        hook("StopFailure", error="rate limit")
+        return
+    said("assistant", "done")
+    active = False
+    while reason := hook("Stop", stop_hook_active=active):
+        if os.path.exists(here + "/deaf"):
+            break
+        active = True
+        log.append("sent back")
+        draw()
+        said("user", reason)
+        said("assistant", "done")
+    if text == "quit":
+        end()
+
+
 buffer, turns = b"", 0
+draw()
 while True:
     data = os.read(0, 65536)
     out.write(data)
     buffer += data
+    text = buffer.replace(b"\\x1b[200~", b"").replace(b"\\x1b[201~", b"").decode()
     if buffer.count(b"\\x1b[200~") > buffer.count(b"\\x1b[201~") or not buffer.endswith(b"\\r"):
+        draw(text)
         continue
-    text = buffer[:-1].replace(b"\\x1b[200~", b"").replace(b"\\x1b[201~", b"").decode()
-    buffer = b""
+    text, buffer = text[:-1], b""
     if text == "exit":
-        tty.tcsetattr(0, tty.TCSANOW, old)
-        os.write(1, b"\\x1b[?2004lbye\\r\\n")
-        sys.exit()
+        end()
+    if text == "/clear":
+        conversation += " again"
+        draw()
+        continue
+    if text == "ask":
+        draw(dialog=True)
+        key = os.read(0, 65536)
+        out.write(key)
+        open(here + "/accepted", "w").close()
+        draw()
+        continue
     hook("UserPromptSubmit", prompt=text)
-    said("user", text)
-    while os.path.exists(here + "/hold"):
-        time.sleep(0.02)
-    if text == "quit":
-        hook("Stop")
-        tty.tcsetattr(0, tty.TCSANOW, old)
-        os.write(1, b"\\x1b[?2004lbye\\r\\n")
-        sys.exit()
-    if text == "break":
-        hook("StopFailure", error="rate limit")
-    else:
-        said("assistant", "done")
-        hook("Stop")
+    turn(text)
     turns += 1
-    os.write(1, b"turn %d done\\r\\n" % turns)
+    log.append("turn %d done" % turns)
+    draw()
 '''
 TOPICS = ("verify/report", "verify/escalated", "verify/receipt", "terminal/turn-began", "terminal/turn-ended")
 LONG = "line one\nline two: ü"
@@ -92,16 +155,20 @@ def place(tmp_path: Path) -> Path:
 class Verifier:
     """A verifier of a terminal session, in raw lines, and what everybody is told of it."""
 
+    kind = "terminal"
+
     def __init__(self, hosting: Hosting, name: str, **more: Any) -> None:
         target = hosting.ask("verify_target", name=name)
-        assert target["kind"] == "terminal"
-        self.name = name
+        assert target["kind"] == self.kind
+        self.name: str = target["session_id"]
+        name = self.name
         self.events = Events(Settings(hosting.environment), TOPICS)
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.settimeout(WAIT)
         self._socket.connect(target["socket"])
         self._lines = self._socket.makefile("rb")
         self._number = 0
+        self._kept: list[tuple[str, dict[str, Any]]] = []
         self.send("hello", role="verifier", sessionId=name, pid=os.getpid(), **more)
         assert self.next()["type"] == "hello_ack"
 
@@ -109,8 +176,11 @@ class Verifier:
         self._socket.sendall(json.dumps({"type": type, **fields}).encode() + b"\n")
 
     def next(self) -> dict[str, Any]:
-        envelope: dict[str, Any] = json.loads(self._lines.readline())
-        return envelope
+        while True:
+            envelope: dict[str, Any] = json.loads(self._lines.readline())
+            if envelope["type"] != "ping":
+                return envelope
+            self.send("pong", nonce=envelope["nonce"])
 
     def prompt(self, message: str, **more: Any) -> str:
         """Send the turn back; gives why it was refused, if it was."""
@@ -122,13 +192,24 @@ class Verifier:
         return "" if ack["ok"] else str(ack["error"])
 
     def told(self, topic: str) -> dict[str, Any]:
-        """The next event of a topic."""
+        """The next event of a topic; those of others are kept for later."""
+        for at, (kind, data) in enumerate(self._kept):
+            if kind == topic:
+                del self._kept[at]
+                return data
         while True:
             event = self.events.next(timeout=WAIT)
-            if isinstance(event, Happened) and event.topic == topic:
+            if isinstance(event, Happened):
                 data = dict(event.data)
                 if self.name in (data.get("session_id"), data.get("name")):
-                    return data
+                    if event.topic == topic:
+                        return data
+                    self._kept.append((event.topic, data))
+
+    def report(self, turn: int = 1, status: str = "failed") -> None:
+        self.send(
+            "report", sessionId=self.name, turnIndex=turn, status=status, summary="no", sections={}, raw="no"
+        )
 
     def receipts(self, count: int) -> list[str]:
         return [self.told("verify/receipt")["state"] for _ in range(count)]
@@ -142,11 +223,13 @@ class Verifier:
 class Working:
     """A terminal session with an agent, alone or below a shell."""
 
-    def __init__(self, hosting: Hosting, place: Path, name: str, *, in_shell: bool = False) -> None:
+    def __init__(
+        self, hosting: Hosting, place: Path, name: str, *, in_shell: bool = False, how: str = "hooks"
+    ) -> None:
         self._hosting = hosting
         self.place = place
         self.name = name
-        command = [sys.executable, str(place / "agent.py"), str(place)]
+        command = self.command = [sys.executable, str(place / "agent.py"), str(place), how]
         program = ["bash", "--norc", "--noprofile", "-i"] if in_shell else command
         hosting.run("start", name, "-d", "--cwd", str(place), "--", *program)
         if in_shell:
@@ -188,20 +271,15 @@ def test_an_agent_in_a_terminal_is_checked_and_sent_back_like_any_other(
     assert (stop["name"], stop["sessionFileStartLine"], stop["sessionFileEndLine"]) == ("stop", 1, 2)
     assert verifier.told("terminal/turn-began")["agent"] == "claude"
     assert verifier.told("terminal/turn-ended")["turn"] == 1
-    work.wait("turn 1 done")
 
     before = len(work.typed)
     assert verifier.prompt(LONG) == ""
-    assert verifier.receipts(2) == ["typed", "started"]
+    verifier.report()
+    assert verifier.receipts(2) == ["sent", "started"]
     corrected = verifier.next()  # no start: it is the same turn
     assert (corrected["name"], corrected["turnIndex"], corrected["userPrompt"]) == ("stop", 1, "build it")
     assert (corrected["sessionFileStartLine"], corrected["sessionFileEndLine"]) == (1, work.lines)
-    assert work.typed[before:] == f"\x1b[200~{LONG}\x1b[201~\r".encode()
-    work.wait("turn 2 done")
-
-    verifier.send(
-        "report", sessionId="work", turnIndex=1, status="failed", summary="no", sections={}, raw="no"
-    )
+    assert json.loads((place / "transcript.jsonl").read_text().splitlines()[2])["text"] == LONG
     assert verifier.told("verify/report")["confidence"] == "feedback"
     listed = hosting.run("ls").stdout
     assert "CHECK" in listed.splitlines()[0]
@@ -209,12 +287,15 @@ def test_an_agent_in_a_terminal_is_checked_and_sent_back_like_any_other(
     assert hosting.sessions()["work"]["verdict"]["summary"] == "no"
 
     assert verifier.prompt("once more") == ""
+    verifier.report()
     assert verifier.next()["name"] == "stop"
     assert verifier.prompt("and again") == "max loops exceeded"
+    verifier.report()
     assert verifier.told("verify/escalated")["turn"] == 1
     listed = hosting.run("ls").stdout
     assert next(line for line in listed.splitlines() if line.startswith("work ")).split()[2] == "feedback!"
-    work.wait("turn 3 done")
+    work.wait("turn 1 done")
+    assert work.typed[before:] == b""  # nothing was ever typed
 
     work.type("now this")  # a person: the count begins anew, and they have seen it
     start = verifier.next()
@@ -225,6 +306,23 @@ def test_an_agent_in_a_terminal_is_checked_and_sent_back_like_any_other(
     assert verifier.prompt("better") == ""
 
 
+def test_a_stop_that_is_verified_or_has_no_verifier_is_not_held_up(
+    hosting: Hosting, place: Path, verifiers: list[Verifier]
+) -> None:
+    work = Working(hosting, place, "good")
+    work.type("build it")
+    work.wait("turn 1 done")  # nobody checks
+    verifiers.append(verifier := Verifier(hosting, "good"))
+    work.type("more")
+    assert [verifier.next()["name"] for _ in range(2)] == ["start", "stop"]
+    verifier.report(2, "verified")
+    work.wait("turn 2 done")
+    work.type("once more")
+    assert [verifier.next()["name"] for _ in range(2)] == ["start", "stop"]
+    verifiers.pop().close()  # it goes away before it has judged
+    work.wait("turn 3 done")
+
+
 def test_a_correction_waits_while_the_agent_works_and_outlives_the_daemon(
     hosting: Hosting, place: Path, verifiers: list[Verifier]
 ) -> None:
@@ -233,9 +331,9 @@ def test_a_correction_waits_while_the_agent_works_and_outlives_the_daemon(
     (place / "hold").touch()
     work.type("build it")
     assert verifier.next()["name"] == "start"
-    assert verifier.prompt("later") == ""
+    before = work.typed
+    assert verifier.prompt("later", deliverAs="steer") == ""  # which no terminal can do
     assert verifier.receipts(1) == ["queued"]
-    assert b"later" not in work.typed
     hosting.kill_daemon()
     hosting.run("ls")
     verifiers.append(verifier := Verifier(hosting, "waits", since=0))
@@ -243,16 +341,35 @@ def test_a_correction_waits_while_the_agent_works_and_outlives_the_daemon(
     (place / "hold").unlink()
     stop = verifier.next()
     assert (stop["name"], stop["turnIndex"]) == ("stop", 1)
-    assert verifier.receipts(2) == ["typed", "started"]
+    assert verifier.receipts(2) == ["sent", "started"]
     assert verifier.next()["turnIndex"] == 1
-    assert work.typed.endswith(b"\x1b[200~later\x1b[201~\r")
     # corrections count, whichever daemon took them
     assert verifier.prompt("two") == ""
     assert verifier.next()["name"] == "stop"
     assert verifier.prompt("three") == "max loops exceeded"
+    assert work.typed == before
 
 
-def test_a_second_correction_is_not_typed_into_the_first(
+def test_a_daemon_that_is_killed_while_the_hook_waits_costs_no_correction(
+    hosting: Hosting, place: Path, verifiers: list[Verifier]
+) -> None:
+    work = Working(hosting, place, "killed")
+    verifiers.append(verifier := Verifier(hosting, "killed"))
+    work.type("build it")
+    assert [verifier.next()["name"] for _ in range(2)] == ["start", "stop"]
+    hosting.kill_daemon()
+    verifiers.append(verifier := Verifier(hosting, "killed", since=0))
+    assert [verifier.next()["name"] for _ in range(2)] == ["start", "stop"]
+    assert verifier.prompt("mend it") == ""
+    stop = verifier.next()
+    assert (stop["name"], stop["turnIndex"]) == ("stop", 1)
+    verifier.report(1, "verified")
+    work.wait("turn 1 done")
+    assert "mend it" in (place / "transcript.jsonl").read_text()
+    assert b"mend it" not in work.typed
+
+
+def test_a_second_correction_waits_for_the_end_of_the_first(
     hosting: Hosting, place: Path, verifiers: list[Verifier]
 ) -> None:
     work = Working(hosting, place, "both")
@@ -262,17 +379,116 @@ def test_a_second_correction_is_not_typed_into_the_first(
     assert (verifier.prompt("first"), verifier.prompt("second")) == ("", "")
     assert verifier.prompt("third") == "max loops exceeded"
     assert [verifier.next()["name"] for _ in range(2)] == ["stop", "stop"]
-    assert work.typed.endswith(b"\x1b[200~first\x1b[201~\r\x1b[200~second\x1b[201~\r")
+    texts = [json.loads(line)["text"] for line in (place / "transcript.jsonl").read_text().splitlines()]
+    assert texts == ["build it", "done", "first", "done", "second", "done"]
+    assert b"first" not in work.typed
+
+
+@pytest.fixture
+def impatient() -> Iterator[Hosting]:
+    hosting = Hosting({"FAIRLEAD_VERIFIER_BEGIN_SECONDS": "0.5"})
+    hosting.run("ls")
+    yield hosting
+    hosting.close()
+
+
+def test_a_correction_with_which_the_agent_does_not_go_on_is_reported_and_a_person_called(
+    impatient: Hosting, place: Path, verifiers: list[Verifier]
+) -> None:
+    hosting = impatient
+    work = Working(hosting, place, "deaf")
+    verifiers.append(verifier := Verifier(hosting, "deaf"))
+    (place / "deaf").touch()
+    work.type("build it")
+    assert [verifier.next()["name"] for _ in range(2)] == ["start", "stop"]
+    assert verifier.prompt("mend it") == ""
+    assert verifier.receipts(2) == ["sent", "not-delivered"]
+    reason = verifier.told("verify/escalated")["reason"]
+    assert reason.startswith("a correction was not delivered: no turn began within 0.5 seconds")
+
+
+def test_a_hook_that_a_person_interrupts_gets_nothing_and_nothing_is_typed(
+    hosting: Hosting, place: Path, verifiers: list[Verifier]
+) -> None:
+    work = Working(hosting, place, "interrupted")
+    verifiers.append(verifier := Verifier(hosting, "interrupted"))
+    work.type("build it")
+    assert [verifier.next()["name"] for _ in range(2)] == ["start", "stop"]
+    (place / "interrupt").touch()
+    work.wait("turn 1 done")
+    before = work.typed
+    refusal = verifier.prompt("mend it")
+    assert refusal == "the agent ended its stop hook before the verdict, by a person or its time limit"
+    assert verifier.told("verify/escalated")["reason"] == f"a correction was not delivered: {refusal}"
+    assert work.typed == before
+
+
+# --- typing -----------------------------------------------------------------------------------------------
+
+
+def stopped(work: Working, verifier: Verifier) -> None:
+    """A turn has ended whose stop hook can't be answered."""
+    work.type("build it")
+    assert [verifier.next()["name"] for _ in range(2)] == ["start", "stop"]
+    work.wait("turn 1 done")
+
+
+def test_without_a_hook_that_waits_a_correction_is_typed_into_the_empty_input(
+    hosting: Hosting, place: Path, verifiers: list[Verifier]
+) -> None:
+    work = Working(hosting, place, "typed", how="plain")
+    verifiers.append(verifier := Verifier(hosting, "typed"))
+    stopped(work, verifier)
+    before = len(work.typed)
+    assert verifier.prompt(LONG) == ""
+    assert verifier.receipts(2) == ["typed", "started"]
+    corrected = verifier.next()
+    assert (corrected["name"], corrected["turnIndex"], corrected["userPrompt"]) == ("stop", 1, "build it")
+    assert work.typed[before:] == f"\x1b[200~{LONG}\x1b[201~\r".encode()
+    work.wait("turn 2 done")
+    # what would be a command of the agent is not
+    before = len(work.typed)
+    assert verifier.prompt("/exit") == ""
+    assert verifier.receipts(2) == ["typed", "started"]
+    assert work.typed[before:] == b"\x1b[200~A check of this work says:\n/exit\x1b[201~\r"
+
+
+@pytest.mark.parametrize(("screen", "keys"), [("a draft", "half a thought"), ("a dialog", "ask\r")])
+def test_a_correction_neither_sends_a_draft_nor_answers_a_dialog(
+    hosting: Hosting, place: Path, verifiers: list[Verifier], screen: str, keys: str
+) -> None:
+    name = screen.replace(" ", "-")
+    work = Working(hosting, place, name, how="plain")
+    verifiers.append(verifier := Verifier(hosting, name))
+    stopped(work, verifier)
+    hosting.run("send", name, keys.rstrip("\r"), *(("-k", "enter") if keys.endswith("\r") else ()))
+    work.wait("proceed?" if screen == "a dialog" else "> half a thought")
+    before = work.typed
+    for how in ({}, {"deliverAs": "steer"}):
+        refusal = verifier.prompt("1", **how)
+        assert refusal == "the screen of claude does not show an empty input, so nothing is typed"
+    escalated = verifier.told("verify/escalated")
+    assert escalated["reason"] == f"a correction was not delivered: {refusal}"
+    assert hosting.sessions()[name]["verdict"]["escalated"] == escalated["reason"]
+    assert (work.typed, (place / "accepted").exists()) == (before, False)
+
+
+def test_an_agent_whose_screens_are_not_known_is_not_typed_to(
+    hosting: Hosting, place: Path, verifiers: list[Verifier]
+) -> None:
+    (place / "agent.py").write_text(AGENT.replace('else "claude"', 'else "other"'))
+    work = Working(hosting, place, "unknown", how="plain")
+    verifiers.append(verifier := Verifier(hosting, "unknown"))
+    stopped(work, verifier)
+    assert "its screen is not known, so nothing is typed" in verifier.prompt("mend it")
 
 
 def test_nothing_is_typed_into_another_program(
     hosting: Hosting, place: Path, verifiers: list[Verifier]
 ) -> None:
-    work = Working(hosting, place, "shell", in_shell=True)
+    work = Working(hosting, place, "shell", in_shell=True, how="plain")
     verifiers.append(verifier := Verifier(hosting, "shell"))
-    work.type("build it")
-    assert [verifier.next()["name"] for _ in range(2)] == ["start", "stop"]
-    work.wait("turn 1 done")
+    stopped(work, verifier)
     work.type("exit")
     work.wait("bye")
     hosting.until(
@@ -287,31 +503,30 @@ def test_nothing_is_typed_into_another_program(
     assert "rm -rf" not in hosting.screen("shell")
     assert (place / "eaten").read_bytes() == b""
     # the same program started again is another one, until it tells of a turn
-    work.type(f"{sys.executable} {place}/agent.py {place}")
+    work.type(" ".join(work.command))
     work.wait("ready\n")
     hosting.until(lambda: "not the python" in verifier.prompt("rm -rf x"))
     work.type("again")
     assert [verifier.next()["name"] for _ in range(2)] == ["start", "stop"]
+    work.wait("turn 1 done")
     assert verifier.prompt("now it is") == ""
 
 
 def test_an_agent_that_has_ended_is_not_typed_to(
     hosting: Hosting, place: Path, verifiers: list[Verifier]
 ) -> None:
-    work = Working(hosting, place, "ended")
+    work = Working(hosting, place, "ended", how="plain")
     verifiers.append(verifier := Verifier(hosting, "ended"))
-    work.type("build it")
-    assert [verifier.next()["name"] for _ in range(2)] == ["start", "stop"]
-    work.wait("turn 1 done")
+    stopped(work, verifier)
     work.type("exit")
     hosting.run("wait", "ended", "--exit", "--timeout", "20", check=False)
     assert verifier.prompt("hello?") == "the session is ended"
 
 
-def test_a_correction_that_waits_is_refused_if_its_agent_ends_with_the_turn(
+def test_a_correction_that_waits_is_not_typed_if_its_agent_ends_with_the_turn(
     hosting: Hosting, place: Path, verifiers: list[Verifier]
 ) -> None:
-    work = Working(hosting, place, "quits", in_shell=True)
+    work = Working(hosting, place, "quits", in_shell=True, how="plain")
     verifiers.append(verifier := Verifier(hosting, "quits"))
     (place / "hold").touch()
     work.type("quit")
@@ -320,10 +535,35 @@ def test_a_correction_that_waits_is_refused_if_its_agent_ends_with_the_turn(
     (place / "hold").unlink()
     assert verifier.next()["name"] == "stop"
     assert verifier.told("verify/receipt")["state"] == "queued"
-    refused = verifier.told("verify/receipt")
-    assert refused["state"] == "refused"
-    assert "the program in the foreground is bash, not the python" in refused["reason"]
+    lost = verifier.told("verify/receipt")
+    assert lost["state"] == "not-delivered"
+    assert "the program in the foreground is bash, not the python" in lost["reason"]
     assert "evil" not in hosting.screen("quits")
+
+
+# --- turns ------------------------------------------------------------------------------------------------
+
+
+def test_other_agents_in_the_terminal_have_no_turns_but_a_new_conversation_has(
+    hosting: Hosting, place: Path, verifiers: list[Verifier]
+) -> None:
+    work = Working(hosting, place, "nested")
+    verifiers.append(verifier := Verifier(hosting, "nested"))
+    work.type("nest")
+    start, stop = verifier.next(), verifier.next()
+    assert [(each["name"], each["userPrompt"]) for each in (start, stop)] == [
+        ("start", "nest"),
+        ("stop", "nest"),
+    ]
+    assert verifier.prompt("mend it") == ""  # the count is as it was: the one below was no person
+    assert verifier.next()["turnIndex"] == 1
+    verifier.report(1, "verified")
+    work.wait("turn 1 done")
+    work.type("/clear")
+    work.type("another matter")
+    start, stop = verifier.next(), verifier.next()
+    assert (start["name"], start["turnIndex"], start["userPrompt"]) == ("start", 2, "another matter")
+    assert stop["name"] == "stop"
 
 
 def test_a_stop_while_no_daemon_is_there_is_told_to_the_next(
@@ -336,9 +576,10 @@ def test_a_stop_while_no_daemon_is_there_is_told_to_the_next(
     assert verifier.next()["name"] == "start"
     hosting.kill_daemon()
     (place / "hold").unlink()
-    work.wait("turn 1 done")
     verifiers.append(verifier := Verifier(hosting, "gap", since=0))
     assert [verifier.next()["name"] for _ in range(2)] == ["start", "stop"]
+    verifier.report(1, "verified")
+    work.wait("turn 1 done")
 
 
 def test_an_agent_that_tells_only_of_the_end_has_turns_too(
@@ -364,8 +605,10 @@ def test_an_error_of_the_agent_is_told_and_it_can_be_sent_back(
     work.type("break")
     start, error = verifier.next(), verifier.next()
     assert (start["name"], error["name"], error["detail"]) == ("start", "error", "rate limit")
+    stop = verifier.next()
+    assert (stop["name"], stop["outcome"], stop["detail"]) == ("stop", "failed", "rate limit")
     work.wait("turn 1 done")
-    assert verifier.prompt("try again") == ""
+    assert verifier.prompt("try again") == ""  # no hook waits, so it is typed
     assert verifier.receipts(2) == ["typed", "started"]
     assert verifier.next()["name"] == "stop"
 
@@ -456,9 +699,12 @@ def test_what_would_be_added_can_be_printed(hosting: Hosting, tmp_path: Path) ->
     done = install(hosting, "claude", "--print", CLAUDE_CONFIG_DIR=str(tmp_path))
     hooks = json.loads(done.stdout)["hooks"]
     assert sorted(hooks) == ["Stop", "UserPromptSubmit"]
-    assert hooks["Stop"][0]["hooks"][0]["command"] == "fairlead hook claude"
+    assert hooks["Stop"][0]["hooks"][0]["command"] == f"{sys.executable} -m fairlead hook claude"
+    assert hooks["Stop"][0]["hooks"][0]["timeout"] > STOP_WAIT
     done = install(hosting, "codex", "--print", CODEX_HOME=str(tmp_path))
-    assert tomllib.loads(done.stdout)["hooks"]["Stop"][0]["hooks"][0]["command"] == "fairlead hook codex"
+    assert tomllib.loads(done.stdout)["hooks"]["Stop"][0]["hooks"][0]["command"] == (
+        f"{sys.executable} -m fairlead hook codex"
+    )
     assert list(tmp_path.iterdir()) == []
     assert install(hosting, "vim").returncode == 2
 
@@ -487,7 +733,7 @@ def test_hooks_are_added_to_the_settings_of_claude_once(hosting: Hosting, tmp_pa
         [],
         own,
     )
-    assert after["hooks"]["Stop"][1]["hooks"][0]["command"] == "fairlead hook claude"
+    assert after["hooks"]["Stop"][1]["hooks"][0]["command"] == f"{sys.executable} -m fairlead hook claude"
     assert Path(f"{real}.before-fairlead").read_text() == before
     text = real.read_text()
     assert "has them already" in install(hosting, "claude", **places).stdout
@@ -509,6 +755,83 @@ def test_hooks_are_added_to_the_configuration_of_codex_once(hosting: Hosting, tm
     )
     assert "has them already" in install(hosting, "codex", **places).stdout
     assert path.read_text() == text
+
+
+def settings_command(hosting: Hosting, *words: str, **places: str) -> subprocess.CompletedProcess[str]:
+    """As a user calls it: by the command's own name."""
+    return subprocess.run(
+        [str(Path(sys.executable).with_name("fairlead")), "hook", *words],
+        env={**hosting.environment, **places},
+        capture_output=True,
+        text=True,
+        timeout=WAIT,
+        check=False,
+    )
+
+
+MINE_JSON = b'{ "model":"opus",\r\n\t"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "say"}]}]}}'
+MINE_TOML = b'# mine\r\nmodel = "gpt"\n[tui]\ntheme = "dark"'
+
+
+@pytest.mark.parametrize(
+    ("agent", "name", "text"),
+    [
+        ("claude", "settings.json", MINE_JSON),
+        ("claude", "settings.json", b"{}"),
+        ("claude", "settings.json", None),
+        ("codex", "config.toml", MINE_TOML),
+        ("codex", "config.toml", MINE_TOML + b"\n\n\n"),
+        ("codex", "config.toml", None),
+    ],
+)
+def test_hooks_that_are_taken_out_leave_every_byte_as_it_was(
+    hosting: Hosting, tmp_path: Path, agent: str, name: str, text: bytes | None
+) -> None:
+    places = {"CLAUDE_CONFIG_DIR": str(tmp_path), "CODEX_HOME": str(tmp_path)}
+    path = tmp_path / name
+    if text is not None:
+        path.write_bytes(text)
+    assert "has none of them" in settings_command(hosting, "--uninstall", agent, **places).stdout
+    for expected in ("added to", "has them already"):
+        assert expected in settings_command(hosting, "--install", agent, **places).stdout
+    command = f"{Path(sys.executable).with_name('fairlead')} hook {agent}"
+    assert path.read_text().count(command) == 2
+    assert "taken out of" in settings_command(hosting, "--uninstall", agent, **places).stdout
+    assert (path.read_bytes() if path.exists() else None) == text
+    assert [each.name for each in tmp_path.iterdir()] == ([name] if text is not None else [])
+
+
+def test_hooks_of_others_that_came_later_stay_when_ours_are_taken_out(
+    hosting: Hosting, tmp_path: Path
+) -> None:
+    places = {"CLAUDE_CONFIG_DIR": str(tmp_path), "CODEX_HOME": str(tmp_path)}
+    for agent in ("claude", "codex"):
+        settings_command(hosting, "--install", agent, **places)
+    claude, codex = tmp_path / "settings.json", tmp_path / "config.toml"
+    found = json.loads(claude.read_text())
+    other = {"type": "command", "command": "notify-send done; echo fairlead hook claude is mine"}
+    found["hooks"]["Stop"][0]["hooks"].append(other)
+    claude.write_text(json.dumps(found))
+    codex.write_text(
+        codex.read_text() + '\n[[hooks.Stop]]\n[[hooks.Stop.hooks]]\ntype = "command"\ncommand = "say"\n'
+    )
+    for agent in ("claude", "codex"):
+        assert settings_command(hosting, "--uninstall", agent, **places).returncode == 0
+    assert json.loads(claude.read_text()) == {"hooks": {"Stop": [{"hooks": [other]}]}}
+    (only,) = tomllib.loads(codex.read_text())["hooks"]["Stop"]
+    assert only["hooks"] == [{"type": "command", "command": "say"}]
+
+
+def test_hooks_that_an_older_version_added_are_brought_up_to_date(hosting: Hosting, tmp_path: Path) -> None:
+    old = {"type": "command", "command": "fairlead hook claude", "timeout": 10}
+    path = tmp_path / "settings.json"
+    path.write_text(
+        json.dumps({"hooks": {event: [{"hooks": [old]}] for event in ("UserPromptSubmit", "Stop")}})
+    )
+    settings_command(hosting, "--install", "claude", CLAUDE_CONFIG_DIR=str(tmp_path))
+    ((hook,),) = [group["hooks"] for group in json.loads(path.read_text())["hooks"]["Stop"]]
+    assert hook["command"].startswith("/")
+    assert hook["timeout"] > STOP_WAIT
 
 
 @pytest.mark.parametrize(

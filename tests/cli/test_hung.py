@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
+import subprocess
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
 from fairlead.client.hung import lock_holder
 from fairlead.settings import Settings
-from tests.hosting import Hosting, is_alive
+from tests.client.persons import Person
+from tests.hosting import WAIT, Hosting, is_alive
 
 QUICKLY = {"FAIRLEAD_DAEMON_ANSWER_SECONDS": "1.2", "FAIRLEAD_DAEMON_HANG_SECONDS": "0"}
 HANGS = """
@@ -101,3 +104,80 @@ def test_the_nursery_replaces_one_that_hangs_and_the_log_says_where_it_hung(
     log = hosting.log()
     assert f"the daemon, process {pid}, has not answered for 2 s: it hangs" in log
     assert "in hang_on_purpose" in log
+
+
+@pytest.mark.parametrize("leave", [b"\x04", b"\x03"], ids=["ctrl-d", "ctrl-c"])
+def test_the_chat_can_always_be_left(host_with: Callable[[Mapping[str, str]], Hosting], leave: bytes) -> None:
+    hosting = host_with(QUICKLY)
+    with Person(hosting, "agent", "-C", "/tmp", rows=40) as person:
+        person.until("^D leaves")
+        pid = stopped(hosting)
+        person.type(b"/new\r")
+        person.until(f"process {pid}, is hung")
+        person.type(b"half a thought")
+        person.until("half a thought")
+        assert person.leave(leave) == 0
+        assert os.path.exists(f"/proc/{pid}")
+    os.kill(pid, signal.SIGCONT)
+    with Person(hosting, "agent", "-C", "/tmp", rows=40) as person:
+        person.until("^D leaves")
+        pid = stopped(hosting)
+        assert person.leave(b"\x04") == 0  # at once
+
+
+def test_a_daemon_that_stops_in_the_middle_is_noticed_by_whoever_waits_for_it(
+    host_with: Callable[[Mapping[str, str]], Hosting],
+) -> None:
+    hosting = host_with(QUICKLY)
+
+    def begun(*words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*hosting.command, *words],
+            env=hosting.environment,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    waiting = begun("wait", "work", "--text", "never")
+    talking = begun("talk")
+    assert talking.stdin is not None
+    talking.stdin.write("/help\n")
+    talking.stdin.flush()
+    assert talking.stdout is not None
+    assert talking.stdout.readline()
+
+    pid = stopped(hosting)
+    talking.stdin.write("/help\n")
+    talking.stdin.flush()
+    for process in (waiting, talking):
+        _, said = process.communicate(timeout=WAIT)
+        assert process.returncode == 1
+        assert "is hung" in said
+    done = hosting.run("approvals", check=False)
+    assert (done.returncode, f"process {pid}, is hung" in done.stderr) == (1, True)
+
+
+def test_a_daemon_that_is_full_of_silent_clients_is_said_to_be_and_is_replaced() -> None:
+    hosting = Hosting({"FAIRLEAD_RPC_MAX_CONNECTIONS": "4"})
+    silent: list[socket.socket] = []
+    try:
+        hosting.start("work", "echo ready; read line")
+        hosting.wait_text("work", "ready")
+        daemon = hosting.daemon_pid()
+        silent += [socket.socket(socket.AF_UNIX) for _ in range(8)]
+        for each in silent:
+            each.connect(Settings(hosting.environment).rpc_path)
+        told = hosting.run("ls", check=False)
+        assert told.returncode == 1
+        assert told.stderr.startswith(
+            f"fairlead ls: the daemon, process {daemon}, has as many clients as it may"
+        )
+        assert hosting.run("daemon", "restart").returncode == 0
+        assert hosting.daemon_pid() != daemon
+        assert hosting.sessions()["work"]["state"] == "running"
+    finally:
+        for each in silent:
+            each.close()
+        hosting.close()

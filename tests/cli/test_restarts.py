@@ -50,7 +50,7 @@ def test_waiting_goes_on_through_many_restarts_with_the_time_that_is_left(hostin
             kill_and_wait(hosting)
             hosting.sessions()
         assert limited.wait(WAIT) == 124
-        assert limited.communicate()[1] == "fairlead wait: nothing within 2.5 s\n"
+        assert limited.communicate()[1] == "fairlead wait: timed out after 2.5 s\n"
         assert (text.poll(), ending.poll()) == (None, None)
         hosting.run("send", "long", "-k", "Enter")
         assert text.wait(WAIT) == 0

@@ -89,7 +89,14 @@ def test_one_question_over_tcp_and_over_the_unix_socket(hosting: Hosting) -> Non
     for words in (["--tcp", port_of(hosting)], []):
         done = hosting.run("talk", *words, "-s", "talked to", "what", "can", "you", "do?")
         assert "offline guide" in done.stdout
-    assert "no session 'nowhere'" in hosting.run("talk", "-s", "nowhere", "hi").stdout
+
+
+def test_a_session_that_is_not_there_is_a_failure(hosting: Hosting) -> None:
+    done = hosting.run("talk", "-s", "nowhere", "hi", check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "no session 'nowhere'\n")
+    lines = hosting.run("talk", "-s", "nowhere", input="hi\n/status\n", check=False)
+    assert lines.returncode == 1
+    assert "wait for your consent" in lines.stdout
 
 
 def test_a_person_talks_approves_and_ends_an_answer(hosting: Hosting) -> None:
@@ -146,9 +153,11 @@ def test_approvals_are_listed_and_answered(hosting: Hosting) -> None:
     assert "waits for your consent" in hosting.run("talk", "/run rm nothing").stdout
     listed = hosting.run("approvals").stdout
     token = listed.split()[0]
-    assert "shell: rm nothing (`rm nothing` may do harm; daemon)" in listed
+    assert f"{token}  shell: rm nothing\n" in listed
+    assert "why    `rm nothing` may do harm\n    who    the daemon itself\n" in listed
     assert json.loads(hosting.run("approvals", "--json").stdout)[0]["token"] == token
-    assert json.loads(hosting.run("approvals", "deny", token, "--json").stdout) == {"accepted": True}
+    denied = json.loads(hosting.run("approvals", "deny", token, "--json").stdout)
+    assert (denied["accepted"], denied["approval"]["summary"]) == (True, "rm nothing")
     again = hosting.run("approvals", "allow", token, check=False)
     assert (again.returncode, "answered already" in again.stderr) == (1, True)
     assert hosting.run("approvals", "allow", check=False).returncode == 2

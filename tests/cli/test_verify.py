@@ -308,6 +308,36 @@ def test_a_builder_that_is_not_ours_is_checked_and_its_reports_are_kept_here(
     assert unfinished(hosting) == 0
 
 
+@pytest.mark.parametrize("words", [(), ("--once",)])
+def test_a_pi_that_has_its_verifier_is_an_error_that_says_so(
+    hosting: Hosting, project: Path, words: tuple[str, ...]
+) -> None:
+    """A real builder answers the second hello with a bye and hangs until the peer closes."""
+    path = Path(Settings(hosting.environment).verifier_dir, "pi-2.sock")
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+        listening.settimeout(WAIT)
+        command = [sys.executable, "-m", "fairlead", "verify", *words, "pi-2", "--", "true"]
+        with subprocess.Popen(
+            command, env=hosting.environment, cwd=project, stderr=subprocess.PIPE, text=True
+        ) as verifier:
+            try:
+                connection, _ = listening.accept()
+                with connection:
+                    connection.sendall(b'{"type":"bye","reason":"duplicate connection"}\n')
+                    _, told = verifier.communicate(timeout=WAIT)
+            finally:
+                verifier.kill()
+    path.unlink()
+    assert verifier.returncode == 1
+    assert told.splitlines()[-1] == (
+        "fairlead verify: Pi allows one verifier for each session, and pi-2 has one; "
+        "end that one, then run this again"
+    )
+
+
 def builder_like_pi(connection: socket.socket) -> Iterator[dict[str, Any]]:
     """Tell of one turn; gives what the verifier says, until its end."""
     stop = {"type": "event", "name": "stop", "sessionId": "pi-1", "turnIndex": 4, "timestamp": 1}

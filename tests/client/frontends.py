@@ -60,6 +60,7 @@ _CALL = re.compile(r"guide-[0-9a-f]{12}-[0-9]+")
 _ACTION = re.compile(r"(?<![0-9a-f])[0-9a-f]{16}(?![0-9a-f])")
 _JOURNAL = re.compile(r"/\S*/sessions/--\S*--/[0-9TZ-]+_(\S+?)\.(jsonl|html)")
 _SECONDS = re.compile(r"\b\d+ s\b")
+_CLOCKS = re.compile(r"\b\d\d:\d\d / \d\d:\d\d\b")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 
@@ -127,6 +128,9 @@ class Frontend:
             self._note_cursor(frame[EVENT], frame[DATA])
             missing = _words(REQUIRED.get(frame[EVENT], "")) - frame[DATA].keys()
             assert not missing, f"{frame[EVENT]} lacks {missing}"
+            if frame[EVENT] == "footer/updated":  # it tells of the sessions of all rows
+                assert frame[DATA].pop(Keyword("session-activity-buckets")) is not None
+                frame[DATA].pop(Keyword("session-activity-line"))
             self._seq += 1
             assert frame.pop(SEQ) == self._seq
             assert _TIME.fullmatch(frame.pop(TS))
@@ -136,7 +140,10 @@ class Frontend:
     def _note_cursor(self, topic: str, data: dict[Any, Any]) -> None:
         """An event of a session says how far that has come."""
         cursor = data.pop(CURSOR, None)
-        assert cursor is not None or not topic.startswith(("assistant/", "tool/")), topic
+        is_of_journal = topic.startswith(("assistant/", "tool/")) and (
+            topic != "assistant/message" or ID in data
+        )
+        assert cursor is not None or not is_of_journal, topic
         if cursor is not None:
             assert cursor.startswith(data[SESSION_ID][:8])
             self.cursors.setdefault(data[SESSION_ID], cursor)
@@ -243,6 +250,7 @@ class Names:
     def _named_id(self, text: str) -> str:
         text = _UUID.sub(lambda found: self._name("S", found[0]), text)
         text = _TIME.sub("now", text)
+        text = _CLOCKS.sub("then / now", text)
         text = _SECONDS.sub("some s", text)
         text = _CALL.sub(lambda found: self._name("G", found[0]), text)
         text = _ACTION.sub(lambda found: self._name("A", found[0]), text)

@@ -75,14 +75,14 @@ class Look(NamedTuple):
     """How a session looks to clients."""
 
     id: str = "S1"
-    title: str = "session S1"
+    title: str = "(session S1)"
     phase: str = "idle"
     name: str | None = None
     model: str = "replay"
     provider: str = "offline"
     reasoning: bool = True
     level: str = "off"
-    used: str = "↑0 ↓0 0.0%/1.0M"
+    used: str = "?/1.0M"
     waiting: int = 0
     approvals: int = 0
     retry: int = 0
@@ -94,9 +94,13 @@ class Look(NamedTuple):
     def is_streaming(self) -> bool:
         return self.phase in ("streaming", "retrying")
 
+    @property
+    def label(self) -> str:
+        return f"({self.provider}) {self.model}" + (f" • thinking {self.level}" if self.reasoning else "")
+
     def updated(self) -> Frame:
-        effort = self.level if self.reasoning else "off"
-        label = f"({self.provider}) {self.model}" + (f" • {effort}" if effort != "off" else "")
+        level = self.level if self.reasoning else "off"
+        effort = {"xhigh": "high"}.get(level, level) if self.reasoning else None
         return fields(
             session_id=self.id,
             session_file=f"/sessions/{self.id}.jsonl",
@@ -113,9 +117,9 @@ class Look(NamedTuple):
             model_provider=self.provider,
             model_id=self.model,
             model_reasoning=self.reasoning,
-            thinking_level=self.level,
+            thinking_level=level,
             effective_reasoning_effort=effort,
-            header_model_label=label,
+            header_model_label=self.label,
             status_session_line=f"session: {self.title} • {self.phase}",
             extension_command_names=[],
             prompt_templates=[],
@@ -125,9 +129,9 @@ class Look(NamedTuple):
         return fields(
             session_id=self.id,
             path_line="/project" + (f" • {self.name}" if self.name else ""),
-            stats_line=self.used,
+            stats_line=f"{self.used} {self.label}",
             usage_parts=self.used.split(" "),
-            model_text=f"({self.provider}) {self.model}",
+            model_text=self.label,
             status_line=f"{self.approvals} waiting for consent" if self.approvals else None,
         )
 
@@ -151,15 +155,19 @@ class Look(NamedTuple):
 def context(active: str, looks: Sequence[Look]) -> Frame:
     """All sessions of a row, and their tree."""
     known = {look.id for look in looks}
-    lines = [
-        fields(
-            text=("  " if look.parent in known else "") + look.title,
-            is_current=look.id == active,
-            action=fields(type="command", command=f"/tree {look.id}"),
+    lines = []
+    for look in looks:
+        is_current, state = look.id == active, look.row(active)[Keyword("runtime-state")]
+        mark = " ← current" if is_current else ""
+        text = f"{look.title} [{look.id}] — then / now — /project{mark} [{state}]"
+        line = fields(
+            text=("  " if look.parent in known else "") + text, runtime_state=state, is_current=is_current
         )
-        for look in looks
-    ]
-    widget = fields(placement="left", widget_id="session-tree", content_lines=lines)
+        action = fields(type="command", command=f"/tree {look.id}")
+        lines.append(line if is_current else line | fields(action=action))
+    widget = fields(
+        placement="left", extension_id="psi-session", widget_id="session-tree", content_lines=lines
+    )
     rows = [look.row(active) for look in looks]
     return fields(active_session_id=active, sessions=rows, session_tree_widget=widget)
 
@@ -310,9 +318,12 @@ def usage(input: int = 10, output: int = 5, total: int = 15) -> str:
 
 
 def said(id: str, content: str, text: str, stop: str = "stop", used: str = usage(), why: str = "nil") -> str:
-    """A message of the assistant."""
+    """A message of the assistant. One without text has none; what went wrong is in it."""
+    if why != "nil":
+        content += f" {{:type :error :text {why}}}"
+    shown = f':text "{text}"' if text else f":text {why}" if why != "nil" else ""
     return (
-        f'{{:id "{id}" :role "assistant" :content [{content}] :text "{text}" :stop-reason "{stop}"'
+        f'{{:id "{id}" :role "assistant" :content [{content}] {shown} :stop-reason :{stop}'
         f" :error-message {why} :usage {used}}}"
     )
 
@@ -329,6 +340,10 @@ def delta(text: str) -> Wanted:
     return event("assistant/delta", fields(text=text, session_id="S1"))
 
 
+def footer(look: Look) -> Wanted:
+    return event("footer/updated", look.footer())
+
+
 def phase(title: str, now: str, **more: Any) -> Wanted:
     return event("session/updated", Look(title=title, phase=now, **more).updated())
 
@@ -343,19 +358,24 @@ def result(kind: str, text: str, session: str = "S1") -> Wanted:
 
 
 NEW = Look()
-S2 = Look("S2", "session S2")
+S2 = Look("S2", "(session S2)")
 GUIDE = Look(model="guide", reasoning=False)
-ASKED = Look(title="hi", phase="streaming")
+ASKED = Look(title="hi", phase="streaming", used="0.0%/1.0M")
 ANSWERED = ASKED._replace(used="↑10 ↓5 0.0%/1.0M")
 DONE = ANSWERED._replace(phase="idle")
 STEPPED = ASKED._replace(used="↑20 ↓10 0.0%/1.0M")
 TURN = [
     *told(ASKED),
     delta("hello"),
-    delta(" there"),
+    delta("hello there"),
     message(says_text("#1", "hello there")),
     *told(ANSWERED),
     *told(DONE),
+]
+UI = [
+    event("ui/widgets-updated", "{:widgets []}"),
+    event("ui/widget-specs-updated", "{}"),
+    event("ui/status-updated", "{:statuses []}"),
 ]
 ACCEPTED = ok("{:accepted true}")
 HANDLED = ok("{:accepted true :handled true}")
@@ -372,7 +392,11 @@ HOLD = [
 HELD = step("prompt", '{:message "hi"}', ACCEPTED, *told(ASKED), delta("one moment"), answers=[HOLD])
 """A turn that runs until it is aborted,"""
 STOPPED = [
-    message(says_text("#1", "one moment", stop="aborted", used=usage(0, 0, 0))),
+    of_s1(
+        "assistant/message",
+        '{:role "assistant" :content [{:type :error :text "Aborted"}] :text "[error] Aborted"'
+        ' :stop-reason :aborted :error-message "Aborted"}',
+    ),
     *told(ASKED),
     *told(ASKED._replace(phase="idle")),
 ]
@@ -384,20 +408,30 @@ NO_KEY = (
 )
 
 
-def command(text: str, *wanted: Wanted) -> Step:
-    """A slash command, and the events before its answer."""
-    return step("command", f"{{:text {edn.dumps(text)}}}", *wanted, HANDLED)
+def listed(title: str, *rows: str) -> str:
+    """A list as commands show it."""
+    return "\n".join([f"── {title} ".ljust(39, "─"), *rows, "─" * 39])
 
 
-def resumed(look: Look, *rows: Look, count: int = 0, messages: str = "[]", tools: str = "") -> list[Wanted]:
+def command(text: str, *wanted: Wanted, then: Sequence[Wanted] | None = None, after: Look = NEW) -> Step:
+    """A slash command, and the events before its answer, how the session is at the end."""
+    then = shown(after)[:2] if then is None else then
+    return step("command", f"{{:text {edn.dumps(text)}}}", *wanted, *then, HANDLED)
+
+
+def resumed(look: Look, *rows: Look, **more: Any) -> list[Wanted]:
     """What is shown of a session that a client turns to."""
+    return [*entered(look, **more), *shown(look, *rows)]
+
+
+def entered(look: Look, count: int = 0, messages: str = "[]", tools: str = "") -> list[Wanted]:
+    """The conversation of a session that a client turns to."""
     head = f'{{:session-id "{look.id}" :session-file "/sessions/{look.id}.jsonl" :message-count {count}}}'
     tools = tools or ":tool-calls {} :tool-order []"
     body = f'{{:session-id "{look.id}" :messages {messages} {tools}}}'
     return [
         event("session/resumed", head, asked=True),
         event("session/rehydrated", body, asked=True),
-        *shown(look, *rows),
     ]
 
 

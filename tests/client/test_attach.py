@@ -10,10 +10,12 @@ import signal
 import subprocess
 import sys
 import termios
+import time
 from pathlib import Path
 
 import pytest
 
+from fairlead.client.attach import UNREAD
 from fairlead.terminal.screen import Screen
 from tests.client.persons import Person
 from tests.hosting import WAIT, Hosting
@@ -213,6 +215,22 @@ def test_everything_of_the_persons_terminal_is_there_again_after_leaving(hosting
         assert person.text.removeprefix(mine).strip() == "left work; `fairlead attach work` comes back"
 
 
+@pytest.mark.parametrize("size", [(80, 20), (60, 24), (100, 30), (40, 10)])
+def test_a_program_that_does_not_draw_anew_is_shown_right_at_any_size(
+    hosting: Hosting, size: tuple[int, int]
+) -> None:
+    hosting.run(
+        *("start", "work", "-d", "--cols", "80", "--rows", "24", "--", "sh", "-c"),
+        r"printf 'one\ntwo: a line that is somewhat longer than forty columns are\nthree'; sleep 1000",
+    )
+    with Person(hosting, cols=size[0], rows=size[1]) as person:
+        person.until_screen(hosting, "work")
+        person.resize(75, 12)
+        person.until_again(b"three")
+        person.until_screen(hosting, "work")
+        assert person.screen.text().startswith("one\n")
+
+
 def test_a_reset_and_an_erased_scrollback_do_not_touch_the_persons_while_attached(hosting: Hosting) -> None:
     hosting.start("work", r"echo ready; read x; printf '\033[3J\033\nc\033[03Jdone'; read x")
     with Person(hosting, before=MINE) as person:
@@ -389,6 +407,63 @@ def test_keys_and_a_size_that_come_while_there_is_no_daemon_are_not_lost(hosting
         assert person.leave() == 0
 
 
+def typed_before(person: Person, *lines: str) -> None:
+    """Type some lines, each when the one before was echoed: by then all that was sent has been typed."""
+    for line in lines:
+        person.type(f"{line}\r".encode())
+        person.until(f"got {line}")
+
+
+def test_keys_reach_the_program_at_once_while_the_daemon_is_dead_or_hangs(
+    hosting: Hosting, tmp_path: Path
+) -> None:
+    taken = tmp_path / "taken"
+    hosting.start("work", f"echo ready; while read line; do echo $line >>{taken}; echo got $line; done")
+    with Person(hosting) as person:
+        person.until("ready")
+        typed_before(person, "one", "two", "three")
+        daemon = hosting.daemon_pid()
+        os.kill(daemon, signal.SIGSTOP)
+        try:
+            person.type(b"hung\r")
+            hosting.until(lambda: "hung" in taken.read_text())
+        finally:
+            os.kill(daemon, signal.SIGCONT)
+        person.until("got hung")
+        for number in range(5):
+            typed_before(person, f"a{number}", f"b{number}")
+            hosting.kill_daemon()
+            person.type(f"dead{number}\r".encode())
+            person.until(f"got dead{number}")
+        assert person.leave() == 0
+    lines = [f"{word}{number}" for number in range(5) for word in ("a", "b", "dead")]
+    assert taken.read_text().split() == ["one", "two", "three", "hung", *lines]
+
+
+@pytest.mark.parametrize("is_dead", [False, True], ids=["daemon", "no daemon"])
+def test_keys_never_overtake_a_paste_that_the_program_has_not_read(
+    hosting: Hosting, tmp_path: Path, is_dead: bool
+) -> None:
+    taken = tmp_path / "taken"
+    reader = "import os, sys, time, tty; tty.setraw(0); print('ready', flush=True)\n"
+    reader += "while d := os.read(0, 500): os.write(3, d); time.sleep(0.001)"
+    hosting.start("work", f'exec python3 -c "{reader}" 3>{taken}')
+    pasted = b"".join(b"%06d " % number for number in range(20_000))
+    with Person(hosting) as person:
+        person.until("ready")
+        person.press(b"a")
+        hosting.until(lambda: taken.read_bytes() == b"a")
+        person.press(b"b")
+        hosting.until(lambda: taken.read_bytes() == b"ab")
+        if is_dead:
+            hosting.run("daemon", "stop")
+        person.type(pasted)
+        person.press(b"k", b"e", b"y")
+        hosting.until(lambda: taken.stat().st_size >= len(pasted) + 5)
+        assert person.leave() == 0
+    assert taken.read_bytes() == b"ab" + pasted + b"key"
+
+
 def test_leaving_works_while_there_is_no_daemon(hosting: Hosting) -> None:
     hosting.start("work", ECHO)
     with Person(hosting) as person:
@@ -435,6 +510,7 @@ def test_a_writer_that_was_taken_over_is_told_by_whom_and_takes_it_back(hosting:
             who = f"pid {second.client.pid} on {terminal}"
             first.until(f"{who} types here now; Enter takes it back, ctrl-\\ or ,,,d leaves")
             first.press(b"not for the program, quite ")  # nor is its q for us
+            time.sleep(UNREAD)  # in which nobody has read it
             first.press(b"\r")
             second.until(f"pid {first.client.pid} on")
             first.press(b"mine again\r")
@@ -446,6 +522,63 @@ def test_a_writer_that_was_taken_over_is_told_by_whom_and_takes_it_back(hosting:
 
 
 # --- sessions in sessions ----------------------------------------------------------------------------------
+
+
+def test_who_comes_back_is_what_it_was_and_takes_nothing_over(hosting: Hosting) -> None:
+    hosting.start("work", ECHO)
+    with Person(hosting) as first:
+        first.until("ready")
+        with Person(hosting) as second:
+            second.until("ready")
+            first.until("types here now")
+            for number in range(4):
+                if number:
+                    hosting.kill_daemon()
+                else:
+                    os.kill(first.client.pid, signal.SIGCONT)
+                hosting.until(lambda: hosting.sessions()["work"]["clients"] == 2)
+                first.type(b"mine")
+                second.type(f"line{number}\r".encode())
+                second.until(f"got line{number}")
+            assert "mine" not in hosting.screen("work")
+            assert second.leave() == 0
+
+
+def test_a_client_that_was_stopped_is_in_no_other_session_of_the_same_name_then(hosting: Hosting) -> None:
+    hosting.start("work", ECHO)
+    with Person(hosting) as person:
+        person.until("ready")
+        typed_before(person, "one", "two")
+        os.kill(person.client.pid, signal.SIGSTOP)
+        try:
+            hosting.run("stop", "work")
+            hosting.start("work", ECHO)
+            os.write(person.ours, b"for the old one\r")
+        finally:
+            os.kill(person.client.pid, signal.SIGCONT)
+        assert person.exit_code() != 0
+    hosting.run("send", "work", "for the new one", "-k", "Enter")
+    hosting.wait_text("work", "got for the new one")
+    assert "old" not in hosting.screen("work")
+
+
+def test_keys_of_a_client_that_was_frozen_while_another_took_over_are_dropped(hosting: Hosting) -> None:
+    hosting.start("work", ECHO)
+    with Person(hosting) as first:
+        first.until("ready")
+        typed_before(first, "one", "two")
+        os.kill(first.client.pid, signal.SIGSTOP)
+        try:
+            with Person(hosting) as second:
+                second.until("got two")
+                typed_before(second, "three")
+                os.write(first.ours, b"evil\r")
+                os.kill(first.client.pid, signal.SIGCONT)
+                first.until("types here now")
+                typed_before(second, "four")
+                assert "evil" not in hosting.screen("work")
+        finally:
+            os.kill(first.client.pid, signal.SIGCONT)
 
 
 def test_a_session_is_not_attached_in_itself(hosting: Hosting) -> None:
@@ -546,6 +679,12 @@ def test_why_a_session_cant_be_shared_is_said_and_the_terminal_stays_as_it_was(h
             assert person.exit_code() == 1
             assert person.seen == b"fairlead attach: this session has as many clients as it may have\r\n"
             assert termios.tcgetattr(person.theirs) == person.before
+    hosting.environment["TERM"] = "dumb"
+    with Person(hosting) as person:
+        assert person.exit_code() == 1
+        assert person.seen.startswith(
+            b"fairlead attach: this terminal can't be drawn on (TERM is dumb); use "
+        )
     assert hosting.run("attach", "a/b", check=False).returncode == 2
     assert hosting.run("attach", check=False).returncode == 2
 

@@ -135,9 +135,10 @@ def test_the_session_outlives_the_editor(hosting: Hosting, editor: Editor, proje
     editor.backend.wait()
     later = Editor(hosting, project, "--rpc-edn")
     later.ask("handshake")
-    later.ask("subscribe", session_id=session_id)
+    assert later.ask("handshake")["server_info"]["session_id"] == session_id  # the last one here
+    later.ask("subscribe")
     said = later.ask("get_messages")["messages"]
-    assert [each["role"] for each in said] == ["user", "assistant", "toolResult", "assistant"]
+    assert [each["role"] for each in said] == ["user", "assistant", "assistant"]
     assert later.close() == 0
 
 
@@ -244,7 +245,7 @@ def test_queries_are_answered_from_what_is_there(editor: Editor, project: Path) 
     )["result"]["list"]
     assert listed["first_message"] == "read notes.txt"
     tools = query("[:psi.agent-session/tool-lifecycle-summaries]")["result"]["tool_lifecycle_summaries"]
-    assert [(tool["tool_name"], tool["completed"]) for tool in tools] == [("read", True)]
+    assert [(tool["tool_name"], tool["completed?"]) for tool in tools] == [("read", True)]
     assert query("[:psi.graph/resolver-count]")["result"]["resolver_count"] > 10
     assert query("[:psi.memory/entry-count]")["result"]["entry_count"] == 0
     for text, code in (
@@ -273,8 +274,8 @@ def test_a_client_can_ask_what_there_is(editor: Editor) -> None:
     editor.ask("handshake")
     described = editor.ask("describe")
     assert described["ops"]["prompt"] == {"required": ["message"], "optional": ["images", "session-id"]}
-    assert described["topics"]["assistant/delta"] == ["text"]
-    assert described["params"]["message"] == "a string"
+    assert described["topics"]["assistant/delta"] == ["text", "session-id"]
+    assert described["params"]["message"] == "non-empty string"
     assert "/model [provider id]" in [row["name"] for row in editor.ask("get_commands")["commands"]]
     assert editor.ask("get_messages", limit=5) == {"messages": [], "total": 0}
 

@@ -83,14 +83,18 @@ def emacs(hosting: Hosting, project: Path, peer: Callable[[str], str]) -> Iterat
 
 
 def without_deltas(printed: str) -> str:
-    """The transcript without the pieces of messages, which make up what the messages say."""
-    pieces, messages = (
-        [json.loads(text) for text in re.findall(rf'^event assistant/{topic} \((".*")\)$', printed, re.M)]
-        for topic in ("delta", "message")
-    )
-    assert len(pieces) > len(messages)
-    assert "".join(pieces) == "".join(messages)
-    return re.sub(r"^event assistant/delta .*\n", "", printed, flags=re.M)
+    """The transcript with the last of those deltas only that continue each other."""
+    lines: list[str] = []
+    for line in printed.splitlines():
+        before, now = (
+            re.fullmatch(r'event assistant/delta \("(.*)"\)', each)
+            for each in (lines[-1] if lines else "", line)
+        )
+        if before is not None and now is not None:
+            assert now[1].startswith(before[1]), (before[1], now[1])
+            lines.pop()
+        lines.append(line)
+    return "\n".join([*lines, ""])
 
 
 OFFLINE = (
@@ -107,53 +111,59 @@ completes [] []
 - a prompt
 response req-5 prompt
 event session/updated ("streaming")
+event assistant/delta ("I will read `notes.txt`.\n")
 event tool/start ("read")
 event tool/delta nil
-event tool/delta nil
-event assistant/message ("I will read `notes.txt`.\n")
 event tool/executing ("read")
 event tool/result ("read" "buy milk\n")
+event assistant/delta ("Done: read `notes.txt`.\nbuy milk\n\n{OFFLINE}")
 event assistant/message ("Done: read `notes.txt`.\nbuy milk\n\n{OFFLINE}")
 event session/updated ("streaming")
 event session/updated ("idle")
 - a choice
 event ui/frontend-action-requested nil
-:select Offline guide (offline)
+:select offline guide
+event session/updated ("idle")
 response req-6 command
 event session/updated ("idle")
 event command-result ("text" "✓ Model set to offline guide")
+event session/updated ("idle")
 response req-7 frontend_action_result
 - a dialog
 response req-8 prompt
 event session/updated ("streaming")
+event assistant/delta ("I will run `echo hi`.\n")
 event tool/start ("bash")
 event tool/delta nil
-event tool/delta nil
-event assistant/message ("I will run `echo hi`.\n")
-event ui/dialog-requested ("bash" "Allow bash?" "$ echo hi\nit runs a command\necho hi")
+event ui/dialog-requested ("bash" "Allow bash?" "$ echo hi\nit runs a command\nsession ID in PROJECT")
 event session/updated ("streaming")
 event session/updated ("streaming")
 response req-9 resolve_dialog
 event tool/executing ("bash")
 event tool/result ("bash" "hi\n[Exit code 0.]")
+event assistant/delta ("Done: run `echo hi`.\nhi\n[Exit code 0.]\n\n{OFFLINE}")
 event assistant/message ("Done: run `echo hi`.\nhi\n[Exit code 0.]\n\n{OFFLINE}")
 event session/updated ("streaming")
 event session/updated ("idle")
 response req-10 get_messages
-8 messages
+6 messages
 - the end
-event command-result ("quit" "")
+event command-result ("quit")
+event session/updated ("idle")
 response req-11 command
 exit 0
 """
 
 
-def test_emacs_talks_with_a_session_from_the_handshake_to_the_end(emacs: Start) -> None:
-    assert without_deltas(emacs("(driver-talk)").end()) == TALK
+def test_emacs_talks_with_a_session_from_the_handshake_to_the_end(emacs: Start, project: Path) -> None:
+    talked = without_deltas(emacs("(driver-talk)").end())
+    named = re.sub(r"session [0-9a-f]{8} in ", "session ID in ", talked).replace(str(project), "PROJECT")
+    assert named == TALK
 
 
 SUMMARY = rf"Done: run `read line < gate; echo got $line`.\ngot through\n[Exit code 0.]\n\n{OFFLINE}"
 AFTERWARDS = rf"""event tool/result ("bash" "got through\n[Exit code 0.]")
+event assistant/delta ("{SUMMARY}")
 event assistant/message ("{SUMMARY}")
 event session/updated ("streaming")
 event session/updated ("idle")

@@ -16,21 +16,24 @@ from tests.client.frontends import (
 )
 from tests.client.rpc_rows import (
     ACCEPTED,
-    ASKED,
+    DONE,
     ENTERED,
     GUIDE,
     NEW,
     NO_KEY,
     PROMPT,
     S2,
+    UI,
     Look,
     Row,
     Step,
     Table,
     Wanted,
     command,
+    entered,
     error,
     event,
+    listed,
     ok,
     result,
     resumed,
@@ -44,7 +47,7 @@ from tests.client.rpc_rows import (
 
 COMMANDS = """
     /help /status /history /new /resume /tree /model /thinking /compact /prompts /skills /remember /jobs
-    /job /cancel-job /login /logout /quit
+    /job /cancel-job /worktree /login /logout /quit
 """
 
 
@@ -130,7 +133,7 @@ QUERIES = [
     row(
         "tools-of-a-new-session",
         query(
-            "[{:psi.agent-session/tool-lifecycle-summaries [:tool-id]}]",
+            "[{:psi.agent-session/tool-lifecycle-summaries [:psi.tool-lifecycle.summary/tool-id]}]",
             "{:psi.agent-session/tool-lifecycle-summaries []}",
         ),
     ),
@@ -138,9 +141,11 @@ QUERIES = [
     row(
         "ui",
         query(
-            "[:psi.ui/widgets :psi.ui/statuses :psi.ui/active-dialog :psi.ui/visible-notifications]",
+            "[:psi.ui/widgets :psi.ui/statuses :psi.ui/active-dialog :psi.ui/visible-notifications"
+            " :psi.ui/pending-dialog-count :psi.ui/dialog-queue-empty?]",
             "{:psi.ui/widgets [] :psi.ui/statuses [] :psi.ui/active-dialog nil"
-            " :psi.ui/visible-notifications []}",
+            " :psi.ui/visible-notifications [] :psi.ui/pending-dialog-count 0"
+            " :psi.ui/dialog-queue-empty? true}",
         ),
     ),
     row("session", PROMPT, query(f"[{' '.join(NAMES)}]", f"{{{VALUES}}}")),
@@ -219,89 +224,166 @@ def action(id: str, name: str, prompt: str, items: list[tuple[str, str, str]]) -
         f'{{:ui.item/id "{item}" :ui.item/label "{label}" :ui.item/value {value}}}'
         for item, label, value in items
     )
+    order = "preserve" if name == "select-session" else "default"
     return event(
         "ui/frontend-action-requested",
-        f'{{:request-id "{id}" :prompt "{prompt}" :ui/action {{:action-id "{id}" :action-kind :select'
-        f' :action-name "{name}" :prompt "{prompt}" :items [{shown}]}}}}',
+        f'{{:request-id "{id}" :prompt "{prompt}" :ui/action {{:ui/action-id :{name} :ui/action-kind :select'
+        f' :ui/action-name :{name} :ui/prompt "{prompt}" :ui/order :{order} :ui/items [{shown}]'
+        f" :ui/on-submit {{:submit/kind :{ON_SUBMIT[name]}}}}}}}",
         asked=True,
     )
 
 
+ON_SUBMIT = {
+    "select-model": "set-model",
+    "select-thinking-level": "set-thinking-level",
+    "select-resume-session": "resume-session",
+    "select-session": "select-session",
+}
+
+
 def chosen(name: str, value: str, *wanted: Wanted) -> Step:
+    """An answer. The name in the action that is given back counts."""
     return step(
         "frontend_action_result",
-        f'{{:request-id "<A1>" :action-name "{name}" :status "submitted" :value {value}}}',
+        f'{{:request-id "r1" :action-name "other" :ui/action {{:ui/action-name :{name}}} :status :submitted'
+        f" :value {value}}}",
         *wanted,
-        ACCEPTED,
+        ok('{:accepted true :request-id "r1"}'),
     )
 
 
 SWITCHED = result("session_switch", "Switched to session S1")
 MODEL_ITEMS = [
-    (f"{provider}/{id}", f"{name} ({provider})", f'["{provider}" "{id}"]')
-    for provider, id, name in (
-        *((info.provider, info.id, info.name) for info in BUILT_IN),
-        ("busy", "signal", "Engaged"),
+    (
+        f"{provider}/{id}",
+        f"{provider} {id}" + (" [reasoning]" if reasoning else ""),
+        f'{{:provider "{provider}" :id "{id}"}}',
+    )
+    for provider, id, reasoning in (
+        *((info.provider, info.id, info.reasoning) for info in BUILT_IN),
+        ("busy", "signal", False),
     )
 ]
 LEVELS = "off, minimal, low, medium, high, xhigh"
-STATUS = r"""Session: session S1 (S1)
-File: /sessions/S1.jsonl
-Directory: /project
-Model: offline replay, thinking off
-Phase: idle, 0 waiting to be said
-Messages: 0, about 0 of 1000000 tokens"""
+STATUS = listed(
+    "Session status",
+    "  Phase   : idle",
+    "  ID      : S1",
+    "  Model   : replay (thinking off)",
+    "  Entries : 0",
+    "  Context : 0%",
+    "  Worktree: /project",
+    "  File    : /sessions/S1.jsonl",
+)
+NEW_ONE = command(
+    "/new",
+    *entered(S2),
+    result("new_session", "[New session started]", "S2"),
+    then=shown(S2, NEW, S2),
+)
+
+THINKING_USAGE = "Usage: /thinking OR /thinking <level>"
+TREE_USAGE = "Usage: /tree name <session-id|prefix> <name>"
+REMEMBER_WHAT = "✗ Remember failed\n  reason: nothing to remember: /remember <text> [#tag …]"
+NO_WORKTREE = listed("Git worktrees", "  cwd      : /project", "  inside   : false")
+INVALID = "request/invalid-params"
+NAMED = Look(name="big garden", title="big garden")
+GUIDED = ok('{:model {:provider "offline" :id "guide"}}')
+QUIT = event("command-result", '{:type "quit" :session-id "S1"}', asked=True)
+SWITCH = '{:action/kind :switch-session :action/session-id "S1"}'
+LIVE = action("r1", "select-session", "Select a live session", [("S1", "(session S1)", SWITCH)])
+
+
+def login(text: str) -> Wanted:
+    """What is shown as a message and is in no journal."""
+    content = [fields(type=Keyword("text"), text=text)]
+    shown = fields(role="assistant", content=content, text=text, session_id="S1")
+    return event("assistant/message", shown, asked=True)
+
 
 SLASH = [
     row("not-a-command", command("/dance", result("text", "[not a command] /dance"))),
     row("no-slash", command("hello", result("text", "[not a command] hello"))),
     row("status", command("/status", result("text", STATUS))),
-    row("history-of-nothing", command("/history", result("text", "Nothing was said yet."))),
-    row("history", PROMPT, command("/history", result("text", "user: hi\nassistant: hello there"))),
-    row("new", command("/new", *resumed(S2, NEW, S2), result("new_session", "[New session started]", "S2"))),
+    row("history-of-nothing", command("/history", result("text", listed("Message history", "  (empty)")))),
+    row(
+        "history",
+        PROMPT,
+        command(
+            "/history",
+            result("text", listed("Message history", "  [user] hi", "  [assistant] hello there")),
+            after=DONE,
+        ),
+    ),
+    row("new", NEW_ONE),
     row(
         "tree",
-        command("/new", *resumed(S2, NEW, S2), result("new_session", "[New session started]", "S2")),
-        command("/tree <S1>", *resumed(NEW, S2, NEW), SWITCHED),
+        NEW_ONE,
+        command("/tree <S1>", *entered(NEW), then=shown(NEW, NEW, S2)),
+        command("/tree <S1>", result("text", "Already active session: S1")),
     ),
-    row("tree-nowhere", command("/tree no", result("error", "Session not found in context: no"))),
+    row("tree-nowhere", command("/tree no", result("text", "Session not found in context: no"))),
     row(
         "resume",
-        command("/new", *resumed(S2, NEW, S2), result("new_session", "[New session started]", "S2")),
-        command("/resume <file of S1>", *resumed(NEW, NEW, S2), SWITCHED),
+        NEW_ONE,
+        command("/resume <file of S1>", *entered(NEW), then=shown(NEW, NEW, S2)),
     ),
-    row("resume-nothing", command("/resume /no", result("error", "Session file not found: /no"))),
+    row("resume-nothing", command("/resume /no", result("text", "Session file not found: /no"))),
     row(
-        "model", command("/model offline guide", *told(GUIDE), result("text", "✓ Model set to offline guide"))
+        "model",
+        command(
+            "/model offline guide",
+            *told(GUIDE),
+            result("text", "✓ Model set to offline guide"),
+            after=GUIDE,
+        ),
     ),
     row(
         "model-of-one-word",
         command("/model guide", result("text", "Usage: /model OR /model <provider> <model-id>")),
     ),
-    row("model-unknown", command("/model no such", result("unsupported_model", "unknown model: no such"))),
+    row("model-unknown", command("/model no such", result("text", "Unknown model: no such"))),
     row(
         "thinking",
-        command("/thinking high", *told(Look(level="high")), result("text", "✓ Thinking level set to high")),
+        command(
+            "/thinking high",
+            *told(Look(level="high")),
+            result("text", "✓ Thinking level set to high"),
+            after=Look(level="high"),
+        ),
+    ),
+    row("thinking-in-two-words", command("/thinking a b", result("text", THINKING_USAGE))),
+    row(
+        "thinking-of-a-model-that-does-not",
+        step("set_model", '{:provider :offline :model-id "guide"}', *told(GUIDE), GUIDED),
+        step("set_thinking_level", "{:level :high}", *told(GUIDE), ok('{:thinking-level "off"}')),
+        command(
+            "/thinking low",
+            *told(GUIDE),
+            result("text", "✓ Thinking level set to low (guide does not reason: off)"),
+            after=GUIDE,
+        ),
     ),
     row(
         "thinking-unknown",
-        command("/thinking x", result("error", f"Unknown thinking level: x. Allowed: {LEVELS}")),
+        command("/thinking x", result("text", f"Unknown thinking level: x. Allowed: {LEVELS}")),
     ),
     row(
         "compact-nothing",
         command(
             "/compact",
-            *told(ASKED._replace(title="session S1")),
+            *told(NEW._replace(phase="streaming")),
             *told(NEW),
             result("error", "Can't compact: there is nothing to compact yet"),
         ),
     ),
-    row("remember-nothing", command("/remember", result("text", "Usage: /remember <text> [#tag …]"))),
-    row("prompts", command("/prompts", result("text", "No prompts are there."))),
-    row("skills", command("/skills", result("text", "No skills are there."))),
-    row("jobs", command("/jobs", result("text", "No tool call runs."))),
-    row("job-unknown", command("/job x", result("error", "Job not found: x. Running: none"))),
-    row("cancel-job-unknown", command("/cancel-job x", result("error", "Job not found: x. Running: none"))),
+    row("remember-nothing", command("/remember", result("text", REMEMBER_WHAT))),
+    row("prompts", command("/prompts", result("text", listed("Prompt Templates", "  (none discovered)")))),
+    row("skills", command("/skills", result("text", listed("Skills", "  (none discovered)")))),
+    row("jobs", command("/jobs", result("text", listed("Background jobs", "  (none)")))),
+    row("job-unknown", command("/job x", result("text", "Job not found: x. Running: none"))),
+    row("cancel-job-unknown", command("/cancel-job x", result("text", "Job not found: x. Running: none"))),
     row(
         "login-where-no-key-is-wanted",
         command("/login", result("login-error", NO_KEY.partition(":provider: ")[2])),
@@ -310,12 +392,16 @@ SLASH = [
         "login",
         command(
             "/login openai",
-            event(
-                "command-result",
-                '{:type "login_start" :message _ :provider "openai" :uses-callback-server false'
-                ' :url "https://platform.openai.com/api-keys" :session-id "S1"}',
-                asked=True,
-            ),
+            login("Login: openai — open URL: https://platform.openai.com/api-keys"),
+            login("Paste authorization code as your next prompt message."),
+        ),
+        step("login_begin", '{:provider "openai"}', error(INVALID, "login already in progress")),
+        step(
+            "prompt",
+            '{:message "not a key"}',
+            login("✗ Login failed: invalid request parameter :input: a key is one word of ASCII characters"),
+            *shown(NEW)[:2],
+            ACCEPTED,
         ),
     ),
     row(
@@ -324,22 +410,47 @@ SLASH = [
             "/logout openai",
             event(
                 "command-result",
-                '{:type "logout" :message "No key was entered for openai here." :provider "openai"'
-                ' :session-id "S1"}',
+                '{:type "logout" :message "No key was entered for openai here." :session-id "S1"}',
                 asked=True,
             ),
         ),
+        command("/logout", result("logout", "No OAuth providers logged in. Use /login first.")),
     ),
-    row("quit", command("/quit", result("quit", ""))),
-    row("exit", command("/exit", result("quit", ""))),
+    row("worktree", command("/worktree", result("text", NO_WORKTREE))),
+    row(
+        "tree-name",
+        command(
+            "/tree name <S1> big garden",
+            *told(NAMED),
+            result("text", 'Renamed session S1 to "big garden"'),
+            after=NAMED,
+        ),
+        command("/tree name <S1>", result("text", TREE_USAGE), after=NAMED),
+        command("/tree name no x", result("text", "Session not found in context: no"), after=NAMED),
+    ),
+    row("whole-words", command("/modelx", result("text", "[not a command] /modelx"))),
+    row("fork-is-none", command("/fork", result("text", "[not a command] /fork"))),
+    row(
+        "a-command-as-a-prompt",
+        step(
+            "prompt",
+            '{:message "/history"}',
+            login(listed("Message history", "  (empty)")),
+            *shown(NEW)[:2],
+            ACCEPTED,
+        ),
+    ),
+    row("quit", command("/quit", QUIT)),
+    row("exit", command("/exit", QUIT)),
     row(
         "model-chosen",
-        command("/model", action("A1", "select-model", "Model", MODEL_ITEMS)),
+        command("/model", action("r1", "select-model", "Select a model", MODEL_ITEMS)),
         chosen(
             "select-model",
-            '["offline" "guide"]',
+            '{:provider "offline" :id "guide"}',
             *told(GUIDE),
             result("text", "✓ Model set to offline guide"),
+            *shown(GUIDE)[:2],
         ),
     ),
     row(
@@ -347,9 +458,9 @@ SLASH = [
         command(
             "/thinking",
             action(
-                "A1",
+                "r1",
                 "select-thinking-level",
-                "Thinking level",
+                "Select a thinking level",
                 [(each, each, f'"{each}"') for each in THINKING_LEVELS],
             ),
         ),
@@ -358,54 +469,58 @@ SLASH = [
             '"low"',
             *told(Look(level="low")),
             result("text", "✓ Thinking level set to low"),
+            *shown(Look(level="low"))[:2],
         ),
+        chosen("select-thinking-level", "nil", *shown(Look(level="low"))[:2]),  # it fits nothing
     ),
     row(
         "session-chosen",
-        command("/tree", action("A1", "select-session", "Turn to", [("S1", "session S1", '"S1"')])),
-        chosen("select-session", '"<S1>"', *resumed(NEW), SWITCHED),
+        command("/tree", LIVE),
+        NEW_ONE,
+        chosen("select-session", '"<S1>"', *entered(NEW), *shown(NEW, NEW, S2)),
+        chosen("select-session", SWITCH.replace("S1", "<S2>"), *entered(S2), *shown(S2, NEW, S2)),
     ),
     row(
         "file-chosen",
         command(
             "/resume",
             action(
-                "A1", "select-resume-session", "Go on with", [("S1", "session S1", '"/sessions/S1.jsonl"')]
+                "r1",
+                "select-resume-session",
+                "Select a session to resume",
+                [("S1", "(session S1)", '"/sessions/S1.jsonl"')],
             ),
         ),
-        chosen("select-resume-session", '"<file of S1>"', *resumed(NEW), SWITCHED),
+        NEW_ONE,
+        chosen("select-resume-session", '"<file of S1>"', *entered(NEW), *shown(NEW, NEW, S2)),
     ),
     row(
         "nothing-chosen",
-        command("/tree", action("A1", "select-session", "Turn to", [("S1", "session S1", '"S1"')])),
+        command("/tree", LIVE),
         step(
             "frontend_action_result",
-            '{:request-id "<A1>" :action-name "select-session" :status "cancelled"}',
+            '{:request-id "r1" :action-name "select-session" :status "cancelled"}',
+            result("text", "Cancelled select-session."),
             ACCEPTED,
-        ),
-        step(
-            "frontend_action_result",
-            '{:request-id "<A1>" :action-name "select-session" :status "submitted" :value "<S1>"}',
-            error("request/not-found", "no frontend action A1 waits"),
         ),
     ),
     row(
         "choice-failed",
-        command("/tree", action("A1", "select-session", "Turn to", [("S1", "session S1", '"S1"')])),
+        command("/tree", LIVE),
         step(
             "frontend_action_result",
-            '{:request-id "<A1>" :action-name "select-session" :status "failed" :error-message "no window"}',
-            event("command-result", '{:type "error" :message "no window"}', asked=True),
+            '{:request-id "r1" :action-name "select-session" :status "failed" :error-message "no window"}',
+            result("error", "no window"),
             ACCEPTED,
         ),
     ),
     row(
-        "choice-of-another-kind",
-        command("/tree", action("A1", "select-session", "Turn to", [("S1", "session S1", '"S1"')])),
+        "choice-that-nobody-asked-for",
         step(
             "frontend_action_result",
-            '{:request-id "<A1>" :action-name "select-model" :status "cancelled"}',
-            error("request/not-found", "no frontend action A1 waits"),
+            '{:request-id "x" :action-name "select-model" :status :failed}',
+            result("error", "Frontend action failed: select-model"),
+            ACCEPTED,
         ),
     ),
 ]
@@ -427,7 +542,7 @@ def test_every_command_of_the_protocol_is_listed(table: Table) -> None:
             f'{{:id "h" :kind :request :op "command" :params {{:text "{text}"}}}}', 2
         )
         message = frames[0][Keyword("data")][Keyword("message")]
-        assert [line.split()[0] for line in message.splitlines()] == [
+        assert [line.split()[0] for line in message.splitlines()[1:-1]] == [
             each[Keyword("name")].split()[0] for each in told_by_op
         ]
 
@@ -438,7 +553,8 @@ ALL = edn.dumps(sorted(REQUIRED))
 
 SUBSCRIPTIONS = [
     row(
-        "without-topics-nothing-is-added", step("subscribe", "{}", *shown(NEW), ok(f"{{:subscribed {ALL}}}"))
+        "without-topics-nothing-is-added",
+        step("subscribe", "{}", *UI, *shown(NEW), ok(f"{{:subscribed {ALL}}}")),
     ),
     row(
         "unknown-topics-are-dropped",
@@ -472,13 +588,15 @@ SUBSCRIPTIONS = [
         step(
             "subscribe",
             '{:topics ["ui/widgets-updated" "ui/status-updated" "ui/notification"]}',
+            UI[0],
+            UI[2],
             ok('{:subscribed ["ui/notification" "ui/status-updated" "ui/widgets-updated"]}'),
         ),
     ),
     row(
         "focus-moves",
         step("new_session", "{}", *resumed(S2, NEW, S2), ENTERED),
-        step("subscribe", '{:session-id "<S1>"}', *shown(NEW, S2, NEW), ok(f"{{:subscribed {ALL}}}")),
+        step("subscribe", '{:session-id "<S1>"}', *UI, *shown(NEW, NEW, S2), ok(f"{{:subscribed {ALL}}}")),
         step("get_state", "{}", ok(state(NEW))),
     ),
     row(

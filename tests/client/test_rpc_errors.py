@@ -250,12 +250,6 @@ def test_a_handshake_that_is_no_good_leaves_all_as_it_was(unready: Frontend, tex
     check(unready, text, frame)
 
 
-SHAKEN = (
-    '{:id "1" :kind :response :op "handshake" :ok true :data {:server-info {:protocol-version "1.0"'
-    ' :features ["eql-graph" "eql-memory"]}}}'
-)
-
-
 @pytest.mark.parametrize(
     "params",
     [
@@ -267,7 +261,11 @@ def test_a_handshake_makes_ready_also_after_one_that_was_refused(table: Table, p
     front = Frontend(table.hosting, table.front.directory)
     try:
         check(front, shaking("{}"), refusal(PARAMS, WANTS_VERSION, ':id "1" :op "handshake"'))
-        check(front, shaking(params), SHAKEN)
+        (shaken,) = front.exchange(shaking(params))
+        info = shaken[DATA][Keyword("server-info")]
+        assert info.pop(Keyword("session-id")) in table.front.sessions  # the last one of the directory
+        wanted = '{:protocol-version "1.0" :features ["eql-graph" "eql-memory"] :model-id "replay"'
+        assert info == edn.loads(wanted + ' :thinking-level "off"}')
         check(front, '{:id "1" :kind :request :op "ping"}', PONG)
         assert front.close() == 0
     finally:
@@ -290,51 +288,53 @@ def test_another_major_version_is_refused_and_the_process_ends(table: Table) -> 
 
 # --- parameters ---------------------------------------------------------------------------------------------
 
-BOOLEAN, STRING, NON_BLANK = "true or false", "a string", "a non-blank string"
+BOOLEAN, STRING, NON_BLANK = "true or false", "a string", "non-empty string"
+WORD = "a non-empty string or a keyword"
 MAPS = "a vector of at most 16 maps with :data and :mime-type"
 STATUS = 'one of "submitted", "cancelled", "failed"'
 FAULTS = [
-    ("query_eql", "{}", "query", STRING),
-    ("query_eql", "{:query [:a]}", "query", STRING),
+    ("query_eql", "{}", "query", NON_BLANK),
+    ("query_eql", '{:query " "}', "query", NON_BLANK),
+    ("query_eql", "{:query [:a]}", "query", NON_BLANK),
     ("query_eql", '{:query "[]" :entity {}}', "entity", STRING),
     ("command", "{}", "text", STRING),
     ("command", "{:text :help}", "text", STRING),
     ("frontend_action_result", "{}", "request-id", NON_BLANK),
-    ("frontend_action_result", '{:request-id "x"}', "action-name", STRING),
+    ("frontend_action_result", '{:request-id "x"}', "action-name", WORD),
     ("frontend_action_result", '{:request-id "x" :action-name "y"}', "status", STATUS),
     ("frontend_action_result", '{:request-id "x" :action-name "y" :status "maybe"}', "status", STATUS),
-    ("prompt", "{}", "message", STRING),
-    ("prompt", "{:message 7}", "message", STRING),
+    *(
+        (op, params, "message", NON_BLANK)
+        for op in ("prompt", "steer", "follow_up", "prompt_while_streaming")
+        for params in ("{}", "{:message 7}", '{:message " "}')
+    ),
     ("prompt", '{:message "x" :images 7}', "images", MAPS),
     ("prompt", '{:message "x" :images [{:data "y"}]}', "images", MAPS),
-    ("steer", "{}", "message", STRING),
-    ("follow_up", "{}", "message", STRING),
-    ("prompt_while_streaming", "{}", "message", STRING),
-    ("prompt_while_streaming", '{:message "x" :behavior "now"}', "behavior", 'one of "steer", "queue"'),
-    ("fork", "{}", "entry-id", NON_BLANK),
-    ("set_session_name", "{}", "name", STRING),
-    ("set_model", "{}", "provider", NON_BLANK),
+    ("fork", "{}", "entry-id", "non-empty entry id"),
+    ("fork", '{:entry-id " "}', "entry-id", "non-empty entry id"),
+    ("set_session_name", "{}", "name", NON_BLANK),
+    ("set_session_name", '{:name " "}', "name", NON_BLANK),
+    ("set_model", "{}", "provider", WORD),
     ("set_model", '{:provider "offline"}', "model-id", NON_BLANK),
-    ("cycle_model", '{:direction "up"}', "direction", 'one of "next", "prev"'),
     ("set_thinking_level", "{}", "level", "a keyword, a string or an integer"),
     ("set_thinking_level", "{:level 1.5}", "level", "a keyword, a string or an integer"),
     ("compact", "{:custom-instructions 7}", "custom-instructions", STRING),
     ("set_auto_compaction", "{}", "enabled", BOOLEAN),
     ("set_auto_retry", '{:enabled "yes"}', "enabled", BOOLEAN),
-    ("subscribe", '{:topics "error"}', "topics", "a vector of strings"),
-    ("subscribe", "{:topics [:error]}", "topics", "a vector of strings"),
-    ("unsubscribe", "{:topics {}}", "topics", "a vector of strings"),
     ("resolve_dialog", "{}", "dialog-id", NON_BLANK),
     ("cancel_dialog", '{:dialog-id " "}', "dialog-id", NON_BLANK),
-    ("switch_session", '{:session-path ""}', "session-path", NON_BLANK),
+    ("switch_session", '{:session-path ""}', "session-path", "non-empty path string"),
     ("bash", "{}", "command", STRING),
     ("cancel", "{}", "request-id", NON_BLANK),
     ("subscribe", '{:since " "}', "since", NON_BLANK),
-    ("login_begin", '{:provider ""}', "provider", NON_BLANK),
+    ("login_begin", '{:provider ""}', "provider", WORD),
+    ("inspect_background_job", "{}", "job-id", NON_BLANK),
+    ("cancel_background_job", '{:job-id " "}', "job-id", NON_BLANK),
+    ("list_background_jobs", '{:statuses "running"}', "statuses", "a vector"),
     ("login_complete", "{:input 7}", "input", STRING),
     ("export_html", "{:path 7}", "path", STRING),
     ("get_messages", "{:from -1}", "from", "a line's number"),
-    ("get_messages", "{:limit 0}", "limit", "a positive integer"),
+    ("get_messages", "{:limit 0}", "limit", "an integer from 1 to 65535"),
     ("remember", "{}", "text", STRING),
     ("recall", "{}", "text", STRING),
 ]
@@ -402,7 +402,31 @@ def test_a_session_that_is_not_there_is_not_found(table: Table, op: str) -> None
     (got,) = table.front.exchange(
         f'{{:id "1" :kind :request :op "{op}" :params {{{MEANT[op]} :session-id "no"}}}}'
     )
-    assert got == error("request/not-found", "Session not found in context: no")("1", op)
+    why = "session id not found in context session index" if op == "switch_session" else NO_SESSION
+    assert got == error("request/not-found", why)("1", op)
+
+
+NO_SESSION = "Session not found in context: no"
+
+
+@pytest.mark.parametrize(
+    ("op", "params", "why"),
+    [
+        ("subscribe", '{:topics "error"}', "subscribe :topics must be sequential"),
+        ("unsubscribe", "{:topics {}}", "unsubscribe :topics must be sequential"),
+        (
+            "prompt_while_streaming",
+            '{:message "x" :behavior :now}',
+            'prompt_while_streaming :behavior must be "steer" or "queue"',
+        ),
+    ],
+)
+def test_some_parameters_are_named_in_words_of_their_own(
+    table: Table, op: str, params: str, why: str
+) -> None:
+    table.begin()
+    (got,) = table.front.exchange(f'{{:id "1" :kind :request :op "{op}" :params {params}}}')
+    assert got == error(PARAMS, why)("1", op)
 
 
 # --- what can't be done -------------------------------------------------------------------------------------
@@ -421,11 +445,15 @@ CANT = [
     ),
     row(
         "switch_session-to-nothing",
-        step("switch_session", "{}", error(PARAMS, "one of :session-id and :session-path is wanted")),
+        step(
+            "switch_session",
+            "{}",
+            error(PARAMS, "invalid request parameter :session-path: non-empty path string"),
+        ),
     ),
     row(
         "switch_session-to-no-file",
-        step("switch_session", '{:session-path "/no"}', error(NOT_FOUND, "Session file not found: /no")),
+        step("switch_session", '{:session-path "/no"}', error(NOT_FOUND, "session file not found")),
     ),
     row(
         "fork-at-no-entry",
@@ -444,11 +472,11 @@ CANT = [
         step("cancel_dialog", '{:dialog-id "no"}', error(NO_DIALOG, "no dialog is open")),
     ),
     row(
-        "frontend_action_result",
+        "frontend_action_result-for-no-session",
         step(
             "frontend_action_result",
-            '{:request-id "no" :action-name "select-model" :status "submitted"}',
-            error(NOT_FOUND, "no frontend action no waits"),
+            '{:request-id "no" :action-name "select-session" :status "submitted" :value "no"}',
+            error(NOT_FOUND, "Session not found in context: no"),
         ),
     ),
     row(

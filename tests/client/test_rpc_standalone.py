@@ -33,6 +33,11 @@ def alone(hosting: Hosting, tmp_path: Path) -> Iterator[Editor]:
     assert editor.close() == 0
 
 
+def listed(title: str, *rows: str) -> str:
+    """A list as commands show it."""
+    return "\n".join([f"── {title} ".ljust(39, "─"), *rows, "─" * 39])
+
+
 def told(editor: Editor, text: str) -> dict[str, Any]:
     """What a slash command says."""
     before = len(editor.frames)
@@ -116,9 +121,17 @@ def test_a_key_is_entered_kept_for_its_user_alone_and_forgotten(hosting: Hosting
 
 
 def test_an_entered_key_is_shown_to_nobody(hosting: Hosting, alone: Editor, tmp_path: Path) -> None:
-    started = told(alone, "/login anthropic")
-    assert (started["type"], started["provider"]) == ("login_start", "anthropic")
-    alone.ask("login_complete", input=KEY)
+    told(alone, "/login anthropic")
+    assert "login already in progress" in alone.ask("login_begin", provider="anthropic").message
+    alone.ask("prompt", message=KEY)  # as `/login` says
+    shown = [
+        plain(frame.data) for frame in alone.frames if getattr(frame, "topic", "") == "assistant/message"
+    ]
+    assert [each["text"] for each in shown] == [
+        "Login: anthropic — open URL: https://console.anthropic.com/settings/keys",
+        "Paste authorization code as your next prompt message.",
+        "✓ Logged in to anthropic",
+    ]
     (tmp_path / "leak.txt").write_text(f"it is {KEY}\n")
     alone.ask("prompt", message="read leak.txt")
     alone.idle()
@@ -142,7 +155,7 @@ def test_a_provider_that_takes_no_key_says_so(alone: Editor, provider: str) -> N
 
 
 def test_a_prompt_that_is_written_down_is_said_by_its_name(alone: Editor, tmp_path: Path) -> None:
-    assert told(alone, "/prompts")["message"] == "No prompts are there."
+    assert told(alone, "/prompts")["message"] == listed("Prompt Templates", "  (none discovered)")
     prompts = tmp_path / ".fairlead" / "prompts"
     prompts.mkdir(parents=True)
     (prompts / "look.md").write_text("---\ndescription: look into a file\n---\nread $1")
@@ -151,14 +164,18 @@ def test_a_prompt_that_is_written_down_is_said_by_its_name(alone: Editor, tmp_pa
     while "look into a file" not in told(alone, "/prompts")["message"]:
         assert time.monotonic() < deadline
         time.sleep(0.1)
-    assert told(alone, "/look notes.txt") == {}
+    assert alone.ask("command", text="/look notes.txt") == {
+        "accepted": True,
+        "handled": True,
+        "fallback": "template",
+    }
     alone.idle()
     assert "buy milk" in alone.ask("get_last_assistant_text")["text"]
     assert {"name": "/look", "description": "look into a file"} in alone.ask("get_commands")["commands"]
 
 
 def test_one_tool_call_can_be_ended_and_the_turn_goes_on(alone: Editor, tmp_path: Path) -> None:
-    assert told(alone, "/jobs")["message"] == "No tool call runs."
+    assert told(alone, "/jobs")["message"] == listed("Background jobs", "  (none)")
     assert told(alone, "/cancel-job x")["message"] == "Job not found: x. Running: none"
     alone.ask("prompt", message="run: echo begun; sleep 600")
     asked = alone.until(lambda frame: getattr(frame, "topic", "") == "ui/dialog-requested")
@@ -167,12 +184,22 @@ def test_one_tool_call_can_be_ended_and_the_turn_goes_on(alone: Editor, tmp_path
     job = plain(running.data)["tool_id"]
     assert job in told(alone, "/jobs")["message"]
     assert "begun" in told(alone, f"/job {job}")["message"]
-    assert told(alone, f"/cancel-job {job}")["message"] == f"✓ Cancelled {job}"
+    assert told(alone, f"/cancel-job {job}")["message"] == (
+        f"Cancellation requested for {job} (status=pending-cancel)"
+    )
     ended = alone.until(lambda frame: getattr(frame, "topic", "") == "session/turn-ended")
     assert plain(ended.data)["outcome"] == "done"
     said = alone.ask("get_messages")["messages"]
-    assert [each["role"] for each in said] == ["user", "assistant", "toolResult", "assistant"]
-    assert said[2]["is_error"] is True
+    assert [each["role"] for each in said] == ["user", "assistant", "assistant"]
+    (ended,) = alone.ask("list_background_jobs", statuses=["cancelled"])["jobs"]
+    assert (ended["job_id"], ended["summary"]["list_line"]) == (job, f"{job}  [cancelled]  bash")
+    assert alone.ask("inspect_background_job", job_id=job)["job"] == ended
+    assert alone.ask("cancel_background_job", job_id=job) == {"accepted": True, "job": ended}
+    assert alone.ask("inspect_background_job", job_id="x").message == "Job not found"
+    other = alone.ask("new_session")["session_id"]
+    missing = alone.ask("inspect_background_job", job_id=job, session_id=other)
+    assert (missing.code, missing.message) == ("runtime/failed", "Job not found in this thread")
+    assert "statuses" in alone.ask("list_background_jobs", statuses="running").message
 
 
 def test_a_persons_command_is_cancelled_by_the_id_of_its_request(alone: Editor) -> None:

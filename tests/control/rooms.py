@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,14 @@ from fairlead.control import gates
 from fairlead.control.actuators import Actuators, shell, write_log
 from fairlead.control.gates import Gates
 from fairlead.control.loop import Control
-from fairlead.control.protocols import SessionFault, Waiting
+from fairlead.control.protocols import SessionFault
 from fairlead.control.rules import Reflexes, rules_from
 from fairlead.control.signals import Priority, Signal
 from fairlead.control.store import ControlStore
 from fairlead.control_room import taken_apart
 from fairlead.formats.sexp import Keyword
+from fairlead.sessions.inbox import Inbox
+from fairlead.sessions.questions import Answer, Question
 from fairlead.wire.passepartout import Message
 
 WAIT = 20.0
@@ -65,6 +67,9 @@ class Sessions:
         self.open: list[tuple[Callable[[str], None], Callable[[str], None]]] = []
         self.holds = False
 
+    async def load(self, session: str | None) -> None:
+        pass
+
     def prompt(
         self, session: str | None, text: str, on_text: Callable[[str], None], on_done: Callable[[str], None]
     ) -> str:
@@ -79,8 +84,8 @@ class Sessions:
             on_done("")
         return session or "default"
 
-    def type(self, session: str | None, text: str) -> None:
-        self.typed.append((session, text))
+    def type(self, session: str | None, text: str, *, enter: bool = False) -> None:
+        self.typed.append((session, f"{text}{'<Enter>' if enter else ''}"))
 
     def cancel(self, session: str) -> None:
         self.cancelled.append(session)
@@ -91,21 +96,28 @@ class Sessions:
         return "all idle"
 
 
+AGENT = Question(
+    id="agent1",
+    kind="consent",
+    session="s1",
+    session_name="garden",
+    project="/srv/garden",
+    title="bash",
+    what="$ make",
+    whole="make",
+    reason="it runs a command",
+    asked_at=1.0,
+)
+
+
 class Agents:
-    """What agents ask for."""
+    """An agent that asks for something."""
 
     def __init__(self) -> None:
-        self.asked = {"agent1": Waiting("agent1", "s1", "bash", "$ make", "it runs a command")}
         self.settled: list[tuple[str, bool, str]] = []
 
-    def waiting(self) -> Sequence[Waiting]:
-        return list(self.asked.values())
-
-    def settle(self, token: str, allowed: bool, by: str) -> bool:
-        if self.asked.pop(token, None) is None:
-            return False
-        self.settled.append((token, allowed, by))
-        return True
+    async def answered(self, question: Question, answer: Answer) -> None:
+        self.settled.append((question.id, answer.allows, answer.by))
 
 
 class Room:
@@ -118,6 +130,7 @@ class Room:
         self.actuators = Actuators()
         self.store = ControlStore(str(directory / "control.db"))
         self.lost = self.store.open()
+        self.inbox = Inbox()
         self.control = Control(
             actuators=self.actuators,
             gates=Gates(
@@ -132,10 +145,13 @@ class Room:
             reflexes=Reflexes(rules_from(rules or [])),
             store=self.store,
             sessions=self.sessions,
-            approvals=self.agents,
+            inbox=self.inbox,
             cleaner=self.redactor,
             tell=self.told.append,
         )
+        self.inbox.ask(AGENT, self.agents)
+        self.inbox.listen(self.control)
+        self.control.ask_again()
         self.actuators.register_actuator("log", write_log, quick=True)
         self.actuators.register_actuator("shell", shell({"PATH": "/usr/bin:/bin"}, str(directory)))
 
@@ -159,9 +175,13 @@ class Room:
             while not holds():
                 await asyncio.sleep(0.005)
 
+    def own(self) -> list[Question]:
+        """What of control itself waits."""
+        return [each for each in self.inbox.open() if each.kind == "action"]
+
     def events(self, sensor: str) -> list[Message]:
         return [m for m in self.told if m.get("payload", "sensor") == Keyword(sensor)]
 
     async def close(self) -> None:
         await self.control.close()
-        self.store.close()
+        await self.store.aclose()

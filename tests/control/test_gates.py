@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -11,14 +12,19 @@ from hypothesis import strategies as st
 from fairlead.agent.secrets import Redactor, is_secret_file
 from fairlead.control import gates
 from fairlead.control.gates import Gate, Gates, Outcome
-from fairlead.control.signals import MAX_TEXT, Action
+from fairlead.control.signals import MAX_COMMAND, MAX_TEXT, Action
 from fairlead.control_room import taken_apart
+
+RATIO = 2.5
+"""How much more than four times the work four times the text may take: a machine is not always as fast."""
+LEAST = 0.002
+"""Seconds below which a measurement says nothing."""
 
 ALL = Gates(
     [
         gates.protocol(lambda: {"SHELL", "SESSION", "NOTIFY", "CLI"}),
         gates.secrets(Redactor(["sk-1234567890"]).text),
-        gates.paths(is_secret_file, ["~/private/**", "/srv/data/*.db"], "/home/me"),
+        gates.paths(is_secret_file, ["~/private/**", "/srv/data/*.db"], "/home/me", taken_apart),
         gates.commands(taken_apart),
         gates.network(taken_apart, ["*.example.org", "git.local"]),
     ]
@@ -131,8 +137,8 @@ def test_secrets_are_blocked_where_somebody_may_see_them() -> None:
 
 
 def test_what_is_typed_into_a_terminal_is_judged_as_a_command() -> None:
-    assert judged("rm x\r", "SESSION", verb="type", session="s")[0] is Outcome.APPROVAL
-    assert judged("rm -rf /\r", "SESSION", verb="type", session="s")[0] is Outcome.BLOCKED
+    assert judged("rm x", "SESSION", verb="type", session="s", enter=True)[0] is Outcome.APPROVAL
+    assert judged("rm -rf /", "SESSION", verb="type", session="s")[0] is Outcome.BLOCKED
     assert judged("rm -rf /", "SESSION", verb="prompt") == (Outcome.PASSED, "")
 
 
@@ -159,7 +165,59 @@ def test_gates_never_fail_whatever_the_command(text: str) -> None:
     assert found.trace[0].gate == "protocol"
 
 
-@pytest.mark.parametrize("text", ["dd if" * 20_000, "rm -r " * 20_000, "> " * 50_000, "a" * 100_000])
-def test_a_long_command_is_judged_in_linear_time(text: str) -> None:
+@pytest.mark.parametrize(
+    "unit", ["dd if", "rm -r ", "> ", "a", "x@a.", " a@b.", "a://", "'a'", "$(", "sudo ", ".env/", "../"]
+)
+def test_a_long_command_is_judged_in_linear_time(unit: str) -> None:
     """Backtracking, some of these took a quarter of an hour."""
-    assert ALL.judge(Action("SHELL", text)).outcome is not Outcome.BLOCKED
+    size = MAX_COMMAND // 4 // len(unit) * len(unit)
+
+    def spent(text: str) -> float:
+        before = time.thread_time()
+        ALL.judge(Action("SHELL", text + "!"))
+        return time.thread_time() - before
+
+    spent(unit * 10)
+    short = min(spent(unit * (size // len(unit))) for _ in range(2))
+    long = min(spent(unit * (4 * size // len(unit))) for _ in range(2))
+    assert long < 4 * RATIO * max(short, LEAST), (short, long)
+
+
+def test_a_command_that_is_too_long_is_refused_with_a_sentence() -> None:
+    for action in (Action("SHELL", "a" * 60_000), Action("SESSION", "a" * 60_000, "type", session="s")):
+        found = ALL.judge(action)
+        assert found.outcome is Outcome.BLOCKED
+        assert found.reason == "a command of 60000 characters; at most 10000 are judged"
+    assert ALL.judge(Action("SESSION", "a" * 60_000, "prompt")).outcome is Outcome.PASSED
+
+
+@pytest.mark.parametrize("text", ["a\x03\r\x15touch F\r", "ls\r", "ls\n", "a\x1b[201~", "\x9b", "a\tb"])
+def test_what_is_typed_for_somebody_else_has_no_keys_in_it(text: str) -> None:
+    found = ALL.judge(Action("SESSION", text, "type", session="s"))
+    assert found.outcome is Outcome.BLOCKED
+    assert found.reason.endswith("is not typed: control characters are keys")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git $(echo push)",
+        'git "push"',
+        "git -C . push",
+        "timeout 5 rm x",
+        "sh -c 'rm x'",
+        "$'\\x72m' x",
+        "apt $X y",
+        "eval $X",
+        "find . -maxdepth 1 -execdir ls {} +",
+    ],
+)
+def test_a_harmful_command_is_found_however_it_is_written(command: str) -> None:
+    assert judged(command)[0] is Outcome.APPROVAL
+
+
+@pytest.mark.parametrize(
+    "command", ["cat ~/.s$'s'h/x", "cat ~/{.ssh,x}/y", "sh -c 'cat ~/.'ssh/x", "timeout 5 cat $'\\x2eenv'"]
+)
+def test_a_protected_path_is_found_however_it_is_written(command: str) -> None:
+    assert judged(command) == (Outcome.BLOCKED, "protected-paths")

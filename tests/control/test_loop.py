@@ -108,16 +108,21 @@ def test_the_commands_of_a_person(tmp_path: Path) -> None:
     async def work(room: Room) -> None:
         assert "/approve TOKEN" in await room.ask("/help")
         assert await room.ask("/status") == "all idle\n1 wait for your consent"
-        assert await room.ask("/approvals") == "agent1  bash: $ make (it runs a command)"
+        assert await room.ask("/approvals") == (
+            "agent1  bash\n    $ make\n    it runs a command\n    session garden (s1) in /srv/garden\n"
+            "    /approve agent1 or /deny agent1"
+        )
         assert await room.ask("/approve") == "/approve wants a token; /approvals lists them"
-        assert await room.ask("/approve agent1") == "approved agent1"
+        assert await room.ask("/approve agent1") == (
+            "approved agent1: bash $ make (session garden (s1) in /srv/garden)"
+        )
         assert "answered already" in await room.ask("/deny agent1")
         assert room.agents.settled == [("agent1", True, "tui")]
         assert await room.ask("/approvals") == "nothing waits for your consent"
         assert await room.ask("/what") == "no command /what; /help lists them"
         assert await room.ask("/etc/hosts is odd") == "/etc/hosts is odd"
         assert await room.ask("/send work ls -l") == "typed into work"
-        assert room.sessions.typed == [("work", "ls -l\r")]
+        assert room.sessions.typed == [("work", "ls -l<Enter>")]
         assert await room.ask("/run echo hi") == "hi\n"
         assert "no actuator :NOTIFY" in await room.ask("/notify x")
 
@@ -134,23 +139,23 @@ def test_an_asked_action_waits_survives_and_runs_once(tmp_path: Path) -> None:
         (answer,) = await client.answers()
         assert "waits for your consent" in answer
         assert ("DANGEROUS-COMMANDS", "APPROVAL") in client.trace()
-        (asked,) = room.control.own_waiting()
-        assert asked.token in answer
-        assert room.events("APPROVAL-REQUIRED")[0].get("payload", "token") == asked.token
+        (asked,) = room.own()
+        assert asked.id in answer
+        assert room.events("APPROVAL-REQUIRED")[0].get("payload", "token") == asked.id
 
     async def answers(room: Room) -> None:
-        (asked,) = room.control.own_waiting()
+        (asked,) = room.own()
         client = Client()
-        room.say(client, f"/approve {asked.token}")
-        assert await client.answers() == [f"approved {asked.token}"]
-        assert not room.control.settle(asked.token, True, "other")
+        room.say(client, f"/approve {asked.id}")
+        assert await client.answers() == [f"approved {asked.id}: shell rm {target} (the daemon itself)"]
+        assert "answered already: allowed by tui" in await room.ask(f"/approve {asked.id}")
         await room.until(lambda: not target.exists())
         await room.until(lambda: "TOOL-OUTPUT" in room.sensors())
         assert room.lost == []
 
     async def later(room: Room) -> None:
         assert room.lost == []
-        assert room.control.own_waiting() == []
+        assert room.own() == []
 
     for work in (asks, answers, later):
         run(tmp_path, work)
@@ -163,7 +168,7 @@ def test_what_was_approved_and_not_finished_is_not_done_again(tmp_path: Path) ->
 
     async def later(room: Room) -> None:
         assert [asked for asked in room.lost if "may have been done" in asked]
-        assert room.control.own_waiting() == []
+        assert room.own() == []
         assert not (tmp_path / "made").exists()
 
     run(tmp_path, work)
@@ -196,7 +201,9 @@ def test_no_rule_comes_before_what_is_said_to_control_itself(tmp_path: Path) -> 
     rules = [{"sensor": "user-input", "pattern": "", "then": {"actuator": "tui", "text": "rule: {text}"}}]
 
     async def work(room: Room) -> None:
-        assert await room.ask("/approve agent1") == "approved agent1"
+        assert await room.ask("/approve agent1") == (
+            "approved agent1: bash $ make (session garden (s1) in /srv/garden)"
+        )
         assert await room.ask("/deploy") == "rule: /deploy"
         assert await room.ask("hello") == "rule: hello"
 
@@ -219,7 +226,7 @@ def test_a_client_that_comes_is_shown_what_waits(tmp_path: Path) -> None:
         client = Client()
         room.control.arrived(client)
         shown = [message.get("payload", "token") for message in client.got]
-        assert shown == [each.token for each in room.control.waiting()]
+        assert shown == [each.id for each in room.inbox.open()]
         assert len(shown) == 2
 
     run(tmp_path, work)

@@ -55,7 +55,7 @@ def test_each_receiver_gets_it_once_and_a_refusal_is_tried_again(tmp_path: Path)
         sending = Sending(
             tmp_path, "good://", "moody://", answers=lambda url: url == "good://" or next(refusals)
         )
-        sending.notifier.notify(Action("NOTIFY", "text", title="title"), CONTEXT)
+        await sending.notifier.notify(Action("NOTIFY", "text", title="title"), CONTEXT)
         await sending.until(lambda: sending.store.counts() == {"sent": 2})
         assert sending.sent.count(("good://", "title", "text")) == 1
         assert sending.sent.count(("moody://", "title", "text")) == 3
@@ -71,7 +71,7 @@ def test_what_is_refused_again_and_again_is_given_up_and_told(
 
     async def work() -> None:
         sending = Sending(tmp_path, answers=lambda url: False)
-        sending.notifier.notify(Action("NOTIFY", "text"), CONTEXT)
+        await sending.notifier.notify(Action("NOTIFY", "text"), CONTEXT)
         await sending.until(lambda: bool(sending.failed))
         assert len(sending.sent) == notices_module.MAX_TRIES
         assert sending.failed == ["a notification was not sent: the service refused it 5 times"]
@@ -85,7 +85,7 @@ def test_a_sender_that_raises_may_have_sent_it_so_it_is_not_sent_again(tmp_path:
 
     async def work() -> None:
         sending = Sending(tmp_path, answers=raises)
-        sending.notifier.notify(Action("NOTIFY", "text"), CONTEXT)
+        await sending.notifier.notify(Action("NOTIFY", "text"), CONTEXT)
         await sending.until(lambda: bool(sending.failed))
         assert len(sending.sent) == 1
         assert "TypeError: odd" in sending.failed[0]
@@ -102,11 +102,11 @@ def test_nobody_to_notify_a_full_queue_and_a_removed_address_are_said(
         sending = Sending(tmp_path)
         nobody = Notifier(sending.store, (), sending.failed.append)
         with pytest.raises(GiveUp, match=r"\[notify\] urls"):
-            nobody.notify(Action("NOTIFY", "x"), CONTEXT)
+            await nobody.notify(Action("NOTIFY", "x"), CONTEXT)
         for _ in range(2):
-            sending.notifier.notify(Action("NOTIFY", "x"), CONTEXT)
+            await sending.notifier.notify(Action("NOTIFY", "x"), CONTEXT)
         with pytest.raises(GiveUp, match="2 notifications wait"):
-            sending.notifier.notify(Action("NOTIFY", "x"), CONTEXT)
+            await sending.notifier.notify(Action("NOTIFY", "x"), CONTEXT)
         sending.store.close()
         other = Sending(tmp_path, "b://")
         await other.until(lambda: len(other.failed) == 2)
@@ -120,7 +120,7 @@ def test_nobody_to_notify_a_full_queue_and_a_removed_address_are_said(
 def test_addresses_are_not_written_down(tmp_path: Path) -> None:
     async def work() -> None:
         sending = Sending(tmp_path, "tgram://very-secret-token/chat")
-        sending.notifier.notify(Action("NOTIFY", "x"), CONTEXT)
+        await sending.notifier.notify(Action("NOTIFY", "x"), CONTEXT)
         await sending.until(lambda: bool(sending.sent))
 
     asyncio.run(work())
@@ -147,7 +147,7 @@ async def main():
     notifier = Notifier(store, ["x://"], print, send=send)
     for number in range(3):
         if len(sys.argv) == 3:
-            notifier.notify(Action("NOTIFY", str(number)), Context(Signal("x")))
+            await notifier.notify(Action("NOTIFY", str(number)), Context(Signal("x")))
     notifier.open()
     while store.counts().get("queued", 0) or store.counts().get("sending", 0):
         await asyncio.sleep(0.01)

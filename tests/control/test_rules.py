@@ -46,6 +46,21 @@ def test_fields_can_reach_nothing_else_and_are_quoted_in_commands() -> None:
         assert action.text == "echo ''\"'\"'; rm -rf / #'"
 
 
+def test_enter_is_a_word_of_the_rule_and_no_character_of_its_text() -> None:
+    then = {"actuator": "session", "verb": "type", "session": "s", "text": "echo {text}", "enter": True}
+    (action,) = actions(Signal("x", text="hi"), {"sensor": "x", "then": then})
+    assert (action.text, action.enter, action.summary) == ("echo hi", True, "s echo hi ⏎")
+    del then["enter"]
+    (action,) = actions(Signal("x", text="hi"), {"sensor": "x", "then": then})
+    assert not action.enter
+
+
+def test_a_title_is_one_line() -> None:
+    then = {"actuator": "notify", "title": "{text}"}
+    (action,) = actions(Signal("x", text="a\r\nBcc: b"), {"sensor": "x", "then": then})
+    assert action.title == "a Bcc: b"
+
+
 @pytest.mark.parametrize(
     ("value", "why"),
     [
@@ -55,6 +70,11 @@ def test_fields_can_reach_nothing_else_and_are_quoted_in_commands() -> None:
         ([{"sensor": "x", "then": {"actuator": "a", "target": "b"}}], "`then` wants an `actuator`"),
         ([{"sensor": "x", "then": {"actuator": "a", "colour": "b"}}], "colour"),
         ([{"sensor": "x", "pattern": "(", "then": {"actuator": "a"}}], "`pattern`"),
+        (
+            [{"sensor": "x", "then": {"actuator": "session", "verb": "type", "text": "make\r"}}],
+            r"must not have \\r in it; `enter = true` presses Enter",
+        ),
+        ([{"sensor": "x", "then": {"actuator": "notify", "enter": True}}], '`verb = "type"`'),
         ([{"sensor": "x", "then": {"actuator": "a"}}] * (MAX_RULES + 1), "at most 500 rules"),
     ],
 )

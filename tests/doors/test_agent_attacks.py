@@ -22,7 +22,7 @@ from fairlead.agent import events
 from fairlead.agent.journal import Journal, Said, SessionInfo
 from fairlead.agent.library import Library
 from fairlead.agent.messages import Assistant, ToolCall, user
-from fairlead.agent.policy import Policy
+from fairlead.agent.policy import Policy, Rule
 from fairlead.agent.secrets import Redactor
 from fairlead.agent.tools import standard_tools
 from fairlead.agent.tools.terminals import LocalTerminals
@@ -32,24 +32,26 @@ from fairlead.client.agents import AgentEvent, ApprovalWanted, Following, Prompt
 from fairlead.client.calls import plain
 from fairlead.client.chat_line import History as TypedBefore
 from fairlead.client.chat_line import Line
-from fairlead.client.chat_view import question
+from fairlead.client.chat_view import question, title
 from fairlead.doors import agent_frames, agent_history
 from fairlead.doors.agent_history import History
+from fairlead.formats.shown import one_line, several_lines
 from fairlead.settings import Settings
 from fairlead.wire import rpc
 from fairlead.wire.rpc_catalog import TOPICS
 from tests.agent.playing import AskBeforeWriting, Endless, Note, Playing, calls, replay, says
 from tests.agent.test_session import Held
+from tests.doors.attacks import HIDDEN, INVISIBLE, PADDED
 from tests.doors.test_agents import served, serving
 from tests.hosting import Hosting, is_alive
 
 PATIENCE = 5.0
 
 
-def guarded(directory: Path, model: Any) -> Playing:
+def guarded(directory: Path, model: Any, rules: tuple[Rule, ...] = ()) -> Playing:
     """A session with the real tools and the real policy."""
     tools = standard_tools(LocalTerminals(), directory / "outputs", Redactor())
-    return Playing(directory, model, tools=list(tools.values()), judge=Policy(directory.resolve()))
+    return Playing(directory, model, tools=list(tools.values()), judge=Policy(directory.resolve(), rules))
 
 
 async def settled_or_asked(playing: Playing) -> None:
@@ -91,10 +93,104 @@ async def test_consent_is_not_for_a_call_of_the_same_answer_with_the_same_id(tmp
         assert not (tmp_path / "pwned").exists()
 
 
+DOCUMENTED = (
+    Rule("bash", "allow", match="git *"),
+    Rule("bash", "ask", match="git push*"),
+    Rule("bash", "deny", match="touch *"),
+)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        'git "push" origin main',
+        "git \\push",
+        "git -C . push",
+        "git -c a.b=c push",
+        "git $(echo push)",
+        "git `echo push`",
+        "git $'pu\\x73h'",
+        "git status; git pu{sh,x}",
+        "git -c alias.x='!touch pwned' x",
+        "git log $(" + "x" * 90_000 + ")",
+    ],
+)
+@served
+async def test_a_push_is_asked_about_however_it_is_written(tmp_path: Path, command: str) -> None:
+    model = replay(tmp_path, calls(("c", "bash", {"command": command})), says("a"))
+    async with guarded(tmp_path, model, DOCUMENTED) as playing:
+        playing.session.prompt("one")
+        wanted = await playing.until(events.ApprovalWanted)
+        assert not playing.of(events.ToolExecuting)
+        assert "bash" in wanted.approval.reason  # it names the rule
+        playing.session.settle(wanted.approval.id, False, "me")
+        await playing.idle()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "timeout 5 touch pwned",
+        "nice -n 5 touch pwned",
+        "env -S 'touch pwned'",
+        "env -u X A=b touch pwned",
+        "echo pwned | xargs touch",
+        "find . -maxdepth 0 -exec touch pwned \\;",
+        "sh -c 'touch pwned'",
+        "bash -c 'bash -c \"touch pwned\"'",
+        "{touch,pwned}",
+        "$'\\x74ouch' pwned",
+    ],
+)
+@served
+async def test_a_denied_command_is_denied_whatever_runs_it(tmp_path: Path, command: str) -> None:
+    model = replay(tmp_path, calls(("c", "bash", {"command": command})), says("a"))
+    async with guarded(tmp_path, model, (*DOCUMENTED, Rule("bash", "allow"))) as playing:
+        playing.session.prompt("one")
+        await playing.idle()
+        (ended,) = playing.of(events.ToolEnded)
+        assert ended.text.startswith("denied: `")
+        assert ended.text.endswith("a rule says: deny bash touch *")
+        assert not (tmp_path / "pwned").exists()
+
+
 @pytest.mark.parametrize("hidden", ["\x1bP; touch pwned #\x1b\\", "\x1b]; touch pwned #\x07"])
 def test_nothing_of_a_command_is_hidden_from_who_is_asked(hidden: str) -> None:
     wanted = ApprovalWanted("1", "bash", f"$ ls {hidden}", "it runs a command", f"ls {hidden}")
     assert "touch pwned" in "\n".join(text for text, _ in question(wanted))
+
+
+@pytest.mark.parametrize("command", PADDED.values(), ids=PADDED)
+def test_nothing_of_a_padded_command_is_out_of_sight(command: str) -> None:
+    wanted = ApprovalWanted("1", "bash", f"$ {one_line(command, 100)}", "it runs a command", command)
+    shown = {
+        "a line": one_line(command, 100),
+        "a title": title("bash", {"command": command}),
+        "several lines": several_lines(command, lines=20, characters=1000, where="see `show`"),
+        "the chat": "\n".join(text for text, _ in question(wanted)),
+    }
+    for where, text in shown.items():
+        assert HIDDEN in text, where
+        assert not set(INVISIBLE) & set(text), where
+    assert len(shown["a line"]) <= 100
+    assert len(shown["several lines"].split("\n")) <= 21
+    assert len(shown["several lines"]) <= 1100
+
+
+@pytest.mark.parametrize("command", PADDED.values(), ids=PADDED)
+@pytest.mark.parametrize("tool", ["write", "edit"])
+def test_nothing_of_a_padded_change_is_out_of_sight(tmp_path: Path, tool: str, command: str) -> None:
+    (tmp_path / "Makefile").write_text("all:\n")
+    long = "x = 1\n" * 5000 + command
+    tools = standard_tools(LocalTerminals(), tmp_path / "outputs", Redactor())
+    for text in (command, long):
+        given: dict[str, Any] = {"path": "Makefile", "content": text}
+        if tool == "edit":
+            given = {"path": "Makefile", "edits": [{"oldText": "all:\n", "newText": text}]}
+        touch = tools[tool].touches(given, tmp_path)
+        shown = several_lines(touch.preview, lines=60, characters=6000)
+        assert HIDDEN in shown
+        assert not set(INVISIBLE) & set(shown)
 
 
 @served
@@ -406,6 +502,10 @@ async def test_a_session_is_opened_in_a_directory_and_nowhere_else(tmp_path: Pat
         assert isinstance(await client.ask("open_session", cwd=cwd), tuple)
 
 
+async def _awaited(found: Any) -> Any:
+    return await found
+
+
 def test_a_named_session_is_found_however_many_there_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -415,7 +515,7 @@ def test_a_named_session_is_found_however_many_there_are(
         journal.append(SessionInfo("garden"))
         journal.append(Said(user("hello")))
     latest = agent_room._latest_of(Transcripts(str(tmp_path / "t.db"), str(tmp_path / "sessions")))
-    assert latest(name="garden", cwd=None) == str(path)
+    assert asyncio.run(_awaited(latest(name="garden", cwd=None))) == str(path)
 
 
 def test_a_link_in_a_project_shows_no_secret_to_a_model(tmp_path: Path) -> None:
@@ -584,6 +684,10 @@ async def test_logging_out_of_what_is_no_provider_is_told_as_a_result(tmp_path: 
 
     class Caller:
         focus = cwd = None
+        key_names: frozenset[str] = frozenset()
+
+        def want_key(self, variable: str) -> None:
+            raise AssertionError(variable)
 
         def __init__(self) -> None:
             self.told: list[str] = []
@@ -599,6 +703,9 @@ async def test_logging_out_of_what_is_no_provider_is_told_as_a_result(tmp_path: 
         class Sessions:
             def session(self, request: Any, caller: Any) -> Any:
                 return playing.session
+
+            def show_session(self, caller: Any, session: Any, id: str) -> None:
+                pass
 
         catalog = Catalog({}, entered=Keys(str(tmp_path / "keys")))
         sessions: Any = Sessions()

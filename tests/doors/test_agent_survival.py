@@ -104,7 +104,7 @@ def test_an_approval_that_waits_is_there_after_every_death(hosting: Hosting, tmp
         again = editor.until(lambda frame: getattr(frame, "topic", "") == "ui/dialog-requested")
         assert plain(again.data)["dialog_id"] == plain(asked.data)["dialog_id"]
         state = answered(editor, "get_state")["state"]
-        assert (state["pending_approvals"], state["was_interrupted"]) == (1, True)
+        assert (state["pending_approvals"], state["phase"]) == (1, "streaming")
     answered(editor, "resolve_dialog", dialog_id=plain(asked.data)["dialog_id"], result=True)
     editor.idle()
     assert (project / "out.txt").read_text().strip() == "hello"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import wraps
 from pathlib import Path
@@ -31,8 +31,14 @@ QUICK = ModelInfo("other", "quick", "Quick")
 class Client:
     """A client that asks and remembers every frame, in order."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        features: Sequence[str] = (rpc.INCREMENTS,),
+    ) -> None:
         self._reader, self._writer = reader, writer
+        self._features = features
         self._wire = rpc.ClientConnection()
         self._waiting: list[Any] = []
         self.frames: list[Any] = []
@@ -51,7 +57,7 @@ class Client:
     async def ask(self, op: str, **params: Any) -> Any:
         """The data of the answer; events on the way are kept. An error is given as its code and message."""
         line = (
-            self._wire.handshake("test", "1")
+            self._wire.handshake("test", "1", self._features)
             if op == "handshake"
             else self._wire.request(op, rpc.fields(**params))[1]
         )
@@ -96,10 +102,16 @@ class Serving:
     def _heard(self, event: Event) -> None:
         self._ops.heard(event)
 
-    async def client(self, *, subscribed: bool = True, topics: Iterable[str] | None = None) -> Client:
+    async def client(
+        self,
+        *,
+        subscribed: bool = True,
+        topics: Iterable[str] | None = None,
+        features: Sequence[str] = (rpc.INCREMENTS,),
+    ) -> Client:
         reader, writer = await asyncio.open_unix_connection(self._path)
         self._writers.append(writer)
-        client = Client(reader, writer)
+        client = Client(reader, writer, features)
         await client.ask("handshake")
         if subscribed:
             await client.ask("subscribe", topics=list(topics) if topics else None)
@@ -185,7 +197,8 @@ async def test_a_tool_is_shown_from_its_start_to_its_result_after_consent(tmp_pa
         )
         await client.ask("prompt", message="note milk")
         asked = await other.until("ui/dialog-requested")
-        assert (asked["title"], asked["message"]) == ("Allow note?", "note milk\nit writes")
+        whose = f"session {asked['session_id'][:8]} in {asked['project']}"
+        assert (asked["title"], asked["message"]) == ("Allow note?", f"note milk\nit writes\n{whose}")
         assert await other.ask("resolve_dialog", dialog_id="x", result=True) == (
             "request/dialog-id-mismatch",
             "no dialog x is open",
@@ -225,8 +238,15 @@ async def test_a_busy_session_says_so_and_takes_what_is_meant_for_later(tmp_path
             "dropped_steering_text": "left",
         }
         assert await client.ask("abort") == {"accepted": True}
+        model.go_on.set()  # for what was meant for later
         await client.until("session/updated", phase="idle")
-        assert (await client.ask("get_messages"))["messages"][-1]["stop_reason"] == "aborted"
+        said = (await client.ask("get_messages"))["messages"]
+        assert [each.get("stop_reason") or each["text"] for each in said] == [
+            "first",
+            "aborted",
+            "later",
+            "stop",
+        ]
 
 
 @served
@@ -272,7 +292,7 @@ async def test_sessions_are_made_switched_forked_and_named(tmp_path: Path) -> No
         assert await client.ask("set_session_name", name="fork") == {"session_name": "fork"}
         listed = await client.ask("list_sessions")
         assert listed["active_session_id"] == fork["session_id"]
-        rows = {row["id"]: row for row in listed["sessions"]}
+        rows = {row["session_id"]: row for row in listed["sessions"]}
         assert rows[fork["session_id"]]["parent_session_id"] == first
         assert [row["display_name"] for row in listed["sessions"]].count("garden") == 1
 
@@ -338,23 +358,28 @@ async def test_slash_commands_answer_with_an_event_and_then_the_response(tmp_pat
         assert "/model [provider id]" in text
         assert await command("/model other quick") == ("text", "✓ Model set to other quick")
         assert await command("/model nobody") == ("text", "Usage: /model OR /model <provider> <model-id>")
-        assert (await command("/model no such"))[0] == "unsupported_model"
-        assert await command("/thinking high") == ("text", "✓ Thinking level set to high")
+        assert await command("/model no such") == ("text", "Unknown model: no such")
+        assert await command("/thinking high") == (
+            "text",
+            "✓ Thinking level set to high (quick does not reason: off)",
+        )
         assert await command("/thinking x") == (
-            "error",
+            "text",
             "Unknown thinking level: x. Allowed: off, minimal, low, medium, high, xhigh",
         )
-        assert await command("/history") == ("text", "Nothing was said yet.")
+        assert await command("/history") == (
+            "text",
+            f"── Message history {'─' * 20}\n  (empty)\n{'─' * 39}",
+        )
         first = (await client.ask("get_state"))["state"]["session_id"]
         assert await command("/new") == ("new_session", "[New session started]")
         assert (await client.ask("get_state"))["state"]["session_id"] != first
         assert (await command(f"/tree {first}"))[0] == "session_switch"
         assert (await client.ask("get_state"))["state"]["session_id"] == first
-        assert await command("/tree nowhere") == ("error", "Session not found in context: nowhere")
-        assert await command("/resume /no/such") == ("error", "Session file not found: /no/such")
+        assert await command("/tree nowhere") == ("text", "Session not found in context: nowhere")
+        assert await command("/resume /no/such") == ("text", "Session file not found: /no/such")
         assert (await command("/compact"))[0] == "error"
-        assert "Model: other quick" in (await command("/status"))[1]
-        assert (await command("/quit"))[0] == "quit"
+        assert "Model   : quick (thinking off)" in (await command("/status"))[1]
 
 
 @served
@@ -362,7 +387,7 @@ async def test_a_command_without_its_choice_asks_the_editor_for_it(tmp_path: Pat
     async with serving(tmp_path, replay(tmp_path)) as host:
         client = await host.client()
         for text, name, chosen in (
-            ("/model", "select-model", ["other", "quick"]),
+            ("/model", "select-model", rpc.fields(provider="other", id="quick")),
             ("/thinking", "select-thinking-level", "low"),
         ):
             await client.ask("command", text=text)
@@ -372,17 +397,16 @@ async def test_a_command_without_its_choice_asks_the_editor_for_it(tmp_path: Pat
                 if isinstance(frame, rpc.Event) and frame.topic == "ui/frontend-action-requested"
             )
             action = asked[Keyword("ui/action")]
-            assert action[Keyword("action-name")] == name
-            assert action[Keyword("action-kind")] is Keyword("select")
-            assert chosen in [item[Keyword("ui.item/value")] for item in action[Keyword("items")]]
+            assert action[Keyword("ui/action-name")] is Keyword(name)
+            assert action[Keyword("ui/action-kind")] is Keyword("select")
+            assert chosen in [item[Keyword("ui.item/value")] for item in action[Keyword("ui/items")]]
             answer = {"request_id": asked[Keyword("request-id")], "action_name": name}
             assert await client.ask("frontend_action_result", status="submitted", value=chosen, **answer) == {
-                "accepted": True
+                "accepted": True,
+                "request_id": answer["request_id"],
             }
-            again = await client.ask("frontend_action_result", status="submitted", **answer)
-            assert again[0] == "request/not-found"
         state = (await client.ask("get_state"))["state"]
-        assert (state["model_id"], state["thinking_level"]) == ("quick", "low")
+        assert (state["model_id"], state["thinking_level"]) == ("quick", "off")
         await client.ask("command", text="/tree")
         tree_action = await _last_action(client)
         assert await client.ask(

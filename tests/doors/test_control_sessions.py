@@ -15,7 +15,8 @@ from fairlead.agent.store import AgentStore, Place
 from fairlead.agent.tools import Tool
 from fairlead.control.protocols import SessionFault
 from fairlead.doors import control_sessions
-from fairlead.doors.control_sessions import AgentApprovals, ControlSessions
+from fairlead.doors.control_sessions import ControlSessions
+from fairlead.sessions.inbox import NotOpen
 from fairlead.terminal.host import Host
 from tests.agent.playing import WAIT, AskBeforeWriting, Endless, Models, Note, calls, replay, says
 
@@ -116,14 +117,17 @@ def test_what_goes_wrong_in_a_turn_is_said(tmp_path: Path) -> None:
 
 def test_a_question_of_an_agent_is_answered_once(tmp_path: Path) -> None:
     async def work(agents: Agents) -> None:
-        approvals = AgentApprovals(agents.store)
+        inbox = agents.store.inbox
         asked = Asked(agents.sessions, "note it")
-        await agents.until(lambda: bool(approvals.waiting()))
-        (waiting,) = approvals.waiting()
+        await agents.until(lambda: bool(inbox.open()))
+        (waiting,) = inbox.open()
         assert (waiting.session, waiting.title, waiting.reason) == (asked.session, "note", "it writes")
-        assert not approvals.settle("unknown", True, "test")
-        assert approvals.settle(waiting.token, True, "test")
-        assert not approvals.settle(waiting.token, False, "test")
+        assert (waiting.session_name, waiting.project) == ("main", str(tmp_path))
+        with pytest.raises(NotOpen, match="no question 'unknown' waits"):
+            await inbox.answer("unknown", "allow", "test")
+        await inbox.answer(waiting.id, "allow", "test")
+        with pytest.raises(NotOpen, match="was answered already: allowed by test at "):
+            await inbox.answer(waiting.id, "deny", "other")
         assert await asked.end() == ""
         assert (tmp_path / "notes").read_text() == "x\n"
 

@@ -92,14 +92,16 @@ def test_consent_that_is_waited_for_survives_kills_and_the_first_answer_counts(h
         kill_and_wait(hosting)
         assert [row["token"] for row in hosting.ask("approvals")["approvals"]] == tokens
     with Peer(hosting=hosting) as peer:
+        assert peer.health()  # nobody is shown anything before it has spoken
         shown = [peer.sensed("APPROVAL-REQUIRED").get("payload", "token") for _ in tokens]
         assert shown == tokens  # who comes later sees it too
-        assert peer.ask(f"/deny {tokens[0]}") == f"denied {tokens[0]}"
+        denied = f"denied {tokens[0]}: shell rm kept (the daemon itself)"
+        assert peer.ask(f"/deny {tokens[0]}") == denied
         kill_and_wait(hosting)
     hosting.run("approvals", "allow", tokens[1])
     late = hosting.run("approvals", "allow", tokens[0], check=False)
     assert late.returncode == 1
-    assert "answered already" in late.stderr
+    assert f"{tokens[0]} was answered already: denied by " in late.stderr
     hosting.until(lambda: not (home / "removed").exists())
     assert (home / "kept").exists()
     assert hosting.ask("approvals")["approvals"] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import socket
 import stat
 from collections.abc import Iterator
@@ -96,7 +97,7 @@ def test_somebody_elses_directory_in_place_of_ours_is_refused(
     (runtime / place).mkdir(mode=0o700)
     os.chown(runtime / place, NOBODY, NOBODY)
     done = hosting.run("start", "work", "-d", "--", "true", check=False)
-    reason = f"{runtime / place} belongs to another user"
+    reason = f"{runtime / place} belongs to another user, {pwd.getpwuid(NOBODY).pw_name}"
     assert (done.returncode, done.stderr) == (1, f"fairlead start: {CANT_START[place]}{reason}\n")
     assert not list((runtime / place).iterdir())
     os.chown(runtime / place, 0, 0)

@@ -14,7 +14,7 @@ import pytest
 from fairlead import __version__
 from fairlead.formats.sexp import Keyword, loads
 from fairlead.settings import Settings
-from fairlead.wire.passepartout import Auth, HealthCheck, event, frame, plist
+from fairlead.wire.passepartout import Auth, HealthCheck, HealthResponse, event, frame, plist
 from tests.doors.passepartout_peer import Peer, gates, is_a, is_said, port_of
 from tests.hosting import Hosting
 
@@ -36,6 +36,10 @@ then = { actuator = "tui", text = "pong {what} from {source}" }
 sensor = "build-finished"
 pattern = "failed"
 then = { actuator = "shell", text = "echo {project}: {text} > {out}" }
+
+[[control.rules]]
+sensor = "said"
+then = { actuator = "session", verb = "type", session = "shell", text = "echo {text}", enter = true }
 """
 
 
@@ -67,6 +71,7 @@ def test_a_client_is_greeted_on_both_sockets_and_health_is_answered(hosting: Hos
     assert (lisp.hello.version, lisp.hello.capabilities) == (__version__, ("AUTH", "ORG-AST"))
     with Peer(hosting=hosting) as local:
         assert local.hello == lisp.hello
+        hosting.until(lambda: local.health().checked)  # which takes a moment at the start
         assert (local.health().status, local.health().checked) == ("HEALTHY", True)
     path = Settings(hosting.environment).passepartout_path
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
@@ -155,6 +160,31 @@ def test_a_terminal_session_is_typed_into_and_its_end_is_told(hosting: Hosting, 
     assert lisp.sensed("SESSION-EXITED").get("payload", "name") == "typed"
 
 
+@pytest.mark.parametrize("hostile", ["a\x03\r\x15touch {0}\r", "a'\ntouch {0}\n'", "\x1b[201~\rtouch {0}\r"])
+def test_what_a_rule_types_cant_press_keys(
+    hosting: Hosting, lisp: Peer, tmp_path: Path, hostile: str
+) -> None:
+    """Quoted for the shell, it still ended the line that it was in."""
+    if "shell" not in hosting.sessions():
+        hosting.start("shell", "PS1='> ' exec sh -i")
+        hosting.wait_text("shell", ">")
+    lisp.send(event(plist(sensor=Keyword("SAID"), text=hostile.format(tmp_path / "F"))))
+    assert lisp.answer().endswith("is not typed: control characters are keys")
+    lisp.send(event(plist(sensor=Keyword("SAID"), text=f"$(id); {len(hostile)}")))
+    assert lisp.answer() == "typed into shell"
+    hosting.wait_text("shell", f"\n$(id); {len(hostile)}\n")
+    assert not (tmp_path / "F").exists()
+
+
+def test_a_person_sends_no_keys_by_accident(hosting: Hosting, lisp: Peer) -> None:
+    assert "control characters are keys" in lisp.ask("/send shell a\x03b")
+
+
+def test_a_long_command_is_refused_at_once(lisp: Peer) -> None:
+    said = lisp.ask("/run " + "a@a." * 15_000)
+    assert said == "blocked: a command of 60000 characters; at most 10000 are judged"
+
+
 def test_a_large_text_arrives_in_one_frame_and_in_small_pieces_of_it(lisp: Peer) -> None:
     text = "ü" * 200_000
     data = frame(event(plist(sensor=Keyword("USER-INPUT"), text=f"ping {text}")).plist)
@@ -199,7 +229,7 @@ def test_a_gate_asks_and_consent_lets_it_pass(hosting: Hosting, lisp: Peer, comm
     assert (gate, "APPROVAL") in gates(said)
     token = lisp.sensed("APPROVAL-REQUIRED").get("payload", "token")
     lisp.answer()
-    assert lisp.ask(f"/deny {token}") == f"denied {token}"
+    assert lisp.ask(f"/deny {token}") == f"denied {token}: shell {command} (the daemon itself)"
 
 
 def test_a_command_passes_and_its_output_comes_back(lisp: Peer) -> None:
@@ -366,6 +396,41 @@ def test_who_sends_no_more_still_gets_its_answer(hosting: Hosting) -> None:
         peer.send(HealthCheck())
         peer.socket.shutdown(socket.SHUT_WR)
         assert peer.answer() == "pong last from tui"
+
+
+def test_closed_connections_free_their_places_at_once() -> None:
+    hosting = Hosting({"FAIRLEAD_PASSEPARTOUT_MAX_CONNECTIONS": "20"})
+    try:
+        port = port_of(hosting)
+        for number in range(60):
+            with Peer(port) as peer:  # one that is full would be told so, and closed
+                if number % 3:
+                    assert peer.health()
+                if number % 3 == 2:
+                    peer.socket.shutdown(socket.SHUT_WR)
+                    assert peer.closed() == ""
+        with Peer(port) as one, Peer(hosting=hosting) as other:
+            assert one.ask("/help") == other.ask("/help")
+    finally:
+        hosting.close()
+
+
+def test_a_client_gets_the_answer_to_what_it_said_before_anything_else(hosting: Hosting, lisp: Peer) -> None:
+    lisp.ask("/run rm nothing")
+    token = lisp.sensed("APPROVAL-REQUIRED").get("payload", "token")
+    with Peer(port_of(hosting)) as silent, Peer(port_of(hosting)) as asking, Peer(hosting=hosting) as saying:
+        asking.send(HealthCheck())
+        first = asking.until(lambda item: True)
+        assert isinstance(first, HealthResponse)
+        assert asking.sensed("APPROVAL-REQUIRED").get("payload", "token") == token
+        saying.say("ping first")
+        assert is_said(saying.until(lambda item: True))
+        assert saying.sensed("APPROVAL-REQUIRED").get("payload", "token") == token
+        assert silent.got == []
+        silent.socket.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            silent.socket.recv(1)
+    assert lisp.ask(f"/deny {token}").startswith(f"denied {token}")
 
 
 def test_frames_are_read_as_sbcl_reads_them(lisp: Peer) -> None:

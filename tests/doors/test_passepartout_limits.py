@@ -41,6 +41,9 @@ class Room:
     def arrived(self, client: Client) -> None:
         pass
 
+    def owes(self, client: Client) -> bool:
+        return False
+
     def left(self, client: Client) -> None:
         self.gone += 1
 

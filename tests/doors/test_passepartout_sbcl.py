@@ -83,7 +83,7 @@ def test_two_clients_see_the_same_approval_and_the_first_answer_counts(hosting: 
         assert "waits for your consent" in first.ask("/run rm nothing")
         token = second.sensed("APPROVAL-REQUIRED").get("payload", "token")
         assert [row["token"] for row in hosting.ask("approvals")["approvals"]] == [token]
-        assert second.ask(f"/deny {token}") == f"denied {token}"
+        assert second.ask(f"/deny {token}") == f"denied {token}: shell rm nothing (the daemon itself)"
         assert first.answer() == "denied by tui: rm nothing"
         assert "answered already" in first.ask(f"/approve {token}")
         assert hosting.ask("approvals")["approvals"] == []

@@ -91,7 +91,7 @@ def test_the_nurserys_socket_comes_back_so_that_the_next_daemon_finds_it(hosting
 
 
 def test_a_verifiers_socket_comes_back(hosting: Hosting) -> None:
-    hosting.run("agent", "garden", "-p", "hello")
+    hosting.run("agent", "-p", "--name", "garden", "hello")
     directory = Path(hosting.environment["FAIRLEAD_VERIFIER_DIR"])
     path = next(str(each) for each in directory.iterdir() if each.is_socket())
     os.unlink(path)

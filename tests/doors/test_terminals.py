@@ -55,7 +55,15 @@ def test_a_name_that_is_taken_is_refused_and_free_again_when_its_program_has_end
         (["screen", "nobody"], "fairlead screen: no session 'nobody'\n"),
         (
             ["start", "a/b", "-d"],
-            "fairlead start: a session id is not empty and has no slash or NUL: 'a/b'\n",
+            "fairlead start: a session's name must not be empty, nor have a slash or NUL in it: 'a/b'\n",
+        ),
+        (
+            ["start", "red\x1b[31m", "-d"],
+            r"fairlead start: a session's name must not have control characters in it: 'red\x1b[31m'" "\n",
+        ),
+        (
+            ["start", "a", "-d", "--cols", "100000"],
+            "fairlead start: bad value for cols: an integer from 1 to 65535\n",
         ),
         (["start", "a", "-d", "--cwd", "/no/such"], "fairlead start: no such directory: /no/such\n"),
     ],

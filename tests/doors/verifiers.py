@@ -100,9 +100,9 @@ class Room:
         self.reports = ReportStore(str(directory / "reports.db"))
         self.told: list[tuple[str, dict[str, Any]]] = []
         self._changed = asyncio.Event()
-        self.judging = Judging(str(self.sockets), self.reports, self._tell, max_loops=max_loops)
+        self.judging = Judging([str(self.sockets)], self.reports, self._tell, max_loops=max_loops)
         self.judging.door = VerifierDoor(
-            str(self.sockets), self.judging, max_loops=max_loops, ping_interval=ping_interval
+            [str(self.sockets)], self.judging, max_loops=max_loops, ping_interval=ping_interval
         )
         place = Place({}, AllowAll(), "be brief", {})
         self.store = AgentStore(
@@ -149,7 +149,8 @@ class Room:
             peer.close()
         self.judging.door.close_all("the test is over")
         self.store.close()
-        self.reports.close()
+        await self.judging.close()
+        await self.reports.aclose()
         shutil.rmtree(self._runtime)
 
 
@@ -163,6 +164,7 @@ async def room(
 ) -> AsyncIterator[Room]:
     """A room whose model answers at once, or another."""
     made = Room(directory, model or answering(), max_loops, ping_interval)
+    await made.judging.open()
     try:
         yield made
     finally:

@@ -161,7 +161,7 @@ def test_another_sessions_echo_does_not_wait_for_a_flood() -> None:
         hosting.start("echo", "stty raw; echo ready; cat >/dev/null")
         hosting.wait_text("echo", "ready")
         # so many resets take a second or more
-        flood = r"import os; input('begun'); os.write(1, b'\x1bc' * 60_000 + b'drawn'); input()"
+        flood = r"import os; input('begun'); os.write(1, b'\x1bc.' * 60_000 + b'drawn'); input()"
         hosting.run("start", "flood", "-d", "--", "python3", "-c", flood)
         hosting.wait_text("flood", "begun")
         with Control(Settings(hosting.environment), start=False) as control:

@@ -17,6 +17,8 @@ from fairlead.terminal.session import Session
 class Nobody:
     """A keeper that is told things and does nothing."""
 
+    terminal = -1
+
     def tell(self, kind: Kind, *parts: bytes) -> None:
         pass
 

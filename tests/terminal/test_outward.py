@@ -21,6 +21,7 @@ from keepty.protocol import Frame, MsgKind
 
 from fairlead.client.translate import Translator
 from fairlead.terminal.outward import (
+    LARGE,
     MAX_CLIPBOARD,
     MAX_CONTROL,
     MAX_KNOWN,
@@ -368,6 +369,12 @@ PIECES = st.sampled_from(
 
 @given(st.lists(PIECES | st.binary(max_size=8)).map(b"".join), st.lists(st.integers(0, 400)), st.booleans())
 @example(b"\x1b[" + b"1" * 300 + b"mx", [1, 2, 290], False)
+@example(b"\x1b[5ix", [], False)
+@example(b"\x1b(%x", [], False)
+@example(b"\x1b(", [], False)
+@example(b"\x1bZx", [], False)
+@example(b"\x1b", [], False)
+@example(b"\x1b[3", [], False)
 @example(b"\x1b" + b"\n" * 300 + b"[5mx", [280], False)
 @example(b"\x1b]2;" + b"t" * (MAX_STRING + 9) + b"\x07x", [100, MAX_STRING], False)
 def test_cut_anywhere_a_stream_gives_the_same_and_passes_a_second_time(
@@ -377,6 +384,8 @@ def test_cut_anywhere_a_stream_gives_the_same_and_passes_a_second_time(
     whole = Outward(allowed).feed(data)
     assert _cut(data, cuts, allowed) == whole
     assert _cut(data, list(range(len(data))), allowed) == whole
+    text = b"x" * LARGE  # in much text it is searched for in another way
+    assert Outward(allowed).feed(text + data) == text + whole
     assert Outward(allowed).feed(whole) == whole  # so nothing new has come about by leaving something out
     whole.decode("utf-8")
 

@@ -22,6 +22,8 @@ STATE |= {"deferred": False, "cols": 80, "rows": 24}
 class Keeper:
     """Takes what a session tells its keeper."""
 
+    terminal = -1
+
     def __init__(self, path: Path, **state: Any) -> None:
         self.path = path
         self.notes: list[dict[str, Any]] = []

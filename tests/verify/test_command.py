@@ -41,12 +41,15 @@ def judge(
 def test_tests_that_all_pass_are_perfect_and_the_report_says_what_was_judged(project: Path) -> None:
     test = "class Test(unittest.TestCase):\n    def test_one(self):\n        self.assertEqual(a.one, 1)\n"
     write(project, "test_a.py", f"import unittest\n\nimport a\n\n{test}")
-    report = judge(project, UNITTEST, lines=(3, 9))
+    with Watch(project) as watch:
+        start = watch.take()
+    write(project, "notes.md", "changed\n")
+    report = judge(project, UNITTEST, lines=(3, 9), since=start)
     assert (report.status, report.confidence) == (Status.VERIFIED, Confidence.PERFECT), report
     assert "unittest: 1 passed" in report.summary
     assert (report.kind, report.turn, report.session_id, report.lines) == ("command", 2, "s", (3, 9))
     assert report.project == str(project)
-    assert report.diff_stat == "1 file changed, +7 -0 lines: +test_a.py"
+    assert report.diff_stat == "1 file changed: +notes.md"
     with Watch(project) as watch:
         assert report.tree == watch.take().hash
     assert [(each.command, each.code) for each in report.commands] == [(UNITTEST, 0)]
@@ -70,8 +73,9 @@ def test_tests_that_all_pass_are_perfect_and_the_report_says_what_was_judged(pro
         ),
         ("echo '== 2 passed, 1 xfailed in 0.1s =='", "not all tests passed"),
         ("echo '== 2 passed, 9 deselected in 0.1s =='", "not all tests passed"),
-        ("echo 'Ran 0 tests in 0.0s'; echo; echo OK", "unittest ran no test that passed"),
-        ("echo '== 2 passed in 0.1s =='; echo changed > a.py", "files changed while the commands ran"),
+        ("echo '== 2 passed in 0.1s =='; echo new > new.txt", "files changed while the commands ran"),
+        ("echo '== 2 passed in 0.1s =='", "what this turn changed is not known"),
+        ("sleep 300 & echo '== 2 passed in 0.1s =='", "1 process went on when a command had ended"),
     ],
 )
 def test_whatever_is_left_open_is_verified_and_not_perfect(project: Path, code: str, gap: str) -> None:
@@ -79,6 +83,47 @@ def test_whatever_is_left_open_is_verified_and_not_perfect(project: Path, code: 
     assert (report.status, report.confidence) == (Status.VERIFIED, Confidence.VERIFIED)
     assert report.sections[-1].title == "Why not PERFECT?"
     assert gap in report.sections[-1].text
+
+
+def test_a_turn_that_changed_nothing_says_so_and_is_not_perfect(project: Path) -> None:
+    with Watch(project) as watch:
+        start = watch.take()
+    report = judge(project, "echo '== 2 passed in 0.1s =='", since=start)
+    assert (report.status, report.confidence) == (Status.VERIFIED, Confidence.VERIFIED)
+    assert "the turn changed no file" in report.sections[-1].text
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("echo 'Ran 0 tests in 0.0s'; echo; echo OK", "it found no tests to run"),
+        ("echo test_x.py::test_y; true # pytest", "pytest printed no summary with tests that passed"),
+        ("echo '== no tests ran in 0.01s =='", "it found no tests to run"),
+        ("echo '== 3 skipped in 0.1s =='", "no test was run (pytest: 0 passed, 3 skipped"),
+        ("echo '== 1 failed, 2 passed in 0.1s =='", "it exited with 0, but tests failed"),
+        ("printf '?   \tx/y\t[no test files]\n'", "it found no tests to run"),
+        ("echo 'ℹ pass 0'; echo 'ℹ fail 0'", "it found no tests to run"),
+        ("sh empty.sh", "its script empty.sh is empty"),
+        ("./empty.sh", "its script ./empty.sh is empty"),
+        ("make -f Makefile test", "nothing was run: make: Nothing to be done for 'test'."),
+        ("make -f Makefile docs", "nothing was run: make: 'docs' is up to date."),
+        ("sed -i s/one/two/ a.py", "files were changed while they were judged (a.py)"),
+        ("rm a.py", "files were changed while they were judged (a.py)"),
+        ("no-such-program | tail -1", "it could not be started"),
+    ],
+)
+def test_a_check_that_checked_nothing_is_not_green(project: Path, command: str, why: str) -> None:
+    write(project, "empty.sh", "#!/bin/sh\n# to be written\n\n").chmod(0o755)
+    write(project, "Makefile", ".PHONY: test\ntest:\ndocs:\n\tfalse\n")
+    report = judge(project, command)
+    assert report.status is Status.UNSURE, report.raw
+    assert report.confidence.colour != "green"
+    assert why in report.summary, report.summary
+
+
+def test_a_failure_within_a_pipe_is_a_failure(project: Path) -> None:
+    report = judge(project, "false | tail -1")
+    assert (report.status, report.confidence) == (Status.FAILED, Confidence.FEEDBACK)
 
 
 def test_changed_code_must_be_shown_as_run_in_full(project: Path) -> None:
@@ -114,13 +159,26 @@ def test_a_failing_test_is_feedback_with_the_part_that_helps(project: Path) -> N
         ("no-such-program --x", "could not be started: .*no-such-program"),
         ("./docs/page.md", "could not be started: .*Permission denied"),
         ("kill -9 $$", "somebody ended it with signal 9"),
+        ("kill -INT $$", "somebody ended it with signal 2"),
+        ("(exit 143)", "somebody ended it with signal 15"),
+        ("timeout 0.01 sleep 5", "it ran into its own time limit"),
+        (f"{PYTEST} nowhere.py", r"pytest was called wrongly \(exit code 4\)"),
+        (f"{PYTEST} --no-such-option", r"pytest was called wrongly \(exit code 4\)"),
+        (PYTEST, r"it found no tests to run \(exit code 5\)"),
+        (f"{sys.executable} -S -m pytest -q", "it could not be run: .*No module named pytest"),
+        ("make nothing", "it could not be run: make: .* No rule to make target"),
+        ("sh -c 'nosuch || exit 1'", "it could not be run: sh: .*not found"),
+        ("echo 'npm error Missing script: \"test\"'; exit 1", "it could not be run: npm error"),
+        ("echo 'No tests found, exiting with code 1'; exit 1", "it could not be run: No tests found"),
+        ("echo 'error: could not find `Cargo.toml` in x'; exit 101", "it could not be run: error"),
+        ("echo 'make: *** [Makefile:2: test] Error 127'; exit 2", "it could not be run: make"),
         ("sleep 60", "it ran longer than 0.3 seconds"),
         ("echo '== no tests ran in 0.01s =='; exit 5", "it found no tests to run"),
     ],
 )
 def test_what_can_not_be_run_leaves_the_turn_unverified(project: Path, command: str, why: str) -> None:
-    report = judge(project, command, time_limit=0.3)
-    assert (report.status, report.confidence) == (Status.UNSURE, Confidence.FAILED)
+    report = judge(project, command, time_limit=0.3 if command == "sleep 60" else 60.0)
+    assert (report.status, report.confidence) == (Status.UNSURE, Confidence.FAILED), report.raw
     with pytest.raises(AssertionError, match=why):
         raise AssertionError(report.summary)
     assert report.summary.startswith("could not verify: ")
@@ -307,3 +365,10 @@ def test_copies_of_processes_that_were_killed_are_removed_later(project: Path, t
     assert remove_stale(tmp_path) == 1
     assert list(tmp_path.glob("fairlead-copy-*")) == [mine.root.parent]
     mine.close()
+
+
+def test_what_a_runner_keeps_for_itself_is_no_change_of_the_project(tmp_path: Path) -> None:
+    (tmp_path / ".pytest_cache").mkdir()
+    (tmp_path / ".pytest_cache" / "lastfailed").write_text("1")
+    report = judge(tmp_path, "echo 2 > .pytest_cache/lastfailed; echo '== 1 passed in 0.1s =='")
+    assert report.status is Status.VERIFIED, report.summary

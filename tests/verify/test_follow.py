@@ -17,7 +17,7 @@ import pytest
 from fairlead.agent.messages import User, text_of
 from fairlead.agent.session import AgentSession
 from fairlead.verify import follow
-from fairlead.verify.follow import Follower, Gone, Judged
+from fairlead.verify.follow import TOO_LATE, Follower, Gone, Judged
 from fairlead.verify.report import CommandRun, Confidence, Report, Section, Status
 from fairlead.wire.verifier import Event
 from tests.agent.playing import WAIT
@@ -181,11 +181,10 @@ async def test_what_a_person_asks_in_the_middle_begins_a_new_count(tmp_path: Pat
             session.prompt("two")
             await session.idle()
             checks.may_end.set()
-            # the correction for turn 1 comes when turn 2 is the last one, and is counted there
             assert await judging.many(4) == [
-                (1, "failed", ""),
+                (1, "failed", TOO_LATE),  # turn 2 does not get what is meant for turn 1
                 (2, "failed", ""),
-                (2, "failed", "max loops exceeded"),
+                (2, "failed", ""),
                 (2, "failed", "max loops exceeded"),
             ]
             await judging.close()
@@ -205,9 +204,11 @@ async def test_two_stops_close_together_are_two_reports(tmp_path: Path) -> None:
                 session.prompt(prompt)
                 await session.idle()
             checks.may_end.set()
-            assert await judging.many(2) == [(1, "verified", ""), (2, "verified", "")]
+            # when the first was checked the second had changed what there is to check
+            assert await judging.many(2) == [(1, "unsure", ""), (2, "verified", "")]
             await judging.close()
-        assert [row.turn for row in host.reports.list()] == [2, 1]
+        told = [(row.turn, row.confidence) for row in host.reports.list()]
+        assert told == [(2, "verified"), (1, "partial")]
 
 
 @served
@@ -232,9 +233,9 @@ async def test_what_could_not_be_judged_calls_a_person_and_is_not_sent_back(tmp_
 async def test_the_checker_sees_the_project_when_a_turn_begins_and_before_it_judges(tmp_path: Path) -> None:
     order: list[str] = []
 
-    async def began() -> None:
+    async def began(start: Event | None) -> None:
         await asyncio.sleep(0.02)
-        order.append("began")
+        order.append(f"began {start and start.turn_index}")
 
     class Noting(Checks):
         async def __call__(self, stop: Event) -> Report:
@@ -248,7 +249,7 @@ async def test_the_checker_sees_the_project_when_a_turn_begins_and_before_it_jud
             session.prompt("one")
             await judging.many(2)
             await judging.close()
-    assert order == ["began", "checked", "checked"]
+    assert order == ["began 1", "checked", "checked"]
 
 
 # --- coming late ------------------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """Reports: reading, writing, capping, and what goes back to the builder."""
 
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -170,7 +172,38 @@ def test_a_model_without_evidence_is_at_most_partial() -> None:
 def test_evidence_lifts_the_cap() -> None:
     assert capped(made(tool_calls=1)).confidence is Confidence.PERFECT
     assert capped(made(commands=(CommandRun("pytest", 0),))).confidence is Confidence.PERFECT
-    assert capped(made(kind="command")).confidence is Confidence.PERFECT
+    done = capped(made(kind="command", commands=(CommandRun("pytest", 0),)))
+    assert done.confidence is Confidence.PERFECT
+
+
+@pytest.mark.parametrize(
+    ("facts", "most", "status"),
+    [
+        ({}, Confidence.PARTIAL, Status.UNSURE),  # it only talks
+        (
+            {"commands": (CommandRun("pytest", None), CommandRun("cat x", None))},
+            Confidence.PARTIAL,
+            Status.UNSURE,
+        ),
+        ({"tool_calls": 1, "commands": (CommandRun("pytest", None),)}, Confidence.PARTIAL, Status.UNSURE),
+        (
+            {"commands": (CommandRun("pytest", None), CommandRun("ls", 0))},
+            Confidence.PERFECT,
+            Status.VERIFIED,
+        ),
+        ({"kind": "command"}, Confidence.PARTIAL, Status.UNSURE),
+        ({"kind": "command", "commands": (CommandRun("pytest", 1),)}, Confidence.PARTIAL, Status.UNSURE),
+        ({"kind": "command", "commands": (CommandRun("pytest", None),)}, Confidence.PARTIAL, Status.UNSURE),
+        ({"kind": "panel"}, Confidence.PARTIAL, Status.UNSURE),
+        ({"kind": "remote", "tool_calls": 9}, Confidence.VERIFIED, Status.VERIFIED),
+        ({"kind": "whatever"}, Confidence.VERIFIED, Status.VERIFIED),
+    ],
+)
+def test_green_needs_evidence(facts: dict[str, Any], most: Confidence, status: Status) -> None:
+    report = capped(made(**facts))
+    assert (report.confidence, report.status) == (most, status)
+    assert (report.claimed is None) == (most is Confidence.PERFECT)
+    assert capped(report) == report
 
 
 def test_what_was_refused_was_not_checked() -> None:

@@ -197,3 +197,23 @@ def test_a_shadow_leaves_nothing_behind(project: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(repositories, "MAX_INDEX", 1)
     with pytest.raises(NoRepository, match="more than 1 bytes"):
         Shadow(project)
+
+
+def test_a_tree_can_be_taken_a_little_late(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trees, "CLOCK_SECONDS", 0.0)
+    with Watch(project) as watch:
+        assert watch.take_at(0.0) is None  # what was before is not known
+        by_a_person = write(project, "a.py", "by a person\n").stat().st_ctime
+        while (moment := write(project, "new.py", "by the turn\n").stat().st_ctime) <= by_a_person:
+            pass
+        write(project, "docs/page.md", "by the turn\n")
+        start = watch.take_at(moment)
+        assert start is not None
+        changes = watch.changes(start, watch.take())
+        assert (changes.added, changes.modified, changes.deleted) == (("new.py",), ("docs/page.md",), ())
+        (project / "new.py").unlink()
+        late = watch.take_at(
+            float("inf")
+        )  # all that is there was there before, but what is gone may have been
+        assert late is not None
+        assert watch.changes(late, watch.take()).deleted == ("new.py",)

@@ -53,6 +53,9 @@ CONTRACT = """
     list_sessions           -                               session-id
     resolve_dialog          dialog-id                       result session-id
     cancel_dialog           dialog-id                       session-id
+    list_background_jobs    -                               statuses session-id
+    inspect_background_job  job-id                          session-id
+    cancel_background_job   job-id                          session-id
 """
 
 # Each topic with the keys that its data must have.
@@ -60,23 +63,23 @@ EVENTS = {
     "session/updated": "session-id phase is-streaming is-compacting pending-message-count retry-attempt "
     "interrupt-pending",
     "session/resumed": "session-id session-file message-count",
-    "session/rehydrated": "messages tool-calls tool-order",
+    "session/rehydrated": "messages tool-calls tool-order session-id",
     "context/updated": "active-session-id sessions",
-    "assistant/delta": "text",
-    "assistant/thinking-delta": "text",
-    "assistant/message": "role content",
-    "tool/start": "tool-id tool-name",
-    "tool/executing": "tool-id tool-name",
-    "tool/delta": "tool-id",
-    "tool/update": "tool-id tool-name content result-text is-error",
-    "tool/result": "tool-id tool-name content result-text is-error",
+    "assistant/delta": "text session-id",
+    "assistant/thinking-delta": "text session-id",
+    "assistant/message": "role content session-id",
+    "tool/start": "tool-id tool-name session-id",
+    "tool/executing": "tool-id tool-name session-id",
+    "tool/delta": "tool-id session-id",
+    "tool/update": "tool-id tool-name content result-text is-error session-id",
+    "tool/result": "tool-id tool-name content result-text is-error session-id",
     "ui/dialog-requested": "dialog-id kind title",
     "ui/frontend-action-requested": "request-id ui/action",
     "ui/widgets-updated": "widgets",
     "ui/widget-specs-updated": "",
     "ui/status-updated": "statuses",
     "ui/notification": "id message level",
-    "footer/updated": "path-line stats-line",
+    "footer/updated": "path-line stats-line session-id",
     "command-result": "type",
     "error": "error-code error-message",
 }
@@ -91,7 +94,11 @@ def contract() -> dict[str, tuple[set[str], set[str]]]:
     return table
 
 
-BEYOND = {"handshake": {"cwd"}, "get_messages": {"from", "limit"}}
+BEYOND = {
+    "handshake": {"cwd", "key-names", "project"},
+    "frontend_action_result": {"ui/action"},
+    "get_messages": {"from", "limit"},
+}
 """What we take beyond the contract."""
 
 
@@ -106,26 +113,30 @@ def test_every_topic_of_the_contract_is_there_as_it_says() -> None:
 
 # Each parameter: what it is told to be, values that it may have, values that it may not have.
 TEXT = ("a string", ["", "x"], [5, Keyword("x"), [], True])
-NON_BLANK = ("a non-blank string", ["x", " x "], ["", " ", "\t\n", 5, Keyword("x"), ["x"]])
+NON_BLANK = ("non-empty string", ["x", " x "], ["", " ", "\t\n", 5, Keyword("x"), ["x"]])
+WORD = ("a non-empty string or a keyword", ["x", Keyword("x")], ["", " ", 5, ["x"]])
 ANYTHING = ("anything", [0, "", False, [], {}], list[Any]())
 BOOLEAN = ("true or false", [True, False], [0, 1, "true", Keyword("true")])
 MAP = ("a map", [{}, fields(a=1)], [[], "x", 5])
 VALUES: dict[str, tuple[str, list[Any], list[Any]]] = {
-    **dict.fromkeys(("action-name", "command", "custom-instructions", "entity", "error-message"), TEXT),
-    **dict.fromkeys(("input", "message", "name", "path", "protocol-version", "query", "text"), TEXT),
-    **dict.fromkeys(("dialog-id", "entry-id", "model-id", "provider"), NON_BLANK),
-    **dict.fromkeys(("request-id", "session-id", "session-path", "since"), NON_BLANK),
-    **dict.fromkeys(("images", "parent-session", "result", "value"), ANYTHING),
+    **dict.fromkeys(("command", "custom-instructions", "entity", "error-message"), TEXT),
+    **dict.fromkeys(("input", "path", "protocol-version", "text"), TEXT),
+    **dict.fromkeys(("message", "name", "query", "dialog-id", "model-id", "job-id"), NON_BLANK),
+    **dict.fromkeys(("request-id", "session-id", "since"), NON_BLANK),
+    **dict.fromkeys(("action-name", "provider"), WORD),
+    **dict.fromkeys(("images", "parent-session", "result", "value", "direction"), ANYTHING),
+    "entry-id": ("non-empty entry id", *NON_BLANK[1:]),
+    "session-path": ("non-empty path string", *NON_BLANK[1:]),
+    "statuses": ("a vector", [[], ["running"], [Keyword("failed")]], ["running", 5, {}]),
     "enabled": BOOLEAN,
     "client-info": MAP,
     "topics": ("a vector of strings", [[], ["a"], ("a", "b"), frozenset({"a"})], ["a", [1], ["a", None], {}]),
     "level": ("a keyword, a string or an integer", [Keyword("low"), "low", 3], [True, 1.5, [], {}]),
-    "behavior": ('one of "steer", "queue"', ["steer", "queue"], ["", "Steer", Keyword("steer"), 5, []]),
-    "direction": ('one of "next", "prev"', ["next", "prev"], ["up", Keyword("next"), {}]),
+    "behavior": ('one of "steer", "queue"', ["queue", Keyword("steer"), "steer"], ["", "Steer", 5, []]),
     "status": (
         'one of "submitted", "cancelled", "failed"',
-        ["submitted", "cancelled", "failed"],
-        ["done", Keyword("failed"), 5],
+        ["submitted", "cancelled", Keyword("failed"), "failed"],
+        ["done", Keyword("done"), 5],
     ),
 }
 
@@ -142,13 +153,24 @@ def test_a_parameter_has_one_meaning_in_every_op(name: str) -> None:
     key = Keyword(name)
     for op in (Op((name,)), Op((), (name,))):
         for value in good:
-            assert fault_in_params(op, {key: value}) is None
+            assert fault_in_params("any", op, {key: value}) is None
         for value in bad:
-            assert fault_in_params(op, {key: value}) == fault
-    assert fault_in_params(Op((name,)), {}) == fault
-    assert fault_in_params(Op((name,)), {key: None}) == fault
-    assert fault_in_params(Op((), (name,)), {}) is None
-    assert fault_in_params(Op((), (name,)), {key: None}) is None
+            assert fault_in_params("any", op, {key: value}) == fault
+    assert fault_in_params("any", Op((name,)), {}) == fault
+    assert fault_in_params("any", Op((name,)), {key: None}) == fault
+    assert fault_in_params("any", Op((), (name,)), {}) is None
+    assert fault_in_params("any", Op((), (name,)), {key: None}) is None
+
+
+OWN_WORDS = {
+    ("subscribe", "topics"): "subscribe :topics must be sequential",
+    ("unsubscribe", "topics"): "unsubscribe :topics must be sequential",
+    ("prompt_while_streaming", "behavior"): 'prompt_while_streaming :behavior must be "steer" or "queue"',
+}
+
+
+def fault_of(op: str, name: str) -> str:
+    return OWN_WORDS.get((op, name), f"invalid request parameter :{name}: {VALUES[name][0]}")
 
 
 @pytest.mark.parametrize("op", contract())
@@ -165,7 +187,7 @@ def test_an_op_takes_what_the_contract_says_and_misses_what_it_requires(op: str)
         assert ready().receive(encode(Request("a", op, given))) == [
             Error(
                 "request/invalid-params",
-                f"invalid request parameter :{name}: {VALUES[name][0]}",
+                fault_of(op, name),
                 "a",
                 op,
             )
@@ -174,7 +196,7 @@ def test_an_op_takes_what_the_contract_says_and_misses_what_it_requires(op: str)
         for value in VALUES[name][2]:
             (refused,) = ready().receive(encode(Request("a", op, whole | {Keyword(name): value})))
             assert isinstance(refused, Error)
-            assert refused.message == f"invalid request parameter :{name}: {VALUES[name][0]}"
+            assert refused.message == fault_of(op, name)
 
 
 @pytest.mark.parametrize("table", [OPS, PARAMS, TOPICS])

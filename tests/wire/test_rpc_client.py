@@ -227,7 +227,7 @@ def test_numbers_of_events_may_leave_gaps_and_be_left_out() -> None:
 
 _requests = st.one_of(
     st.tuples(st.just("ping"), maps),
-    st.tuples(st.just("prompt"), texts.map(lambda text: fields(message=text))),
+    st.tuples(st.just("prompt"), texts.map(lambda text: fields(message=text + "!"))),
     st.tuples(st.just("subscribe"), st.just(fields(topics=[]))),
     st.tuples(st.just("resolve_dialog"), plain_values.map(lambda value: fields(dialog_id="d", result=value))),
 )

@@ -131,7 +131,7 @@ LINES: list[tuple[bytes, bytes]] = [
     # a bad param
     (
         b'{:kind :request :id "a" :op "prompt" :params {:message 5}}',
-        error(PARAMS, "invalid request parameter :message: a string", ':id "a", :op "prompt"'),
+        error(PARAMS, "invalid request parameter :message: non-empty string", ':id "a", :op "prompt"'),
     ),
     # unknown op
     (
@@ -224,7 +224,7 @@ STEPS: list[tuple[str, str, ErrorCode, str]] = [
         WITH_ROOM,
         '{:kind :request :id "new" :op "prompt" :params {:message 5}}',
         ErrorCode.INVALID_PARAMS,
-        "invalid request parameter :message: a string",
+        "invalid request parameter :message: non-empty string",
     ),
 ]
 

@@ -97,8 +97,8 @@ def test_a_handshake_without_a_version_is_refused_and_may_be_tried_again(params:
         ('{:protocol-version "0.9"}', "0"),
         ('{:protocol-version "10"}', "10"),
         ('{:protocol-version "01.0"}', "01"),
-        ('{:protocol-version " 1.0"}', " 1"),
-        ('{:protocol-version "one"}', "one"),
+        ('{:protocol-version " 1.0"}', "unknown"),
+        ('{:protocol-version "one"}', "unknown"),
         (f'{{:protocol-version "{"9" * 1000}"}}', "9" * 256),
     ],
 )
@@ -171,7 +171,7 @@ def test_a_response_has_the_requests_id_and_op(data: Any, ok: bool, line: bytes)
 
 CODES = """
     transport/not-ready transport/invalid-frame transport/max-pending-exceeded
-    protocol/unsupported-version protocol/invalid-envelope
+    protocol/unsupported-version protocol/invalid-envelope protocol/invalid-event-payload
     request/invalid-id request/invalid-op request/invalid-params request/invalid-query
     request/op-not-supported request/session-not-idle request/not-found request/unknown-model
     request/no-pending-login request/no-active-dialog request/dialog-id-mismatch
@@ -278,10 +278,10 @@ def test_events_are_numbered_from_one_as_they_are_sent() -> None:
         b' :ts "2026-01-31"}\n'
     )
     server.subscribe(["tool/delta"])
-    assert server.event("assistant/delta", fields(text="b")) == b""
-    assert server.event("tool/delta", fields(tool_id="t")).endswith(b":seq 3}\n")
+    assert server.event("assistant/delta", fields(text="b", session_id="s")) == b""
+    assert server.event("tool/delta", fields(tool_id="t", session_id="s")).endswith(b":seq 3}\n")
     server.unsubscribe()
-    assert server.event("assistant/delta", fields(text="c")).endswith(b":seq 4}\n")
+    assert server.event("assistant/delta", fields(text="c", session_id="s")).endswith(b":seq 4}\n")
 
 
 @pytest.mark.parametrize("topic", TOPICS)
@@ -292,8 +292,9 @@ def test_an_event_must_carry_what_the_catalog_requires(topic: str) -> None:
         server.subscribe(subscribed)
         for name in TOPICS[topic]:
             lacking = {key: value for key, value in whole.items() if key.name != name}
-            with pytest.raises(LocalError, match=f"^the event {topic} lacks {name}$"):
-                server.event(topic, lacking)
+            sent = ready().event(topic, lacking)
+            assert b':event "error"' in sent
+            assert f':event "{topic}", :missing-keys ["{name}"]'.encode() in sent
         sent = server.event(topic, whole)
         assert sent.endswith(b", :seq 1}\n") if server.wants(topic) else sent == b""
 
@@ -302,15 +303,13 @@ def test_an_event_of_no_topic_is_our_own_fault() -> None:
     server = ready()
     with pytest.raises(LocalError, match=r"^no such topic: psi/new$"):
         server.event("psi/new", {})
-    with pytest.raises(LocalError, match=r"^the event tool/start lacks tool-id, tool-name$"):
-        server.event("tool/start", {})
 
 
 def test_an_event_that_cannot_be_written_takes_no_number() -> None:
     server = ready()
     with pytest.raises(EdnError):
-        server.event("assistant/delta", fields(text=object()))
-    assert server.event("assistant/delta", fields(text="a")).endswith(b":seq 1}\n")
+        server.event("assistant/delta", fields(text=object(), session_id="s"))
+    assert server.event("assistant/delta", fields(text="a", session_id="s")).endswith(b":seq 1}\n")
 
 
 # --- what is written ---------------------------------------------------------------------------------------

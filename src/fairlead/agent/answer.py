@@ -11,7 +11,10 @@ NOTHING_USED = Usage()
 class Answer:
     """An answer as it grows."""
 
-    def __init__(self) -> None:
+    def __init__(self, taken: set[str] | None = None) -> None:
+        """`taken` are the ids of calls that there are already: others are found for those that repeat."""
+        self._taken = taken if taken is not None else set()
+        self._names: dict[str, str] = {}
         self._parts: list[Text | Thinking | ToolCall] = []
         self._pieces: list[str] = []
         self._thinks = False
@@ -36,15 +39,42 @@ class Answer:
         if text:
             self._parts.append(Thinking(text) if self._thinks else Text(text))
 
+    def id_of(self, id: str) -> str:
+        """The id by which we know the call that the model gives this one. It is unique in a session."""
+        if id not in self._names:
+            unique = id
+            while unique in self._taken:
+                unique += "+"
+            self._taken.add(unique)
+            self._names[id] = unique
+        return self._names[id]
+
     def call(self, made: ToolCallMade) -> None:
-        """A call. One whose id was there already gets another, so that its result can be told apart."""
+        """A call is whole."""
         self._end()
-        id, others = made.id, {part.id for part in self._parts if isinstance(part, ToolCall)}
-        while id in others:
-            id += "+"
+        id = self.id_of(made.id)
+        del self._names[made.id]
         self._parts.append(ToolCall(id, made.name, made.arguments))
         if made.error:
             self.errors[id] = made.error
+
+    @property
+    def reply(self) -> str:
+        """The text so far."""
+        said = [part.text for part in self._parts if isinstance(part, Text)]
+        return "".join(said if self._thinks else [*said, *self._pieces])
+
+    @property
+    def last_thought(self) -> str:
+        """The last block of thoughts so far."""
+        if self._thinks and self._pieces:
+            return "".join(self._pieces)
+        return next((part.thinking for part in reversed(self._parts) if isinstance(part, Thinking)), "")
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        """The calls that are whole."""
+        return [part for part in self._parts if isinstance(part, ToolCall)]
 
     @property
     def whole_text(self) -> str:

@@ -9,15 +9,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
+import time
 from collections.abc import Callable, Iterable
 
 import msgspec
 
+from ..formats.shown import one_line
+from ..sessions.questions import Question, bounded
 from .events import Approval, ApprovalSettled, ApprovalWanted, Event
 from .journal import Custom, Journal
 from .messages import ToolCall
 from .tools import Touch
 
+MAX_WHAT = 200
+"""How many characters the one line has that says what a call will do."""
 WANTED, SETTLED = "fairlead/approval", "fairlead/approval-settled"
 """What entries of a journal with a question, and with an answer, are called."""
 
@@ -41,7 +46,8 @@ class Approvals:
         with contextlib.suppress(msgspec.ValidationError, KeyError, TypeError):
             if body.custom_type == WANTED:
                 approval = msgspec.convert(body.data, Approval)
-                self.waiting[approval.id] = approval
+                if approval.session in ("", self._id):
+                    self.waiting[approval.id] = approval
             elif body.custom_type == SETTLED:
                 approval = self.waiting.pop(body.data["id"])
                 self._settled[approval.call_id] = approval, bool(body.data["allowed"])
@@ -67,10 +73,14 @@ class Approvals:
             return None
         return allowed
 
+    def of_call(self, call_id: str) -> Approval | None:
+        """The question about a call that waits."""
+        return next((each for each in self.waiting.values() if each.call_id == call_id), None)
+
     def ask(self, call: ToolCall, touch: Touch, reason: str) -> tuple[Approval, asyncio.Future[bool]]:
         """Ask, unless that was done already; the answer comes in the future."""
         paths = _paths(touch)
-        waiting = next((each for each in self.waiting.values() if each.call_id == call.id), None)
+        waiting = self.of_call(call.id)
         meant = call.name, call.arguments, paths, touch.command
         if waiting is not None and _meant(waiting) != meant:  # it leads elsewhere by now
             self.settle(waiting.id, False, "change")
@@ -86,6 +96,8 @@ class Approvals:
                 call.arguments,
                 paths,
                 touch.command,
+                time.time(),
+                self._id,
             )
             self._journal.append(Custom(WANTED, msgspec.to_builtins(waiting)))
             self.waiting[waiting.id] = waiting
@@ -109,6 +121,23 @@ class Approvals:
             self._settled[approval.call_id] = approval, allowed
         self._tell(ApprovalSettled(self._id, approval, allowed, by))
         return approval
+
+
+def question_of(approval: Approval, *, session: str, name: str, project: str, journal: str) -> Question:
+    """A call that waits, as people are asked about it everywhere."""
+    return Question(
+        id=approval.id,
+        kind="consent",
+        session=session,
+        session_name=name,
+        project=project,
+        title=approval.tool,
+        what=one_line(approval.summary, MAX_WHAT),
+        whole=bounded(approval.preview, f"line with {approval.call_id} in {journal} has all"),
+        reason=approval.reason,
+        asked_at=approval.asked_at,
+        about=approval.call_id,
+    )
 
 
 def _paths(touch: Touch) -> tuple[str, ...]:

@@ -1,247 +1,212 @@
 """Shell commands taken apart, as far as a policy needs it.
 
-A command line is a list of simple commands with separators, redirections and commands within commands. Rules
-are about simple commands, so each is judged by itself. Only plain shell is understood; of everything else it
-is said that it is not, and then no rule can allow it.
+A command line is a list of simple commands, and some of them run others: `timeout 5 rm x` is also `rm x`.
+Each becomes a part, with all texts that a rule may know it by. A rule that denies or asks looks at all of
+them; one that allows only at the text that leaves no doubt. What can't be understood may be anything.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-MAX_DEPTH = 20
-"""How deep commands may be within commands."""
+from .runners import UNKNOWN, Runs, base_name, risky_assignment, what_runs
+from .shell_text import Redirection, Script, Simple, Word, read_script
+from .wildcards import HOLE
 
-_RESERVED = frozenset(
-    {"if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac", "select"}
-    | {"function", "coproc", "time", "in", "{", "}", "!", "[[", "]]"}
-)
-_WRAPPERS = frozenset(
-    {"sudo", "doas", "env", "command", "builtin", "exec", "nohup", "nice", "time", "xargs", "setsid"}
-    | {"stdbuf", "timeout"}
-)
-"""Commands that run what they are given."""
-_OPERATOR = re.compile(r"&&|\|\||\|&|;;|[;|&\n]")
-_REDIRECTION = re.compile(r"\d*(?:&>>|&>|<>|>>|>\||>&|<&|<<<|>|<)[ \t]*")
-_HERE = re.compile(r"\d*<<(?!<)")
-_SIMPLE_VARIABLE = re.compile(r"\$(?:\{[A-Za-z_][A-Za-z0-9_]*\}|[A-Za-z_][A-Za-z0-9_]*|[?#@*!$0-9-])")
-_HARMLESS_TARGET = re.compile(r"(?:/dev/null|&?\d|-)\Z")
-_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
-_ANYWHERE = re.compile(r"[;&|\n(){}`$<>]")
-_BLANKS = " \t"
+MAX_JUDGED = 10_000
+"""How many characters of a command are looked at. A longer one is not understood."""
+MAX_RUNNERS = 8
+"""How many programs may run each other, as in `sudo nice timeout 5 make`."""
+MAX_READ = 100_000
+"""How many characters all readings of a command may have together."""
+MAX_PARTS = 150
+"""How many parts a command may have. What has more is not understood."""
+MAX_SUBCOMMANDS = 8
+"""How many words after options are taken for a subcommand."""
+MAX_SHOWN = 160
+"""How many characters of a part a person is shown."""
+
+_QUOTED_BLANK = "\x1f"
+"""Stands for a blank within a word where a rule allows: a blank in its pattern is one between words."""
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+class Reading(Struct, frozen=True):
+    """A text that a rule may know a part by. It may have holes."""
+
+    text: str
+    is_sure: bool = True
+    """Whether it is certain that this is run, once its holes are filled."""
+    anywhere: bool = False
+    """Whether a command may begin at any of its words."""
+
+
+class Part(Struct, frozen=True):
+    """A simple command, a redirection such as `> file`, or something that may be anything."""
+
+    text: str
+    """As it is written, with single blanks between words."""
+    readings: tuple[Reading, ...]
+    plain: str | None = None
+    """What a rule that allows must match; None if no pattern can allow it."""
+    why: str = ""
+    """Why it can't be understood."""
+
+    @property
+    def shown(self) -> str:
+        """The part for people: not too long, without control characters."""
+        text = self.text if len(self.text) <= MAX_SHOWN else f"{self.text[: MAX_SHOWN - 1]}…"
+        return _CONTROL.sub(lambda found: "…" if found[0] == HOLE else repr(found[0])[1:-1], text)
 
 
 class Taken(Struct, frozen=True):
     """A command line, taken apart."""
 
-    parts: tuple[str, ...]
-    """Simple commands, with single blanks between their words; and redirections, such as `> file`."""
-    is_understood: bool
-    """Whether these are all that it does."""
+    parts: tuple[Part, ...]
+    compound: str = ""
+    """What makes it more than a list of simple commands, if it is more."""
 
-
-class _Strange(Exception):
-    """Shell that we do not understand."""
+    @property
+    def is_understood(self) -> bool:
+        """Whether its parts are all that it does, and it is a plain list of them."""
+        return not self.compound and all(not part.why for part in self.parts)
 
 
 def take_apart(command: str) -> Taken:
-    """The simple commands of a command line, with those that are within others.
+    """The parts of a command line, with those that are within others.
 
-    >>> take_apart("git add . && echo $(date) > log").parts
-    ('git add .', 'date', '> log', 'echo $(date)')
+    >>> [part.text for part in take_apart("git add . && timeout 5 make > log").parts]
+    ['git add .', '> log', 'timeout 5 make', 'make']
     """
-    reader = _Reader(command)
-    try:
-        reader.commands("")
-        is_understood = not any(_first_word(part) in _RESERVED for part in reader.parts)
-    except _Strange:
-        is_understood = False
-        reader.guess()
-    return Taken(tuple(reader.parts), is_understood)
+    if len(command) > MAX_JUDGED:
+        why = f"it has {len(command)} characters, and only {MAX_JUDGED} are looked at"
+        return Taken((_anything(command[:MAX_SHOWN], why),), why)
+    taking = _Taking()
+    taking.script(command, 0)
+    parts, compound = taking.parts, taking.compound
+    if taking.is_full:
+        why = "it has too many parts"
+        parts, compound = [*parts, _anything(command[:MAX_SHOWN], why)], compound or why
+    return Taken(tuple(parts), compound)
 
 
-def disguises(part: str) -> set[str]:
-    """What a simple command may also be written as: without quotes, variables, paths and wrappers before it.
-
-    It is what rules that forbid look at: they had better find too much.
-    """
-    found = {part}
-    bare = re.sub(r"[\\'\"]", "", part)
-    words = bare.split()
-    while words:
-        first = words[0]
-        found |= {" ".join(words), " ".join([first.rpartition("/")[2], *words[1:]])}
-        is_before = first in _RESERVED or _ASSIGNMENT.match(first) or first.rpartition("/")[2] in _WRAPPERS
-        if not is_before and not first.startswith("("):
-            break
-        words = words[1:]
-        while words and words[0].startswith("-"):  # options of a wrapper
-            words = words[1:]
-            found.add(" ".join(words))
-    return found - {""}
+def _anything(text: str, why: str, plain: str | None = None) -> Part:
+    return Part(text, (Reading(HOLE, is_sure=False),), plain, why)
 
 
-def _first_word(part: str) -> str:
-    return part.partition(" ")[0]
+class _Taking:
+    """Collects the parts of a command line."""
 
+    def __init__(self) -> None:
+        self.parts: list[Part] = []
+        self.compound = ""
+        """What makes it more than a list of simple commands."""
+        self._read = 0
 
-class _Reader:
-    """Reads a command line from left to right."""
+    @property
+    def is_full(self) -> bool:
+        return len(self.parts) >= MAX_PARTS or self._read > MAX_READ
 
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._at = 0
-        self._depth = 0
-        self._part: list[str] = []
-        self.parts: list[str] = []
+    def script(self, text: str, depth: int) -> None:
+        """Take a text for a shell apart."""
+        script: Script = read_script(text, depth)
+        self.compound = self.compound or script.compound
+        for command in script.commands:
+            if self.is_full:
+                break
+            if isinstance(command, Redirection):
+                self.parts.append(_redirection(command))
+            else:
+                self._simple(command, depth)
+        for why in script.opaque:
+            self.parts.append(_anything(" ".join(text.split()), why))
 
-    def commands(self, end: str) -> None:
-        """Read commands up to `end`, which is passed."""
-        self._depth += 1
-        if self._depth > MAX_DEPTH:
-            raise _Strange
-        outer, self._part = self._part, []
-        while self._at < len(self._text):
-            character = self._text[self._at]
-            if end and character == end:
-                self._at += 1
-                self.end_part()
-                self._part = outer
-                self._depth -= 1
-                return
-            self._step(character)
-        self.end_part()
-        if end:
-            raise _Strange
-
-    def end_part(self) -> None:
-        part = "".join(self._part).strip()
-        if part:
-            self.parts.append(part)
-        self._part = []
-
-    def guess(self) -> None:
-        """Take what was not understood as commands wherever one could begin: better too many than too few."""
-        self.end_part()
-        for piece in _ANYWHERE.split(self._text[self._at :]):
-            self._part = [" ".join(piece.split())]
-            self.end_part()
-
-    def _step(self, character: str) -> None:
-        """Read what begins with this character, outside of quotes."""
-        text, at = self._text, self._at
-        if _HERE.match(text, at):
-            raise _Strange
-        is_word_end = not self._part or self._part[-1][-1:] == " "
-        redirection = _REDIRECTION.match(text, at)
-        if redirection and (not character.isdigit() or is_word_end):
-            self._redirect(redirection)
-        elif operator := _OPERATOR.match(text, at):
-            self._at = operator.end()
-            self.end_part()
-        elif character in _BLANKS:
-            self._at += 1
-            if self._part and not is_word_end:
-                self._part.append(" ")
-        elif character == "#" and is_word_end:
-            newline = text.find("\n", at)
-            self._at = len(text) if newline < 0 else newline
-        elif character == "(" and not self._part:
-            self._at += 1
-            self.commands(")")
-        elif character in "()":
-            raise _Strange
+    def _simple(self, command: Simple, depth: int) -> None:
+        assigned = " ".join(word.raw for word in command.assigned)
+        for word in command.assigned:
+            if why := risky_assignment(word):
+                self.parts.append(_anything(word.raw, why))
+        if command.words:
+            self._command(command.words, assigned, command.fed, depth)
         else:
-            self._piece(character)
+            plain = assigned if all(word.is_plain for word in command.assigned) else None
+            self.parts.append(Part(assigned, (Reading(assigned),), plain))
 
-    def _redirect(self, operator: re.Match[str]) -> None:
-        """Read a redirection. It is a part by itself, unless it does no harm."""
-        self._at = operator.end()
-        if self._text.startswith("(", self._at):  # <(command)
-            self._at += 1
-            self.commands(")")
-            self._part.append("<()")
+    def _command(self, words: tuple[Word, ...], assigned: str, fed: Sequence[str], depth: int) -> None:
+        """Take a command with all that it runs."""
+        if self.is_full:
             return
-        before, self._part = self._part, []
-        while self._at < len(self._text) and self._text[self._at] not in " \t\n;|&<>()":
-            self._piece(self._text[self._at])
-        target = "".join(self._part)
-        self._part = before
-        if not target:
-            raise _Strange
-        sign = operator[0].strip()
-        if not _HARMLESS_TARGET.match(target) or (target != "/dev/null" and "&" not in sign):
-            self.parts.append(f"{sign.lstrip('0123456789')} {target}")
+        is_named = HOLE not in words[0].value and words[0].value != ""
+        runs = what_runs(words) if is_named else UNKNOWN
+        raw = " ".join(word.raw for word in words)
+        text = f"{assigned} {raw}" if assigned else raw
+        readings = tuple(dict.fromkeys(_readings(words, text, runs)))
+        # a name in quotes, or with something set for it, is not what a person had in mind who allowed it
+        is_plain = words[0].is_plain and not assigned
+        plain = " ".join(word.value.replace(" ", _QUOTED_BLANK) for word in words) if is_plain else None
+        why = "" if is_named else "which program it is, is only known when it runs"
+        self.parts.append(Part(text, readings, plain, why))
+        self._read += sum(len(reading.text) for reading in readings)
+        if depth >= MAX_RUNNERS and (runs.commands or runs.scripts or runs.reads_script):
+            self.parts.append(_anything(text, f"more than {MAX_RUNNERS} programs run each other"))
+            return
+        for inner in runs.commands:
+            self._command(inner, "", fed, depth + 1)
+        for script in runs.scripts:
+            self.script(script, depth + 1)
+        if runs.reads_script:
+            for script in fed:
+                self.script(script, depth + 1)
+        if runs.opaque:
+            self.parts.append(_anything(text, runs.opaque, plain if runs.is_own else None))
 
-    def _piece(self, character: str) -> None:
-        """Read a character of a word, or something quoted."""
-        start = self._at
-        match character:
-            case "\\":
-                self._at += 2
-                if self._text[start : self._at] == "\\\n":  # the line goes on
-                    self._between_words()
-                    return
-            case "'":
-                self._at = self._closing("'", start + 1)
-            case '"':
-                self._at += 1
-                self._in_quotes()
-            case "$" | "`":
-                self._expansion()
-            case _:
-                self._at += 1
-        self._part.append(self._text[start : self._at])
 
-    def _between_words(self) -> None:
-        """Raises unless a line that goes on was cut between two words: joined pieces may mean anything."""
-        if self._part and self._part[-1][-1:] != " ":
-            raise _Strange
+def _redirection(redirection: Redirection) -> Part:
+    sign, target = redirection
+    raw, value = f"{sign} {target.raw}", f"{sign} {target.value}"
+    is_clear = target.is_one and ".." not in target.value.split("/")
+    plain = value if is_clear and not target.value.startswith("~") else None
+    return Part(raw, tuple(dict.fromkeys((Reading(raw), Reading(value)))), plain)
 
-    def _in_quotes(self) -> None:
-        """Read to the end of double quotes."""
-        while self._at < len(self._text):
-            match self._text[self._at]:
-                case '"':
-                    self._at += 1
-                    return
-                case "\\" if not self._text.startswith("\\\n", self._at):
-                    self._at += 2
-                case "\\":
-                    raise _Strange
-                case "$" | "`":
-                    self._expansion()
-                case _:
-                    self._at += 1
-        raise _Strange
 
-    def _expansion(self) -> None:
-        """Read what begins with a dollar or a backtick; commands in it are parts, too."""
-        text, at = self._text, self._at
-        if variable := _SIMPLE_VARIABLE.match(text, at):
-            self._at = variable.end()
-        elif text.startswith("$((", at) or text.startswith(("${", "$'", '$"', "$["), at):
-            raise _Strange
-        elif text.startswith("$(", at):
-            self._at += 2
-            self.commands(")")
-        elif text[at] == "`":
-            end = self._closing("`", at + 1)
-            inner = text[at + 1 : end - 1]
-            if "\\" in inner:
-                raise _Strange
-            within = _Reader(inner)
-            within._depth = self._depth
-            within.commands("")
-            self.parts += within.parts
-            self._at = end
-        else:
-            self._at += 1
+def _readings(words: Sequence[Word], text: str, runs: Runs) -> Iterator[Reading]:
+    """All texts that a command may be known by."""
+    yield Reading(text)
+    values = [word.value for word in words]
+    yield Reading(" ".join(word.raw for word in words))
+    yield Reading(" ".join(values))
+    name = values[0]
+    if HOLE in name:  # it may have any directory, and any of its own
+        yield Reading(
+            " ".join([HOLE + name.rpartition("/")[2].rpartition(HOLE)[2], *values[1:]]), is_sure=False
+        )
+    else:
+        for other in dict.fromkeys((name.rpartition("/")[2], base_name(name))):
+            yield Reading(" ".join([other, *values[1:]]))
+            yield Reading(" ".join([other, *(word.raw for word in words[1:])]))
+    for also in runs.also:
+        yield Reading(" ".join(word.value for word in also))
+        yield Reading(" ".join(word.raw for word in also))
+    if not runs.also:
+        yield from _after_options(base_name(name), values)
+    if runs.opaque or runs.is_unknown:  # it may run what it is given
+        yield Reading(" ".join(values[1:]), is_sure=False, anywhere=True)
 
-    def _closing(self, quote: str, at: int) -> int:
-        end = self._text.find(quote, at)
-        if end < 0:
-            raise _Strange
-        return end + 1
+
+def _after_options(name: str, values: Sequence[str]) -> Iterator[Reading]:
+    """The command without options before its subcommand, as in `docker --debug push`."""
+    found = 0
+    is_value = False  # it follows an option, whose value it may be
+    for at, value in enumerate(values[1:], 1):
+        if value.startswith("-"):
+            is_value = "=" not in value
+            continue
+        if at > 1:
+            yield Reading(" ".join([name, *values[at:]]))
+            found += 1
+        if not is_value or found >= MAX_SUBCOMMANDS:
+            return
+        is_value = False

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
-from .journal import BranchSummary, Compaction, CustomMessage, Entry, Said
+from .journal import BranchSummary, Compaction, Custom, CustomMessage, Entry, Said
 from .messages import Assistant, Image, Message, Text, ToolCall, ToolResult, User, text_of
 
 CHARS_A_TOKEN = 4
 """A rough measure: what a token is differs from model to model."""
 IMAGE_TOKENS = 1200
+SUMMARIZE = (
+    "You sum up a conversation between a person and a coding agent, so that the agent can go on without it. "
+    "Say what is wanted, what was done and found, which files matter, what is decided and what is left to do."
+)
+"""What a model is told that sums up a conversation."""
 SUMMARY_TITLE = "Previous conversation summary:"
 
 
@@ -54,6 +59,12 @@ def unanswered(branch: Sequence[Entry]) -> list[ToolCall]:
     return []
 
 
+Ending = Literal["done", "failed", "aborted", "interrupted", "lost"]
+"""How a turn ended; `lost` is one whose program did before it."""
+STOPPED = "fairlead/stopped"
+"""The custom entry that says how a person stopped a turn, where the last message does not."""
+
+
 class Turn(NamedTuple):
     """What a person asked for and all that came of it. Lines are those of the journal, both included."""
 
@@ -63,6 +74,32 @@ class Turn(NamedTuple):
     last_line: int
     corrections: int
     """How often a verifier sent it back."""
+    outcome: Ending = "lost"
+    """How its last run ended, as the journal tells it; `lost` also while it goes on."""
+    fault: str = ""
+    """Why it failed, if it did."""
+
+
+def _ending(message: Message) -> tuple[Ending, str]:
+    """How a run has ended if this is the last message of it, and why if it failed."""
+    if not isinstance(message, Assistant):
+        return "lost", ""
+    match message.stop_reason:
+        case "error":
+            return "failed", message.error_message or "the model failed"
+        case "aborted":
+            return "aborted", ""
+        case "length":
+            return "failed", "the model's answer was cut off at its limit of tokens"
+    return ("lost" if message.calls else "done"), ""
+
+
+def _stopped(entry: Entry) -> Ending | None:
+    """How a person stopped the turn, if the entry says that."""
+    body = entry.body
+    if not isinstance(body, Custom) or body.custom_type != STOPPED:
+        return None
+    return "interrupted" if body.data == "interrupted" else "aborted"
 
 
 def turns(branch: Sequence[Entry]) -> list[Turn]:
@@ -74,9 +111,28 @@ def turns(branch: Sequence[Entry]) -> list[Turn]:
             found.append(Turn(len(found) + 1, text_of(said), entry.line, entry.line, 0))
         elif found:
             corrected = isinstance(said, User) and said.origin == "correction"
-            last = found[-1]
-            found[-1] = last._replace(last_line=entry.line, corrections=last.corrections + corrected)
+            last = found[-1]._replace(last_line=entry.line, corrections=found[-1].corrections + corrected)
+            if said is not None:
+                outcome, fault = _ending(said)
+                last = last._replace(outcome=outcome, fault=fault)
+            elif (stopped := _stopped(entry)) is not None:
+                last = last._replace(outcome=stopped, fault="")
+            found[-1] = last
     return found
+
+
+def end_of_turn(branch: Sequence[Entry], id: str) -> str:
+    """The last entry of the turn that a prompt begins; any other entry is its own."""
+    at = next((at for at, entry in enumerate(branch) if entry.id == id), None)
+    if at is None or not _is_said_by_person(branch[at]):
+        return id
+    later = branch[at + 1 :]
+    end = next((number for number, entry in enumerate(later) if _is_said_by_person(entry)), len(later))
+    return branch[at + end].id
+
+
+def _is_said_by_person(entry: Entry) -> bool:
+    return isinstance(entry.body, Said) and isinstance(entry.body.message, User)
 
 
 def last_message(branch: Sequence[Entry]) -> Message | None:

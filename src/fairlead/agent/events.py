@@ -26,6 +26,10 @@ class Approval(Struct, frozen=True):
     paths: tuple[str, ...] = ()
     """The files that it would touch; consent is for these alone."""
     command: str | None = None
+    asked_at: float = 0.0
+    """Seconds since 1970; 0 if it was not written down."""
+    session: str = ""
+    """The session that asks: a fork has the questions of its parent in its journal, and must not ask them."""
 
 
 class Event(Struct, frozen=True):
@@ -71,6 +75,14 @@ class ToolArguments(Event, frozen=True):
 
     call_id: str
     arguments: str
+
+
+class ToolTaken(Event, frozen=True):
+    """A call's turn has come: it is judged, asked about if need be, and run."""
+
+    call_id: str
+    name: str
+    arguments: dict[str, Any]
 
 
 class ToolExecuting(Event, frozen=True):
@@ -121,10 +133,24 @@ class TurnEnded(Event, frozen=True):
     outcome: Outcome
 
 
+class Retrying(Event, frozen=True):
+    """A model could not answer and will be asked again; what came of its answer is dropped."""
+
+    attempt: int
+    """Which repetition this will be, from 1 on."""
+    limit: int
+    """How many there will be at most."""
+    delay: float
+    """Seconds until then."""
+    reason: str
+
+
 class Failed(Event, frozen=True):
     """A turn, or a compaction, ended with an error."""
 
     message: str
+    is_said: bool = False
+    """Whether the model's message, which came before, says it too."""
 
 
 class Compacted(Event, frozen=True):

@@ -28,6 +28,8 @@ MAX_LINE = 64 * 1024 * 1024
 """How long a line may be; a longer one is kept but not read."""
 MAX_FAULTS = 100
 """How many faults of a file are told in detail."""
+MAX_DEPTH = 100
+"""How deep the values of a line may nest; what is deeper is kept but not read."""
 
 
 class JournalError(Exception):
@@ -135,6 +137,35 @@ class _Head(Struct, rename="camel"):
     id: str = ""
     parent_id: str | None = None
     timestamp: str = ""
+
+
+BAD_LINE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What decoding a line may raise: it is no JSON of ours, no UTF-8, or nests too deep."""
+_SQUARE = bytes.maketrans(b"{}", b"[]")
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+
+
+def check_depth(line: bytes) -> None:
+    """Raise RecursionError for a line that nests deeper than what handles it could follow.
+
+    The innermost pairs of brackets are taken away as often as they may nest. Each time is a pass over the
+    bytes in C, so that millions of brackets take no longer than reading them does.
+    """
+    if line.count(b"[") + line.count(b"{") <= MAX_DEPTH:
+        return
+    plain = line.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in line else line
+    brackets = b"".join(plain.split(b'"')[::2]).translate(_SQUARE, _NO_BRACKETS)
+    for _ in range(MAX_DEPTH):
+        if not brackets:
+            return
+        if _TOO_DEEP in brackets:
+            break
+        brackets = brackets.replace(b"[]", b"")
+    if brackets:
+        raise RecursionError(f"it nests deeper than {MAX_DEPTH}, or its brackets don't match")
+
+
+_TOO_DEEP = b"[" * (MAX_DEPTH + 1)
 
 
 _decode_header = msgspec.json.Decoder(Header).decode
@@ -262,14 +293,15 @@ class Journal:
         if not line.strip():
             return
         try:
+            check_depth(line)
             head = _decode_head(line)
-        except msgspec.MsgspecError as error:
+        except BAD_LINE as error:
             self._fault(f"line {self._lines}: {error}")
             return
         body: Body | Unknown
         try:
             body = _decode_body(line)
-        except msgspec.MsgspecError as error:
+        except BAD_LINE as error:
             body = Unknown(str(error))
             self._fault(f"line {self._lines}: {error}")
         if not head.id:
@@ -291,8 +323,9 @@ class Journal:
     def _completes(self, line: bytes, *, writable: bool) -> bool:
         """Whether a last line without its newline is whole all the same; then it gets one."""
         try:
+            check_depth(line)
             whole = bool(_decode_head(line).id)
-        except msgspec.MsgspecError:
+        except BAD_LINE:
             return False
         if whole and writable:
             self._write(b"\n")
@@ -305,7 +338,7 @@ class Journal:
             return
         kept = f"{self.path}.torn"
         try:
-            with open(kept, "ab") as file:
+            with open(kept, "ab", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
                 file.write(torn + b"\n")
             os.ftruncate(self._descriptor, size)
         except OSError as error:
@@ -339,11 +372,11 @@ class Journal:
             raise JournalError(f"{self.path} has no entry {id!r}")
         self.leaf = id
 
-    def fork(self, path: str, *, id: str, before: str) -> Journal:
-        """A new journal with the path up to, but not including, an entry. Lines are copied as they are."""
-        if before not in self._by_id:
-            raise JournalError(f"{self.path} has no entry {before!r}")
-        wanted = [entry.line for entry in self.path_to(self._by_id[before].parent_id)]
+    def fork(self, path: str, *, id: str, upto: str) -> Journal:
+        """A new journal with the path up to an entry, which is in it too. Lines are copied as they are."""
+        if upto not in self._by_id:
+            raise JournalError(f"{self.path} has no entry {upto!r}")
+        wanted = [entry.line for entry in self.path_to(upto)]
         fork = Journal.create(path, id=id, cwd=self.header.cwd, parent_session=self.path)
         lines = set(wanted)
         with open(self.path, "rb") as file:
@@ -382,12 +415,22 @@ def _header_line(header: Header) -> dict[str, Any]:
 
 def _read_header(path: str, line: bytes) -> Header:
     try:
+        check_depth(line)
         header = _decode_header(line)
-    except msgspec.MsgspecError as error:
+    except BAD_LINE as error:
         raise JournalError(f"{path} is not a session file: {error}") from None
     if header.version != VERSION:
         raise JournalError(f"{path} has version {header.version}; this reads version {VERSION}")
     return header
+
+
+def directory_of(path: str) -> str | None:
+    """The directory that a journal is of, or None if it is none that can be read."""
+    try:
+        with open(path, "rb") as file:
+            return _read_header(path, file.readline(MAX_LINE)).cwd
+    except (OSError, JournalError):
+        return None
 
 
 def _lines(file: Any) -> Iterator[bytes]:

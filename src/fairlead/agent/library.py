@@ -55,6 +55,11 @@ class Page(NamedTuple):
 
         return _ARGUMENT.sub(word, self.text).strip()
 
+    @property
+    def arguments(self) -> int:
+        """How many words it takes by their place."""
+        return max((int(found) for found in _ARGUMENT.findall(self.text) if found.isdigit()), default=0)
+
 
 class Shelf(NamedTuple):
     """All prompts and skills for a project, by name."""

@@ -10,7 +10,16 @@ import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from ..database import Database, DatabaseFault, FullText, containing, matching, storable, words_of
+from ..database import (
+    Database,
+    DatabaseFault,
+    FullText,
+    Stored,
+    containing,
+    matching,
+    storable,
+    words_of,
+)
 from ..formats.edn import Keyword
 from .journal import timestamp
 from .query import Inputs, Params, QueryError, Resolver, TextKeys
@@ -80,7 +89,7 @@ class Stats(NamedTuple):
     faults: tuple[str, ...]
 
 
-class Memory:
+class Memory(Stored):
     """The memory in a file, which is opened when it is first used.
 
     >>> memory = Memory("/tmp/memory.db")
@@ -89,7 +98,7 @@ class Memory:
     """
 
     def __init__(self, path: str, *, full_text: bool = True) -> None:
-        self._database = Database(path, _MIGRATIONS, _INDEX, full_text=full_text)
+        super().__init__(Database(path, _MIGRATIONS, _INDEX, full_text=full_text))
 
     def __enter__(self) -> Memory:
         return self
@@ -99,14 +108,6 @@ class Memory:
 
     def __repr__(self) -> str:
         return f"<Memory {self._database.path}>"
-
-    @property
-    def faults(self) -> list[str]:
-        """What was wrong with the file."""
-        return self._database.faults
-
-    def close(self) -> None:
-        self._database.close()
 
     # --- writing ------------------------------------------------------------------------------------------
 
@@ -279,6 +280,23 @@ _ROW = tuple(
 def memory_resolvers(memory: Memory) -> tuple[Resolver, ...]:
     """`:psi.memory/*`. Entries take `:limit` and `:offset`, searching also `:text` and `:tags`."""
 
+    def resolver(
+        name: str,
+        outputs: tuple[str, ...],
+        run: Callable[[Inputs, Params], Mapping[str, Any]],
+        *,
+        rows: bool = True,
+    ) -> Resolver:
+        def told(inputs: Inputs, params: Params) -> Mapping[str, Any]:
+            try:
+                return run(inputs, params)
+            except MemoryFault as fault:
+                raise QueryError(str(fault)) from None
+
+        names = tuple(f"psi.memory/{output}" for output in outputs)
+        given_rows = {names[0]: _ROW} if rows and len(names) == 1 else {}
+        return Resolver(f"psi.memory/{name}", (), names, told, given_rows, memory.thread)
+
     def entries(inputs: Inputs, params: Params) -> Mapping[str, Any]:
         found = memory.recent(_number(params, "limit", MAX_FOUND), _number(params, "offset", 0))
         return {"psi.memory/entries": _rows(found)}
@@ -316,31 +334,13 @@ def memory_resolvers(memory: Memory) -> tuple[Resolver, ...]:
         return {"psi.memory/index-stats": values}
 
     return (
-        _resolver("status", ("status", "entry-count"), status),
-        _resolver("entries", ("entries",), entries),
-        _resolver("recent-entries", ("recent-entries",), recent),
-        _resolver("search", ("search-results",), search),
-        _resolver("by-tag", ("by-tag",), by_tag, rows=False),
-        _resolver("index-stats", ("index-stats",), stats, rows=False),
+        resolver("status", ("status", "entry-count"), status),
+        resolver("entries", ("entries",), entries),
+        resolver("recent-entries", ("recent-entries",), recent),
+        resolver("search", ("search-results",), search),
+        resolver("by-tag", ("by-tag",), by_tag, rows=False),
+        resolver("index-stats", ("index-stats",), stats, rows=False),
     )
-
-
-def _resolver(
-    name: str,
-    outputs: tuple[str, ...],
-    run: Callable[[Inputs, Params], Mapping[str, Any]],
-    *,
-    rows: bool = True,
-) -> Resolver:
-    def told(inputs: Inputs, params: Params) -> Mapping[str, Any]:
-        try:
-            return run(inputs, params)
-        except MemoryFault as fault:
-            raise QueryError(str(fault)) from None
-
-    names = tuple(f"psi.memory/{output}" for output in outputs)
-    given_rows = {names[0]: _ROW} if rows and len(names) == 1 else {}
-    return Resolver(f"psi.memory/{name}", (), names, told, given_rows)
 
 
 def _rows(entries: list[Remembered]) -> list[dict[str, Any]]:

@@ -3,28 +3,28 @@
 A rule is about a tool and a path or a command. Of the rules that fit, one that denies wins over one that
 asks, and that over one that allows; answers that a person gave for the session win over rules that ask. Where
 no rule fits: reading in the project is allowed, everything else asks. Files that may hold secrets, and what
-git itself keeps, ask as well, unless a rule names them. Rules are no sandbox: a command that is allowed may
-do anything.
+git itself keeps, ask as well, unless a rule names them. A rule that denies or asks counts if any reading of a
+command could match it, one that allows only if all of the command is understood. Rules are no sandbox: a
+command that is allowed may do anything.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
-from fnmatch import translate
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path, PurePath
-from re import Pattern, compile, sub
 from typing import Literal
 
 import msgspec
 from msgspec import Struct
 
 from ..settings import tables_from
-from .commands import Taken, disguises, take_apart
+from .commands import Part, Reading, Taken, take_apart
 from .secrets import is_secret_file
 from .tools import Effect, Touch
 from .tools.globs import escaped, matcher
+from .wildcards import MAX_PATTERN, literally, only_text, wildcard
 
 Choice = Literal["allow", "ask", "deny"]
 
@@ -53,6 +53,8 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
             raise ValueError("a rule's `path` must not have .. in it")
         if self.path is not None:
             matcher(self.path)
+        if self.match is not None and len(self.match) > MAX_PATTERN and only_text(self.match) is None:
+            raise ValueError(f"a rule's `match` has at most {MAX_PATTERN} characters, not {len(self.match)}")
 
     def __str__(self) -> str:
         about = f" {self.match or self.path}" if self.match or self.path else ""
@@ -117,7 +119,7 @@ class Policy(Struct, frozen=True):
         """The policy that gives this answer whenever just the same is asked again."""
         rules = [Rule(tool, then, path=escaped(str(path))) for path in touch.paths]
         if touch.command is not None:
-            rules.append(Rule(tool, then, match=_literally(touch.command.strip())))
+            rules.append(Rule(tool, then, match=literally(touch.command.strip())))
         if not rules:
             rules.append(Rule(tool, then))
         return msgspec.structs.replace(self, remembered=(*self.remembered, *rules))
@@ -136,27 +138,51 @@ class Policy(Struct, frozen=True):
         return any(path.is_relative_to(os.path.realpath(place)) for place in self.readable)
 
     def _judge_command(self, tool: str, command: str) -> list[Verdict]:
+        """The verdicts on a command: of rules that deny and ask, and of those that allow."""
+        rules = self._rules_for(tool)
         taken = take_apart(command)
-        verdicts = self._forbidden(tool, taken)
-        answers = [rule for rule in self._rules_for(tool) if rule in self.remembered]
-        if answered := [rule for rule in answers if _only_text(rule) == command.strip()]:
-            return [*verdicts, self._judged(answered, "ask", _ASKS["run"])]
-        for part in taken.parts or (command.strip(),):
-            fitting = [rule for rule in self._rules_for(tool) if _is_for_all(rule) or _is_command(rule, part)]
-            verdicts.append(self._judged(fitting, "ask", _ASKS["run"]))
-        if not taken.is_understood:
-            for_all = [rule for rule in self._rules_for(tool) if _is_for_all(rule)]
-            verdicts.append(self._judged(for_all, "ask", "it is more than a list of simple commands"))
-        return verdicts
+        answers = [rule for rule in rules if rule in self.remembered and rule.match is not None]
+        answered = [rule for rule in answers if only_text(rule.match or "") == command.strip()]
+        agreed = [rule for rule in answers if rule.then == "allow"]
+        allowed = [part for part in taken.parts if any(_allows(rule, part) for rule in agreed)]
+        verdicts = []
+        for rule in rules:
+            if rule.match is None or rule.then == "allow" or rule in answered:
+                continue
+            hits = [hit for part in taken.parts if (hit := _hit(rule, part))]
+            is_overruled = bool(answered) or all(hit.part in allowed for hit in hits)
+            verdicts += [
+                hit.verdict()
+                for hit in hits
+                if (hit.is_sure and rule.then == "deny")
+                or not (is_overruled or (self.allows_all and rule.then == "ask"))
+            ]
+        for_all = [rule for rule in rules if _is_for_all(rule)]
+        if not answered and not taken.compound and allowed and len(allowed) == len(taken.parts):
+            answered = agreed
+        if answered:
+            for_all = [*answered, *(rule for rule in for_all if rule.then == "deny")]
+        if for_all or self.allows_all:
+            return [*verdicts, self._judged(for_all, "ask", _ASKS["run"])]
+        return [*verdicts, self._allowed(rules, taken)]
 
-    def _forbidden(self, tool: str, taken: Taken) -> list[Verdict]:
-        """Verdicts of rules that deny a part of a command, however it is written."""
-        return [
-            Verdict("deny", f"a rule says: {rule}", rule)
-            for rule in self._rules_for(tool)
-            if rule.then == "deny"
-            and any(_is_command(rule, look) for part in taken.parts for look in _looks(part, taken))
-        ]
+    def _allowed(self, rules: Sequence[Rule], taken: Taken) -> Verdict:
+        """Whether rules allow each part of a command that is understood."""
+        allowing = [rule for rule in rules if rule.then == "allow" and rule.match is not None]
+        if not allowing:
+            return Verdict("ask", _ASKS["run"])
+        used = None
+        for part in taken.parts:
+            found = next((rule for rule in reversed(allowing) if _allows(rule, part)), None)
+            if found is None:
+                because = f", as {part.why}" if part.why else ""
+                return Verdict("ask", f"no rule allows `{part.shown}`{because}")
+            used = found
+        if taken.compound:
+            return Verdict("ask", f"it is more than a list of simple commands: {taken.compound}")
+        if used is None:
+            return Verdict("ask", _ASKS["run"])
+        return Verdict("allow", f"a rule says: {used}", used)
 
     def _rules_for(self, tool: str) -> list[Rule]:
         return [rule for rule in (*self.remembered, *self.rules) if rule.tool in (tool, "*")]
@@ -199,7 +225,14 @@ def _care(effect: Effect, path: Path) -> str:
         return f"{path.name} may hold secrets"
     if effect == "write" and ".git" in (part.casefold() for part in path.parts):
         return "what is in .git can make git run commands"
+    if effect == "write" and (path.match("fairlead/config.toml") or str(path) == _own_config()):
+        return "it is the configuration of Fairlead, with its rules"
     return ""
+
+
+def _own_config() -> str:
+    given = os.environ.get("FAIRLEAD_CONFIG")
+    return os.path.realpath(given) if given else ""
 
 
 def _names(glob: str | None, effect: Effect) -> bool:
@@ -207,39 +240,46 @@ def _names(glob: str | None, effect: Effect) -> bool:
     return glob is not None and bool(_care(effect, Path(glob.replace("\\", ""))))
 
 
-def _is_command(rule: Rule, part: str) -> bool:
-    return rule.match is not None and bool(_command_pattern(rule.match).match(part))
+class _Hit(Struct, frozen=True):
+    """A part of a command that a rule is about, or may be."""
+
+    rule: Rule
+    part: Part
+    reading: Reading
+    is_sure: bool
+
+    def verdict(self) -> Verdict:
+        """What the rule says, with the part that it says it of."""
+        shown = f"`{self.part.shown}`"
+        if self.is_sure:
+            return Verdict(self.rule.then, f"{shown}: a rule says: {self.rule}", self.rule)
+        why = f" ({self.part.why})" if self.part.why else ""
+        return Verdict("ask", f"{shown} may be what a rule is about{why}: {self.rule}", self.rule)
 
 
-def _looks(part: str, taken: Taken) -> Iterable[str]:
-    """All that a part may be. Of a command that is not understood, any word may begin another command."""
-    yield from disguises(part)
-    if not taken.is_understood:
-        words = part.replace("(", " ").replace("`", " ").split()
-        yield from (" ".join(words[number:]) for number in range(len(words)))
+def _hit(rule: Rule, part: Part) -> _Hit | None:
+    """Whether a rule is about a part, surely or perhaps."""
+    if rule.match is None or len(rule.match) > MAX_PATTERN:  # an answer to just one command
+        return None
+    pattern = wildcard(rule.match)
+    perhaps = None
+    for reading in part.readings:
+        if reading.is_sure and pattern.surely(reading.text, anywhere=reading.anywhere):
+            return _Hit(rule, part, reading, is_sure=True)
+        if perhaps is None and pattern.possibly(reading.text, anywhere=reading.anywhere):
+            perhaps = _Hit(rule, part, reading, is_sure=False)
+    return perhaps
 
 
-@lru_cache(maxsize=MAX_RULES)
-def _command_pattern(match: str) -> Pattern[str]:
-    head = match.removesuffix(" *")
-    plain = translate(match)
-    return compile(f"{plain}|{translate(head)}" if head != match else plain)
+def _allows(rule: Rule, part: Part) -> bool:
+    if rule.match is None or part.plain is None or len(rule.match) > MAX_PATTERN:
+        return False
+    return wildcard(rule.match).surely(part.plain)
 
 
 @lru_cache(maxsize=MAX_RULES)
 def _path_test(glob: str) -> Callable[[str], bool]:
     return matcher(glob)
-
-
-def _literally(text: str) -> str:
-    """A pattern that matches just this text."""
-    return sub(r"([*?\[])", r"[\1]", text)
-
-
-def _only_text(rule: Rule) -> str | None:
-    """The one text that a rule's pattern matches; None if it has stars, or there is none."""
-    text = sub(r"\[([*?\[])\]", r"\1", rule.match or "")
-    return text if _literally(text) == rule.match else None
 
 
 def project_of(cwd: PurePath) -> Path:

@@ -28,7 +28,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from ..formats.edn import Char, Distinct, Keyword, Symbol, Tagged, Vector
@@ -57,14 +57,23 @@ MAX_SECONDS = 1.0
 """and until when: while a query is answered, nothing else is."""
 MAX_VALUE_DEPTH = 64
 """How deep the value of an attribute may nest."""
+MAX_ELSEWHERE = 32
+"""How many resolvers with a thread of their own a query may need."""
 MAX_PLANS = 512
 """How many sets of attributes to start from are remembered; when it is full we start anew."""
 MAX_KNOWN_KEYS = 4096
 """How many keywords of maps are remembered."""
 
+T = TypeVar("T")
 Inputs = Mapping[str, Any]
 Params = Mapping[str, Any]
 _NO_PARAMS: Params = {}
+
+
+class Thread(Protocol):
+    """Somewhere else to run a function than on the event loop."""
+
+    async def run(self, work: Callable[[], T]) -> T: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +90,8 @@ class Resolver:
     run: Callable[[Inputs, Params], Mapping[str, Any]]
     rows: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """For an output that is a map or a vector of maps: the attributes that each of them has."""
+    thread: Thread | None = None
+    """Where it is run by `answer`, if it may take long. It must not touch what belongs to the event loop."""
 
     def __post_init__(self) -> None:
         _check(
@@ -250,6 +261,45 @@ def query(
     return _Answering(registry).select(selection, _Entity(entity or {}), outermost=True)
 
 
+async def answer(
+    registry: Registry, wanted: str | list[Any], entity: Mapping[Any, Any] | None = None
+) -> dict[Any, Any]:
+    """The same on an event loop: resolvers that have a thread are run there, and the loop does not wait.
+
+    The query is begun again each time that one of them has run, with what it gave; so all else in the answer
+    is of one moment.
+    """
+    selection = parse(wanted)
+    given: dict[_Run, Mapping[str, Any] | QueryError] = {}
+    while True:
+        try:
+            return _Answering(registry, given).select(selection, _Entity(entity or {}), outermost=True)
+        except _Elsewhere as elsewhere:
+            if len(given) >= MAX_ELSEWHERE:
+                raise QueryError(
+                    f"query needs more than {MAX_ELSEWHERE} looks into databases; ask for less"
+                ) from None
+            run, thread, work = elsewhere.run, elsewhere.thread, elsewhere.work
+        try:
+            given[run] = await thread.run(work)
+        except QueryError as error:
+            given[run] = error
+        except Exception as error:  # its text may hold anything, also a key
+            given[run] = QueryError(f"resolver {run[0]} failed: {type(error).__name__}")
+
+
+_Run = tuple[str, str, str]
+"""A resolver, its inputs and its parameters."""
+
+
+class _Elsewhere(Exception):
+    """What must be run elsewhere before a query can be answered."""
+
+    def __init__(self, run: _Run, thread: Thread, work: Callable[[], Mapping[str, Any]]) -> None:
+        super().__init__(run)
+        self.run, self.thread, self.work = run, thread, work
+
+
 def plain(value: Any, name: str) -> Plain:
     """Make the value of an attribute plain once and for all, where it will be asked for many times."""
     return Plain(_Answering(Registry())._plain(value, name))
@@ -274,8 +324,12 @@ class _Entity:
 class _Answering:
     """One query on its way: counts what it costs."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(
+        self, registry: Registry, given: Mapping[_Run, Mapping[str, Any] | QueryError] | None = None
+    ) -> None:
         self._registry = registry
+        self._given = given
+        """What was run elsewhere already; None if all is run here."""
         self._nodes = 0
         self._runs = 0
         self._deadline = time.monotonic() + MAX_SECONDS
@@ -393,9 +447,17 @@ class _Answering:
             raise QueryError(f"query needs more than {MAX_RUNS} runs of resolvers")
         if time.monotonic() > self._deadline:
             raise QueryError(f"query takes longer than {MAX_SECONDS:g} seconds; ask for less")
-        data = entity.data
+        inputs = {name: entity.data[name] for name in resolver.inputs}
+        if self._given is not None and resolver.thread is not None:
+            run = (resolver.name, repr(inputs), repr(params))
+            if run not in self._given:
+                raise _Elsewhere(run, resolver.thread, lambda: resolver.run(inputs, params))
+            found = self._given[run]
+            if isinstance(found, QueryError):
+                raise QueryError(str(found))
+            return found
         try:
-            given = resolver.run({name: data[name] for name in resolver.inputs}, params)
+            given = resolver.run(inputs, params)
         except QueryError:
             raise
         except Exception as error:  # its text may hold anything, also a key

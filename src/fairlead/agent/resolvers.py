@@ -12,11 +12,13 @@ from typing import Any, Protocol
 
 import msgspec
 
+from ..formats.edn import Keyword
+from . import context
 from .journal import Said
 from .library import Library
 from .messages import Assistant, ToolResult, text_of
 from .models import ModelInfo
-from .query import Inputs, Params, QueryError, Resolver
+from .query import Inputs, Params, QueryError, Resolver, TextKeys, Thread
 from .session import AgentSession, Phase
 
 SESSION_ID = "psi.agent-session/session-id"
@@ -59,21 +61,39 @@ def session_resolvers(
     display_name: Callable[[AgentSession], str],
     catalog: Catalogued,
     library: Library,
-    listed: Callable[[int], Sequence[Listed]],
+    listed: Callable[[int, str | None], Sequence[Listed]],
+    disk: Thread | None = None,
 ) -> tuple[Resolver, ...]:
-    """All resolvers of agent sessions. `listed` gives the sessions on disk, the last used first."""
+    """All resolvers of agent sessions.
 
-    def of_session(name: str, attributes: Mapping[str, Callable[[AgentSession], Any]]) -> Resolver:
+    `listed` returns the sessions on disk, the last used first: so many, of a directory if one is given. It
+    may take long and is called on `disk`.
+    """
+
+    def of_session(
+        name: str, attributes: Mapping[str, Callable[[AgentSession], Any]], **rows: tuple[str, ...]
+    ) -> Resolver:
         full = {f"psi.agent-session/{attribute}": run for attribute, run in attributes.items()}
 
         def run(inputs: Inputs, params: Params) -> Mapping[str, Any]:
             session = find(inputs[SESSION_ID])
             return {attribute: compute(session) for attribute, compute in full.items()}
 
-        return Resolver(f"psi.agent-session/{name}-of", (SESSION_ID,), tuple(full), run)
+        named = {f"psi.agent-session/{attribute}": row for attribute, row in rows.items()}
+        return Resolver(f"psi.agent-session/{name}-of", (SESSION_ID,), tuple(full), run, named)
+
+    def of_turn() -> Resolver:
+        def run(inputs: Inputs, params: Params) -> Mapping[str, Any]:
+            return _turn(find(inputs[SESSION_ID]))
+
+        return Resolver("psi.turn/of-session", (SESSION_ID,), _TURN, run)
 
     def of_all(
-        name: str, outputs: Mapping[str, Callable[[Params], Any]], **rows: tuple[str, ...]
+        name: str,
+        outputs: Mapping[str, Callable[[Params], Any]],
+        *,
+        thread: Thread | None = None,
+        **rows: tuple[str, ...],
     ) -> Resolver:
         def run(inputs: Inputs, params: Params) -> Mapping[str, Any]:
             return {attribute: compute(params) for attribute, compute in outputs.items()}
@@ -81,10 +101,13 @@ def session_resolvers(
         named = {
             attribute: row for attribute in outputs for key, row in rows.items() if attribute.endswith(key)
         }
-        return Resolver(name, (), tuple(outputs), run, named)
+        return Resolver(name, (), tuple(outputs), run, named, thread)
 
     def sessions(params: Params) -> list[dict[str, Any]]:
-        return [_listed(row) for row in listed(_limit(params))]
+        directory = params.get("worktree-path")
+        if directory is not None and not isinstance(directory, str):
+            raise QueryError(":worktree-path must be a string")
+        return [_listed(row) for row in listed(_limit(params), directory)]
 
     return (
         of_session("identity", _identity(display_name)),
@@ -94,7 +117,10 @@ def session_resolvers(
         of_session("queues", _QUEUES),
         of_session("context", _CONTEXT),
         of_session("messages", {"message-history": _history}),
-        of_session("tools", {"tool-lifecycle-summaries": _tools}),
+        of_session("tools", {"tool-lifecycle-summaries": _tools}, **{"tool-lifecycle-summaries": _SUMMARY}),
+        of_session("tool-events", {"tool-lifecycle-events": _tool_events}),
+        of_session("jobs", {"background-jobs": _jobs}),
+        of_turn(),
         of_session("stats", {"stats": _stats}),
         of_session("prompts", {"prompt-templates": lambda session: _prompts(library, session)}),
         of_session("branch", {"git-branch": lambda session: git_branch(session.cwd)}),
@@ -118,8 +144,13 @@ def session_resolvers(
             },
         ),
         of_all("psi.extension/commands", {"psi.extension/command-names": lambda params: []}),
-        of_all("psi.session/list-of-all", {"psi.session/list": sessions}, list=_LISTED),
-        of_all("psi.persisted-session/list-of-all", {"psi.persisted-session/list": sessions}, list=_LISTED),
+        of_all("psi.session/list-of-all", {"psi.session/list": sessions}, thread=disk, list=_LISTED),
+        of_all(
+            "psi.persisted-session/list-of-all",
+            {"psi.persisted-session/list": sessions},
+            thread=disk,
+            list=_LISTED,
+        ),
         of_all(
             "psi.ui/all",
             {
@@ -128,6 +159,8 @@ def session_resolvers(
                 "psi.ui/statuses": lambda params: [],
                 "psi.ui/visible-notifications": lambda params: [],
                 "psi.ui/active-dialog": lambda params: _dialog(loaded()),
+                "psi.ui/pending-dialog-count": lambda params: _dialogs(loaded()),
+                "psi.ui/dialog-queue-empty?": lambda params: not _dialogs(loaded()),
             },
         ),
     )
@@ -154,13 +187,21 @@ _PHASE: Mapping[str, Callable[[AgentSession], Any]] = {
     "auto-compaction-enabled": lambda session: session.auto_compaction,
 }
 
+
+def _effort(session: AgentSession) -> str | None:
+    """What a model is asked for; nothing if it does not reason."""
+    if not session.model.reasoning:
+        return None
+    return "high" if session.thinking_level == "xhigh" else session.thinking_level
+
+
 _MODEL: Mapping[str, Callable[[AgentSession], Any]] = {
     "model": lambda session: _model(session.model),
     "model-provider": lambda session: session.model.provider,
     "model-id": lambda session: session.model.id,
     "model-reasoning": lambda session: session.model.reasoning,
-    "thinking-level": lambda session: session.thinking_level,
-    "effective-reasoning-effort": lambda session: session.effective_thinking,
+    "thinking-level": lambda session: session.effective_thinking,
+    "effective-reasoning-effort": _effort,
     "context-window": lambda session: session.model.window,
 }
 
@@ -227,6 +268,20 @@ def _role(message: Any) -> str:
     return "toolResult" if isinstance(message, ToolResult) else "user"
 
 
+_SUMMARY = tuple(
+    f"psi.tool-lifecycle.summary/{name}"
+    for name in (
+        "tool-id",
+        "tool-name",
+        "arguments",
+        "parsed-args",
+        "result-text",
+        "is-error",
+        "completed?",
+    )
+)
+
+
 def _tools(session: AgentSession) -> list[dict[str, Any]]:
     """Each call of the conversation, and how it ended."""
     found: dict[str, dict[str, Any]] = {}
@@ -234,19 +289,76 @@ def _tools(session: AgentSession) -> list[dict[str, Any]]:
         if isinstance(message, Assistant):
             for call in message.calls:
                 arguments = msgspec.json.encode(call.arguments).decode()
-                found[call.id] = {
-                    "tool-id": call.id,
-                    "tool-name": call.name,
-                    "arguments": arguments,
-                    "completed": False,
-                }
+                given = (call.id, call.name, arguments, _text_keys(call.arguments), None, False, False)
+                found[call.id] = dict(zip(_SUMMARY, given))
         elif isinstance(message, ToolResult) and message.tool_call_id in found:
-            found[message.tool_call_id] |= {
-                "completed": True,
-                "is-error": message.is_error,
-                "result-text": text_of(message),
-            }
+            ended = (text_of(message), message.is_error, True)
+            found[message.tool_call_id] |= dict(zip(_SUMMARY[-3:], ended))
     return list(found.values())
+
+
+def _text_keys(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return TextKeys((str(key), _text_keys(inner)) for key, inner in value.items())
+    return [_text_keys(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def _tool_events(session: AgentSession) -> list[dict[str, Any]]:
+    """What happened to calls, as far as the journal tells it."""
+    found: list[dict[str, Any]] = []
+    for message in session.messages:
+        if isinstance(message, Assistant):
+            found += [
+                {"event": "tool-start", "tool-id": call.id, "tool-name": call.name} for call in message.calls
+            ]
+        elif isinstance(message, ToolResult):
+            row = {"event": "tool-result", "tool-id": message.tool_call_id, "tool-name": message.tool_name}
+            found.append({**row, "is-error": message.is_error})
+    return found
+
+
+def _jobs(session: AgentSession) -> list[dict[str, Any]]:
+    jobs = [*session.past_jobs, *session.jobs.values()]
+    return [{"job-id": job.call.id, "tool-name": job.call.name, "status": job.status} for job in jobs]
+
+
+_TURN = tuple(
+    f"psi.turn/{name}"
+    for name in (
+        "phase",
+        "is-streaming",
+        "text",
+        "tool-calls",
+        "tool-call-count",
+        "final-message",
+        "error-message",
+        "is-done",
+        "is-error",
+    )
+)
+
+
+def _turn(session: AgentSession) -> dict[str, Any]:
+    """How far the running turn is. Its text is what the next delta continues."""
+    last = context.last_message(session.journal.branch)
+    said = last if isinstance(last, Assistant) and session.is_idle else None
+    ended = {
+        "psi.turn/final-message": text_of(said) if said is not None else None,
+        "psi.turn/error-message": said.error_message if said is not None else None,
+        "psi.turn/is-done": said is not None and not said.error_message,
+        "psi.turn/is-error": said is not None and bool(said.error_message),
+    }
+    if session.is_idle:
+        return {**dict.fromkeys(_TURN), **dict(zip(_TURN[1:5], (False, None, [], 0))), **ended}
+    answer = session.answer_so_far
+    calls = answer.calls if session.is_answering else context.unanswered(session.journal.branch)
+    rows = [
+        {"id": call.id, "name": call.name, "arguments": msgspec.json.encode(call.arguments).decode()}
+        for call in calls
+    ]
+    phase = Keyword("tool-accumulating" if rows else "text-accumulating")
+    text = (answer.reply if session.is_answering else "") or None
+    return {**dict(zip(_TURN, (phase, True, text, rows, len(rows)))), **ended}
 
 
 def _stats(session: AgentSession) -> dict[str, Any]:
@@ -267,6 +379,10 @@ def _dialog(sessions: Sequence[AgentSession]) -> dict[str, Any] | None:
         for approval in session.approvals.values():
             return {"dialog-id": approval.id, "session-id": session.id, "title": approval.summary}
     return None
+
+
+def _dialogs(sessions: Sequence[AgentSession]) -> int:
+    return sum(len(session.approvals) for session in sessions)
 
 
 def git_branch(directory: Path) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import unquote
@@ -40,7 +40,7 @@ _PROVIDER_NAMES = frozenset(
     }
 )
 """Variables of model providers that are no business of commands, though their names do not say so."""
-_URL_PASSWORD = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s:@]*:([^/\s@]+)@", re.IGNORECASE)
+_URL_PASSWORD = re.compile(r"(?<=[A-Za-z0-9+.-])://[^/\s:@]*:([^/\s@]+)@")
 
 FOR_COMMANDS: Mapping[str, str] = {
     "TERM": "xterm-256color",
@@ -91,6 +91,8 @@ SECRET_FILES = (
 )
 """Names of files that are likely to hold secrets, in small letters."""
 _TEMPLATES = ("*.example", "*.sample", "*.template", "*.dist", "*.pub")
+_TEMPLATE = re.compile("|".join(map(translate, _TEMPLATES)))
+_SECRET_FILE = re.compile("|".join(map(translate, SECRET_FILES)))
 _SECRET_DIRECTORIES = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".password-store"})
 
 
@@ -110,9 +112,7 @@ def is_secret_file(path: PurePath) -> bool:
     if not _SECRET_DIRECTORIES.isdisjoint(parts):
         return True
     name = parts[-1] if parts else ""
-    if any(fnmatchcase(name, pattern) for pattern in _TEMPLATES):
-        return False
-    return any(fnmatchcase(name, pattern) for pattern in SECRET_FILES)
+    return _TEMPLATE.match(name) is None and _SECRET_FILE.match(name) is not None
 
 
 def environment_for_commands(environ: Mapping[str, str], also: Iterable[str] = ()) -> dict[str, str]:
@@ -164,9 +164,12 @@ class Redactor:
         """The same for text that goes on: the beginning of a secret at its end is held back, too."""
         text = self.text(text)
         for value in self._values:
-            for length in range(min(len(value) - 1, len(text)), MIN_BEGUN - 1, -1):
-                if text.endswith(value[:length]):
-                    return text[:-length]
+            end = text[-(len(value) - 1) :]
+            at = end.find(value[:MIN_BEGUN])
+            while at >= 0:
+                if value.startswith(end[at:]):
+                    return text[: len(text) - len(end) + at]
+                at = end.find(value[:MIN_BEGUN], at + 1)
         return text
 
     def value(self, value: Any) -> Any:

@@ -14,16 +14,17 @@ import asyncio
 import contextlib
 import secrets
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from enum import StrEnum
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from . import context, events
 from .answer import Answer
 from .approvals import Approvals
 from .events import Approval, Event
+from .gathering import gather
+from .half import HalfAnswer
 from .journal import (
     Compaction,
     Custom,
@@ -43,19 +44,17 @@ from .models import (
     ModelError,
     ModelInfo,
     ModelRequest,
-    TextDelta,
-    ThinkingDelta,
-    ToolCallBegan,
-    ToolCallDelta,
-    ToolCallMade,
 )
 from .models.catalog import priced
-from .parts import Decision, Job, Judge, Judged, Models, Stats
+from .parts import Busy, Decision, Dropped, Job, Judge, Judged, Models, Phase, Refused, Stats, check_text
 from .tools import Context, Result, Tool, Touch
+
+T = TypeVar("T")
 
 __all__ = ["AgentSession", "Busy", "Decision", "Job", "Judge", "Models", "Phase", "Refused", "Stats"]
 
-MAX_RETRIES = 3
+MAX_RETRIES = 4
+"""How often a model that is busy, or whose answer was cut, is asked again."""
 FIRST_PAUSE, LONGEST_PAUSE = 2.0, 60.0
 """Seconds before a model that is busy is asked again; each pause is twice the one before."""
 KEPT_TOKENS = 20_000
@@ -68,28 +67,10 @@ MAX_NAME = 200
 """How many characters a session's name may have."""
 MAX_QUEUED = 100
 """How many messages may wait to be said."""
-ABORT_GRACE = 10.0
-"""Seconds that a tool has to end by itself when it is told to."""
-
-_SUMMARIZE = (
-    "You sum up a conversation between a person and a coding agent, so that the agent can go on without it. "
-    "Say what is wanted, what was done and found, which files matter, what is decided and what is left to do."
-)
-
-
-class Phase(StrEnum):
-    IDLE = "idle"
-    STREAMING = "streaming"
-    COMPACTING = "compacting"
-    RETRYING = "retrying"
-
-
-class Busy(Exception):
-    """The session is in the middle of something."""
-
-
-class Refused(Exception):
-    """What was asked for can't be done; says why."""
+MAX_PAST_JOBS = 50
+"""How many tool calls that have ended can be looked up."""
+LOST = "interrupted: the daemon ended before the turn did"
+"""What is said of a turn that nobody can end any more."""
 
 
 class AgentSession:
@@ -107,8 +88,10 @@ class AgentSession:
         environment: Mapping[str, str] | None = None,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
         is_ours: bool = True,
+        is_fork: bool = False,
     ) -> None:
-        """`is_ours` tells whether we wrote the journal: consent in another one counts for nothing."""
+        """`is_ours` tells whether we wrote the journal: consent in another one counts for nothing. A fork may
+        end anywhere; no turn was lost there."""
         self.id = journal.header.id
         self.journal = journal
         self.cwd = Path(journal.header.cwd)
@@ -125,6 +108,8 @@ class AgentSession:
         self.follow_ups: deque[User] = deque()
         self.jobs: dict[str, Job] = {}
         """The tool calls that run, by their ids."""
+        self.past_jobs: deque[Job] = deque(maxlen=MAX_PAST_JOBS)
+        """Those that ran lately, the last at the end."""
         self._models = models
         self._tools = tools
         self._judge = judge
@@ -138,7 +123,13 @@ class AgentSession:
         self._awaited: asyncio.Future[Any] | None = None  # what an abort cancels
         self._aborted = asyncio.Event()
         self._answer_so_far = Answer()
+        self.is_answering = False
+        """Whether a model is on its way through an answer."""
+        self._half = HalfAnswer(journal.path)
+        self._call_ids: set[str] = set()
         self._load()
+        if is_ours and not is_fork:
+            self._end_lost_turn()
 
     def __repr__(self) -> str:
         return f"<AgentSession {self.id} {self.phase}, {len(self.journal.entries)} entries>"
@@ -148,6 +139,7 @@ class AgentSession:
         for entry in self.journal.entries:
             if isinstance(entry.body, Said) and isinstance(entry.body.message, Assistant):
                 self.usage += entry.body.message.usage
+                self._call_ids.update(call.id for call in entry.body.message.calls)
             elif isinstance(entry.body, SessionInfo):
                 self.name = entry.body.name
         for entry in self.journal.branch:
@@ -161,6 +153,19 @@ class AgentSession:
         self._approvals.keep(call.id for call in context.unanswered(self.journal.branch))
         for approval in self._approvals.lasting:
             self._remember(approval)
+
+    def _end_lost_turn(self) -> None:
+        """Say that a turn was lost with the program that ran it, and what it had said by then. One that waits
+        for consent is not lost: it goes on with the answer."""
+        half = self._half.take()
+        last = context.last_message(self.journal.branch)
+        is_said = isinstance(last, Assistant) and last.error_message == LOST
+        if self.approvals or is_said or not self.was_interrupted:
+            return
+        for call in context.unanswered(self.journal.branch):
+            result = ToolResult(call.id, call.name, (Text(LOST),), None, True, now())
+            self.journal.append(Said(result))
+        self.journal.append(Said(half.assistant(self.model, "error", LOST)))
 
     # --- what it is -----------------------------------------------------------------------------------------
 
@@ -182,8 +187,14 @@ class AgentSession:
     def was_interrupted(self) -> bool:
         """Whether the last turn did not end: the program that ran it did, or nobody has answered yet."""
         last = context.last_message(self.journal.branch)
-        is_open = last is not None and (not isinstance(last, Assistant) or bool(last.calls))
-        return self.is_idle and is_open
+        if isinstance(last, Assistant):
+            return self.is_idle and (bool(last.calls) or last.error_message == LOST)
+        return self.is_idle and last is not None
+
+    @property
+    def answer_so_far(self) -> Answer:
+        """What the model says now, or said last."""
+        return self._answer_so_far
 
     @property
     def effective_thinking(self) -> str:
@@ -218,33 +229,58 @@ class AgentSession:
 
     def prompt(self, text: str, images: Sequence[Image] = ()) -> None:
         """Begin a turn. Raises Busy, or JournalError."""
+        self.go_on()
         if not self.is_idle:
-            raise Busy(f"session is {self.phase}")
-        _check(text)
+            raise Busy(self._busy_with)
+        check_text(text)
         self._close_open_calls("interrupted: the turn ended before this call did")
         entry = self.journal.append(Said(user(text, tuple(images))))
         self._begin(self._run(entry))
 
-    def steer(self, text: str, images: Sequence[Image] = ()) -> None:
-        """Say something before the model is asked the next time; begins a turn if there is none."""
+    def go_on(self) -> None:
+        """Wait again for the answers that a session of this journal waited for when its program ended, with
+        the turn that asked: whoever looks sees it busy, and what is said meanwhile waits."""
+        if self.is_idle and self.approvals:
+            self._begin(self._resume())
+
+    @property
+    def _busy_with(self) -> str:
+        """Why nothing can be begun now."""
+        why = f"session is {self.phase}"
+        for id, approval in self.approvals.items():
+            return f"{why}: it waits for an answer to {id} ({approval.summary}); answer it, or abort"
+        return why
+
+    def steer(self, text: str, images: Sequence[Image] = ()) -> bool:
+        """Say something before the model is asked the next time; begins a turn if there is none.
+
+        False if the turn is being ended: then it is said after it.
+        """
+        self.go_on()
         if self.is_idle:
             self.prompt(text, images)
+        elif self._aborted.is_set() or self.interrupt_pending:
+            self.follow_up(text, images)
+            return False
         else:
-            _check(text)
+            check_text(text)
             self._queue(self.steering, user(text, tuple(images), "steer"))
+        return True
 
     def follow_up(self, text: str, images: Sequence[Image] = ()) -> None:
         """Say something when the turn is done; begins one if there is none."""
+        self.go_on()
         if self.is_idle:
             self.prompt(text, images)
         else:
-            _check(text)
+            check_text(text)
             self._queue(self.follow_ups, user(text, tuple(images)))
 
     def correct(self, text: str, *, steer: bool = False) -> None:
         """Send the turn back: its work goes on. While it runs the text waits for its end, or steers it."""
-        _check(text)
+        check_text(text)
         said = user(text, origin="correction")
+        self.go_on()
         if self.is_idle:
             self._close_open_calls("interrupted: the turn ended before this call did")
             self._begin(self._run(self.journal.append(Said(said))))
@@ -257,33 +293,41 @@ class AgentSession:
         queue.append(said)
         self._tell(events.Updated(self.id))
 
-    def interrupt(self) -> str:
-        """End the turn after its current step; gives the steering text that will not be said."""
-        dropped = "\n".join(map(text_of, self.steering))
-        if not self.is_idle:
-            self.interrupt_pending = True
-            self.steering.clear()
-            self._tell(events.Updated(self.id))
-        return dropped
+    def interrupt(self) -> Dropped:
+        """End the turn after its current step. Steering text is not said; follow-ups are, after it."""
+        if self.is_idle or self.interrupt_pending:
+            return Dropped(False, self.interrupt_pending, "")
+        self.interrupt_pending = True
+        dropped = self._drop_steering()
+        self._tell(events.Updated(self.id))
+        return Dropped(True, True, dropped)
 
-    def abort(self) -> None:
-        """End the turn at once. What waits to be said is dropped."""
-        if self.is_idle:
-            return
+    def _drop_steering(self) -> str:
+        """Forget what was meant for this turn: words, which are given back, and corrections of it."""
+        words = [text_of(said) for said in self.steering if said.origin != "correction"]
         self.steering.clear()
-        self.follow_ups.clear()
+        self.follow_ups = deque(said for said in self.follow_ups if said.origin != "correction")
+        return "\n".join(words)
+
+    def abort(self) -> str:
+        """End the turn at once; gives the steering text that will not be said. Follow-ups are, after it."""
+        self.go_on()
+        if self.is_idle:
+            return ""
+        dropped = self._drop_steering()
         self._aborted.set()
         for job in self.jobs.values():
-            job.aborted.set()
+            job.cancel()
         if self._awaited is not None:
             self._awaited.cancel()
+        return dropped
 
     def end_job(self, call_id: str) -> None:
         """End one tool call; the turn goes on. Raises Refused if it does not run."""
         job = self.jobs.get(call_id)
         if job is None:
             raise Refused(f"no job {call_id!r} runs")
-        job.aborted.set()
+        job.cancel()
 
     def abort_retry(self) -> None:
         """Don't ask a busy model again."""
@@ -299,6 +343,7 @@ class AgentSession:
         """Leave everything as it is; the journal's next reader sees an interrupted turn."""
         if self.turn is not None:
             self.turn.cancel()
+        self._half.close()
         self.journal.close()
 
     def set_name(self, name: str) -> None:
@@ -327,13 +372,16 @@ class AgentSession:
         return self.set_model(chosen.provider, chosen.id)
 
     def set_thinking_level(self, level: str) -> str:
-        """How hard a model thinks, if it does; gives what holds now. Raises Refused."""
+        """How hard a model thinks, if it does; gives what holds now: `off` for one that does not reason.
+
+        Raises Refused.
+        """
         if level not in THINKING_LEVELS:
             raise Refused(f"Unknown thinking level: {level}. Allowed: {', '.join(THINKING_LEVELS)}")
         self.journal.append(ThinkingLevelChange(level))
         self.thinking_level = level
         self._tell(events.Updated(self.id))
-        return level
+        return self.effective_thinking
 
     def cycle_thinking_level(self) -> str:
         at = THINKING_LEVELS.index(self.thinking_level) if self.thinking_level in THINKING_LEVELS else -1
@@ -366,42 +414,41 @@ class AgentSession:
 
         Raises Busy, Refused or JournalError.
         """
-        if not self.is_idle:
-            raise Busy(f"session is {self.phase}")
         if "bash" not in self._tools:
             raise Refused("there is no tool that runs commands")
-        done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         call = ToolCall(f"bash-{secrets.token_hex(4)}", "bash", {"command": command})
 
-        async def work() -> None:
+        async def work() -> Result:
             try:
                 touch = self._tools["bash"].touches(call.arguments, self.cwd)
                 result = await self._executed(call, touch)
                 self.journal.append(CustomMessage("fairlead/bash", f"$ {command}\n{result.text}"))
-                done.set_result(result)
             except (ValueError, JournalError) as error:
-                done.set_exception(Refused(str(error)))
-            except asyncio.CancelledError:
-                done.set_exception(Refused("aborted"))
+                raise Refused(str(error)) from None
+            return result
 
-        self._begin(work())
-        return await done
+        return await self._alone(work)
 
     async def compact(self, instructions: str = "") -> str:
         """Sum up what lies far back; gives the summary. Raises Busy, Refused or ModelError."""
-        if not self.is_idle:
-            raise Busy(f"session is {self.phase}")
-        done: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        return await self._alone(lambda: self._compact(instructions))
 
-        async def work() -> None:
+    async def _alone(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Do something for a person that is no turn, while there is none."""
+        self.go_on()
+        if not self.is_idle:
+            raise Busy(self._busy_with)
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+        async def doing() -> None:
             try:
-                done.set_result(await self._compact(instructions))
+                done.set_result(await work())
             except (Refused, ModelError, JournalError) as error:
                 done.set_exception(error)
             except asyncio.CancelledError:
                 done.set_exception(Refused("aborted"))
 
-        self._begin(work())
+        self._begin(doing())
         return await done
 
     # --- the loop -------------------------------------------------------------------------------------------
@@ -421,9 +468,6 @@ class AgentSession:
         except Exception as error:  # our own fault; the session goes on
             self._tell(events.Failed(self.id, f"the turn failed: {type(error).__name__}: {error}"))
         finally:
-            if self._aborted.is_set():  # what was said after that came too late
-                self.steering.clear()
-                self.follow_ups.clear()
             self.turn = None
             self.retry_attempt = 0
             self.interrupt_pending = False
@@ -445,15 +489,36 @@ class AgentSession:
             if calls:
                 await self._run_tools(calls)
             outcome = await self._steps()
+            self._say_why(outcome)
         finally:
             if not self._is_cancelled():
+                self._write_stop(outcome)
                 self._tell(
                     events.TurnEnded(
                         self.id, turn.number, turn.prompt, turn.first_line, self.journal.lines, outcome
                     )
                 )
-        if self.follow_ups and outcome == "done":
+        if outcome != "done":  # steering that came too late is said as a turn of its own
+            late = [User(each.content, each.timestamp) for each in self.steering if each.origin == "steer"]
+            waiting = [each for each in self.follow_ups if each.origin != "correction"]
+            self.steering, self.follow_ups = deque(), deque([*late, *waiting])
+        if self.follow_ups:
+            self._aborted = asyncio.Event()
+            self.interrupt_pending = False
             await self._run(self.journal.append(Said(self.follow_ups.popleft())))
+
+    def _say_why(self, outcome: events.Outcome) -> None:
+        """A turn that was stopped among its tools has an end too, and is not taken for one that was lost."""
+        last = context.last_message(self.journal.branch)
+        is_open = not isinstance(last, Assistant) or bool(last.calls)
+        if is_open and outcome in ("aborted", "interrupted"):
+            self._say(Answer().assistant(self.model, "aborted", outcome.capitalize()))
+
+    def _write_stop(self, outcome: events.Outcome) -> None:
+        """Journal that a person stopped the turn, unless its last message says so."""
+        if outcome in ("aborted", "interrupted") and self.turns and self.turns[-1].outcome != outcome:
+            with contextlib.suppress(JournalError):
+                self.journal.append(Custom(context.STOPPED, outcome))
 
     @staticmethod
     def _is_cancelled() -> bool:
@@ -472,6 +537,9 @@ class AgentSession:
                 return "aborted"
             if answer.stop_reason == "error":
                 return "failed"
+            if answer.stop_reason == "length" and not answer.calls:
+                self._tell(events.Failed(self.id, self._too_long()))
+                return "failed"
             if answer.calls:
                 await self._run_tools(answer.calls)
             if self.interrupt_pending:
@@ -480,6 +548,12 @@ class AgentSession:
                 return "aborted" if self._aborted.is_set() else "done"
         self._tell(events.Failed(self.id, f"the model was asked {MAX_STEPS} times in one turn"))
         return "failed"
+
+    def _too_long(self) -> str:
+        limit = f" of {self.model.max_output} tokens" if self.model.max_output else ""
+        name = f"{self.model.provider}/{self.model.id}"
+        more = 'say "go on", or raise max_output of its [[models]]'
+        return f"{name}: the answer was cut at the limit{limit}, so it is not whole; {more}"
 
     # --- asking the model -----------------------------------------------------------------------------------
 
@@ -497,12 +571,15 @@ class AgentSession:
                     continue
                 if error.kind == "busy" and await self._wait_for_retry(error):
                     continue
-                answer = self._answer_so_far.assistant(self.model, "error", str(error))
+                if self._aborted.is_set():  # in the pause before it is asked again
+                    answer = self._answer_so_far.assistant(self.model, "aborted", "Aborted")
+                else:
+                    answer = self._answer_so_far.assistant(self.model, "error", str(error))
             break
         self.retry_attempt = 0
         self._say(answer)
         if answer.stop_reason == "error":
-            self._tell(events.Failed(self.id, answer.error_message or "the model failed"))
+            self._tell(events.Failed(self.id, answer.error_message or "the model failed", is_said=True))
         return answer
 
     def _request(self, messages: Sequence[Message]) -> ModelRequest:
@@ -511,52 +588,37 @@ class AgentSession:
 
     async def _ask(self, request: ModelRequest) -> Assistant:
         """One answer. Aborted, it is what there was so far. Raises ModelError."""
-        self._answer_so_far = parts = Answer()
+        self._answer_so_far = parts = Answer(self._call_ids)
+        self._half.clear()
         self._become(Phase.STREAMING)
+        self.is_answering = True
         try:
             finished = await self._abortable(self._stream(request, parts))
         except _Aborted:
-            return parts.assistant(self.model, "aborted")
+            return parts.assistant(self.model, "aborted", "Aborted")
+        finally:
+            self.is_answering = False
         usage = priced(self.model, finished.usage)
         return parts.assistant(self.model, finished.stop_reason, usage=usage, signature=finished.signature)
 
-    async def _stream(self, request: ModelRequest, parts: Answer, *, aloud: bool = True) -> Finished:
+    def _stream(self, request: ModelRequest, parts: Answer, *, aloud: bool = True) -> Awaitable[Finished]:
         """Gather an answer, and tell its pieces as they come, if that is for others to hear."""
-        tell = self._tell if aloud else _nothing
         stream = self._models.model(self.model).stream(request)
-        begun: set[str] = set()
-        async with contextlib.aclosing(stream) as happenings:  # type: ignore[type-var]
-            async for each in happenings:
-                match each:
-                    case TextDelta(text=text):
-                        parts.text(text)
-                        tell(events.TextStreamed(self.id, text))
-                    case ThinkingDelta(text=text):
-                        parts.thought(text)
-                        tell(events.ThoughtStreamed(self.id, text))
-                    case ToolCallBegan(id=id, name=name):
-                        begun.add(id)
-                        tell(events.ToolBegan(self.id, id, name))
-                    case ToolCallDelta(id=id, arguments=arguments):
-                        tell(events.ToolArguments(self.id, id, arguments))
-                    case ToolCallMade(id=id, name=name):
-                        parts.call(each)
-                        if id not in begun:
-                            tell(events.ToolBegan(self.id, id, name))
-                    case Finished():
-                        return each
-        raise ModelError("broken", "the model's answer has no end")
+        tell, half = (self._tell, self._half) if aloud else (_nothing, None)
+        return gather(stream, parts, self.id, tell, half)
 
     async def _wait_for_retry(self, error: ModelError) -> bool:
         """Wait as long as is polite before a busy model is asked again; tells whether it should be."""
         wanted = self.auto_retry and not self.interrupt_pending and self.retry_attempt < MAX_RETRIES
         if not wanted or self._aborted.is_set():
             return False
-        delay = min(FIRST_PAUSE * 2**self.retry_attempt, LONGEST_PAUSE)
+        pause = max(FIRST_PAUSE * 2**self.retry_attempt, error.retry_after or 0.0)
+        delay = min(pause, LONGEST_PAUSE)
         self.retry_attempt += 1
+        self._tell(events.Retrying(self.id, self.retry_attempt, MAX_RETRIES, delay, error.reason))
         self._become(Phase.RETRYING)
         try:
-            await self._abortable(self._sleep(min(max(delay, error.retry_after or 0.0), LONGEST_PAUSE)))
+            await self._abortable(self._sleep(delay))
         except _Aborted:
             return False
         return not self.interrupt_pending
@@ -595,7 +657,7 @@ class AgentSession:
             raise Refused("there is nothing to compact yet")
         end = next(at for at, entry in enumerate(branch) if entry.id == kept)
         text = context.transcript(context.conversation(branch[:end]))
-        question = f"{_SUMMARIZE}\n{instructions}".strip()
+        question = f"{context.SUMMARIZE}\n{instructions}".strip()
         request = ModelRequest(self.model, question, [user(f"Sum up this conversation:\n\n{text}")])
         tokens = self.context_tokens
         self._become(Phase.COMPACTING)
@@ -642,7 +704,12 @@ class AgentSession:
         return touch, self._judge.judge(call.name, touch)
 
     async def _run_tool(self, call: ToolCall) -> None:
+        self._tell(events.ToolTaken(self.id, call.id, call.name, call.arguments))
         touch, decision = self._judged(call)
+        asked = self._approvals.of_call(call.id)  # by a daemon that is no more
+        if asked is not None and (self._aborted.is_set() or touch is None or decision.decision == "deny"):
+            self._approvals.settle(asked.id, False, "abort" if self._aborted.is_set() else "a rule")
+            asked = None
         result: Result
         if self._aborted.is_set():
             result = Result("aborted", is_error=True)
@@ -650,7 +717,9 @@ class AgentSession:
             result = Result(decision.reason, is_error=True)
         elif decision.decision == "deny":
             result = Result(f"denied: {decision.reason}", is_error=True)
-        elif decision.decision == "allow" or await self._is_approved(call, touch, decision.reason):
+        elif (decision.decision == "allow" and asked is None) or await self._is_approved(
+            call, touch, decision.reason if asked is None else asked.reason
+        ):
             is_late = self._aborted.is_set()  # somebody said yes, and then stop
             result = Result("aborted", is_error=True) if is_late else await self._executed(call, touch)
         else:
@@ -675,22 +744,12 @@ class AgentSession:
 
         hidden = self._judge.is_hidden
         place = Context(self.cwd, self.id, call.id, update, job.aborted, self._environment, touch, hidden)
-        running = asyncio.ensure_future(self._tools[call.name].run(call.arguments, place))
-        aborting = asyncio.ensure_future(job.aborted.wait())
         try:
-            await asyncio.wait([running, aborting], return_when=asyncio.FIRST_COMPLETED)
-            if not running.done():
-                await asyncio.wait([running], timeout=ABORT_GRACE)
-            if not running.done():
-                return Result("aborted; the tool did not end by itself", is_error=True)
-            return running.result()
-        except Exception as error:  # our own fault, which must not end the conversation
-            return Result(f"the tool failed: {type(error).__name__}: {error}", is_error=True)
+            return await job.run(self._tools[call.name].run(call.arguments, place))
         finally:
+            self.past_jobs.append(job)
             if self.jobs.get(call.id) is job:
                 del self.jobs[call.id]
-            aborting.cancel()
-            running.cancel()
 
     async def _is_approved(self, call: ToolCall, touch: Touch, reason: str) -> bool:
         """Ask, durably, and wait for the answer."""
@@ -710,8 +769,6 @@ class AgentSession:
         """Give every call that has no result one, as models insist on it."""
         for call in context.unanswered(self.journal.branch):
             self._say(ToolResult(call.id, call.name, (Text(why),), None, True, now()))
-        for id in list(self.approvals):
-            self._approvals.settle(id, False, "a new prompt")
 
     # --- telling --------------------------------------------------------------------------------------------
 
@@ -719,6 +776,7 @@ class AgentSession:
         """Journal a message, then tell it."""
         entry = self.journal.append(Said(message))
         if isinstance(message, Assistant):
+            self._half.clear()
             self.usage += message.usage
         self._tell(events.MessageSaid(self.id, entry.id, message))
         return entry
@@ -738,11 +796,3 @@ class _Aborted(Exception):
 
 def _nothing(event: Event) -> None:
     pass
-
-
-def _check(text: str) -> None:
-    """Raises Refused for a text that can't be written down."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise Refused("the text has half of a surrogate pair, which no file takes") from None

@@ -18,16 +18,23 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from .events import ApprovalSettled, ApprovalWanted, Event, Loaded, Unloaded
-from .journal import Journal, JournalError
-from .session import AgentSession, Judge, Models
+from ..sessions.inbox import Asker, AskerGone, Inbox, Unheard
+from ..sessions.questions import ALWAYS, Answer, Question
+from . import context
+from .approvals import question_of
+from .events import Approval, ApprovalSettled, ApprovalWanted, Event, Loaded, Unloaded
+from .journal import Journal, JournalError, directory_of
+from .session import AgentSession, Judge, Models, Refused
 from .tools import Tool
 
 MAX_LOADED = 256
 """How many sessions may be loaded at the same time, unless more are busy."""
+MAX_LOOKED_AT = 200
+"""How many journals of a directory are looked into for those that belong to it, the last used first."""
 MAX_SLUG = 100
 """How many characters of a project's path the name of its directory has."""
 
+_GONE = "the journal of the session that asked is gone"
 _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,63}")
 
 
@@ -45,7 +52,7 @@ class Place(NamedTuple):
 
 
 class AgentStore:
-    """The sessions, by id."""
+    """The sessions, by id. What waits for an answer in them is in the inbox, and its answers come here."""
 
     def __init__(
         self,
@@ -54,8 +61,10 @@ class AgentStore:
         place: Callable[[Path], Place],
         listen: Callable[[Event], None],
         is_watched: Callable[[str], bool] = lambda id: False,
+        inbox: Inbox | None = None,
     ) -> None:
         self.directory = directory
+        self.inbox = inbox if inbox is not None else Inbox()
         self._is_watched = is_watched
         self._models = models
         self._place = place
@@ -77,6 +86,9 @@ class AgentStore:
                 session = self.find(id)
             except (NotFound, JournalError) as error:
                 faults.append(str(error))
+                continue
+            except Exception as error:  # whatever a file has in it: the others must be loaded
+                faults.append(f"session {id}: {type(error).__name__}: {error}")
                 continue
             if not session.approvals:
                 self._mark(id, waits=False)
@@ -103,6 +115,10 @@ class AgentStore:
         journal = Journal.create(self._new_path(cwd, id), id=id, cwd=cwd, parent_session=parent_path)
         return self._load(journal)
 
+    def get(self, id: str) -> AgentSession | None:
+        """The session of this id if it is loaded."""
+        return self._loaded.get(id)
+
     def find(self, id: str) -> AgentSession:
         """The session of this id, loaded if need be. Raises NotFound or JournalError."""
         session = self._loaded.pop(id, None)
@@ -121,18 +137,33 @@ class AgentStore:
             raise NotFound(f"Session file not found: {path}")
         return self._load(Journal.open(path))
 
+    def journals_of(self, cwd: str) -> list[str]:
+        """The files of a directory's sessions, the last used first."""
+        found: list[tuple[int, str]] = []
+        with contextlib.suppress(OSError), os.scandir(self._folder(cwd)) as files:
+            for file in files:
+                if file.name.endswith(".jsonl"):
+                    with contextlib.suppress(OSError):
+                        found.append((file.stat().st_mtime_ns, file.path))
+        newest = [path for _, path in sorted(found, reverse=True)[:MAX_LOOKED_AT]]
+        return [path for path in newest if directory_of(path) == cwd]
+
     def fork(self, session: AgentSession, entry_id: str) -> AgentSession:
-        """A new session with all that was said before an entry. Raises JournalError."""
+        """A new session with all up to an entry, or up to the answer to it if it is a prompt.
+
+        Raises JournalError.
+        """
         id = str(uuid.uuid4())
-        cwd = str(session.cwd)
-        return self._load(session.journal.fork(self._new_path(cwd, id), id=id, before=entry_id))
+        last = context.end_of_turn(session.journal.branch, entry_id)
+        forked = session.journal.fork(self._new_path(str(session.cwd), id), id=id, upto=last)
+        return self._load(forked, is_fork=True)
 
     def parent_of(self, session: AgentSession) -> str | None:
         """The id of the session that this one came from."""
         path = session.journal.header.parent_session
         return id_of(path) if path is not None else None
 
-    def _load(self, journal: Journal) -> AgentSession:
+    def _load(self, journal: Journal, *, is_fork: bool = False) -> AgentSession:
         id = journal.header.id
         why = ""
         if not _ID.fullmatch(id):
@@ -152,9 +183,14 @@ class AgentStore:
             system=place.system,
             environment=place.environment,
             is_ours=journal.path.startswith(f"{os.path.realpath(self.directory)}/"),
+            is_fork=is_fork,
         )
         self._loaded[session.id] = session
         self._listen(Loaded(session.id))
+        for approval in session.approvals.values():
+            self.inbox.ask(self._question(session, approval), self)
+        if session.approvals:
+            session.go_on()
         self._let_go()
         return session
 
@@ -169,15 +205,55 @@ class AgentStore:
     # --- what they say --------------------------------------------------------------------------------------
 
     def _heard(self, event: Event) -> None:
+        if event.session_id not in self._loaded:
+            return  # the last words of one that was let go: whoever looked it up would load it again
         if isinstance(event, ApprovalWanted):
             self._mark(event.session_id, waits=True)
-        elif isinstance(event, ApprovalSettled) and not self._loaded[event.session_id].approvals:
-            self._mark(event.session_id, waits=False)
+            session = self._loaded[event.session_id]
+            self.inbox.ask(self._question(session, event.approval), self)
+        elif isinstance(event, ApprovalSettled):
+            if not self._loaded[event.session_id].approvals:
+                self._mark(event.session_id, waits=False)
+            self.inbox.withdraw(event.approval.id, event.by)
         self._listen(event)
+
+    # --- what they ask --------------------------------------------------------------------------------------
+
+    def _question(self, session: AgentSession, approval: Approval) -> Question:
+        return question_of(
+            approval,
+            session=session.id,
+            name=session.name,
+            project=str(session.cwd),
+            journal=session.journal.path,
+        )
+
+    async def answered(self, question: Question, answer: Answer) -> None:
+        """Pass an answer to the session that asked, which is loaded for that if need be."""
+        try:
+            session = self.find(question.session or "")
+            lasts = answer.option == ALWAYS.value
+            session.settle(question.id, answer.allows, answer.by, lasts=lasts)
+        except NotFound:
+            raise AskerGone(_GONE) from None
+        except Refused:
+            raise AskerGone("its session does not wait for it any more") from None
+        except JournalError as error:
+            raise Unheard(f"the answer can't be written down: {error}") from None
+
+    def fate(self, question: Question) -> Asker | str | None:
+        """What became of a question that no session asks any more: see `Inbox.reconcile`."""
+        try:
+            self.find(question.session or "")
+        except NotFound:
+            return _GONE
+        except JournalError:
+            return self  # it may be read again when somebody answers
+        return None
 
     @property
     def _marks(self) -> str:
-        return f"{self.directory}/.waiting"
+        return _marks_in(self.directory)
 
     def _mark(self, id: str, *, waits: bool) -> None:
         path = f"{self._marks}/{id}"
@@ -190,16 +266,32 @@ class AgentStore:
 
     # --- places ---------------------------------------------------------------------------------------------
 
-    def _new_path(self, cwd: str, id: str) -> str:
+    def _folder(self, cwd: str) -> str:
+        """Where the journals of a directory are. Others whose path is spelled alike have theirs there too."""
         slug = "--" + re.sub(r"[^0-9A-Za-z._]+", "-", cwd.strip("/"))[-MAX_SLUG:] + "--"
+        return f"{os.path.realpath(self.directory)}/{slug}"
+
+    def _new_path(self, cwd: str, id: str) -> str:
         moment = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S-%f")[:-3] + "Z"
-        return f"{os.path.realpath(self.directory)}/{slug}/{moment}_{id}.jsonl"
+        return f"{self._folder(cwd)}/{moment}_{id}.jsonl"
 
     def _path_of(self, id: str) -> str:
         found = glob.glob(f"{glob.escape(self.directory)}/*/*_{id}.jsonl") if _ID.fullmatch(id) else []
         if not found:
             raise NotFound(f"Session not found in context: {id}")
         return found[0]
+
+
+def _marks_in(directory: str) -> str:
+    return f"{directory}/.waiting"
+
+
+def waiting_in(directory: str) -> frozenset[str]:
+    """The ids of the sessions in a directory of journals in which something waits for an answer."""
+    try:
+        return frozenset(os.listdir(_marks_in(directory)))
+    except OSError:
+        return frozenset()
 
 
 def id_of(path: str) -> str:

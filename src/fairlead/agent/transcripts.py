@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from ..database import Database, FullText, containing, matching, storable, words_of
-from .journal import MAX_LINE, VERSION, Header
+from ..database import Database, FullText, Stored, containing, matching, storable, words_of
+from .journal import BAD_LINE, MAX_LINE, VERSION, Header, check_depth
 
 MAX_FILES = 100_000
 """How many journals are looked at."""
@@ -46,6 +46,8 @@ GLANCE_AT_END = 64 * 1024
 """and how much at both ends is understood. A file that is not longer is read at once."""
 ANCHOR = 256
 """How many bytes before the place where reading ended must be the same for a file to have grown only."""
+FORGOTTEN_AT_ONCE = 500
+"""How many entries of a file that is gone are removed, and kept from other processes, at a time."""
 SNIPPET_WORDS = 16
 SNIPPET_CHARACTERS = 120
 
@@ -69,6 +71,9 @@ _MIGRATIONS = (
     ),
 )
 _INDEX = FullText("entries", ("text",))
+_GONE = "gone:"
+"""What the path of a file that is no more begins with; a real one begins with a slash."""
+_HIDE = f"UPDATE files SET path = '{_GONE}' || id, session_id = '', whole = 0"
 
 
 class Transcript(NamedTuple):
@@ -166,16 +171,18 @@ class _Summary:
     def begin(self, line: bytes) -> None:
         """Take the first line of a file; if it is no header of ours, the file is no session."""
         try:
+            check_depth(line)
             header = _decode_header(line)
-        except msgspec.MsgspecError:
+        except BAD_LINE:
             return
         self.header = header if header.version == VERSION else None
 
     def take(self, line: bytes) -> _Entry | None:
         """Take any other line, and give what can be found in it."""
         try:
+            check_depth(line)
             found = _decode_line(line)
-        except msgspec.MsgspecError:
+        except BAD_LINE:
             return None
         kind = found.type
         if kind == "message" and found.message is not None:
@@ -279,7 +286,7 @@ def _journals(folder: str) -> Iterator[_State]:
             continue
 
 
-class Transcripts:
+class Transcripts(Stored):
     """The index in a file, over all journals below a directory.
 
     >>> transcripts = Transcripts("/tmp/transcripts.db", "/tmp/sessions")
@@ -290,7 +297,7 @@ class Transcripts:
 
     def __init__(self, path: str, sessions_dir: str, *, full_text: bool = True) -> None:
         self.sessions_dir = sessions_dir
-        self._database = Database(path, _MIGRATIONS, _INDEX, derived=True, full_text=full_text)
+        super().__init__(Database(path, _MIGRATIONS, _INDEX, derived=True, full_text=full_text))
 
     def __enter__(self) -> Transcripts:
         return self
@@ -300,14 +307,6 @@ class Transcripts:
 
     def __repr__(self) -> str:
         return f"<Transcripts of {self.sessions_dir}>"
-
-    @property
-    def faults(self) -> Faults:
-        """What was wrong with the index."""
-        return self._database.faults
-
-    def close(self) -> None:
-        self._database.close()
 
     # --- scanning -----------------------------------------------------------------------------------------
 
@@ -323,7 +322,7 @@ class Transcripts:
         changed.sort(key=lambda state: state.mtime, reverse=True)
         gone = known.keys() - {state.path for state in states}
         if gone:
-            self._forget(gone)
+            self._hide(gone)
         faults: Faults = []
         if deadline is not None:
             self._glance_at(changed, known, faults, deadline)
@@ -337,7 +336,8 @@ class Transcripts:
                 left += not self._read(state, deadline)
             except OSError as error:
                 faults.append(f"can't read {state.path}: {error.strerror}")
-        return Scan(len(states), read, left, len(gone), tuple(faults))
+        self._forget(deadline)
+        return Scan(len(states), read, left, sum(not each.startswith(_GONE) for each in gone), tuple(faults))
 
     @staticmethod
     def _is_read(state: _State, known: _Known | None) -> bool:
@@ -347,19 +347,35 @@ class Transcripts:
         rows = self._database.read("SELECT path, size, mtime, inode, offset, whole FROM files")
         return {str(path): _Known(*values) for path, *values in rows}  # type: ignore[arg-type]
 
-    def _forget(self, paths: Iterable[str]) -> None:
+    def _hide(self, paths: Iterable[str]) -> None:
+        """Let nobody find files any more that are gone. That is quick; `_forget` removes what was in them."""
+
         def work(connection: sqlite3.Connection) -> None:
             for path in paths:
-                for (file,) in connection.execute("SELECT id FROM files WHERE path = ?", (path,)).fetchall():
-                    self._drop_entries(connection, file)
-                    connection.execute("DELETE FROM files WHERE id = ?", (file,))
+                if not path.startswith(_GONE):
+                    connection.execute(_HIDE + " WHERE path = ?", (path,))
 
         self._database.write(work)
 
-    def _drop_entries(self, connection: sqlite3.Connection, file: int) -> None:
-        if self._database.full_text:
-            connection.execute(_INDEX.drop("file = ?"), (file,))
-        connection.execute("DELETE FROM entries WHERE file = ?", (file,))
+    def _forget(self, deadline: float | None) -> None:
+        """Remove some of what was in files that are gone, and at least a little."""
+
+        def work(connection: sqlite3.Connection) -> bool:
+            row = connection.execute(
+                "SELECT id FROM files WHERE path GLOB ? LIMIT 1", (f"{_GONE}*",)
+            ).fetchone()
+            if row is None:
+                return False
+            some = f"id IN (SELECT id FROM entries WHERE file = ? LIMIT {FORGOTTEN_AT_ONCE})"
+            if self._database.full_text:
+                connection.execute(_INDEX.drop(some), row)
+            if not connection.execute(f"DELETE FROM entries WHERE {some}", row).rowcount:
+                connection.execute("DELETE FROM files WHERE id = ?", row)
+            return True
+
+        while self._database.write(work):
+            if deadline is not None and time.monotonic() >= deadline:
+                break
 
     def _glance_at(
         self, changed: Sequence[_State], known: Mapping[str, _Known], faults: Faults, deadline: float
@@ -430,8 +446,7 @@ class Transcripts:
             return 0, summary
         id, offset, anchor, session_id, created, cwd, parent, *shown = row
         if offset and _anchor(file, offset) != anchor:
-            self._drop_entries(connection, id)
-            connection.execute("UPDATE files SET offset = 0 WHERE id = ?", (id,))
+            connection.execute(_HIDE + " WHERE id = ?", (id,))  # it was replaced by another
             offset = 0
         if offset:
             if session_id:
@@ -484,7 +499,8 @@ class Transcripts:
                 f" snippet({_INDEX.name}, 0, ?, ?, '…', {SNIPPET_WORDS})"
                 f" FROM {_INDEX.name} JOIN entries ON entries.id = {_INDEX.name}.rowid"
                 " JOIN files ON files.id = entries.file"
-                f" WHERE {_INDEX.name} MATCH ? {where} ORDER BY {_INDEX.name}.rank LIMIT ?",
+                f" WHERE {_INDEX.name} MATCH ? AND files.session_id != '' {where}"
+                f" ORDER BY {_INDEX.name}.rank LIMIT ?",
                 (*marks, matching(words, every=True), *values, _bounded(limit)),
             )
             if found:
@@ -494,7 +510,8 @@ class Transcripts:
         likes = r" AND entries.text LIKE ? ESCAPE '\'" * len(words)
         rows = self._database.read(
             f"SELECT {_SHOWN}, entries.entry, entries.role, entries.timestamp, entries.text"
-            f" FROM entries JOIN files ON files.id = entries.file WHERE TRUE {likes} {where}"
+            " FROM entries JOIN files ON files.id = entries.file"
+            f" WHERE files.session_id != '' {likes} {where}"
             " ORDER BY files.mtime DESC, entries.id DESC LIMIT ?",
             (*(containing(word) for word in words), *values, _bounded(limit)),
         )

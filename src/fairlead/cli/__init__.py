@@ -32,6 +32,7 @@ COMMANDS = {
     "verify": "check every turn of a session, and send back what fails",
     "reports": "show what verifiers have said",
     "hook": "tell of turns of an agent in a terminal; agents call this",
+    "config": "show every setting, and where it comes from",
     "daemon": "run, stop or restart the daemon, or ask how it is",
     "completion": "print what makes your shell complete all this",
 }
@@ -51,11 +52,14 @@ HIDDEN = ("complete",)
 UNTOLD = ("complete", "daemon", "hook", "rpc")
 """Commands that don't say that the daemon is of another version: nobody reads it, or is about to mend it."""
 
+CONFIGURED = ("agent", "config", "run", "notify", "verify", "approvals", "sessions")
+"""Commands that say that config.toml was changed and has a mistake: what they do depends on it."""
+
 USAGE = """\
 usage: fairlead COMMAND [ARGUMENT…]
 
 {groups}
-`fairlead help COMMAND` tells more, with examples. A first session:
+For more on a command, with examples: `fairlead help COMMAND`. A first session:
 
     fairlead start work -- bash     start it and share its terminal; ctrl-\\ leaves it running
     fairlead ls
@@ -134,6 +138,8 @@ def _run(name: str, words: list[str]) -> int:
         from ..client import versions
 
         versions.notice = partial(_told, name)
+        if name in CONFIGURED:
+            versions.fault_notice = partial(_told, name)
     try:
         code: int = import_module(f".{name}", __name__).main(words)
     except HelpWanted as wanted:
@@ -142,7 +148,7 @@ def _run(name: str, words: list[str]) -> int:
         print(wanted.command.help(terminal_width() or USUAL_WIDTH), end="")
         return 0
     except UsageError as error:
-        output.complain(f"fairlead {name}: {error}\n`fairlead help {name}` tells more")
+        output.complain(f"fairlead {name}: {error}\nfor more: `fairlead help {name}`")
         return 2
     except BrokenPipeError:
         raise
@@ -159,7 +165,10 @@ def _told(name: str, sentence: str) -> None:
 
 
 def _failed(name: str, error: Exception) -> int:
-    output.complain(f"fairlead{name}: {error}")
+    import re
+
+    message = re.sub(r"^invalid request parameter :([a-z-]+): ", r"bad value for \1: ", str(error))
+    output.complain(f"fairlead{name}: {message}")
     return 1
 
 

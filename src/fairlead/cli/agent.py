@@ -16,14 +16,20 @@ if TYPE_CHECKING:
 
 COMMAND = Command(
     "agent",
-    "Talk with an agent session, which goes on when you leave. Without a NAME it is a new one. A word with\n"
-    "spaces in it is a PROMPT, and no NAME. What is piped in belongs to the prompt. Without a terminal, or\n"
-    "with --print or --json, one prompt is answered; calls that need consent are then denied without --yes.",
+    "Talk with an agent session, which goes on when you leave. Without a NAME it is a new one. What is\n"
+    "piped in belongs to the prompt. Without a terminal, or with --print or --json, one prompt is answered;\n"
+    "calls that need consent are then denied without --yes.\n\n"
+    "A NAME is given with --name, or as one word before a quoted PROMPT; alone, one word is a NAME, but\n"
+    "with --print, --json or --continue it is the PROMPT. Several words without quotes are the PROMPT:\n"
+    "    fairlead agent garden                talk with the session garden\n"
+    "    fairlead agent garden 'what is new?' the same, and say this first\n"
+    "    fairlead agent -p hello              ask the model: hello\n"
+    "    fairlead agent -p --name garden hello",
     takes=(
-        Argument("name", "the session of this name, made if there is none", optional=True),
-        Argument("prompt", "what to say first", optional=True, many=True),
+        Argument("prompt", "what to say first; see above how to name a session", optional=True, many=True),
     ),
     options=(
+        Option("-n", "--name", value="NAME", help="the session of this name; then all words are the PROMPT"),
         Option("-c", "--continue", help="go on with the last session of the directory"),
         Option("-C", "--cwd", value="DIR", completes="directory", help="where the agent works (here)"),
         Option("--model", value="PROVIDER/ID", help="ask this model from now on"),
@@ -39,7 +45,7 @@ COMMAND = Command(
     either=("print", "json"),
     examples=(
         ("fairlead agent", "a new session here"),
-        ("fairlead agent garden", "the one that is called garden"),
+        ("fairlead agent garden", "the one that is called garden, made if there is none"),
         ('fairlead agent -c "and now the tests"', "go on, and say this first"),
         ("git diff | fairlead agent -p 'review this'", "in a script"),
     ),
@@ -49,10 +55,12 @@ COMMAND = Command(
 
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
-    name, prompt = _said(options.name, options.prompt)
     goes_on = getattr(options, "continue")
+    name, prompt = options.name, " ".join(options.prompt).strip()
+    if name is None and not goes_on:
+        name, prompt = _said(options.prompt, alone=not (options.print or options.json))
     if name and goes_on:
-        raise UsageError(f"--continue takes no name; a prompt has spaces in it, and {name!r} has none")
+        raise UsageError("--continue and --name can't go together: a name finds its session by itself")
     if options.model is not None and not all(options.model.partition("/")[::2]):
         raise UsageError(f"--model wants PROVIDER/ID, not {options.model!r}")
     if sys.stdout is None:
@@ -87,15 +95,17 @@ def main(arguments: Sequence[str]) -> int:
         if talks:
             from ..client.chat import chat
 
-            return chat(host, agent, settings, prompt=prompt, yes=options.yes)
+            return chat(agent, settings, prompt=prompt, yes=options.yes)
         return answer(agent, prompt, yes=options.yes, as_json=options.json, verbose=options.verbose)
 
 
-def _said(name: str | None, prompt: list[str]) -> tuple[str | None, str]:
-    """The name and the prompt of what was given."""
-    if name is not None and (not name or any(char.isspace() for char in name)):
-        return None, " ".join((name, *prompt)).strip()
-    return name, " ".join(prompt)
+def _said(words: list[str], *, alone: bool) -> tuple[str | None, str]:
+    """The name and the prompt of what was given; `alone` says that one word is a name."""
+    is_name = bool(words) and len(words[0].split()) == 1 and words[0] == words[0].strip()
+    is_before_prompt = len(words) == 2 and len(words[1].split()) > 1
+    if is_name and (is_before_prompt or (alone and len(words) == 1)):
+        return words[0], " ".join(words[1:])
+    return None, " ".join(words).strip()
 
 
 def _prepare(agent: Agent, model: str | None, thinking: str | None) -> None:

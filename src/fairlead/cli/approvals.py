@@ -6,19 +6,33 @@ import sys
 from collections.abc import Sequence
 
 from .arguments import JSON, Argument, Command, UsageError, parsed
-from .colours import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+LISTED_LINES, LISTED_CHARACTERS = 40, 4000
+"""How much of what will happen is shown in the list; `show` shows all."""
 
 COMMAND = Command(
     "approvals",
-    "List what waits for your consent, of agent sessions and of the daemon itself; or answer. The first\n"
-    "answer holds, from wherever it comes.",
+    "List what waits for your consent, of agent sessions and of the daemon itself: what will happen, why\n"
+    "you are asked, which session of which project asks, and the whole command or change. Or answer: the\n"
+    "first answer holds, from wherever it comes. A question whose asker is gone is lost; any answer\n"
+    "dismisses it.",
     takes=(
-        Argument("answer", "answer instead of listing", optional=True, choices=("allow", "deny")),
-        Argument("token", "which one", optional=True),
+        Argument(
+            "answer",
+            "answer instead of listing: always also allows the same from now on; show prints all of it",
+            optional=True,
+            choices=("allow", "always", "deny", "show"),
+        ),
+        Argument("token", "which one, or the beginning of its token", optional=True),
     ),
     options=(JSON,),
     examples=(
         ("fairlead approvals", "what waits?"),
+        ("fairlead approvals show 1f3c5a77", "all of it, however long"),
         ("fairlead approvals allow 1f3c5a77", "let it be done"),
     ),
     codes={1: "nothing of this token waits"},
@@ -28,24 +42,75 @@ COMMAND = Command(
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
     if (options.answer is None) != (options.token is None):
-        raise UsageError("allow and deny want a token; `fairlead approvals` lists them")
+        raise UsageError("allow, always, deny and show want a token; `fairlead approvals` lists them")
     from ..client.control import Control
-    from .columns import paragraphs
 
     with Control() as control:
-        if options.answer is not None:
-            answer = control.ask("approval_settle", token=options.token, allowed=options.answer == "allow")
-        else:
-            answer = control.ask("approvals")
+        if options.answer in ("allow", "always", "deny"):
+            always = options.answer == "always" or None
+            allowed = options.answer != "deny"
+            answer = control.ask("approval_settle", token=options.token, allowed=allowed, always=always)
+            return _print_answer(options.answer, answer, as_json=options.json)
+        rows = control.ask("approvals", token=options.token)["approvals"]
     if options.json:
         import json
 
-        print(json.dumps(answer if options.answer else answer["approvals"], indent=2))
-    elif options.answer is None:
-        for row in answer["approvals"]:
-            who = row["session_id"] or "daemon"
-            line = f"{row['token']}  {row['title']}: {row['summary']} ({row['reason']}; {who})"
-            print(paragraphs(printable(line)))
-        if not answer["approvals"]:
-            print("nothing waits for your consent", file=sys.stderr)
+        print(json.dumps(rows, indent=2))
+    elif not rows:
+        print("nothing waits for your consent", file=sys.stderr)
+    else:
+        for row in rows:
+            print(_shown(row, is_whole=options.token is not None))
     return 0
+
+
+def _print_answer(given: str, answer: dict[str, Any], *, as_json: bool) -> int:
+    """What was allowed or denied."""
+    from ..formats.shown import one_line
+
+    if as_json:
+        import json
+
+        print(json.dumps(answer, indent=2))
+        return 0
+    row = answer["approval"]
+    done = {"allow": "allowed", "always": "allowed, now and always,", "deny": "denied"}[given]
+    if row["lost"]:
+        done = "dismissed, as it is lost,"
+    print(
+        f"{done} {row['token']}: {row['title']}: {one_line(row['summary'], LISTED_CHARACTERS)} ({_who(row)})"
+    )
+    return 0
+
+
+def _who(row: dict[str, Any]) -> str:
+    from ..formats.shown import asker
+
+    return asker(row.get("session_name") or "", row["session_id"], row.get("project") or "")
+
+
+def _shown(row: dict[str, Any], *, is_whole: bool) -> str:
+    """A question: its token and what will happen in a line, and below that all that belongs to it."""
+    import time
+
+    from ..formats.shown import one_line, several_lines, visible
+
+    token, summary = row["token"], one_line(row["summary"], LISTED_CHARACTERS)
+    lines = [f"{token}  {one_line(row['title'], 80)}: {summary}"]
+    details = {
+        "lost": row["lost"] and f"{row['lost']}; `fairlead approvals deny {token}` dismisses it",
+        "why": row["reason"],
+        "who": _who(row),
+        "asked": row["asked_at"] and time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row["asked_at"])),
+    }
+    for name, value in details.items():
+        if value:
+            lines.append(f"    {name:<6} {one_line(value, LISTED_CHARACTERS)}")
+    if is_whole:
+        whole = visible(row["preview"]).strip("\n")
+    else:
+        where = f"`fairlead approvals show {token}` shows all"
+        whole = several_lines(row["preview"], lines=LISTED_LINES, characters=LISTED_CHARACTERS, where=where)
+    if whole and whole != summary.removeprefix("$ "):
+        lines += ["    what", *(f"      {line}" for line in whole.split("\n"))]
+    return "\n".join(lines)

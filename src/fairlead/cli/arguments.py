@@ -312,10 +312,10 @@ def _placed(command: Command, places: list[str]) -> dict[str, Any]:
             raise UsageError(f"{argument.shown} is missing; usage: {command.usage}")
         if argument.choices and values[argument.name] not in (*argument.choices, None):
             wanted = ", ".join(argument.choices)
-            raise UsageError(f"{argument.name} is one of {wanted}, not {values[argument.name]!r}")
+            raise UsageError(f"{values[argument.name]!r} is not one of {wanted}")
     if places:
         hint = f"; a command comes after --: -- {' '.join(places)}" if command.tail else ""
-        raise UsageError(f"{places[0]!r} is one word too many{hint}")
+        raise UsageError(f"unexpected argument {places[0]!r}{hint}")
     return values
 
 

@@ -23,6 +23,11 @@ def coloured_name(confidence: str, shown: str | None = None) -> str:
     return f"\x1b[{colour}m{shown}\x1b[m"
 
 
+def coloured_check(cell: str, shown: str | None = None) -> str:
+    """The same for a confidence with a mark behind it if a person is needed."""
+    return coloured_name(cell.rstrip("!"), cell if shown is None else shown)
+
+
 def printable(text: str) -> str:
     """A text from a program, which must not control this terminal."""
     return "".join(char if char.isprintable() else "·" for char in text)

@@ -12,6 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..client.launch import HungDaemon
+
 TAKE_OVER_WAIT = 10.0
 """Seconds that a daemon which is asked to make room has for it."""
 LOOK_EVERY = 0.02
@@ -32,7 +34,10 @@ COMMAND = Command(
     ),
     examples=(
         ("fairlead daemon status", "is there one, and since when?"),
-        ("fairlead daemon restart", "after an upgrade; sessions and those who share them go on"),
+        (
+            "fairlead daemon restart",
+            "after an upgrade, or with the variables that are exported here; sessions go on",
+        ),
         ("fairlead daemon run", "in the foreground, to see what it logs"),
         (
             "fairlead daemon unit systemd > ~/.config/systemd/user/fairlead.service",
@@ -46,7 +51,7 @@ COMMAND = Command(
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
     if (options.manager is not None) != (options.what == "unit"):
-        raise UsageError("unit, and only unit, wants one of systemd and launchd")
+        raise UsageError("write `daemon unit systemd` or `daemon unit launchd`; no other word takes these")
     match options.what:
         case "run":
             return _run(supervised=options.supervised, asked_at=options.asked_at, news=options.news)
@@ -120,7 +125,7 @@ def _stop() -> int:
     try:
         answer = _ask("daemon_stop")
     except HungDaemon as error:
-        _end(error.pid, for_good=True)
+        _end(error, for_good=True)
         return 0
     if answer is None:
         print("no daemon is running", file=sys.stderr)
@@ -129,21 +134,22 @@ def _stop() -> int:
     return 0
 
 
-def _end(pid: int, *, for_good: bool) -> None:
+def _end(found: HungDaemon, *, for_good: bool) -> None:
     """End a daemon that can't be asked to."""
     from ..client import hung
     from ..settings import Settings
 
-    print(f"the daemon, process {pid}, is hung and is killed; its log says where it hung", file=sys.stderr)
+    what = f"the daemon, process {found.pid}, {found.state} and is killed; its log says where it was"
+    print(what, file=sys.stderr)
     try:
-        hung.end(Settings(), pid, for_good=for_good)
+        hung.end(Settings(), found.pid, for_good=for_good)
     except (TimeoutError, OSError) as error:
         raise Failure(str(error)) from None
 
 
 def _restart() -> int:
-    """It is over when the next one serves; its process is the same. Settings that the next one could not
-    start with leave the one that runs as it is."""
+    """It is over when the next one serves; its process is the same, its environment is ours, whether there
+    was one before or not. Settings that the next one could not start with leave the one that runs."""
     import time
 
     from ..client.launch import HungDaemon, StartFailed
@@ -151,11 +157,11 @@ def _restart() -> int:
 
     Settings().check()
     try:
-        answer = _ask("daemon_restart", python=sys.executable)
+        answer = _ask("daemon_restart", python=sys.executable, env=_environment())
         before = answer["started_at"] if answer else 0.0
     except HungDaemon as error:
         before = time.time()
-        _end(error.pid, for_good=False)
+        _end(error, for_good=True)  # else the nursery might start the next one, as that was started
 
     version = ""
 
@@ -180,6 +186,21 @@ def _restart() -> int:
             "`fairlead daemon stop`, then any command of this one"
         )
     return 0
+
+
+def _environment() -> dict[str, str]:
+    """Ours, but for what can't be written as text."""
+    import os
+
+    return {name: value for name, value in os.environ.items() if _is_text(name) and _is_text(value)}
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _run(*, supervised: bool, asked_at: float | None, news: int | None) -> int:

@@ -6,13 +6,23 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from .arguments import Argument, Command, Failure, Option, UsageError, parsed
+from .arguments import Argument, Command, Option, UsageError, parsed
 
 AGENTS = ("claude", "codex", "other")
 MAX_INPUT = 4 * 1024 * 1024
 """How many bytes of a hook's JSON are read."""
 DAEMON_WAIT = 2.0
-"""Seconds that a daemon which was killed has to come back, while the agent waits."""
+"""Seconds that a daemon which was killed has to come back, while the agent waits,"""
+VERDICT_DAEMON_WAIT = 15.0
+"""and while it waits for a verdict."""
+STOP_WAIT = 540.0
+"""Seconds that the agent's stop waits for what verifiers say; below `STOP_TIMEOUT`."""
+STOP_TIMEOUT = 600
+"""Seconds after which the agent itself gives the hook up, as `--install` sets it,"""
+START_TIMEOUT = 10
+"""and when a turn begins."""
+PARENT_LOOK = 0.5
+"""Seconds between looks whether the agent has given the hook up while it waits."""
 EVENTS = {"UserPromptSubmit": "start", "Stop": "stop", "StopFailure": "error", "agent-turn-complete": "stop"}
 """What the agents call the events that matter here."""
 
@@ -20,19 +30,23 @@ COMMAND = Command(
     "hook",
     "Tell that an agent in a terminal session begins or ends a turn, so that it can be verified. Agents\n"
     "call this from their hooks, with the hook's JSON on standard input, or as the last word, as Codex's\n"
-    "`notify` does. Outside of a Fairlead session it does nothing. It never fails the agent.",
+    "`notify` does. When a turn ends and the session has a verifier, it waits for the verdict, and answers\n"
+    "with what is wrong, so that the agent goes on. Outside of a Fairlead session it does nothing. It never\n"
+    "fails the agent.",
     takes=(
         Argument("agent", "whose hook it is", choices=AGENTS, optional=True),
         Argument("json", "the hook's JSON, if not on standard input", optional=True),
     ),
     options=(
         Option("--install", help="add the hooks to this agent's settings", value="AGENT"),
+        Option("--uninstall", help="take the hooks out of this agent's settings", value="AGENT"),
         Option("--print", help="with --install: only print what would be added"),
         Option("-v", "--verbose", help="say on stderr what was done, or why nothing was"),
     ),
     examples=(
         ("fairlead hook --install claude --print", "what to add to Claude Code's settings"),
         ("fairlead hook --install codex", "add it to Codex's configuration"),
+        ("fairlead hook --uninstall claude", "take it out again; other hooks stay"),
         ('echo \'{"hook_event_name": "Stop"}\' | fairlead hook other', "from an agent of your own"),
     ),
 )
@@ -40,12 +54,18 @@ COMMAND = Command(
 
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
-    if options.install:
-        return _install(options.install, only_print=options.print)
+    if options.install or options.uninstall:
+        from . import hook_settings
+
+        if options.uninstall:
+            return hook_settings.uninstall(options.uninstall)
+        return hook_settings.install(options.install, only_print=options.print)
     if options.agent is None:
         raise UsageError("AGENT is missing; usage: fairlead hook AGENT")
     try:
-        why = _tell(options.agent, options.json)
+        why, correction = _tell(options.agent, options.json)
+        if correction:
+            _send_back(correction)
     except Exception as error:  # the agent must go on whatever is wrong here
         why = f"{type(error).__name__}: {error}"
     if options.verbose:
@@ -53,49 +73,83 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _tell(agent: str, given: str | None) -> str:
-    """Tell the daemon; gives why nothing was told, if nothing was."""
+def _send_back(correction: str) -> None:
+    """Answer the agent's stop hook so that it goes on."""
+    import json
+
+    print(json.dumps({"decision": "block", "reason": correction}), flush=True)
+
+
+def _tell(agent: str, given: str | None) -> tuple[str, str]:
+    """Tell the daemon. Returns why nothing was told, if nothing was, and the correction that is due."""
     import json
     import os
 
     session = os.environ.get("FAIRLEAD_SESSION")
     if not session:
-        return "not in a Fairlead session"
+        return "not in a Fairlead session", ""
     text = given if given is not None else sys.stdin.read(MAX_INPUT)
     said = json.loads(text)
     if not isinstance(said, dict):
-        return "the hook's JSON is not an object"
+        return "the hook's JSON is not an object", ""
     name = said.get("hook_event_name") or said.get("type")
     event = EVENTS.get(str(name))
     if event is None:
-        return f"{name} is no event that matters; these do: {', '.join(EVENTS)}"
-
-    _ask(
+        return f"{name} is no event that matters; these do: {', '.join(EVENTS)}", ""
+    if said.get("agent_id"):
+        return "it is of a sub-agent", ""
+    answer = _ask(
+        is_waiting=name == "Stop",
         name=session,
         event=event,
         agent=agent,
         prompt=_prompt(said),
         path=_text(said, "transcript_path"),
+        session_id=_text(said, "session_id") or _text(said, "thread-id"),
+        owner=os.getpid(),
     )
-    return ""
+    return ("" if answer["accepted"] else str(answer["reason"])), answer.get("correction") or ""
 
 
-def _ask(**turn: str | None) -> None:
-    """Tell the daemon, or the next one if it was killed just now."""
+def _ask(*, is_waiting: bool, **turn: Any) -> dict[str, Any]:
+    """Tell the daemon, or the next one if it is killed; wait for the verdict where that can be answered."""
     import time
+    import uuid
 
     from ..client.control import Control
 
-    deadline = time.monotonic() + DAEMON_WAIT
+    began = time.monotonic()
+    tries_until = began + DAEMON_WAIT
+    if is_waiting:
+        _end_with_parent()
+        turn["request_id"] = uuid.uuid4().hex
     while True:
         try:
             with Control(start=False) as control:
-                control.ask("terminal_turn", **turn)
-            return
+                if is_waiting:
+                    turn["timeout"] = max(1.0, began + STOP_WAIT - time.monotonic())
+                tries_until = time.monotonic() + (VERDICT_DAEMON_WAIT if is_waiting else DAEMON_WAIT)
+                return control.ask("terminal_turn", **turn)
         except ConnectionError:
-            if time.monotonic() > deadline:
+            if time.monotonic() > tries_until:
                 raise
         time.sleep(0.1)
+
+
+def _end_with_parent() -> None:
+    """End when the agent has given up the shell that runs this: nobody reads the answer then."""
+    import os
+    import threading
+    import time
+
+    parent = os.getppid()
+
+    def look() -> None:
+        while os.getppid() == parent:
+            time.sleep(PARENT_LOOK)
+        os._exit(0)
+
+    threading.Thread(target=look, daemon=True).start()
 
 
 def _text(said: dict[str, Any], key: str) -> str | None:
@@ -108,96 +162,3 @@ def _prompt(said: dict[str, Any]) -> str | None:
     if isinstance(asked, list) and asked:
         return str(asked[-1])
     return _text(said, "prompt") or _text(said, "error")
-
-
-# --- installing -------------------------------------------------------------------------------------------
-
-
-def _install(agent: str, *, only_print: bool) -> int:
-    import os
-
-    match agent:
-        case "claude":
-            place = os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")
-            path, shown, merged = f"{place}/settings.json", _claude_snippet(), _with_claude
-        case "codex":
-            place = os.environ.get("CODEX_HOME") or os.path.expanduser("~/.codex")
-            path, shown, merged = f"{place}/config.toml", _codex_snippet(), _with_codex
-        case _:
-            raise UsageError(f"--install knows claude and codex, not {agent!r}")
-    path = os.path.realpath(path)  # the file may be a link into a repository of settings
-    if only_print:
-        print(f"# {path}\n{shown}" if agent == "codex" else shown, end="")
-        return 0
-    try:
-        before = open(path, encoding="utf-8").read() if os.path.exists(path) else ""  # noqa: SIM115
-        after = merged(before)
-        if after == before:
-            print(f"{path} has them already")
-            return 0
-        os.makedirs(place, mode=0o700, exist_ok=True)
-        if before:
-            _write(f"{path}.before-fairlead", before)
-        _write(path, after)
-    except (OSError, ValueError) as error:
-        raise Failure(f"{path} can't be changed: {error}") from None
-    print(f"added to {path}" + (f"; the file as it was is {path}.before-fairlead" if before else ""))
-    return 0
-
-
-def _write(path: str, text: str) -> None:
-    """Write a file as a whole, or not at all."""
-    import os
-
-    partial = f"{path}.new"
-    with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)
-        if os.path.exists(path):
-            os.fchmod(file.fileno(), os.stat(path).st_mode & 0o777)
-    os.replace(partial, path)
-
-
-def _claude_hooks() -> dict[str, Any]:
-    hook = {"type": "command", "command": "fairlead hook claude", "timeout": 10}
-    return {event: [{"hooks": [hook]}] for event in ("UserPromptSubmit", "Stop")}
-
-
-def _claude_snippet() -> str:
-    import json
-
-    return json.dumps({"hooks": _claude_hooks()}, indent=2) + "\n"
-
-
-def _with_claude(settings: str) -> str:
-    import json
-
-    found = json.loads(settings) if settings.strip() else {}
-    if not isinstance(found, dict) or not isinstance(found.get("hooks", {}), dict):
-        raise ValueError("it is not an object with an object of hooks")
-    hooks = found.setdefault("hooks", {})
-    changed = False
-    for event, added in _claude_hooks().items():
-        if not isinstance(hooks.get(event, []), list):
-            raise ValueError(f"its hooks of {event} are not a list")
-        if "fairlead hook" not in json.dumps(hooks.get(event, [])):
-            hooks[event] = [*hooks.get(event, []), *added]
-            changed = True
-    return json.dumps(found, indent=2, ensure_ascii=False) + "\n" if changed else settings
-
-
-def _codex_snippet() -> str:
-    blocks = [
-        f'[[hooks.{event}]]\n[[hooks.{event}.hooks]]\ntype = "command"\ncommand = "fairlead hook codex"\n'
-        for event in ("UserPromptSubmit", "Stop")
-    ]
-    return "\n".join(blocks)
-
-
-def _with_codex(settings: str) -> str:
-    if "fairlead hook" in settings:
-        return settings
-    import tomllib
-
-    after = f"{settings.rstrip()}\n\n{_codex_snippet()}".lstrip()
-    tomllib.loads(after)  # never write what can't be read again
-    return after

@@ -82,11 +82,12 @@ def _begin(
 ) -> str | None:
     """Start a session whose program waits for the first writer; gives what went wrong."""
     from ..client.control import Control, RequestError
-    from ..client.launch import NoDaemon
-    from ..settings import SettingError
+    from ..client.launch import NoDaemon, reached_session
+    from ..settings import SettingError, Settings
 
+    settings = Settings()
     try:
-        with Control() as control:
+        with Control(settings) as control:
             control.ask(
                 "terminal_start",
                 name=options.id,
@@ -100,14 +101,14 @@ def _begin(
             )
     except (RequestError, NoDaemon, SettingError, OSError) as error:
         return str(error)
-    path = keepty.socket_path(options.id, os.environ)
     deadline = time.monotonic() + ANSWER_WAIT
     while time.monotonic() < deadline:  # the daemon may answer before it listens there
-        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
-            probe.connect(path)
-            return None
+        with contextlib.suppress(OSError):
+            if (probe := reached_session(options.id, settings)) is not None:
+                probe.close()
+                return None
         time.sleep(0.005)
-    return f"nobody listens at {path}"
+    return f"nobody listens at {keepty.socket_path(options.id, os.environ)}"
 
 
 def _start(options: argparse.Namespace, command: list[str]) -> int:
@@ -127,10 +128,15 @@ def _attach(options: argparse.Namespace, command: list[str]) -> int:
 
 
 def _list(options: argparse.Namespace, command: list[str]) -> int:
-    directory = keepty.socket_dir(os.environ)
-    names = sorted(os.listdir(directory)) if os.path.isdir(directory) else []
-    found = [name[7:-5] for name in names if name.startswith("keepty-") and name.endswith(".sock")]
-    for name in found:
+    from ..client.launch import session_dirs
+    from ..settings import Settings
+
+    found: dict[str, str] = {}
+    for directory in reversed(session_dirs(Settings())):
+        for name in os.listdir(directory) if os.path.isdir(directory) else ():
+            if name.startswith("keepty-") and name.endswith(".sock"):
+                found[name[7:-5]] = directory
+    for name, directory in sorted(found.items()):
         connection = _monitor(f"{directory}/keepty-{name}.sock")
         print(f"  {name}  ({'running' if connection else 'stale'})")
         if connection:
@@ -171,7 +177,11 @@ def _stop(options: argparse.Namespace, command: list[str]) -> int:
 
 def _shut_down(id: str) -> bool:
     """End a session and wait until it has; tells whether there was one."""
-    connection = _monitor(keepty.socket_path(id, os.environ))
+    from ..client.launch import session_dirs
+    from ..settings import Settings
+
+    paths = [keepty.socket_path(id, os.environ, each) for each in session_dirs(Settings())]
+    connection = next(filter(None, map(_monitor, paths)), None)
     if connection is None:
         return False
     with connection:

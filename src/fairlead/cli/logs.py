@@ -95,7 +95,7 @@ class _Printer:
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
     if (options.name is None) != options.daemon:
-        raise UsageError("one of NAME and --daemon is wanted")
+        raise UsageError("give NAME or --daemon")
     printer = _Printer(as_json=options.json)
     if options.daemon:
         return _daemon_log(printer, options.lines, follow=options.follow)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from .arguments import Argument, Command, Option, nearest, parsed
-from .colours import coloured_name, printable
+from .colours import coloured_check, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ def main(arguments: Sequence[str]) -> int:
     from ..client.control import Control
 
     with Control() as control:
-        sessions = control.ask("terminal_list", brief=options.quiet or None)["sessions"]
+        answer = control.ask("terminal_list", brief=options.quiet or None)
+    sessions, questions = answer["sessions"], answer.get("questions", 0)
     found = {session["name"]: session for session in sessions}
     missing = [name for name in options.name if name not in found]
     if options.name:
@@ -62,6 +63,11 @@ def main(arguments: Sequence[str]) -> int:
             if why := session.get("recording_error"):
                 name = printable(session["name"])
                 print(f"{name} is not recorded any more: {printable(why)}", file=sys.stderr)
+            if why := (session.get("verdict") or {}).get("escalated"):
+                print(f"{printable(session['name'])} needs a person: {printable(why)}", file=sys.stderr)
+        if questions and not options.name:
+            wait = "1 question waits" if questions == 1 else f"{questions} questions wait"
+            print(f"{wait} for you: `fairlead approvals`", file=sys.stderr)
     for name in missing:
         print(f"fairlead ls: no session {name!r}{nearest(name, list(found))}", file=sys.stderr)
     return 1 if missing else 0
@@ -74,7 +80,7 @@ def _table(sessions: list[dict[str, Any]]) -> None:
     if any("verdict" in session for session in sessions):
         checks = ["CHECK", *(_check(session) for session in sessions)]
         rows = [(*row[:CHECK], check, *row[CHECK:]) for row, check in zip(rows, checks)]
-    table(rows, drops=DROPS, paint={"CHECK": lambda cell, shown: coloured_name(cell.rstrip("!"), shown)})
+    table(rows, drops=DROPS, paint={"CHECK": coloured_check})
 
 
 def _check(session: dict[str, Any]) -> str:

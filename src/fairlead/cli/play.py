@@ -17,12 +17,15 @@ MAX_REDRAW = 4 * 1024 * 1024
 def moment(word: str) -> float:
     """A time in a recording: 90, 1:30 or 1:02:03.5."""
     *units, last = word.split(":")
-    if len(units) > 2 or not all(unit.isascii() and unit.isdigit() for unit in units):
+    is_number = all(unit.isascii() and unit.isdigit() for unit in units)
+    if len(units) > 2 or not is_number or any(int(unit) >= 60 for unit in units[1:]):
         raise UsageError(f"a time like 90, 1:30 or 1:02:03, not {word!r}")
     try:
         total = seconds(last)
     except UsageError:
         raise UsageError(f"a time like 90, 1:30 or 1:02:03, not {word!r}") from None
+    if units and total >= 60:
+        raise UsageError(f"a time like 90, 1:30 or 1:02:03, not {word!r}")
     for place, unit in enumerate(reversed(units), 1):
         total += int(unit) * 60**place
     return seconds(repr(total))

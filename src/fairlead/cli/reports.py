@@ -19,12 +19,23 @@ PLOTTED = 1000
 DROPS = ("VERIFIER", "WHEN", "TURN", "SESSION")
 """Which columns a narrow terminal does without, the least important one first."""
 MAX_SUMMARY = 70
+SHOWN_ID = 8
+"""How many characters of a session's id are shown; `fairlead reports` takes them,"""
+MIN_PREFIX = 4
+"""and as few as these."""
 
 COMMAND = Command(
     "reports",
     "Show what verifiers have said, the newest first. With a session's name or id, or a project's\n"
     "directory: only those. Needs no daemon.",
-    takes=(Argument("of", "a session, or a directory", optional=True, completes="session"),),
+    takes=(
+        Argument(
+            "of",
+            "a session, or how its id begins, or a directory",
+            optional=True,
+            completes="session",
+        ),
+    ),
     options=(
         Option("-n", "--limit", value="COUNT", kind=count, help=f"how many to show ({SHOWN})"),
         Option("--show", value="ID", kind=count, help="one report, whole"),
@@ -81,8 +92,11 @@ def _found(store: ReportStore, of: str | None, limit: int, settings: object) -> 
         places = {os.path.realpath(of), os.path.abspath(of)}  # a session may know it by either
         rows = [row for place in places for row in store.list(project=place, limit=limit)]
         return sorted(rows, key=lambda row: (row.time, row.id), reverse=True)[:limit]
-    rows = store.list(session_id=of, limit=limit)
-    return rows or store.list(session_id=_id_of(of, settings) or of, limit=limit)
+    return (
+        store.list(session_id=of, limit=limit)
+        or store.list(session_id=_id_of(of, settings) or of, limit=limit)
+        or (store.list(session_prefix=of, limit=limit) if len(of) >= MIN_PREFIX else [])
+    )
 
 
 def _id_of(name: str, settings: object) -> str | None:
@@ -148,6 +162,7 @@ def _table(rows: list[Listed]) -> None:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.time))
         summary = row.summary if len(row.summary) <= MAX_SUMMARY else row.summary[: MAX_SUMMARY - 1] + "…"
         name = row.confidence.name
-        table.append((str(row.id), when, row.session_id[:8], str(row.turn), name, row.verifier[:24], summary))
+        who = row.verifier[:24] or "unnamed"
+        table.append((str(row.id), when, row.session_id[:SHOWN_ID], str(row.turn), name, who, summary))
     cleaned = [tuple(map(printable, line)) for line in table]
     columns.table(cleaned, drops=DROPS, paint={"CONFIDENCE": coloured_name})

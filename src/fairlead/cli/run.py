@@ -9,7 +9,8 @@ from .arguments import Argument, Command, Failure, Option, UsageError, parsed, s
 COMMAND = Command(
     "run",
     "Ask an agent for something and have it checked: what fails goes back to the agent, at most as often as\n"
-    "[verifier] max_loops says. Prints what the agent says on stderr, and the report on stdout.",
+    "[verifier] max_loops says. Prints what the agent says on stderr, and the report on stdout. A turn that\n"
+    "fails or is stopped is not checked.",
     takes=(Argument("prompt", "what to do", many=True),),
     options=(
         Option("--verify", help="a command that checks; may be repeated", value="COMMAND", many=True),
@@ -29,7 +30,11 @@ COMMAND = Command(
         ("fairlead run --yes --verify 'pytest -q' 'make the tests pass'", "in CI"),
         ("fairlead run --verify 'make test' --persona reviewer 'add --version'", "tests and a reviewer"),
     ),
-    codes={0: "verified", 1: "failed after all corrections, or it could not be done", 2: "could not verify"},
+    codes={
+        0: "verified",
+        1: "failed after all corrections, or the turn failed, was stopped, or could not begin",
+        2: "wrong usage, or could not verify",
+    },
 )
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..client import agents, aio
+from ..client.calls import RequestError
 from ..settings import Settings
 from ..verify.follow import Follower, Gone
 from ..verify.report import Report, Status, render
@@ -22,8 +23,10 @@ from .verifier import (
     VERIFIED,
     Wanted,
     Written,
+    checked,
     checker,
     coloured,
+    fallback,
     found,
     printable_lines,
     show,
@@ -44,6 +47,9 @@ class Job(NamedTuple):
 
 async def run(settings: Settings, job: Job, wanted: Wanted) -> int:
     """Do it; gives the exit code."""
+    checked(settings, wanted, job.model, os.getcwd())
+    if told := await fallback(wanted):
+        _say(told)
     async with aio.connect(settings) as host:
         agent = await host.agent(job.name, cwd=os.getcwd())
         if job.model:
@@ -60,11 +66,13 @@ async def run(settings: Settings, job: Job, wanted: Wanted) -> int:
             told=_say,
             missed=waker(settings, target),
         )
-        showing = asyncio.ensure_future(_show(agent, job))
+        await checking.began(None)
+        begun = asyncio.Event()
+        showing = asyncio.ensure_future(_show(agent, job, begun))
         judging = asyncio.ensure_future(_judge(follower, writing))
         try:
             await _first(follower.is_settled.wait(), judging)
-            asking = asyncio.ensure_future(_ask(agent, job.prompt))
+            asking = asyncio.ensure_future(_ask(agent, job.prompt, begun))
             await asyncio.wait([asking, judging], return_when=asyncio.FIRST_COMPLETED)
             if asking.done():
                 asking.result()  # a session that is busy says so here
@@ -81,10 +89,10 @@ async def run(settings: Settings, job: Job, wanted: Wanted) -> int:
     return code
 
 
-async def _ask(agent: aio.Agent, prompt: str) -> None:
+async def _ask(agent: aio.Agent, prompt: str, begun: asyncio.Event) -> None:
     """Begin the turn, and wait for its end; what happens in it is shown elsewhere."""
     async for _ in agent.prompt(prompt):
-        pass
+        begun.set()
 
 
 async def _first(waiting: Any, judging: asyncio.Task[Any]) -> None:
@@ -100,6 +108,9 @@ async def _judge(follower: Follower, writing: Written) -> tuple[Report, int]:
     async for judged in follower.judgements():
         writing.keep(judged.report)
         show(judged, quiet=True, to_stderr=True)
+        if judged.stop.outcome in ("failed", "aborted", "interrupted"):
+            _say(f"fairlead run: {judged.report.summary}")
+            return judged.report, FAILED
         if judged.report.status is Status.VERIFIED:
             return judged.report, VERIFIED
         if judged.report.status is Status.UNSURE:
@@ -109,10 +120,12 @@ async def _judge(follower: Follower, writing: Written) -> tuple[Report, int]:
     raise Gone("the session ended")
 
 
-async def _show(agent: aio.Agent, job: Job) -> None:
-    """What the agent says and does, and answers to what it asks."""
+async def _show(agent: aio.Agent, job: Job, begun: asyncio.Event) -> None:
+    """What the agent says and does in our turn, and answers to what it asks in it."""
     async with agent.events() as events:
         async for event in events:
+            if isinstance(event, agents.ApprovalWanted):
+                await begun.wait()  # a session with a question of another turn does not let ours begin
             await _take(agent, event, job)
 
 
@@ -123,14 +136,15 @@ async def _take(agent: aio.Agent, event: agents.AgentEvent, job: Job) -> None:
             print(lines, end="", file=sys.stderr, flush=True)
         case agents.Message() if not job.is_quiet:
             print(file=sys.stderr)
+        case agents.Retrying():
+            _say(event.line)
         case agents.ToolResult(name=name, is_error=True, text=text) if not job.is_quiet:
             print(f"● {name} failed: {printable(text[:200])}", file=sys.stderr)
         case agents.ApprovalWanted(id=id, summary=summary):
-            if job.allows_all:
-                await agent.approve(id)
-            else:
+            if not job.allows_all:
                 _say(f"denied, as nobody is there to ask: {summary} (--yes allows it)")
-                await agent.deny(id)
+            with contextlib.suppress(RequestError):  # it may be told twice, or another client was first
+                await (agent.approve(id) if job.allows_all else agent.deny(id))
 
 
 def _print(report: Report, *, as_json: bool) -> None:

@@ -8,12 +8,16 @@ from collections.abc import Sequence
 
 from . import columns
 from .arguments import Argument, Command, Option, count, parsed
-from .colours import coloured_name
+from .colours import coloured_check
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from ..agent.transcripts import Found, Transcript, Transcripts
 
+WIDTH = 200
+"""How many characters of why a person is needed are shown."""
 SHOWN = 20
 """How many sessions or places are shown unless more are asked for."""
 
@@ -55,48 +59,62 @@ def main(arguments: Sequence[str]) -> int:
             print(f"fairlead sessions: {fault}", file=sys.stderr)
         if options.text:
             return _search(transcripts, " ".join(options.text), limit, cwd, as_json=options.json)
-        return _list(transcripts.list(cwd, limit), as_json=options.json)
+        return _list(transcripts.list(cwd, limit), settings.sessions_dir, as_json=options.json)
     finally:
         transcripts.close()
 
 
-def _list(rows: list[Transcript], *, as_json: bool) -> int:
+def _list(rows: list[Transcript], directory: str, *, as_json: bool) -> int:
+    from ..agent.store import waiting_in
+
+    waiting = waiting_in(directory)
     if as_json:
         import json
 
-        print(json.dumps([row._asdict() for row in rows], indent=2))
+        print(json.dumps([{**row._asdict(), "waits": row.id in waiting} for row in rows], indent=2))
     elif not rows:
         print("no agent sessions yet", file=sys.stderr)
     else:
         table = [("LAST USED", "MESSAGES", "WHAT", "DIRECTORY", "ID")]
         table += [
-            (_moment(row.modified), str(row.message_count), _title(row), row.cwd, row.id) for row in rows
+            (_moment(row.modified), str(row.message_count), _title(row, waiting), row.cwd, row.id)
+            for row in rows
         ]
-        checks = ["CHECK", *_checks([row.id for row in rows])]
+        verdicts = _checks([row.id for row in rows])
+        checks = ["CHECK", *(verdict + ("!" if reason else "") for verdict, reason in verdicts)]
         if any(check != "-" for check in checks[1:]):
             rows_ = [(*row[:2], check, *row[2:]) for row, check in zip(table, checks)]
-            columns.table(rows_, drops=DROPS, flexible="WHAT", paint={"CHECK": coloured_name})
+            columns.table(rows_, drops=DROPS, flexible="WHAT", paint={"CHECK": coloured_check})
         else:
             columns.table(table, drops=DROPS, flexible="WHAT")
+        for row, (_, reason) in zip(rows, verdicts):
+            if reason:
+                print(f"{_line(row.name or row.id)} needs a person: {_line(reason, WIDTH)}", file=sys.stderr)
     return 0 if rows else 1
 
 
-def _checks(ids: list[str]) -> list[str]:
-    """What verifiers said of sessions last."""
+def _checks(ids: list[str]) -> list[tuple[str, str]]:
+    """What verifiers said of sessions last, and why a person is needed, if one is."""
     from ..settings import Settings
 
     path = Settings().reports_path
     if not os.path.exists(path):
-        return ["-"] * len(ids)
+        return [("-", "")] * len(ids)
     from ..verify.store import ReportStore, StoreFault
 
     try:
         with ReportStore(path) as store:
-            found = store.latest(ids)
+            found, escalations = store.latest(ids), store.escalations()
     except StoreFault as error:
         print(f"fairlead sessions: {error}", file=sys.stderr)
-        found = {}
-    return [found[id].confidence.value if id in found else "-" for id in ids]
+        found, escalations = {}, {}
+    return [
+        (
+            found[id].confidence.value if id in found else "-",
+            escalations[id].reason if id in escalations else "",
+        )
+        for id in ids
+    ]
 
 
 def _search(transcripts: Transcripts, text: str, limit: int, cwd: str | None, *, as_json: bool) -> int:
@@ -118,8 +136,10 @@ def _search(transcripts: Transcripts, text: str, limit: int, cwd: str | None, *,
     return 0 if found else 1
 
 
-def _title(row: Transcript) -> str:
-    return _line(row.name or row.first_message or "(nothing was said)")
+def _title(row: Transcript, waiting: Collection[str]) -> str:
+    """What a session is called, after a mark if it waits for consent."""
+    waits = "[waits for consent] " if row.id in waiting else ""
+    return waits + _line(row.name or row.first_message or "(nothing was said)")
 
 
 def _line(text: str, width: int = 60) -> str:

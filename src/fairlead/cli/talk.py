@@ -40,7 +40,7 @@ COMMAND = Command(
         ("echo 'list src' | fairlead talk -s work", "in a script"),
     ),
     codes={
-        1: "it could not be done, or an answer was lost because the daemon restarted",
+        1: "something said could not be done, or an answer was lost because the daemon restarted",
         124: "an answer did not come in time",
     },
 )
@@ -69,16 +69,17 @@ def main(arguments: Sequence[str]) -> int:
     with Talk(open_, _show, _note, session=options.session, token=token) as talk:
         talk.greet()
         wait = LAST_WAIT if options.timeout is None else options.timeout
+        answer_wait = settings.number("daemon", "answer_seconds")
         if options.text:
             talk.say(" ".join(options.text))
             with open("/dev/null") as nothing:
-                return converse(talk, nothing, wait)
+                return converse(talk, nothing, wait, answer_wait)
         if not is_person:
-            return converse(talk, sys.stdin, wait)
+            return converse(talk, sys.stdin, wait, answer_wait)
         print(f"fairlead {talk.version}; /help lists commands, Ctrl-D ends", file=sys.stderr)
         while True:
             try:
-                code = converse(talk, sys.stdin, wait)
+                code = converse(talk, sys.stdin, wait, answer_wait)
                 return 0 if code == UNANSWERED else code  # a person has seen that, and gone on
             except KeyboardInterrupt:
                 if not talk.unanswered:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import glob
 import os
@@ -9,12 +10,14 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..agent.models import ModelError
-from ..settings import Settings
+from ..settings import Settings, foreign
 from ..verify.command import Commands
-from ..verify.follow import Follower, Gone, Judged
-from ..verify.panel import parse_quorum
+from ..verify.follow import Follower, Gone, Judged, Occupied
+from ..verify.outcome import ending_of, judged_by_outcome, not_checked
+from ..verify.panel import needed, parse_quorum
 from ..verify.persona import PersonaError, load
-from ..verify.report import Confidence, Report, Status, correction, not_verified
+from ..verify.report import Confidence, Report, Status, correction, not_verified, render
+from ..verify.sandbox import FALLBACK, bubblewrap
 from ..verify.store import ReportStore, StoreFault
 from ..verifying import Checker, CommandChecker, ModelChecker, PanelChecker, Places, Target, chosen_model
 from ..wire import verifier as wire
@@ -56,6 +59,8 @@ def found(settings: Settings, name: str, *, socket: str = "", project: str = "")
                 if error.code != "request/not-found":
                     raise
                 missing = str(error)
+        if why := foreign(settings.verifier_dir):
+            raise Failure(f"there is {missing}, and no Pi of yours can be found: {why}")
         with contextlib.suppress(ValueError):
             socket = wire.socket_path(name, settings.verifier_dir)
         if not os.path.exists(socket):
@@ -119,7 +124,29 @@ def checker(settings: Settings, target: Target, wanted: Wanted) -> Checker:
         except (PersonaError, ModelError) as error:
             raise Failure(str(error)) from None
         members.append(ModelChecker(persona, info, target, places))
-    return members[0] if len(members) == 1 else PanelChecker(members, parse_quorum(wanted.quorum))
+    quorum = parse_quorum(wanted.quorum)
+    if len(members) > 1:
+        return PanelChecker(members, quorum)
+    needed(quorum, 1)
+    return members[0]
+
+
+def checked(settings: Settings, wanted: Wanted, builder: str, project: str) -> None:
+    """Refuse wrong personas, models and quorums before a session is made for them. Raises Failure.
+
+    `builder` is the model that builds, as provider/id, or empty for the default one.
+    """
+    catalog = Places(settings).catalog
+    try:
+        model = chosen_model(catalog, builder)
+    except ModelError as error:
+        raise Failure(str(error)) from None
+    checker(settings, Target("", "", project, model=f"{model.provider}/{model.id}"), wanted).close()
+
+
+async def fallback(wanted: Wanted) -> str:
+    """What to tell people before personas begin where there is no sandbox."""
+    return f"without a sandbox: {FALLBACK}" if wanted.personas and await bubblewrap() is None else ""
 
 
 def _path(text: str) -> Any:
@@ -142,6 +169,15 @@ class Written:
 
     async def check(self, stop: wire.Event) -> Report:
         turn = stop.turn_index or 0
+        facts: dict[str, Any] = {
+            "turn": turn,
+            "session_id": self._target.session_id,
+            "project": self._target.project,
+            "verifier": self._checker.name,
+        }
+        ending = await asyncio.to_thread(ending_of, stop, self._file())
+        if ending.outcome in ("failed", "aborted", "interrupted"):
+            return not_checked(ending, **facts)
         with contextlib.suppress(StoreFault):
             self._begun = self._store.begin(
                 session_id=self._target.session_id,
@@ -150,19 +186,23 @@ class Written:
                 verifier=self._checker.name,
             )
         try:
-            return await self._checker.check(stop)
+            report = await self._checker.check(stop)
         except Exception as error:  # whatever is wrong with a checker, its turn is not lost
-            return not_verified(
-                f"{type(error).__name__}: {error}",
-                turn=turn,
-                session_id=self._target.session_id,
-                project=self._target.project,
-                verifier=self._checker.name,
-            )
+            return not_verified(f"{type(error).__name__}: {error}", **facts)
+        return judged_by_outcome(report, ending.outcome, ending.why)
+
+    def _file(self) -> str:
+        """The session's file; a real Pi writes it only when it is asked for something."""
+        if self._target.file or self._target.is_ours:
+            return self._target.file
+        return _pi_file(self._target.session_id)
 
     def keep(self, report: Report) -> None:
         """The report has reached the builder."""
         if self._begun is None:
+            if not self._target.is_ours:
+                with contextlib.suppress(StoreFault):
+                    self._store.add(report)
             return
         with contextlib.suppress(StoreFault):
             if self._target.is_ours:
@@ -191,9 +231,12 @@ async def watch(
         began=checking.began,
         told=say,
         latest=once,
+        sends_back=not once,
         missed=waker(settings, target),
     )
-    await checking.began()
+    await checking.began(None)
+    if told := await fallback(wanted):
+        say(told)
     say(f"checking the turns of {target.session_id} with {checking.name}")
     try:
         async for judged in follower.judgements():
@@ -201,6 +244,8 @@ async def watch(
             show(judged, quiet=quiet)
             if once:
                 return code_of(judged.report)
+    except Occupied as error:
+        raise Failure(str(error)) from None
     except Gone as gone:
         if once:
             print(f"fairlead verify: {gone}", file=sys.stderr)
@@ -230,10 +275,13 @@ def show(judged: Judged, *, quiet: bool = False, to_stderr: bool = False) -> Non
     then = ""
     if report.status is Status.FAILED:
         then = f"; not sent back: {judged.refusal}" if judged.refusal else "; sent back"
+    if report.claimed is not None:
+        then = f"; claimed {report.claimed.name}, but {printable(report.capped_by)}{then}"
     line = f"turn {report.turn}  {coloured(report.confidence)}  {printable(report.summary)}{then}"
     print(line, file=where, flush=True)
     if not quiet and report.status is not Status.VERIFIED:
-        for line in correction(report).splitlines()[:MAX_SHOWN]:
+        text = correction(report) if report.status is Status.FAILED else render(report)
+        for line in text.splitlines()[:MAX_SHOWN]:
             print(f"    {printable(line)}", file=where, flush=True)
 
 

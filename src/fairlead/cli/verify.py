@@ -21,8 +21,8 @@ COMMAND = Command(
         Option("--quorum", help="how many of a panel must agree: all, majority or a number", value="WORD"),
         Option("--copy", help="run commands in a copy of the project that is thrown away"),
         Option("--timeout", help="seconds that one command may take", value="SECONDS", kind=seconds),
-        Option("--steer", help="send corrections into the running turn instead of after it"),
-        Option("--once", help="judge the last turn, or the one that runs, then end"),
+        Option("--steer", help="send corrections into the running turn of an agent session"),
+        Option("--once", help="judge the last turn, or the one that runs, send nothing back, and end"),
         Option("--socket", help="the builder's socket, if it is not one of ours", value="PATH"),
         Option("--project", help="the directory that is checked", value="DIR", completes="directory"),
         Option("-q", "--quiet", help="print only the reports, one line each"),
@@ -39,8 +39,8 @@ COMMAND = Command(
     ),
     codes={
         0: "the session ended; with --once: verified",
-        1: "it could not be done; with --once: the work failed",
-        2: "wrong usage; with --once: could not verify",
+        1: "it could not be done, as where a real Pi has its verifier; with --once: the work failed",
+        2: "wrong usage; with --once: could not verify, or the turn failed or was stopped",
     },
 )
 

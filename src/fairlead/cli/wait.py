@@ -52,7 +52,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
     looks = options.text is not None or options.regex is not None or options.idle is not None
     if not looks and not options.exit:
-        raise UsageError("one of --text, --regex, --idle and --exit is wanted")
+        raise UsageError("give at least one of --text, --regex, --idle and --exit")
 
     from ..client.calls import RequestError
 
@@ -69,10 +69,13 @@ def main(arguments: Sequence[str]) -> int:
         print(json.dumps(answer))
     if answer["reason"] == "timeout":
         if not options.json:
-            print(f"fairlead wait: nothing within {options.timeout:g} s", file=sys.stderr)
+            print(f"fairlead wait: timed out after {options.timeout:g} s", file=sys.stderr)
         return TIMED_OUT
     if answer["reason"] == "exit":
         code: int = answer["exit_code"]
+        if not options.exit and not options.json:
+            ended = f"session {options.name!r} ended with {code} before it happened"
+            print(f"fairlead wait: {ended}", file=sys.stderr)
         return 0 if options.exit and looks else code if options.exit else 1
     return 0
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from .. import __version__
 from ..formats.frozen import Frozen
+from ..settings import Settings, key_names
 from ..wire import rpc
 from ..wire.faults import Broken
 from ..wire.rpc_catalog import TOPICS
@@ -196,6 +197,25 @@ class Failed(AgentEvent):
         self._fill(message)
 
 
+class Retrying(AgentEvent):
+    """The model could not answer and is asked again after `delay` seconds; the text of its answer so far is
+    void."""
+
+    __slots__ = fields = __match_args__ = ("attempt", "limit", "delay", "reason")
+    attempt: int
+    limit: int
+    delay: float
+    reason: str
+
+    def __init__(self, attempt: int, limit: int, delay: float, reason: str) -> None:
+        self._fill(attempt, limit, delay, reason)
+
+    @property
+    def line(self) -> str:
+        """The same for people."""
+        return f"retrying {self.attempt} of {self.limit} in {self.delay:g} s: {self.reason}"
+
+
 class Updated(AgentEvent):
     """How the session is: `idle`, `streaming`, `retrying` or `compacting`, and how many calls wait for
     consent. `data` has all of it."""
@@ -320,6 +340,7 @@ _EVENTS: Mapping[str, Callable[[dict[str, Any]], AgentEvent]] = {
     "session/updated": lambda data: Updated(data["phase"], data.get("pending_approvals") or 0),
     "session/turn-began": lambda data: TurnBegan(data["turn"]),
     "session/turn-ended": lambda data: TurnEnded(data["outcome"]),
+    "session/retrying": lambda data: Retrying(data["attempt"], data["limit"], data["delay"], data["reason"]),
     "verify/report": lambda data: Reported(
         data["turn"], data["confidence"], data["summary"], data.get("verifier") or ""
     ),
@@ -468,12 +489,15 @@ class Following:
         self.state: Updated | None = None
         """How the session is, as far as we heard."""
         self._wire = rpc.ClientConnection()
+        self._lending: set[str] = set()  # requests that bring a key, whose answers are for nobody
 
     def begin(self) -> bytes:
         """What is to be sent first on a new connection."""
         self.ready = False
         self._wire = rpc.ClientConnection()
-        return self._wire.handshake("fairlead", __version__)
+        self._lending.clear()
+        names = key_names(Settings())
+        return self._wire.handshake("fairlead", __version__, [rpc.INCREMENTS], key_names=names)
 
     def request(self, op: str, **params: Any) -> tuple[str, bytes]:
         """A request's id and its bytes, about this session."""
@@ -499,6 +523,10 @@ class Following:
                     if self.cursor is None:
                         self.cursor = plain(item.data).get("cursor")
                     reply += self._begun(events)
+                case rpc.Event(topic="key/wanted"):
+                    reply += self._lend(plain(item.data)["variable"])
+                case rpc.Response(id=id) | rpc.Error(id=str(id)) if id in self._lending:
+                    self._lending.discard(id)
                 case rpc.Response(id=id):
                     answers.append(self._answered(Answered(id, plain(item.data) or {})))
                 case rpc.Event() if not self.is_over:
@@ -511,6 +539,14 @@ class Following:
                 case Broken(reason=reason):
                     raise ConnectionError(reason)
         return reply, events, answers
+
+    def _lend(self, variable: str) -> bytes:
+        """The daemon lacks a key that we said we have."""
+        if variable not in key_names(Settings()):
+            return b""
+        id, line = self.request("lend_key", variable=variable, key=os.environ[variable])
+        self._lending.add(id)
+        return line
 
     def _subscribing(self) -> bytes:
         given = {"topics": list(_WANTED), "since": self.cursor}
@@ -585,13 +621,16 @@ class Asking:
         self._text = ""
         self._failure = ""
         self._outcome = "interrupted"
+        self.is_cut = False
+        """Whether the answer ended at the model's limit."""
 
     def heard(self, event: AgentEvent) -> Any:
         """Take up an event. For one that wants consent gives what was decided, else None; a function's answer
         may have to be awaited."""
         match event:
-            case Message(text) if text:
+            case Message(text, stop_reason) if text:
                 self._text = text
+                self.is_cut = stop_reason == "length"
             case Failed(message):
                 self._failure = message
             case TurnEnded(outcome):
@@ -599,6 +638,11 @@ class Asking:
             case ApprovalWanted():
                 return self._approve(event) if callable(self._approve) else self._approve
         return None
+
+    @property
+    def text(self) -> str:
+        """What was said last, of whatever turn it is."""
+        return self._text
 
     def answer(self) -> str:
         """The answer's text. Raises TurnFailed."""

@@ -130,7 +130,7 @@ class _Link:
     async def open(cls, settings: Settings) -> _Link:
         link = cls(*await _daemon(settings))
         try:
-            await link._sent("req-1", link._wire.handshake("fairlead", __version__))
+            await link._sent("req-1", link._wire.handshake("fairlead", __version__, [rpc.INCREMENTS]))
         except BaseException:
             await link.close()
             raise

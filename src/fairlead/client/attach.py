@@ -22,8 +22,17 @@ from ..settings import SettingError, Settings
 from ..wire import keepty
 from ..wire.faults import Broken
 from .escape import Escape, escapes_of
-from .launch import ABSENT_TRIES, RECONNECT_WAIT, Starting, reached, reached_daemon, reached_ended, spawn
-from .own_terminal import KITTY_KEYS, MODES_OFF, Gone, OwnTerminal
+from .launch import (
+    ABSENT_TRIES,
+    RECONNECT_WAIT,
+    Starting,
+    reached_daemon,
+    reached_ended,
+    reached_session,
+    session_dirs,
+    spawn,
+)
+from .own_terminal import ENTER_ALTERNATE, KITTY_KEYS, MODES_OFF, Gone, OwnTerminal
 from .ready import READ, WRITE, Ready
 from .translate import REDRAW, Translator, is_whole
 from .typed import Typed
@@ -56,7 +65,11 @@ little."""
 
 _SIGNALS = (signal.SIGWINCH, signal.SIGCONT, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 _CTRL_C, _ENTER = 3, 13
-_WISHES = keepty.Wish.REDRAWS | keepty.Wish.TAKEOVER | keepty.Wish.SHOWN | keepty.Wish.NOTICES
+UNREAD = 0.5
+"""Seconds in which a person can't have read that another client writes, so that Enter does not answer it."""
+_WISHES = (
+    keepty.Wish.REDRAWS | keepty.Wish.TAKEOVER | keepty.Wish.SHOWN | keepty.Wish.NOTICES | keepty.Wish.DIRECT
+)
 _SCREENS = ("alternate", "main")
 
 
@@ -71,7 +84,7 @@ class _Left(Exception):
 def attach(name: str, *, watch: bool = False) -> int:
     """Share a session until it ends or the person leaves. Gives the exit code."""
     try:
-        path = keepty.socket_path(name, os.environ)
+        keepty.socket_path(name, os.environ, "/")
     except ValueError as error:
         print(f"fairlead attach: {error}", file=sys.stderr)
         return 2
@@ -79,6 +92,14 @@ def attach(name: str, *, watch: bool = False) -> int:
         print(
             "fairlead attach: standard input and output must be a terminal; without one, use "
             f"`fairlead screen {name}`, `fairlead logs -f {name}` or `fairlead send {name} TEXT`",
+            file=sys.stderr,
+        )
+        return 1
+    if os.environ.get("TERM", "") in ("", "dumb"):
+        print(
+            "fairlead attach: this terminal can't be drawn on (TERM is "
+            f"{os.environ.get('TERM') or 'not set'}); use `fairlead screen {name}` or "
+            f"`fairlead logs -f {name}`",
             file=sys.stderr,
         )
         return 1
@@ -99,7 +120,7 @@ def attach(name: str, *, watch: bool = False) -> int:
             bell,
             ringer,
             OwnTerminal(alternate=options.alternate) as terminal,
-            _Sharing(name, path, terminal, bell, watch, settings, options) as sharing,
+            _Sharing(name, terminal, bell, watch, settings, options) as sharing,
         ):
             while True:
                 sharing.turn()
@@ -154,7 +175,6 @@ class _Sharing:
     def __init__(
         self,
         name: str,
-        path: str,
         terminal: OwnTerminal,
         bell: socket.socket,
         watch: bool,
@@ -164,7 +184,6 @@ class _Sharing:
         self.saw_only_the_end = False
         """Whether the program had ended already, or ended without another word."""
         self._name = name
-        self._path = path
         self._terminal = terminal
         self._bell = bell
         self._watch = watch
@@ -185,9 +204,14 @@ class _Sharing:
         self._input = b""  # what the frame that is being sent has of it
         self._frame = b""  # the rest of the frame that is being sent
         self._resized = False
+        self._direct = -1  # the program's terminal, if we have it
+        self._in_order = False  # whether all was typed that we have sent; then keys are typed there
+        self._pinged = False  # whether the broker will tell when all was typed that it had got by then
+        self._sent_since = False  # whether something was sent after that question
         self._typing_over = False
         self._ending: _Left | None = None
         self._was_there = False
+        self._pid = 0  # of the session's program
         self._lost_at = time.monotonic()
         self._greeted_at = 0.0
         self._absent = 0
@@ -201,6 +225,7 @@ class _Sharing:
         self._note_until: float | None = None
         self._told = ""  # the last thing that the daemon said to the person; said again at the end
         self._writer: str | None = None  # who writes instead of us
+        self._displaced_at = 0.0  # since when
         self._view: View | None = None
         self._view_stale = False
 
@@ -212,6 +237,7 @@ class _Sharing:
             self._connection.close()
         if self._view is not None:
             self._view.close()
+        self._let_go()
 
     def turn(self) -> None:
         """Wait until anything can be done and do it. Raises _Left in the end, or Gone."""
@@ -220,26 +246,44 @@ class _Sharing:
             events = self._ready.wait(None)
         else:
             connection, events = self._wait()
+        if terminal.input in events and connection is not None and events.get(self._socket, 0) & ~WRITE:
+            # first what the daemon says: it may be that another client writes now, or that all is over
+            self._hear(connection)
+            events.pop(self._socket, None)
+            if self._ending is not None:
+                return
+        if self._bell_number in events:  # a new size was there before the key
+            self._signalled()
         if terminal.input in events:  # before anything that is due, as a key that has come is not late
             self._read_keys()
         elif self._escape.until is not None and time.monotonic() >= self._escape.until:
             self._pass(self._escape.expire())
-        if self._bell_number in events:
-            self._signalled()
         if terminal.unshown and terminal.output in events:
             self._show()
         if self._view is not None or self._note_until is not None or self._redraw_wanted:
             self._do_due(events)
         if connection is None or self._connection is not connection:
             return
+        mask = events.get(self._socket, 0)
+        if mask & ~WRITE:  # first, as it may tell why nothing can be sent
+            self._hear(connection)
         try:
-            mask = events.get(self._socket, 0)
-            if mask & ~WRITE:  # first, as it may tell why nothing can be sent
-                self._receive(connection.recv(READ_SIZE))
             if mask & WRITE and self._connection is connection and self._frame:
                 self._send(connection)
             if not self._steady and self._does_not_answer():
                 raise _Left(1, f"fairlead attach: session {self._name!r} does not answer")
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._lose()
+
+    def _hear(self, connection: socket.socket) -> None:
+        """Take what the daemon says."""
+        try:
+            if self._wire.state is keepty.State.OPEN:
+                self._receive(connection.recv(READ_SIZE))
+            else:
+                self._receive_first(connection)
         except BlockingIOError:
             pass
         except OSError:
@@ -258,6 +302,7 @@ class _Sharing:
             or self._view is not None
             or self._ending is not None
             or self._typing_over
+            or (self._direct >= 0 and not self._in_order and not self._pinged)
             or self._wire.state is not keepty.State.OPEN
             or self._connection is None
         )
@@ -311,17 +356,20 @@ class _Sharing:
     def _reach(self) -> None:
         """Look once for the session; a daemon may yet have to be started to make its socket."""
         try:
-            connection = reached(self._path) or reached_ended(self._name, self._settings)
+            connection = reached_session(self._name, self._settings) or reached_ended(
+                self._name, self._settings
+            )
             if connection is None:
                 self._look_for_daemon()
                 return
-        except (OSError, SettingError) as error:
+        except (OSError, ValueError, SettingError) as error:
             raise _Left(1, f"fairlead attach: {error}") from None
         connection.setblocking(False)
         self._connection = connection
         self._socket = connection.fileno()
         self._wire = keepty.ClientConnection()
-        role = keepty.Role.WATCHER if self._watch else keepty.Role.WRITER
+        # who comes back is what it was before, so that it takes nothing over from another
+        role = keepty.Role.WATCHER if self._watch or self._writer is not None else keepty.Role.WRITER
         wishes = _WISHES
         if self._options.alternate or self._was_there:  # where scrollback would not be seen, or be seen twice
             wishes |= keepty.Wish.SCREEN_ONLY
@@ -337,7 +385,7 @@ class _Sharing:
             daemon.close()
             self._absent += 1
             if self._absent >= ABSENT_TRIES:
-                hint = _meant(self._name) or "; `fairlead ls` lists them"
+                hint = _meant(self._name, self._settings) or "; `fairlead ls` lists them"
                 missing = f"no session {self._name!r}{hint}"
                 gone = f"session {self._name!r} is gone"
                 raise _Left(1, f"fairlead attach: {gone if self._was_there else missing}")
@@ -359,6 +407,7 @@ class _Sharing:
         if self._frame:
             self._typed[:0] = self._input
         self._frame = self._input = b""
+        self._pinged = False
         if self._wire.state is keepty.State.OPEN:
             self._lost_at = time.monotonic()
             if self._starting is not None:
@@ -369,6 +418,22 @@ class _Sharing:
             if self._is_over(self._lost_at, RECONNECT_WAIT):
                 raise _Left(1, f"fairlead attach: session {self._name!r} lets nobody in")
             time.sleep(RETRY_PAUSE)
+
+    def _receive_first(self, connection: socket.socket) -> None:
+        """Receive what may bring the program's terminal along."""
+        data, handed, _, _ = socket.recv_fds(connection, READ_SIZE, 1)
+        if handed:
+            self._let_go()
+            self._direct = handed[0]
+            os.set_inheritable(self._direct, False)
+        self._receive(data)
+
+    def _let_go(self) -> None:
+        """Have the program's terminal no more."""
+        self._in_order = self._pinged = False
+        if self._direct >= 0:
+            os.close(self._direct)
+            self._direct = -1
 
     def _receive(self, data: bytes) -> None:
         if not data:
@@ -388,6 +453,12 @@ class _Sharing:
                 if message.writer is not None and not self._watch:
                     self._displaced(message.writer)
                 self._choose_view()
+            elif isinstance(message, keepty.Pong):
+                if self._pinged:
+                    self._pinged = False
+                    self._in_order = not (self._sent_since or self._frame or self._typed)
+                else:
+                    self._let_go()
             elif isinstance(message, keepty.Exit):
                 self.saw_only_the_end = self._outputs < 2
                 ended = f"session {self._name} ended with {message.code}"
@@ -407,16 +478,20 @@ class _Sharing:
     def _came(self, message: keepty.HelloAck) -> None:
         """The session has let us in."""
         first, self._was_there = not self._was_there, True
+        if self._pid and message.pid != self._pid:
+            raise _Left(1, f"fairlead attach: session {self._name!r} is gone; another one has its name now")
+        self._pid = message.pid
         self._granted = message.wishes
+        if not self._granted & keepty.Wish.DIRECT:
+            self._let_go()
         self._size = message.cols, message.rows
         self._outputs = 0
         self._redraw_wanted = False
-        self._writer = None
-        if not self._watch:
+        if not self._watch and self._writer is None:
             self._size = self._terminal.size  # which it has from now on
         if first:
             self._greet()
-        elif self._note_until is None:
+        elif self._note_until is None and self._writer is None:
             self._note = ""
         self._choose_view()
 
@@ -451,10 +526,15 @@ class _Sharing:
                 elif self._writer is None:
                     self._size = self._terminal.size
                     self._frame = keepty.Resize(*self._size).encode()
+                    self._in_order, self._sent_since = False, True
             elif self._typed:
                 self._input = bytes(self._typed[:FRAME_SIZE])
                 del self._typed[:FRAME_SIZE]
                 self._frame = keepty.Input(self._input).encode()
+                self._in_order, self._sent_since = False, True
+            elif self._direct >= 0 and not (self._in_order or self._pinged):
+                self._frame = keepty.Ping().encode()
+                self._pinged, self._sent_since = True, False
         return bool(self._frame)
 
     def _send(self, connection: socket.socket) -> None:
@@ -469,6 +549,16 @@ class _Sharing:
         self._redraw_wanted = True
         if self._is_over(self._redraw_asked_at, REDRAW_GAP):
             self._ask_redraw()
+
+    def _draw_again(self) -> None:
+        """Have all of the screen shown afresh, which somebody else has drawn on."""
+        if not self._granted & keepty.Wish.REDRAWS:
+            self._lose()  # who comes is shown the screen
+            return
+        if self._options.alternate:
+            self._terminal.show(ENTER_ALTERNATE)
+        self._redraw_asked_at = float("-inf")
+        self._want_redraw()
 
     def _ask_redraw(self) -> None:
         if self._frame or self._wire.state is not keepty.State.OPEN:
@@ -526,6 +616,8 @@ class _Sharing:
     def _displaced(self, writer: str) -> None:
         """Another client writes now, or nobody does any more."""
         self._writer = writer
+        self._displaced_at = time.monotonic()
+        self._let_go()
         self._note_until = None
         who = f"{writer} types here now" if writer else f"nobody types here now ({self._name})"
         self._note = f"{who}; Enter takes it back, {self._options.way_out} leaves"
@@ -606,12 +698,27 @@ class _Sharing:
         elif typed:
             if self._note_until is not None:
                 self._end_note()
+            if self._connection is None and self._terminal.size != self._size:
+                self._in_order = False  # a signal that tells of a new size may come after the key
+            if self._in_order:
+                typed = typed[self._type(typed) :]
+                self._in_order = not typed
             self._typed += typed
-            if not self._frame and len(self._typed) <= FRAME_SIZE:
+            if self._typed and not self._frame and len(self._typed) <= FRAME_SIZE:
                 self._send_now()
         if self._escape.left:
             self._last_words()
             self._leave()
+
+    def _type(self, typed: bytes) -> int:
+        """Type on the program's terminal itself; tells how much of it that has room for."""
+        try:
+            return os.write(self._direct, typed)
+        except BlockingIOError:
+            return 0
+        except OSError:  # its other end is gone
+            self._let_go()
+            return 0
 
     def _send_now(self) -> None:
         """Send without waiting for the next turn."""
@@ -628,7 +735,7 @@ class _Sharing:
             elif key == ord("r") and self._watch:
                 self._redraw_asked_at = float("-inf")
                 self._want_redraw()
-            elif key == _ENTER and self._writer is not None:
+            elif key == _ENTER and self._writer is not None and self._is_over(self._displaced_at, UNREAD):
                 self._writer = None
                 self._note = ""
                 self._close_view()
@@ -636,7 +743,8 @@ class _Sharing:
                 return
 
     def _leave(self) -> None:
-        raise _Left(0, f"left {self._name}; `fairlead attach {self._name}` comes back")
+        left = f"left {self._name}; `fairlead attach {self._name}` comes back"
+        raise _Left(0, "\n".join(filter(None, (self._told, left))))
 
     def _last_words(self) -> None:
         """Send what was typed before leaving, if the session takes it now."""
@@ -658,23 +766,24 @@ class _Sharing:
         for number in self._bell.recv(64):
             if number == signal.SIGWINCH:
                 self._resized = True
+                self._in_order = False  # what is typed now is for the new size
                 self._choose_view()
                 if self._view is not None:
                     self._terminal.show(b"\x1b[0m\x1b[2J")
                     self._paint()
             elif number == signal.SIGCONT:  # the shell has used the terminal meanwhile
                 self._terminal.make_raw()
-                self._lose()
+                self._draw_again()
             elif number in _SIGNALS:
                 raise _Left(128 + number)
 
 
-def _meant(name: str) -> str:
+def _meant(name: str, settings: Settings) -> str:
     """The session that was probably meant, by the sockets that are there."""
     from ..formats.guess import meant
 
-    try:
-        found = os.listdir(keepty.socket_dir(os.environ))
-    except OSError:
-        return ""
+    found = []
+    for directory in session_dirs(settings):
+        with contextlib.suppress(OSError):
+            found += os.listdir(directory)
     return meant(name, [each[len("keepty-") : -len(".sock")] for each in found if each.endswith(".sock")])

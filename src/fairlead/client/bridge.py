@@ -9,6 +9,7 @@ else.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import select
@@ -18,7 +19,7 @@ from typing import Any
 
 from ..formats import edn
 from ..formats.edn import EdnError, Keyword
-from ..settings import Settings
+from ..settings import Settings, key_names
 from ..wire import rpc
 from ..wire.lines import LineBuffer, TooLong
 from ..wire.rpc import ErrorCode
@@ -42,6 +43,7 @@ _ERROR = re.compile(
     rb"\{:kind :error(?:, :id " + _TEXT + rb")?(?:, :op " + _TEXT + rb")?, :error-code " + _TEXT
 )
 _EVENT = b"{:kind :event, "
+_KEY_WANTED = b'{:kind :event, :event "key/wanted"'
 _ACTIVE = re.compile(rb'\{:kind :event, :event "context/updated", :data \{:active-session-id "([^"\\]+)"')
 _SEQ = re.compile(rb', :seq (\d+), :ts "[^"\\]*"\}\Z')
 _ASKED = re.compile(rb", :id " + _TEXT + rb"\Z")
@@ -54,7 +56,9 @@ _MAX_PLACE = 1024
 _REFUSED = ErrorCode.UNSUPPORTED_VERSION.value.encode()
 _MOVING = frozenset({"new_session", "switch_session", "open_session", "fork"})
 """Ops whose answer names the session that is in focus then."""
-_PARAMS, _CWD, _OP, _ID, _DATA = (Keyword(name) for name in ("params", "cwd", "op", "id", "data"))
+_PARAMS, _CWD, _PROJECT = (Keyword(name) for name in ("params", "cwd", "project"))
+_OP, _ID, _DATA = (Keyword(name) for name in ("op", "id", "data"))
+_KEY_NAMES, _VARIABLE = Keyword("key-names"), Keyword("variable")
 _SESSION_ID, _CURSOR_KEY, _SUBSCRIBED = (Keyword(name) for name in ("session-id", "cursor", "subscribed"))
 
 
@@ -74,6 +78,7 @@ class Bridge:
         self._named: dict[str, str] = {}  # the sessions that unanswered subscribes name, by request
         self._silent: set[str] = set()  # ids of our own requests, whose answers are not for the client
         self._is_refused = False  # the daemon speaks another version, and ends the connection
+        self._lent = 0  # how many keys the daemon was given
         self._focus = ""
         self._cursors: dict[str, str] = {}  # by session, the one heard of last at the end
         self._seq = 0
@@ -92,7 +97,7 @@ class Bridge:
                 data = os.read(self._reading, READ_SIZE)
                 if not data:
                     over_at = time.monotonic() + LAST_ANSWERS_WAIT
-                for line in self._requests.feed(data):
+                for line in self._requests.feed(data) if data else self._requests.finish():
                     self._ask(line)
             if self._daemon in ready:
                 self._hear()
@@ -127,12 +132,16 @@ class Bridge:
             self._find_again()
 
     def _placed(self, request: dict[Any, Any], line: bytes) -> bytes:
-        """A handshake that also says where the client is."""
+        """A handshake that also says where the client is, which is the project that its connection is for,
+        and which keys its environment has."""
         params = request.get(_PARAMS)
-        if not isinstance(params, dict) or _CWD in params:
+        if not isinstance(params, dict):
             return line
+        names = key_names(self._settings)
+        here = {_CWD: self._cwd, _PROJECT: self._cwd}
+        keys = {_KEY_NAMES: names} if names else {}
         try:
-            return edn.dumps({**request, _PARAMS: {**params, _CWD: self._cwd}}).encode()
+            return edn.dumps({**request, _PARAMS: {**here, **params, **keys}}).encode()
         except EdnError:  # a number that can be read but not written, as 0xfff… of thousands of digits
             return line
 
@@ -162,6 +171,9 @@ class Bridge:
 
     def _heard(self, line: bytes) -> bytes | None:
         """A frame as the client gets it, or nothing if it is not for the client."""
+        if line.startswith(_KEY_WANTED):
+            self._lend(str(edn.loads(line)[_DATA][_VARIABLE]))
+            return None
         if line.startswith(_EVENT):
             return self._counted(line)
         error, response = _ERROR.match(line), _RESPONSE.match(line)
@@ -179,6 +191,18 @@ class Bridge:
             return None
         self._pending.pop(id, None)
         return line
+
+    def _lend(self, variable: str) -> None:
+        """The daemon lacks a key that our environment has."""
+        if variable not in key_names(self._settings):
+            return
+        self._lent += 1
+        id = f"fairlead-key-{self._lent}"
+        self._silent.add(id)
+        params = rpc.fields(variable=variable, key=self._settings.environ[variable])
+        request = rpc.fields(id=id, kind=Keyword("request"), op="lend_key", params=params)
+        with contextlib.suppress(OSError):  # then the daemon has gone, and that is noticed where it is read
+            self._daemon.sendall(edn.dumps(request).encode() + b"\n")
 
     def _note_answer(self, op: str, line: bytes, named: str) -> None:
         """Remember what the client subscribed to, and which session is in focus."""

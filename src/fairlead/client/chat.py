@@ -25,9 +25,11 @@ from .agents import (
     Escalated,
     Failed,
     Following,
+    Opened,
     Other,
     Prompted,
     Reported,
+    Retrying,
     TurnBegan,
     TurnEnded,
 )
@@ -38,9 +40,10 @@ from .chat_talk import TICK, Talk
 from .chat_terminal import ChatTerminal
 from .chat_view import LADDER, Paint, Row, Screen, clean, marked
 from .control import READ_SIZE
-from .launch import RECONNECT_WAIT, Starting, reached_daemon, spawn
+from .hung import lock_holder
+from .launch import RECONNECT_WAIT, Starting, reached, spawn
 from .own_terminal import Gone
-from .sdk import Agent, Host
+from .sdk import Agent
 
 ESCAPE_WAIT = 0.05
 """Seconds after which an Escape is a key and not the beginning of one."""
@@ -50,6 +53,10 @@ SHOWN_MESSAGES = 6
 """How many messages are shown of a session that one comes back to."""
 SHOWN_LINES = 20
 """How much is shown of each."""
+SLOW = frozenset({"command", "login_complete"})
+"""Requests whose answers may take longer than it takes to find a daemon hung."""
+MAX_STOPS = 2
+"""How many ^C end a turn; the next one leaves."""
 MAX_ASKED = MAX_PENDING // 2
 """How many requests may be on their way; then a bell says that no more is taken."""
 INPUT_ROWS = 10
@@ -70,12 +77,12 @@ class _Left(Exception):
         self.code = code
 
 
-def chat(host: Host, agent: Agent, settings: Settings, *, prompt: str = "", yes: bool = False) -> int:
+def chat(agent: Agent, settings: Settings, *, prompt: str = "", yes: bool = False) -> int:
     """Talk until the person leaves. Gives the exit code."""
     history = History(f"{safe_dir(settings.state_dir)}/agent-history")
     try:
         with ChatTerminal() as terminal:
-            talk = _Chat(host, agent, settings, terminal, history, prompt, yes)
+            talk = _Chat(agent, settings, terminal, history, prompt, yes)
             try:
                 while True:
                     talk.turn()
@@ -94,7 +101,6 @@ class _Chat:
 
     def __init__(
         self,
-        host: Host,
         agent: Agent,
         settings: Settings,
         terminal: ChatTerminal,
@@ -102,8 +108,9 @@ class _Chat:
         prompt: str,
         yes: bool,
     ) -> None:
-        self._host = host
-        self._agent = agent
+        self._created = agent.created
+        self._name = agent.name
+        self._place = ""  # the session's directory
         self._settings = settings
         self._terminal = terminal
         self._prompt = prompt
@@ -122,6 +129,8 @@ class _Chat:
         self._unsent = b""
         self._asked: dict[str, tuple[str, str]] = {}  # op and text of requests without an answer
         self._lost_at = time.monotonic()
+        self._look_at = 0.0  # when to look for the daemon next
+        self._heard_at = 0.0  # when the daemon said something, or had nothing to answer
         self._was_lost = False
         self._starting: Starting | None = None  # a daemon that we have started
         # the conversation
@@ -146,8 +155,10 @@ class _Chat:
 
     def turn(self) -> None:
         """Wait until anything can be done and do it. Raises _Left in the end, or Gone."""
-        if self._connection is None:
+        if self._connection is None and time.monotonic() >= self._look_at:
             self._reach()
+        if not self._is_due:
+            self._heard_at = time.monotonic()
         self._draw()
         connection = self._connection
         terminal = self._terminal
@@ -181,7 +192,7 @@ class _Chat:
             return ESCAPE_WAIT
         if self._connection is None:
             return RETRY_PAUSE
-        return TICK if self._is_busy or self._wanted else None
+        return TICK if self._is_busy or self._is_due or self._wanted else None
 
     def _signalled(self) -> None:
         for number in self._terminal.signals():
@@ -206,8 +217,12 @@ class _Chat:
     # --- the daemon -----------------------------------------------------------------------------------------
 
     def _reach(self) -> None:
-        """Look once for the daemon."""
-        connection = reached_daemon(self._settings)
+        """Look once for the daemon, without waiting for it."""
+        self._look_at = time.monotonic() + RETRY_PAUSE
+        try:
+            connection = reached(self._settings.rpc_path, 0)
+        except BlockingIOError:  # so many wait for it that there is no room for one more
+            connection = None
         if connection is None:
             away = time.monotonic() - self._lost_at
             if away > NURSERY_GRACE and self._starting is None:
@@ -218,6 +233,7 @@ class _Chat:
                 raise _Left(1, f"fairlead agent: the daemon is gone; see {self._settings.log_path}")
             return
         connection.setblocking(False)
+        self._heard_at = time.monotonic()
         self._connection = connection
         self._unsent = self._following.begin()
 
@@ -240,6 +256,7 @@ class _Chat:
 
     def _receive(self, data: bytes) -> None:
         was_ready = self._following.ready
+        self._heard_at = time.monotonic()
         try:
             reply, events, answers = self._following.receive(data)
         except RequestError as error:
@@ -250,7 +267,8 @@ class _Chat:
             return
         if not was_ready:
             self._begun()
-        self._catch_up()
+        if self._greeted:
+            self._catch_up()
         for answer in answers:
             self._answered(answer)
 
@@ -267,7 +285,11 @@ class _Chat:
             self._catch_up()
             self._find_unsaid()
         if not self._greeted:
-            self._greet()
+            self._ask("get_state")  # all else comes after the greeting
+            return
+        self._welcome()
+
+    def _welcome(self) -> None:
         state = self._following.state
         if state is not None and state.is_idle and state.data.get("was_interrupted"):
             self._end_turn()
@@ -275,6 +297,7 @@ class _Chat:
         if self._prompt:
             prompt, self._prompt = self._prompt, ""
             self._say(prompt)
+        self._catch_up()
 
     def _find_unsaid(self) -> None:
         """What was said and never answered: if the session did not hear it, the person has it back."""
@@ -299,7 +322,14 @@ class _Chat:
     def _answered(self, answer: Answered) -> None:
         op, text = self._asked.pop(answer.id, ("", ""))
         error = answer.error
-        if op == "interrupt" and answer.data.get("dropped_steering_text"):
+        if op in ("get_state", "get_messages"):
+            self._told(op, text, answer)
+            return
+        if op == "open_session" and error is None:
+            data = answer.data
+            self._turn_to(Opened(data["session_id"], data["created"], data["cursor"]))
+            return
+        if op in ("interrupt", "abort") and answer.data.get("dropped_steering_text"):
             self._ours = [each for each in self._ours if each not in self._queued]
             self._queued.clear()
             self._line.set(self._line.text or answer.data["dropped_steering_text"])
@@ -317,14 +347,34 @@ class _Chat:
             self._queued.remove(text)
         self._talk.show([(clean(str(error)), "red")], "note")
 
-    def _turn_to(self, agent: Agent) -> None:
+    def _told(self, op: str, what: str, answer: Answered) -> None:
+        """How the session is, one thing after the other, for the greeting."""
+        if answer.error is not None:
+            raise _Left(1, f"fairlead agent: {answer.error}")
+        said: list[dict[str, Any]] = []
+        if op == "get_state":
+            self._place = answer.data["state"].get("worktree_path") or ""
+            if not self._created:
+                self._ask("get_messages", "count", limit=1)
+                return
+        elif what == "count":
+            first = max(0, answer.data["total"] - SHOWN_MESSAGES)
+            self._ask("get_messages", **{"from": first or None})
+            return
+        else:
+            said = answer.data["messages"]
+        self._greet(said)
+        self._welcome()
+
+    def _turn_to(self, opened: Opened) -> None:
         """Follow another session."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
         self._end_turn()
-        self._agent = agent
-        self._following = Following(agent.id, agent.cursor if agent.created else None)
+        self._created, self._name = opened.created, ""
+        self._following = Following(opened.id, opened.cursor if opened.created else None)
+        self._look_at = 0.0
         self._greeted = False
         self._missed.clear()
         self._wanted.clear()
@@ -342,26 +392,36 @@ class _Chat:
             op in ("prompt", "steer", "command") for op, _ in self._asked.values()
         )
 
-    def _greet(self) -> None:
+    @property
+    def _is_due(self) -> bool:
+        """True if the daemon should have something to say at once."""
+        return self._connection is not None and (
+            not self._greeted or any(op not in SLOW for op, _ in self._asked.values())
+        )
+
+    @property
+    def _is_hung(self) -> bool:
+        """True if it has not for too long."""
+        away = time.monotonic() - self._heard_at
+        return self._is_due and away > self._settings.number("daemon", "answer_seconds")
+
+    def _greet(self, before: list[dict[str, Any]]) -> None:
+        """Say what session this is, and what was said in it before."""
         self._greeted = True
         state = self._following.state
         data = state.data if state is not None else {}
-        name = clean(data.get("session_name") or "a new session" if self._agent.created else "")
+        name = clean(data.get("session_name") or "a new session" if self._created else "")
         name = name or clean(data.get("session_display_name") or "")
         model = f"{data.get('model_provider')}/{data.get('model_id')}"
         thinking = data.get("effective_reasoning_effort") or "off"
         model += f", thinking {thinking}" if thinking != "off" else ""
-        place = clean(self._agent.state().get("worktree_path") or "")
-        self._talk.show([(f"{name} · {clean(model)} · {place}", "bold")], "head")
+        self._talk.show([(f"{name} · {clean(model)} · {clean(self._place)}", "bold")], "head")
         if data.get("model_provider") == "offline":
             self._talk.show([(_OFFLINE, "dim")], "head")
         self._talk.show([(_KEYS, "dim")], "head")
-        if not self._agent.created:
-            self._recall()
-
-    def _recall(self) -> None:
-        """What was said last in a session that one comes back to."""
-        for said in self._agent.messages(last=SHOWN_MESSAGES):
+        if reason := (data.get("verdict") or {}).get("escalated"):
+            self._talk.show([(f"◆ a person is needed: {clean(reason)}", "red")], "note")
+        for said in before:
             lines = clean(said.get("text") or "").strip("\n").split("\n")
             lines = [*lines[:SHOWN_LINES], "…"] if len(lines) > SHOWN_LINES else lines
             if said["role"] == "user":
@@ -375,6 +435,12 @@ class _Chat:
         rows += [(f"↳ {clean(text).partition(chr(10))[0]}", "dim") for text in self._queued[-QUEUED_ROWS:]]
         if self._wanted:
             rows.append(self._asking())
+        elif self._is_hung:
+            pid = lock_holder(self._settings)
+            who = f"the daemon, process {pid}, is hung: it" if pid else "the daemon"
+            rows.append(
+                (f"{who} does not answer; `fairlead daemon restart` replaces it, ^D leaves", "yellow")
+            )
         elif self._connection is None and self._was_lost:
             rows.append(("the daemon went away; looking for the next one", "dim"))
         elif self._is_busy:
@@ -404,6 +470,9 @@ class _Chat:
                 self._end_turn()
                 if outcome in ("aborted", "interrupted"):
                     self._talk.show([(outcome, "yellow")], "note")
+            case Retrying():
+                self._talk.drop_answer()
+                self._talk.show([(clean(event.line), "yellow")], "note")
             case Failed(message):
                 self._talk.show([(clean(message), "red")], "note")
             case ApprovalWanted():
@@ -480,25 +549,25 @@ class _Chat:
             self._line.is_secret = True
         id = data.get("session_id")
         if kind in ("new_session", "session_switch") and id not in (None, self._following.session_id):
-            self._turn_to(self._host.agent(id=id))
+            self._turn_to(Opened(id, False))
 
     def _offer(self, data: dict[str, Any]) -> None:
         """A command wants a choice: a numbered list."""
         self._action = data
-        items = data["ui/action"]["items"]
+        items = data["ui/action"]["ui/items"]
         rows = [(f"{number:>3}  {clean(item['ui.item/label'])}", "") for number, item in enumerate(items, 1)]
         self._talk.show([(f"{clean(data.get('prompt') or '')}:", "bold"), *rows], "command")
 
     def _choose(self, text: str) -> None:
         action = self._action
         assert action is not None
-        items = action["ui/action"]["items"]
+        items = action["ui/action"]["ui/items"]
         chosen = int(text) if text.isdecimal() and text.isascii() else 0
         if text and not 0 < chosen <= len(items):
             self._talk.note(f"a number from 1 to {len(items)}, or nothing")
             return
         self._action = None
-        given = {"request_id": action["request_id"], "action_name": action["ui/action"]["action_name"]}
+        given = {"request_id": action["request_id"], "action_name": action["ui/action"]["ui/action_name"]}
         if not text:
             self._ask("frontend_action_result", **given, status="cancelled")
             return
@@ -523,7 +592,7 @@ class _Chat:
                 self._draw(always=True)
             case "key", "interrupt":
                 self._stop()
-            case "key", "end-of-input" if not self._line.text:
+            case "key", "end-of-input" if not self._line.text or self._is_hung:
                 self._leave()
             case "key", "end-of-input":
                 self._line.press(("key", "delete"))
@@ -546,7 +615,9 @@ class _Chat:
             self._answer(wanted, _ANSWERS[key[1].lower()])
 
     def _entered(self) -> None:
-        if not self._following.ready:
+        if self._line.text.strip() in ("/quit", "/exit"):
+            self._leave()
+        if not self._following.ready or not self._greeted:
             self._talk.note("the daemon is away; Enter says it when it is back")
             return
         if self._line.is_secret:
@@ -566,7 +637,7 @@ class _Chat:
             self._leave()
         elif word == "/new":
             self._talk.prompt(text, ">")
-            self._turn_to(self._host.agent(cwd=self._agent.state().get("worktree_path") or "."))
+            self._ask("open_session", text, cwd=self._place or os.getcwd())
         elif word.startswith("/") and "/" not in word[1:]:  # a path may begin a sentence
             self._talk.prompt(text, ">")
             self._ask("command", text, text=text)
@@ -585,15 +656,20 @@ class _Chat:
             self._ask("prompt", text, message=text)
 
     def _stop(self) -> None:
-        """^C: no to a question; interrupt, then abort a turn; else drop what was typed."""
-        for wanted in list(self._wanted.values()):
-            self._answer(wanted, False)
+        """^C: end a turn that asks; else interrupt it, then abort it, then leave; or drop what is typed."""
+        if self._is_hung or (self._connection is None and not self._line.text):
+            self._leave()
         if self._line.is_secret:
             self._log_in("")
         elif self._action is not None:
             self._choose("")
+        elif self._wanted:  # the question goes with its turn, and nothing else of the answer is done
+            self._stops += 1
+            self._ask("abort")
         elif self._is_busy:
             self._stops += 1
+            if self._stops > MAX_STOPS:
+                self._leave()
             if self._stops == 1:
                 self._talk.note("interrupting after this step; ^C again ends it at once")
             self._ask("interrupt" if self._stops == 1 else "abort")
@@ -604,7 +680,7 @@ class _Chat:
 
     def _leave(self) -> None:
         state = self._following.state
-        name = (state.data.get("session_name") if state is not None else "") or self._agent.name
+        name = (state.data.get("session_name") if state is not None else "") or self._name
         goes_on = "; it goes on" if self._is_busy else ""
         how = f"fairlead agent {clean(name)}" if name and len(name.split()) == 1 else "fairlead agent -c"
         raise _Left(0, f"left {clean(name) or 'the session'}{goes_on}; `{how}` comes back")

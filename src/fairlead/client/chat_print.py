@@ -12,7 +12,7 @@ import re
 import stat
 import sys
 
-from .agents import AgentEvent, ApprovalWanted, Asking, Other, ToolResult, ToolRunning, Updated
+from .agents import AgentEvent, ApprovalWanted, Asking, Other, Retrying, ToolResult, ToolRunning, Updated
 from .calls import RequestError
 from .chat_view import clean, marked, result, title
 from .sdk import Agent, TurnFailed
@@ -55,6 +55,8 @@ def answer(agent: Agent, prompt: str, *, yes: bool, as_json: bool, verbose: bool
                     _print_json(described(event))
             elif verbose:
                 _tell(event)
+            if isinstance(event, Retrying) and not as_json:
+                print(f"fairlead agent: {clean(event.line)}", file=sys.stderr, flush=True)
             decided = asking.heard(event)
             if isinstance(event, ToolResult) and (event.details.get("unstartable") or not event.is_error):
                 unstartable = event.text if event.is_error else ""
@@ -71,15 +73,21 @@ def answer(agent: Agent, prompt: str, *, yes: bool, as_json: bool, verbose: bool
     try:
         text = asking.answer()
     except TurnFailed as error:
+        if asking.is_cut and not as_json:  # as much of it as there is
+            _show(asking.text)
         print(f"fairlead agent: {clean(str(error))}", file=sys.stderr)
         return FAILED
     if not as_json:
-        text = text.rstrip("\n")
-        print(clean(text) if sys.stdout.isatty() else text)
+        _show(text)
     if unstartable:  # whatever the model said of it, nothing was done
         print(f"fairlead agent: a command {clean(unstartable)}", file=sys.stderr)
         return FAILED
     return UNANSWERED if was_denied else 0
+
+
+def _show(text: str) -> None:
+    text = text.rstrip("\n")
+    print(clean(text) if sys.stdout.isatty() else text, flush=True)
 
 
 def _settle(agent: Agent, wanted: ApprovalWanted, allowed: bool) -> None:

@@ -67,7 +67,7 @@ class Talk:
         """What needs consent, once: it may be asked for again by the next daemon."""
         call = wanted.data.get("tool_id") or wanted.id
         if call not in self._asked:
-            self._asked[call] = marked(wanted.summary).partition("\n")[0]
+            self._asked[call] = marked(wanted.summary).replace("\n", " ")
             self.show(question(wanted), "question")
 
     def end_line(self) -> None:
@@ -75,6 +75,12 @@ class Talk:
         if self._open:
             self._screen.say([(clean(self._open), self._style)])
             self._open = ""
+
+    def drop_answer(self) -> None:
+        """What came of an answer is void; another one will come."""
+        self.end_line()
+        self._streamed = ""
+        self._doing = ""
 
     def end_turn(self) -> None:
         self.end_line()

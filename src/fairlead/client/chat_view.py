@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from unicodedata import category, east_asian_width
 
+from ..formats.shown import asker, one_line, several_lines, visible
 from .agents import ApprovalWanted, ToolResult
 
 ERROR_LINES = 6
@@ -22,8 +23,8 @@ PRINTED_LINES = 5
 """How many lines of a command's output are shown, while it runs and after it."""
 DIFF_LINES = 40
 """How many lines of a change are shown that nobody was asked about."""
-PREVIEW_LINES = 200
-"""How many lines are shown of what needs consent."""
+PREVIEW_LINES, PREVIEW_CHARACTERS = 200, 16_000
+"""How much is shown of what needs consent."""
 TITLE_COLUMNS = 120
 """How wide a call's one line may be."""
 TAB = 4
@@ -53,15 +54,8 @@ def clean(text: str) -> str:
     return _UNSAFE.sub("·", _SEQUENCE.sub("", text))
 
 
-def marked(text: str) -> str:
-    """A text of which nothing is left out, as a person has to know all of it: everything that would not be
-    seen is a dot, and what an escape sequence has in it stays. Line feeds stay."""
-    text = text.expandtabs(TAB)
-    return text if text.isprintable() else "".join(map(_mark, text))
-
-
-def _mark(char: str) -> str:
-    return char if char in " \n" or category(char)[0] not in "CZ" else "·"
+marked = visible
+"""For a text of which nothing is left out, as a person has to know all of it."""
 
 
 def width(text: str) -> int:
@@ -111,8 +105,7 @@ def wrapped(text: str, columns: int) -> list[str]:
 def title(name: str, arguments: Mapping[str, Any]) -> str:
     """A call in one line."""
     if isinstance(command := arguments.get("command"), str):
-        first, _, more = command.strip().partition("\n")
-        shown = f"$ {first}{' …' if more else ''}"
+        return f"$ {one_line(_COLOUR.sub('', command), TITLE_COLUMNS - 2)}"
     else:
         words = [str(arguments[key]) for key in ("pattern", "path") if key in arguments]
         if not words and arguments:
@@ -153,13 +146,17 @@ def _first(lines: list[str], limit: int) -> list[str]:
 
 def question(wanted: ApprovalWanted) -> list[Row]:
     """What a person should know before they allow a call."""
-    summary = marked(wanted.summary).replace("\n", " ")
-    why = marked(wanted.reason).replace("\n", " ")
+    summary = one_line(wanted.summary, PREVIEW_CHARACTERS)
+    why = one_line(wanted.reason, PREVIEW_CHARACTERS)
+    who = wanted.data or {}
+    asks = asker(who.get("session_name") or "", who.get("session_id"), who.get("project") or "")
     rows = [(f"? {summary}", "yellow")]
     rows += [(f"  {why}", "dim")] if why else []
-    preview = marked(wanted.preview).strip("\n")
+    rows += [(f"  {asks}", "dim")] if who.get("session_id") else []
+    where = f"`fairlead approvals show {marked(wanted.id)}` shows all"
+    preview = several_lines(wanted.preview, lines=PREVIEW_LINES, characters=PREVIEW_CHARACTERS, where=where)
     if preview and f"$ {preview}" != summary:
-        rows += [(f"  {line}", style) for line, style in changes(wanted.preview, PREVIEW_LINES)]
+        rows += [(f"  {line}", style) for line, style in changes(preview, PREVIEW_LINES + 1)]
     return rows
 
 

@@ -57,7 +57,7 @@ class View:
         self._left = self._top = 0
         self._follows = True
         try:
-            found.sendall(self._wire.handshake("fairlead", __version__))
+            found.sendall(self._wire.handshake("fairlead", __version__, [rpc.INCREMENTS]))
         except OSError as error:
             found.close()
             raise NoPicture(str(error)) from None

@@ -12,7 +12,7 @@ from ..wire import rpc
 from ..wire.faults import Broken
 from . import versions
 from .calls import Call, Repeats, RequestError, plain
-from .launch import StartFailed, connected
+from .launch import HungDaemon, StartFailed, connected, raise_if_hung
 
 __all__ = ["Control", "RequestError"]
 
@@ -66,7 +66,7 @@ class Control:
                 repeats.reached(time.monotonic())
                 answer = self.ask(call.op, **call.params(time.monotonic() - began))
                 break
-            except StartFailed:
+            except (StartFailed, HungDaemon):
                 raise
             except ConnectionError:
                 pause = repeats.pause(time.monotonic())
@@ -80,16 +80,17 @@ class Control:
             self._wire = rpc.ClientConnection()
             self._socket = connected(self.settings, start=self._start)
             try:
-                self._socket.sendall(self._wire.handshake("fairlead", __version__))
+                self._socket.sendall(self._wire.handshake("fairlead", __version__, [rpc.INCREMENTS]))
                 greeting = plain(self._answer(self._socket, "req-1"))
             except BaseException:
                 self.close()
                 raise
             versions.heard(greeting["server_info"].get("server_version"))
+            versions.heard_fault(greeting["server_info"].get("config_fault"))
         return self._socket
 
     def _answer(self, connection: socket.socket, id: str) -> Any:
-        while data := connection.recv(READ_SIZE):
+        while data := self._received(connection):
             for item in self._wire.receive(data):
                 if isinstance(item, rpc.Response) and item.id == id:
                     return item.data
@@ -98,3 +99,20 @@ class Control:
                 if isinstance(item, Broken):
                     raise ConnectionError(item.reason)
         raise ConnectionError("the daemon closed the connection")
+
+    def _received(self, connection: socket.socket) -> bytes:
+        """What comes next. An op may take any time; but a daemon that does not even answer a ping is hung."""
+        began = time.monotonic()
+        connection.settimeout(self.settings.number("daemon", "answer_seconds"))
+        try:
+            return connection.recv(READ_SIZE)
+        except TimeoutError:
+            pass
+        try:
+            if self._wire.state is rpc.State.READY:
+                connection.sendall(self._wire.request("ping")[1])
+                return connection.recv(READ_SIZE)
+        except TimeoutError:
+            pass
+        raise_if_hung(self.settings, began)
+        raise ConnectionError(f"the daemon does not answer; see {self.settings.log_path}")

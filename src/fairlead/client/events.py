@@ -103,7 +103,7 @@ class Subscription:
         self._wire = rpc.ClientConnection()
 
     def begin(self) -> bytes:
-        return self._wire.handshake("fairlead", __version__)
+        return self._wire.handshake("fairlead", __version__, [rpc.INCREMENTS])
 
     def receive(self, data: bytes) -> tuple[bytes, list[Event]]:
         """What is to be sent, and what happened. Raises RequestError, or ConnectionError at the end."""

@@ -8,13 +8,14 @@ next is started. If none ever begins, the last line of the log is the reason.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import socket
 import sys
 import time
 
-from ..settings import SettingError, Settings, safe_dir
+from ..settings import SettingError, Settings, foreign, safe_dir
 
 START_WAIT = 10.0
 """Seconds until a daemon that does not come up is an error."""
@@ -52,10 +53,24 @@ class StartFailed(NoDaemon):
 class HungDaemon(NoDaemon):
     """There is a daemon, and it does not answer."""
 
+    state = "is hung"
+
     def __init__(self, pid: int, seconds: float) -> None:
         super().__init__(
             f"the daemon, process {pid}, is hung: it has not answered for {seconds:g} s; "
             "`fairlead daemon restart` replaces it"
+        )
+        self.pid = pid
+
+
+class FullDaemon(HungDaemon):
+    """There is a daemon, and as many clients have come to it as may: so it can't be asked to end, either."""
+
+    state = "has as many clients as it may have"
+
+    def __init__(self, pid: int) -> None:
+        NoDaemon.__init__(
+            self, f"the daemon, process {pid}, {self.state}; `fairlead daemon restart` drops them all"
         )
         self.pid = pid
 
@@ -109,12 +124,13 @@ def reached_daemon(settings: Settings) -> socket.socket | None:
     try:
         connection = reached(settings.rpc_path, QUICK_ANSWER)
     except (TimeoutError, BlockingIOError):  # so many wait for it that there is no room for one more
-        _raise_if_hung(settings, began)
+        raise_if_hung(settings, began)
         return None
     if connection is None:
         return None
     try:
-        connection.sendall(b"\n")
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it may have said no already
+            connection.sendall(b"\n")
         answer = _line(connection)
         if answer is None:
             wait = settings.number("daemon", "answer_seconds")
@@ -125,12 +141,16 @@ def reached_daemon(settings: Settings) -> socket.socket | None:
         answer = b""
     if answer is None:
         connection.close()
-        _raise_if_hung(settings, began)
+        raise_if_hung(settings, began)
         return None
     if b"empty frame" in answer:
         return connection
     connection.close()
     if answer:
+        from .hung import lock_holder
+
+        if pid := lock_holder(settings):
+            raise FullDaemon(pid)
         raise NoDaemon(f"the daemon lets nobody in: {answer.decode(errors='replace').strip()}")
     return None
 
@@ -146,7 +166,8 @@ def _line(connection: socket.socket) -> bytes | None:
     return answer
 
 
-def _raise_if_hung(settings: Settings, began: float) -> None:
+def raise_if_hung(settings: Settings, began: float) -> None:
+    """Raise HungDaemon if there is a daemon; it has not answered since `began`."""
     from .hung import lock_holder
 
     if pid := lock_holder(settings):
@@ -173,11 +194,32 @@ def connected(settings: Settings, *, start: bool = True) -> socket.socket:
     return connection
 
 
-def session_socket(name: str, path: str, settings: Settings) -> socket.socket | None:
+def session_dirs(settings: Settings) -> list[str]:
+    """The directories in which sessions have their sockets, without one that another user has made: whoever
+    listens there must not get what is typed here."""
+    from ..wire import keepty  # not where only the daemon is asked
+
+    own, *shared = keepty.socket_dirs(os.environ, settings.keepty_dir)
+    return [own, *(each for each in shared if not foreign(each))]
+
+
+def reached_session(name: str, settings: Settings) -> socket.socket | None:
+    """A connection to a session whose program runs, if there is one. Raises ValueError for an impossible
+    name, and OSError."""
+    from ..wire import keepty
+
+    for directory in session_dirs(settings):
+        if (connection := reached(keepty.socket_path(name, os.environ, directory))) is not None:
+            return connection
+    return None
+
+
+def session_socket(name: str, settings: Settings) -> socket.socket | None:
     """A connection to a session, at its own socket or, when it has ended, at the one for those; or none if
     there is no such session. The daemon is started if need be; it opens its sessions' sockets first."""
     for _ in range(ABSENT_TRIES):
-        if (connection := reached(path) or reached_ended(name, settings)) is not None:
+        connection = reached_session(name, settings) or reached_ended(name, settings)
+        if connection is not None:
             return connection
         connected(settings).close()
     return None

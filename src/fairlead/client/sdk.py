@@ -19,7 +19,6 @@ A `Host` and what comes from it are for one thread. Another thread opens its own
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import time
 from collections import deque
@@ -27,7 +26,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..settings import Settings
-from ..wire import keepty
 from . import agents, calls
 from .agents import AgentEvent, AgentSession, Approve, Asking, Following, Opened, Turn, TurnFailed
 from .attach import NURSERY_GRACE, RETRY_PAUSE
@@ -56,7 +54,7 @@ ANSWER_WAIT = 5.0
 
 def let_in(view: View, settings: Settings) -> tuple[socket.socket, list[bytes]]:
     """A connection on which a session has let its client in, and what it has shown by then."""
-    connection = session_socket(view.name, keepty.socket_path(view.name, os.environ), settings)
+    connection = session_socket(view.name, settings)
     if connection is None:
         raise calls.no_session(view.name)
     output: list[bytes] = []

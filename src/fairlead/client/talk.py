@@ -8,6 +8,7 @@ may have been done.
 from __future__ import annotations
 
 import os
+import re
 import select
 import socket
 import sys
@@ -23,6 +24,7 @@ from ..wire.passepartout import (
     WRONG_TOKEN,
     Auth,
     ClientConnection,
+    HealthCheck,
     HealthResponse,
     Hello,
     Invalid,
@@ -35,10 +37,15 @@ from .launch import RECONNECT_WAIT, NoDaemon, connected, reached
 READ_SIZE = 65_536
 CONNECT_WAIT = 10.0
 """Seconds until a daemon that does not greet is none."""
+ANSWER_WAIT = 10.0
+"""Seconds without a word, while an answer is due, until the daemon is asked how it is."""
 MAX_LINE = 1024 * 1024
 """How many characters one line may have."""
 RECONNECT_PAUSE = 0.1
 """Seconds between looks for the next daemon."""
+_FAILED = re.compile(r"\A:[A-Z-]+ failed: ")
+"""What an answer begins with if an actuator could not do it: nothing for people."""
+HUNG = "the daemon is hung: it does not answer; `fairlead daemon restart` replaces it"
 UNANSWERED = 1
 """The exit code if an answer was lost because the daemon restarted."""
 
@@ -51,7 +58,7 @@ def connect(settings: Settings, port: int | None = None) -> socket.socket:
         except OSError as error:
             raise NoDaemon(f"nobody serves port {port}: {error.strerror or error}") from None
     connected(settings).close()
-    found = reached(settings.passepartout_path)
+    found = reached(settings.passepartout_path, CONNECT_WAIT)
     if found is None:
         raise NoDaemon("the daemon's Passepartout door is switched off: [passepartout] enabled")
     return found
@@ -78,6 +85,8 @@ class Talk:
         self.version = ""
         self.unanswered = 0
         """How many answers have not ended yet."""
+        self.refused = 0
+        """How many things that were said were refused: there is no such session, or it can't be done."""
         self.lost = 0
         """How many answers never came because the daemon restarted."""
         self._open = open
@@ -89,6 +98,8 @@ class Talk:
         self._session = session
         self._source = source
         self._in_text = False
+        self._fault = ""  # what could not be done last; all clients are told of it, too
+        self._silent_healths = 0
         self._is_proven: bool | None = None  # what the daemon said to a token
 
     def __enter__(self) -> Talk:
@@ -109,6 +120,7 @@ class Talk:
         while True:
             self._socket.close()
             self._wire, self.version, self._is_proven = ClientConnection(), "", None
+            self._silent_healths = 0
             try:
                 self._socket = self._open()
                 self.greet()
@@ -122,19 +134,29 @@ class Talk:
 
     def greet(self) -> None:
         """Wait for the daemon's greeting; prove who we are, if we have a token."""
-        self._socket.settimeout(CONNECT_WAIT)
+        self._socket.settimeout(CONNECT_WAIT)  # also for what is sent later
         deadline = time.monotonic() + CONNECT_WAIT
         while not self.version:
             if time.monotonic() > deadline:
                 raise ConnectionError("no greeting came")
             self.read()
-        self._socket.settimeout(None)
         if self._token is not None:
             self._send(self._wire.send(Auth(self._token)))
             while self._is_proven is None:
+                if time.monotonic() > deadline:
+                    raise ConnectionError("no answer came to the token")
                 self.read()
             if not self._is_proven:
                 raise ConnectionError("the daemon does not know this token")
+        self._silent_healths += 1  # we are shown what waits for consent once we have said something
+        self._send(self._wire.send(HealthCheck()))
+
+    def check(self) -> None:
+        """Nothing has come for a while: ask how the daemon is. Raises ConnectionError if that was in vain."""
+        if self._silent_healths:
+            raise NoDaemon(HUNG)
+        self._silent_healths += 1
+        self._send(self._wire.send(HealthCheck()))
 
     def say(self, text: str) -> None:
         """Say something; the answer comes with `read`."""
@@ -152,6 +174,8 @@ class Talk:
     def _send(self, data: bytes) -> None:
         try:
             self._socket.sendall(data)
+        except TimeoutError:
+            raise NoDaemon(HUNG) from None
         except ConnectionError as error:
             raise Gone(str(error)) from None
 
@@ -172,6 +196,8 @@ class Talk:
         match item:
             case Hello():
                 self.version = item.version or "?"
+            case HealthResponse() if self._silent_healths:
+                self._silent_healths -= 1
             case HealthResponse():
                 self._line(f"{item.status.lower()}")
             case Invalid():
@@ -186,7 +212,12 @@ class Talk:
         text = text if isinstance(text, str) else ""
         match message.type:
             case passepartout.Type.REQUEST if _name(message.get("payload", "action")) == "MESSAGE":
-                self._piece(text)
+                if text and _name(message.get("payload", "level")) == "ERROR":
+                    self.refused += 1
+                    self._fault = text
+                    self._line(_FAILED.sub("", text))
+                else:
+                    self._piece(text)
             case passepartout.Type.RESPONSE if _name(message.get("payload", "action")) == "AUTH":
                 self._is_proven = True
             case passepartout.Type.LOG if text == WRONG_TOKEN:
@@ -194,6 +225,7 @@ class Talk:
             case passepartout.Type.LOG:
                 self._line(text)
                 if _name(message.get("payload", "level")) == "ERROR":
+                    self.refused += 1
                     self.unanswered = max(0, self.unanswered - 1)  # what was refused gets no other answer
             case passepartout.Type.EVENT:
                 self._event(_name(message.get("payload", "sensor")), message, text)
@@ -212,9 +244,10 @@ class Talk:
         is_asked_here = self.unanswered and not message.get("meta", "session")  # then the answer says it
         if sensor == "APPROVAL-REQUIRED" and not is_asked_here:
             token = message.get("payload", "token")
-            reason = message.get("payload", "reason", default="")
             title = message.get("payload", "title", default="")
-            self._line(f"{title}: {text} ({reason})\n    /approve {token} or /deny {token}")
+            self._line(f"{title} waits for your consent:\n{text}\n    /approve {token} or /deny {token}")
+        elif text == self._fault:
+            self._fault = ""
         elif sensor in ("TOOL-ERROR", "LOOP-ERROR", "VERIFIER-ESCALATED", "SESSION-FAILED"):
             self._line(f"{sensor.lower()}: {text}")
 
@@ -237,17 +270,22 @@ def _printable(text: str) -> str:
     return "".join(char if char.isprintable() or char in "\n\t" else "·" for char in text)
 
 
-def converse(talk: Talk, typed: TextIO, wait: float) -> int:
+def converse(talk: Talk, typed: TextIO, wait: float, answer_wait: float = ANSWER_WAIT) -> int:
     """Say each line of `typed`, and print answers until all have ended; gives an exit code.
 
-    At the end of the input the last answers may take `wait` seconds. When the daemon restarts, it goes on.
+    At the end of the input the last answers may take `wait` seconds. When the daemon restarts, it goes on; if
+    it says nothing for `answer_wait` seconds it is asked how it is, and has as long to answer.
     """
     lines = _Lines(typed.fileno())
     deadline = float("inf")
     while not lines.ended or talk.unanswered:
         wanted: list[Talk | _Lines] = [talk] if lines.ended else [talk, lines]
-        pause = None if deadline == float("inf") else max(0.0, deadline - time.monotonic())
-        ready = select.select(wanted, [], [], pause)[0]
+        left = max(0.0, deadline - time.monotonic())
+        pause = min(left, answer_wait) if talk.unanswered else left
+        ready = select.select(wanted, [], [], None if pause == float("inf") else pause)[0]
+        if not ready and time.monotonic() < deadline:
+            talk.check()
+            continue
         if not ready:
             print("fairlead talk: no answer came in time", file=sys.stderr)
             return 124
@@ -262,7 +300,7 @@ def converse(talk: Talk, typed: TextIO, wait: float) -> int:
                     _say(talk, line)
             if lines.ended:
                 deadline = time.monotonic() + wait
-    return UNANSWERED if talk.lost else 0
+    return UNANSWERED if talk.lost or talk.refused else 0
 
 
 def _say(talk: Talk, line: str) -> None:

@@ -1,4 +1,5 @@
-"""Saying once that the daemon is of another version than we are. A program that wants it sets `notice`."""
+"""Saying once that the daemon is of another version than we are, or can't use its configuration as it is now.
+A program that wants to say it sets `notice` and `fault_notice`."""
 
 from __future__ import annotations
 
@@ -10,6 +11,18 @@ if TYPE_CHECKING:
 
 notice: Callable[[str], None] | None = None
 """Gets a sentence, at most once. A library prints nothing by itself."""
+
+
+fault_notice: Callable[[str], None] | None = None
+"""Gets a sentence, at most once, if the daemon can't use the configuration as it is now."""
+
+
+def heard_fault(fault: str | None) -> None:
+    """The daemon has told what is wrong with its configuration."""
+    global fault_notice
+    if fault and fault_notice is not None:
+        tell, fault_notice = fault_notice, None
+        tell(f"{fault} (until that is mended, what the file said before holds)")
 
 
 def heard(version: str | None) -> None:

@@ -1,8 +1,9 @@
 """Actuators: named functions that do things, and how they are called.
 
 An actuator gets an action and its context. It may be plain or a coroutine function, and gives a text to be
-heard as feedback, or nothing. A plain one runs in a thread, unless it says that it is `quick`. What raises is
-tried again after a pause, unless it is a `GiveUp`. None of this keeps the loop waiting.
+heard as feedback, or nothing. A plain one runs in a thread, unless it says that it is `quick`; a coroutine
+function that is `quick` waits for no place among those under way. What raises is tried again after a pause,
+unless it is a `GiveUp`. None of this keeps the loop waiting.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import NamedTuple
 
 from ..formats.sexp import Keyword
+from ..keeper import masks
 from .signals import Action, Context
 
 log = logging.getLogger("fairlead.control")
@@ -109,7 +111,7 @@ class Acting:
         self._done = done
         self._first_pause = first_pause
         self._room = asyncio.Semaphore(MAX_ACTING)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[str]] = set()
 
     @property
     def busy(self) -> int:
@@ -118,17 +120,22 @@ class Acting:
 
     def act(self, action: Action, context: Context) -> str:
         """Begin an action; gives why it can't be done, if that is clear at once."""
+        begun = self.begin(action, context)
+        return begun if isinstance(begun, str) else ""
+
+    def begin(self, action: Action, context: Context) -> str | asyncio.Task[str]:
+        """Begin an action. Returns why it was not done, or nothing; or what will end with that."""
         registered = self._actuators.find(action.target)
         if registered is None:
             return self._refused(action, context, GiveUp(f"there is no actuator :{action.target}"))
         failure: Exception | None = None
-        if registered.quick:
+        if registered.quick and not inspect.iscoroutinefunction(registered.act):
             try:
                 result = registered.act(action, context)
                 if not inspect.isawaitable(result):
                     self._done(action, context, result, None)
                     return ""
-                raise TypeError(f"the actuator :{action.target} is a coroutine and can't be quick")
+                raise TypeError(f"the actuator :{action.target} gives an awaitable and can't be quick")
             except Exception as error:
                 failure = error
         if isinstance(failure, GiveUp):
@@ -139,7 +146,7 @@ class Acting:
         task = asyncio.get_running_loop().create_task(self._tried(registered, action, context, failure))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return ""
+        return task
 
     def _refused(self, action: Action, context: Context, why: GiveUp) -> str:
         self._done(action, context, None, why)
@@ -147,10 +154,10 @@ class Acting:
 
     async def _tried(
         self, registered: Registered, action: Action, context: Context, failure: Exception | None
-    ) -> None:
+    ) -> str:
         pause = self._first_pause
         tries = 0 if failure is None else 1
-        async with self._room:
+        async with contextlib.nullcontext() if registered.quick else self._room:
             while tries < MAX_TRIES:
                 if tries:
                     await asyncio.sleep(pause)
@@ -166,8 +173,9 @@ class Acting:
                     failure = error
                 else:
                     self._done(action, context, result, None)
-                    return
+                    return ""
         self._done(action, context, None, failure)
+        return str(failure)
 
     async def _called(self, registered: Registered, action: Action, context: Context) -> Feedback:
         if registered.quick or inspect.iscoroutinefunction(registered.act):
@@ -211,7 +219,7 @@ def shell(environment: Mapping[str, str], cwd: str, *, wait: float = SHELL_WAIT)
             process = await asyncio.create_subprocess_exec(
                 "/bin/sh",
                 "-c",
-                action.text,
+                f"{masks.as_command()}\n{action.text}",
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,

@@ -30,14 +30,14 @@ class Answer:
             return
         self._say(self._cleaner.text(self._held))
         if fault:
-            self._say(self._cleaner.text(fault))
+            self._say(self._cleaner.text(fault), is_fault=True)
         self._ended = True
         if (client := self._context.client) is not None:
             client.send(said("", self._context, self.session))
 
-    def _say(self, text: str) -> None:
+    def _say(self, text: str, *, is_fault: bool = False) -> None:
         if self._ended or not text:
             return
         for piece in pieces(text):
             if (client := self._context.client) is not None:
-                client.send(said(piece, self._context, self.session))
+                client.send(said(piece, self._context, self.session, is_fault=is_fault))

@@ -15,7 +15,7 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from ..formats.patterns import compiled
-from .signals import MAX_TEXT, Action, Step
+from .signals import MAX_COMMAND, MAX_TEXT, Action, Step, control_character
 
 MAX_GATES = 100
 
@@ -100,14 +100,24 @@ class Gates:
 
 
 class Taken(NamedTuple):
-    """A command line, taken apart: its simple commands in all ways they may be written, and whether that is
-    all it does."""
+    """A command line, taken apart: its simple commands in all ways they may be written, with a NUL for what
+    is only known when it runs, and whether that is all it does."""
 
     commands: Collection[str]
     is_understood: bool
 
 
 TakeApart = Callable[[str], Taken]
+
+
+def _is_command(action: Action) -> bool:
+    """True if a shell may run the text."""
+    return action.target == "SHELL" or action.verb == "type"
+
+
+def _shown(command: str) -> str:
+    """A command for people: not too long; a NUL stands for what is only known when it runs."""
+    return "".join(each if each.isprintable() else "…" for each in command[:100])
 
 
 def protocol(names: Callable[[], Collection[str]]) -> Gate:
@@ -118,8 +128,12 @@ def protocol(names: Callable[[], Collection[str]]) -> Gate:
             return block(f"there is no actuator :{action.target}; there are {', '.join(sorted(names()))}")
         if len(action.text) > MAX_TEXT:
             return block(f"a text of {len(action.text)} characters; at most {MAX_TEXT} are allowed")
+        if _is_command(action) and len(action.text) > MAX_COMMAND:
+            return block(f"a command of {len(action.text)} characters; at most {MAX_COMMAND} are judged")
         if action.verb == "type" and not action.session:
             return block("which session is to be typed into?")
+        if action.verb == "type" and (found := control_character(action.text)):
+            return block(f"a text with {found} in it is not typed: control characters are keys")
         return PASS
 
     return Gate("protocol", 1000, judge)
@@ -141,7 +155,10 @@ _PATH = re.compile(r"[^\s'\"`;|&<>(){}=,]+")
 
 
 def paths(
-    is_secret: Callable[[PurePath], bool], patterns: Sequence[str] = (), home: str | None = None
+    is_secret: Callable[[PurePath], bool],
+    patterns: Sequence[str] = (),
+    home: str | None = None,
+    take_apart: TakeApart = lambda text: Taken((), True),
 ) -> Gate:
     """Commands don't touch files with secrets, nor what matches a pattern, such as `~/.config/**`."""
     home = home or os.path.expanduser("~")
@@ -149,14 +166,14 @@ def paths(
     whole += [each.removesuffix("/**") for each in whole]
 
     def judge(action: Action) -> Verdict:
-        if action.target != "SHELL" and action.verb != "type":
+        if not _is_command(action):
             return PASS
         bare = re.sub(r"[\\'\"]", "", action.text)
-        for match in (*_PATH.finditer(action.text), *_PATH.finditer(bare)):
-            word = match[0]
+        texts = (action.text, bare, *take_apart(action.text).commands)
+        for word in dict.fromkeys(match[0] for text in texts for match in _PATH.finditer(text)):
             path = os.path.normpath(re.sub(r"\A(?:~|\$HOME|\$\{HOME\})(?=/|\Z)", lambda _: home, word))
             if is_secret(PurePath(path)) or any(fnmatchcase(path, each) for each in whole):
-                return block(f"{word[:100]} is protected")
+                return block(f"{_shown(word)} is protected")
         return PASS
 
     return Gate("protected-paths", 800, judge)
@@ -183,6 +200,7 @@ ASKS = (
     r"(?:sh|bash|zsh|dash|python\S*|perl|ruby|node|eval|source|\.)(?:\s|$)",
     r"(?:dd|crontab|at|systemctl|launchctl|iptables|nft)\b",
     r"(?:apt|apt-get|dnf|yum|pacman|brew|pip\S*|npm|cargo) (?:install|remove|uninstall|upgrade|purge)\b",
+    r"(?:apt|apt-get|dnf|yum|pacman|brew|pip\S*|npm|cargo) \S*\x00",
     r"find\b.*\s-(?:delete|exec)",
     r">{1,2} ",
 )
@@ -195,15 +213,15 @@ def commands(take_apart: TakeApart) -> Gate:
     asks = [compiled(each) for each in ASKS]
 
     def judge(action: Action) -> Verdict:
-        if action.target != "SHELL" and action.verb != "type":
+        if not _is_command(action):
             return PASS
         taken = take_apart(action.text)
         for command in (*taken.commands, action.text):
             if any(all(each.match(command) for each in together) for together in never):
-                return block(f"`{command[:100]}` is never run")
+                return block(f"`{_shown(command)}` is never run")
         for command in taken.commands:
             if any(each.match(command) for each in asks):
-                return ask(f"`{command[:100]}` may do harm")
+                return ask(f"`{_shown(command)}` may do harm")
         return PASS if taken.is_understood else ask("not all of the command is understood")
 
     return Gate("dangerous-commands", 700, judge)
@@ -211,7 +229,7 @@ def commands(take_apart: TakeApart) -> Gate:
 
 # Linear, because a text may be long: what begins an address can begin at any of its letters.
 _URL_HOST = compiled(r"[a-z][a-z0-9+.-]*://(?:[^/\s@'\"]*@)?(\[[^\]]*\]|[^/\s:'\"?#]+)", ignore_case=True)
-_REMOTE = re.compile(r"(?:^|\s)(?:[\w.-]+@)([\w.-]+\.[\w.-]+|localhost)(?=[:\s]|$)")
+_REMOTE = compiled(r"(?:^|\s)[\w.-]+@([\w.-]+)(?:[:\s]|$)")
 _NETWORK = re.compile(r"(?:curl|wget|ssh|scp|sftp|rsync|nc|ncat|telnet|ftp|socat|ping|nmap)(?:\s|$)")
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
@@ -221,10 +239,12 @@ def network(take_apart: TakeApart, hosts: Sequence[str] = ()) -> Gate:
     allowed = [*LOOPBACK, *(host.lower() for host in hosts)]
 
     def judge(action: Action) -> Verdict:
-        if action.target != "SHELL" and action.verb != "type":
+        if not _is_command(action):
             return PASS
         addresses = (match.groups()[0] or "" for match in _URL_HOST.finditer(action.text))
-        found = [match.lower() for match in (*addresses, *_REMOTE.findall(action.text))]
+        remotes = (match.groups()[0] or "" for match in _REMOTE.finditer(action.text))
+        is_host = (each for each in remotes if "." in each.strip(".") or each.lower() == "localhost")
+        found = [host.lower() for host in dict.fromkeys((*addresses, *is_host))]
         for host in found:
             if not any(fnmatchcase(host, each) for each in allowed):
                 return ask(f"it reaches {host[:100]}")

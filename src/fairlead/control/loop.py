@@ -13,20 +13,23 @@ import itertools
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
 from ..database import DatabaseFault
+from ..sessions import questions
+from ..sessions.inbox import Asker, AskerGone, Inbox, NoSuchOption, NotOpen, Unheard
+from ..sessions.questions import WITHDRAWN, Question
 from ..wire.passepartout import Message
 from .actuators import Acting, Actuators, Feedback, GiveUp
 from .answering import Answer
 from .gates import Gates, Outcome
-from .protocols import Approvals, Cleaner, SessionFault, Sessions, Waiting
+from .protocols import Cleaner, SessionFault, Sessions
 from .rules import Reflexes
 from .signals import MAX_DEPTH, SPOKEN, Action, Client, Context, Priority, Signal, Step, pieces, said, told
-from .store import Asked, ControlStore, Full, waiting
+from .store import Asked, ControlStore, Full, question_of
 
 log = logging.getLogger("fairlead.control")
 
@@ -43,8 +46,10 @@ MAX_TURNS = 1000
 MAX_KEPT_ASKERS = 1000
 """How many clients are remembered that wait for consent of another."""
 
+CLOSE_WAIT = 2.0
+"""Seconds that what is being written down may take when the daemon ends."""
 SHOWN_WAITING = 50
-"""How much of what waits for consent a client is shown when it comes."""
+"""How much of what waits for consent a client is shown when it comes, or asks."""
 
 HELP = """\
 /approvals          what waits for your consent
@@ -64,6 +69,8 @@ class Judged(NamedTuple):
     outcome: Outcome
     reason: str
     token: str = ""
+    outcome_later: asyncio.Task[str] | None = None
+    """What ends when an action that takes longer is done, with why it failed, or nothing."""
 
 
 class Control:
@@ -77,11 +84,9 @@ class Control:
         reflexes: Reflexes,
         store: ControlStore,
         sessions: Sessions,
-        approvals: Approvals,
+        inbox: Inbox,
         cleaner: Cleaner,
         tell: Callable[[Message], None],
-        on_asked: Callable[[Waiting], None] = lambda waiting: None,
-        on_settled: Callable[[Waiting, bool, str], None] = lambda waiting, allowed, by: None,
     ) -> None:
         self.actuators = actuators
         self.gates = gates
@@ -90,11 +95,9 @@ class Control:
         self._reflexes = reflexes
         self._store = store
         self._sessions = sessions
-        self._agents = approvals
+        self._inbox = inbox
         self._cleaner = cleaner
         self._tell = tell
-        self._on_asked = on_asked
-        self._on_settled = on_settled
         self._acting = Acting(actuators, self._acted)
         self._queue: list[tuple[int, int, Signal]] = []
         self._numbers = itertools.count()
@@ -102,7 +105,12 @@ class Control:
         self._draining = False
         self._answers: list[tuple[Client, Answer]] = []
         self._askers: dict[str, Context] = {}  # by the token of what waits for consent
+        self._traces: dict[str, tuple[Step, ...]] = {}  # of what is just being asked, by its token
+        self._answering: dict[str, Client] = {}  # who is just answering, by the token
+        self._knows_all = False  # all that waited when the last daemon ended
         self._tokens: dict[int, str] = {}  # tokens of approved actions under way, by the id of their context
+        self._writing: dict[asyncio.Task[None], Context] = {}  # what waits for the store, and for whom
+        self._under_way: dict[int, Context] = {}  # of actions that take longer, by the id of their context
         self._turns: dict[str, int] = {}  # the depth of what led to a session's turn
         actuators.register_actuator("CONTROL", self._command, quick=True)
         actuators.register_actuator("SESSION", self._session, quick=True)
@@ -214,7 +222,7 @@ class Control:
                 return Action("NOTIFY", rest, depth=signal.depth)
             case "/send":
                 name, _, typed = rest.partition(" ")
-                return Action("SESSION", f"{typed}\r", "type", session=name or None, depth=signal.depth)
+                return Action("SESSION", typed, "type", session=name or None, depth=signal.depth, enter=True)
             case _ if word[:1] == "/" and word[1:].replace("-", "").isalpha():
                 return Action("CONTROL", word, "unknown", depth=signal.depth)
         return Action("SESSION", signal.text, "prompt", session=signal.session, depth=signal.depth)
@@ -227,83 +235,121 @@ class Control:
         self.counts[judgement.outcome.lower()] += 1
         match judgement.outcome:
             case Outcome.PASSED:
-                return Judged(action, judgement.outcome, self._acting.act(action, context))
+                begun = self._acting.begin(action, context)
+                if isinstance(begun, str):
+                    return Judged(action, judgement.outcome, begun)
+                self._under_way[id(context)] = context
+                return Judged(action, judgement.outcome, "", outcome_later=begun)
             case Outcome.BLOCKED:
                 log.info("blocked %s: %s", action.target, judgement.reason)
                 self._answer(context, f"blocked: {judgement.reason}")
                 return Judged(action, judgement.outcome, judgement.reason)
+        self._soon(self._ask(action, judgement.reason, context), context)
+        return Judged(action, judgement.outcome, judgement.reason)
+
+    async def _ask(self, action: Action, reason: str, context: Context) -> None:
+        """Ask for consent, once that is written down."""
+        signal = context.signal
         try:
-            asked = self._store.ask(action, judgement.reason, judgement.trace, signal.source)
+            asked = await self._store.thread.run(
+                lambda: self._store.ask(action, reason, context.trace, signal.source)
+            )
         except (Full, DatabaseFault) as error:
             self._answer(context, f"blocked: {error}")
-            return Judged(action, Outcome.BLOCKED, str(error))
+            return
         if signal.client is not None:
             if len(self._askers) >= MAX_KEPT_ASKERS:
                 del self._askers[next(iter(self._askers))]
             self._askers[asked.token] = context
-        self.show(waiting(asked), asked.trace)
-        self._on_asked(waiting(asked))
-        lines = (
-            f"{waiting(asked).title} {asked.action.summary}",
-            f"waits for your consent: {asked.reason}",
-            f"/approve {asked.token} or /deny {asked.token}",
-        )
+        question = question_of(asked)
+        self._traces[asked.token] = asked.trace
+        try:
+            self._inbox.ask(question, self)
+        finally:
+            self._traces.pop(asked.token, None)
+        lines = (f"{question.title} waits for your consent:", question.text(), _choices(question))
         self._answer(context, "\n".join(lines))
-        return Judged(action, judgement.outcome, judgement.reason, asked.token)
 
-    def show(self, asked: Waiting, trace: tuple[Step, ...] = ()) -> None:
+    def _soon(self, work: Coroutine[Any, Any, None], context: Context) -> None:
+        """Do something that waits for the store, which the loop does not."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._writing[task] = context
+        task.add_done_callback(lambda done: self._writing.pop(done, None))
+
+    # --- approvals ----------------------------------------------------------------------------------------
+
+    def asked(self, question: Question) -> None:
         """Tell all clients that something waits for consent, and the rules."""
-        signal = self._clean(_question(asked))
-        self._tell(told(signal, trace))
+        signal = self._clean(_question(question))
+        self._tell(told(signal, self._traces.get(question.id, ())))
         for action in self._reflexes.actions(signal):
             judgement = self.gates.judge(action)
             if judgement.outcome is Outcome.PASSED:  # what asks about asking would never end
                 self._acting.act(action, Context(signal, judgement.trace))
 
-    # --- approvals ----------------------------------------------------------------------------------------
-
-    def waiting(self) -> list[Waiting]:
-        """All that waits for consent: of control itself, and of agent sessions."""
-        return [*self.own_waiting(), *self._agents.waiting()]
-
-    def own_waiting(self) -> list[Waiting]:
-        """What of control itself waits for consent."""
-        return [waiting(asked) for asked in self._store.asked()]
-
-    def settle(self, token: str, allowed: bool, by: str, client: Client | None = None) -> bool:
-        """Answer; tells whether this answer counts, as only the first does."""
-        return self.settle_own(token, allowed, by, client) or self._agents.settle(token, allowed, by)
-
-    def settle_own(self, token: str, allowed: bool, by: str, client: Client | None = None) -> bool:
-        """The same for control's own questions only. `client` is who answers, if it gets a reply anyway."""
-        asked = self._store.settle(token, allowed, by)
-        if asked is None:
-            return False
-        self._on_settled(waiting(asked), allowed, by)
-        self.settled(waiting(asked), allowed, by)
-        context = self._askers.pop(token, None) or Context(Signal("approval-settled", source=asked.source))
-        context = msgspec.structs.replace(context, approved_by=by, trace=_with_answer(asked, allowed, by))
-        if allowed:
-            self._tokens[id(context)] = token
-            self._acting.act(asked.action, context)
-        elif client is None or context.client is not client:
-            self._answer(context, f"denied by {by}: {asked.action.summary}")
-        return True
-
-    def settled(self, asked: Waiting, allowed: bool, by: str) -> None:
+    def closed(self, question: Question, answer: questions.Answer) -> None:
         """Tell all clients that something no longer waits."""
-        fields = {"token": asked.token, "result": "allowed" if allowed else "denied", "by": by}
-        self._tell(told(Signal("approval-settled", text=asked.summary, session=asked.session, fields=fields)))
+        result = "allowed" if answer.allows else WITHDRAWN if answer.option == WITHDRAWN else "denied"
+        fields = {"token": question.id, "result": result, "by": answer.by}
+        signal = Signal("approval-settled", text=question.what, session=question.session, fields=fields)
+        self._tell(told(self._clean(signal)))
+
+    def ask_again(self) -> None:
+        """Ask what waited when the last daemon ended. Raises DatabaseFault."""
+        for asked in self._store.asked():
+            self._inbox.ask(question_of(asked), self)
+        self._knows_all = True
+
+    def fate(self, question: Question) -> Asker | str | None:
+        """What became of an action that is not asked about any more: see `Inbox.reconcile`."""
+        return None if self._knows_all else self  # the file may be there again when somebody answers
+
+    async def answered(self, question: Question, answer: questions.Answer) -> None:
+        """Write down what a person said of an action, and do it if they allow it."""
+        try:
+            asked = await self._store.thread.run(
+                lambda: self._store.settle(question.id, answer.allows, answer.by)
+            )
+        except DatabaseFault as error:
+            raise Unheard(f"the answer can't be written down: {error}") from None
+        if asked is None:
+            raise AskerGone("control.db has no such action any more")
+        self._inbox.withdraw(question.id, answer.by)
+        context = self._askers.pop(asked.token, None)
+        context = context or Context(Signal("approval-settled", source=asked.source))
+        trace = _with_answer(asked, answer.allows, answer.by)
+        context = msgspec.structs.replace(context, approved_by=answer.by, trace=trace)
+        if answer.allows:
+            self._tokens[id(context)] = asked.token
+            self._acting.act(asked.action, context)
+        elif context.client is None or context.client is not self._answering.get(asked.token):
+            self._answer(context, f"denied by {answer.by}: {asked.action.summary}")
+
+    async def _settle(self, token: str, allowed: bool, context: Context) -> None:
+        """Answer for a person, who is told what came of that."""
+        try:
+            id = self._inbox.find(token).id
+            if context.client is not None:
+                self._answering[id] = context.client
+            try:
+                question, _ = await self._inbox.answer(
+                    id, "allow" if allowed else "deny", context.signal.source
+                )
+            finally:
+                self._answering.pop(id, None)
+            done = "dismissed" if question.lost else "approved" if allowed else "denied"
+            text = f"{done} {id}: {question.title} {question.what} ({question.who})"
+        except (NotOpen, NoSuchOption, AskerGone, Unheard) as error:
+            text = str(error)
+        self._answer(context, text)
 
     # --- act ----------------------------------------------------------------------------------------------
 
     def _acted(self, action: Action, context: Context, result: Feedback, error: Exception | None) -> None:
         """An action is over. What came of it is heard next, by who asked for it or by everybody."""
+        self._under_way.pop(id(context), None)
         if token := self._tokens.pop(id(context), None):
-            try:
-                self._store.finished(token)
-            except DatabaseFault as fault:
-                log.warning("%s", fault)
+            self._store.thread.soon(lambda: self._store.finished(token))
         if error is not None:
             why = (
                 str(error) if isinstance(error, GiveUp | SessionFault) else f"{type(error).__name__}: {error}"
@@ -321,7 +367,10 @@ class Control:
         text = self._cleaner.text(text)
         self.hear(Signal(sensor, "daemon", text, action.session, action.depth + 1, Priority.FEEDBACK, fields))
         if context.client is not None:
-            self._answer(context, text)
+            if sensor == "tool-error":
+                Answer(context, self._cleaner).end(text)
+            else:
+                self._answer(context, text)
 
     def _answer(self, context: Context, text: str) -> None:
         """A whole answer at once."""
@@ -337,15 +386,16 @@ class Control:
             for piece in pieces(self._cleaner.text(action.text)):
                 self._tell(said(piece, context, action.session))
 
-    def _session(self, action: Action, context: Context) -> None:
+    async def _session(self, action: Action, context: Context) -> None:
         """:session, which prompts an agent session or types into a terminal one."""
         try:
             if action.verb == "type":
-                self._sessions.type(action.session, action.text)
+                self._sessions.type(action.session, action.text, enter=action.enter)
                 self._answer(context, f"typed into {action.session}")
                 return
             if len(self._answers) >= MAX_ANSWERS:
                 raise GiveUp(f"{MAX_ANSWERS} answers are under way already")
+            await self._sessions.load(action.session)
             self._prompt(action, context)
         except SessionFault as error:
             raise GiveUp(str(error)) from None
@@ -399,21 +449,18 @@ class Control:
         """What a person asks of control itself."""
         match action.verb:
             case "approve" | "deny":
-                allowed = action.verb == "approve"
-                by = context.signal.source
-                if not action.text:
-                    text = f"/{action.verb} wants a token; /approvals lists them"
-                elif self.settle(action.text, allowed, by, context.client):
-                    text = f"{'approved' if allowed else 'denied'} {action.text}"
-                else:
-                    text = f"no approval {action.text} waits: it was answered already, or never asked"
+                if action.text:
+                    self._soon(self._settle(action.text, action.verb == "approve", context), context)
+                    return
+                text = f"/{action.verb} wants a token; /approvals lists them"
             case "approvals":
-                rows = [
-                    f"{each.token}  {each.title}: {each.summary} ({each.reason})" for each in self.waiting()
-                ]
+                waiting = self._inbox.open()
+                rows = [_listed(each) for each in waiting[:SHOWN_WAITING]]
+                if more := len(waiting) - len(rows):
+                    rows.append(f"and {more} more: `fairlead approvals` lists all")
                 text = "\n".join(rows) or "nothing waits for your consent"
             case "status":
-                text = f"{self._sessions.status()}\n{len(self.waiting())} wait for your consent"
+                text = f"{self._sessions.status()}\n{len(self._inbox.open())} wait for your consent"
             case "help":
                 text = HELP
             case _:
@@ -422,8 +469,18 @@ class Control:
 
     def arrived(self, client: Client) -> None:
         """A client has come and is known: it is shown what waits for consent."""
-        for asked in self.waiting()[:SHOWN_WAITING]:
-            client.send(told(self._clean(_question(asked))))
+        waiting = [each for each in self._inbox.open() if not each.lost]
+        for question in waiting[:SHOWN_WAITING]:
+            client.send(told(self._clean(_question(question))))
+
+    def owes(self, client: Client) -> bool:
+        """True if a client has asked for something that it may still be told of."""
+        contexts = (*self._under_way.values(), *self._writing.values(), *self._askers.values())
+        return (
+            bool(self._waiting_of.get(id(client)))
+            or any(each is client for each, _ in self._answers)
+            or any(context.signal.client is client for context in contexts)
+        )
 
     def left(self, client: Client) -> None:
         """A client has gone; what it asked for goes on."""
@@ -433,13 +490,37 @@ class Control:
         }
 
     async def close(self) -> None:
+        """End what is under way; what is being written down may take a moment."""
         await self._acting.close()
+        if self._writing:
+            await asyncio.wait(self._writing, timeout=CLOSE_WAIT)
+        for task in self._writing:
+            task.cancel()
 
 
-def _question(asked: Waiting) -> Signal:
-    """What waits for consent, as everybody is told of it."""
-    fields = {"token": asked.token, "title": asked.title, "summary": asked.summary, "reason": asked.reason}
-    return Signal("approval-required", text=asked.summary, session=asked.session, fields=fields)
+def _question(question: Question) -> Signal:
+    """What waits for consent, as everybody is told of it. The text is the whole question."""
+    fields = {
+        "token": question.id,
+        "title": question.title,
+        "summary": question.what,
+        "reason": question.reason,
+        "name": question.session_name,
+        "project": question.project,
+    }
+    return Signal("approval-required", text=question.text(), session=question.session, fields=fields)
+
+
+def _choices(question: Question) -> str:
+    if question.lost:
+        return f"lost: {question.lost}\n/deny {question.id} dismisses it"
+    return f"/approve {question.id} or /deny {question.id}"
+
+
+def _listed(question: Question) -> str:
+    """A question in a list, with all that belongs to it below."""
+    rest = f"{question.text()}\n{_choices(question)}".replace("\n", "\n    ")
+    return f"{question.id}  {question.title}\n    {rest}"
 
 
 def _with_answer(asked: Asked, allowed: bool, by: str) -> tuple[Step, ...]:

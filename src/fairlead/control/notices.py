@@ -13,9 +13,11 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from ..database import DatabaseFault
 from ..extras import is_missing, missing
+from ..formats.shown import middle
 from .actuators import Feedback, GiveUp
 from .signals import Action, Context
 from .store import ControlStore, Full, Notice
@@ -31,10 +33,11 @@ SEND_WAIT = 120.0
 CLOSE_WAIT = 5.0
 """Seconds that what is being sent may take when the daemon ends."""
 MAX_BODY = 4000
-"""How many characters of a text are sent."""
+"""How many characters of a text are sent; of a longer one the middle is left out."""
 TROUBLE_PAUSE = 10.0
 """Seconds until a database that can't be used is tried again."""
 
+T = TypeVar("T")
 Send = Callable[[str, str, str], bool]
 """Sends to an address a title and a text; tells whether it was sent. It may block."""
 
@@ -49,6 +52,12 @@ def send_with_apprise(url: str, title: str, body: str) -> bool:
     if not sender.add(url):
         raise GiveUp("an address in [notify] urls is none that Apprise knows")
     return bool(sender.notify(body=body, title=title))
+
+
+def check_urls(urls: Sequence[str]) -> None:
+    """Raise ValueError if there are too many."""
+    if len(urls) > MAX_URLS:
+        raise ValueError(f"[notify] urls: at most {MAX_URLS} addresses, not {len(urls)}")
 
 
 def _name(url: str) -> str:
@@ -68,10 +77,9 @@ class Notifier:
         send: Send = send_with_apprise,
         first_pause: float = FIRST_PAUSE,
     ) -> None:
-        if len(urls) > MAX_URLS:
-            raise ValueError(f"at most {MAX_URLS} addresses, not {len(urls)}")
+        check_urls(urls)
         self._store = store
-        self._urls = {_name(url): url for url in urls}
+        self.set_urls(urls)
         self._failed = failed
         self._send = send
         self._first_pause = first_pause
@@ -79,14 +87,19 @@ class Notifier:
         self._stops = False
         self._task: asyncio.Task[None] | None = None
 
-    def notify(self, action: Action, context: Context) -> Feedback:
+    def set_urls(self, urls: Sequence[str]) -> None:
+        """Send to these addresses from now on."""
+        self._urls = {_name(url): url for url in urls}
+
+    async def notify(self, action: Action, context: Context) -> Feedback:
         """:notify. What it takes will be sent, also by the next daemon."""
         if not self._urls:
             raise GiveUp("nobody to notify: [notify] urls in config.toml is empty")
         if self._send is send_with_apprise and is_missing("apprise"):  # who asks is told, not only the log
             raise GiveUp(missing("notifications need Apprise", "notify"))
         try:
-            self._store.queue(list(self._urls), action.title, action.text[:MAX_BODY])
+            body = middle(action.text, MAX_BODY)
+            await self._on_thread(lambda: self._store.queue(list(self._urls), action.title, body))
         except Full as error:
             raise GiveUp(str(error)) from None
         self._wake.set()
@@ -105,11 +118,14 @@ class Notifier:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
 
+    async def _on_thread(self, work: Callable[[], T]) -> T:
+        return await self._store.thread.run(work)
+
     async def _run(self) -> None:
         while not self._stops:
             try:
                 await self._send_all()
-                due = self._store.next_due()
+                due = await self._on_thread(self._store.next_due)
                 pause = max(0.0, due - time.time()) if due is not None else None
             except DatabaseFault as error:
                 log.warning("notifications wait: %s", error)
@@ -121,32 +137,33 @@ class Notifier:
     async def _send_all(self) -> None:
         if not self._stops:
             self._wake.clear()
-        while not self._stops and (notice := self._store.begin()) is not None:
+        while not self._stops and (notice := await self._on_thread(self._store.begin)) is not None:
             await self._send_one(notice)
 
     async def _send_one(self, notice: Notice) -> None:
         url = self._urls.get(notice.target)
         if url is None:
-            self._give_up(notice, "its address is no longer in [notify] urls")
+            await self._give_up(notice, "its address is no longer in [notify] urls")
             return
         try:
             async with asyncio.timeout(SEND_WAIT):
                 is_sent = await asyncio.to_thread(self._send, url, notice.title, notice.body)
         except GiveUp as error:
-            self._give_up(notice, str(error))
+            await self._give_up(notice, str(error))
         except TimeoutError:
-            self._give_up(notice, f"the service did not answer within {SEND_WAIT:g} s")
+            await self._give_up(notice, f"the service did not answer within {SEND_WAIT:g} s")
         except Exception as error:  # whatever a service's plugin raises
-            self._give_up(notice, f"{type(error).__name__}: {error}")
+            await self._give_up(notice, f"{type(error).__name__}: {error}")
         else:
             if is_sent:
-                self._store.sent(notice)
+                await self._on_thread(lambda: self._store.sent(notice))
             elif notice.tries >= MAX_TRIES:
-                self._give_up(notice, f"the service refused it {notice.tries} times")
+                await self._give_up(notice, f"the service refused it {notice.tries} times")
             else:
                 pause = min(self._first_pause * 4 ** (notice.tries - 1), LONGEST_PAUSE)
-                self._store.again(notice, "refused", time.time() + pause)
+                due = time.time() + pause
+                await self._on_thread(lambda: self._store.again(notice, "refused", due))
 
-    def _give_up(self, notice: Notice, why: str) -> None:
-        self._store.failed(notice, why)
+    async def _give_up(self, notice: Notice, why: str) -> None:
+        await self._on_thread(lambda: self._store.failed(notice, why))
         self._failed(f"a notification was not sent: {why}")

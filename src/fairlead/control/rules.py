@@ -6,7 +6,8 @@
     then = { actuator = "notify", title = "{session}", text = "finished: {text}" }
 
 Fields in braces are the signal's: text, session, source, sensor, time, those of its kind, `match`, and the
-pattern's groups by number or name. In a command each is quoted for the shell, so no text can become one.
+pattern's groups by number or name. In a command each is quoted for the shell, so no text can become one. What
+is typed into a terminal has no control characters, which would be keys; `enter = true` presses Enter.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from ..formats.patterns import Found, Pattern, compiled
+from ..formats.shown import middle
 from ..settings import tables_from
-from .signals import Action, Signal
+from .signals import Action, Signal, control_character
 
 MAX_RULES = 500
 MAX_MATCHED = 20_000
@@ -40,10 +42,18 @@ class Then(Struct, frozen=True, forbid_unknown_fields=True):
     title: str = ""
     session: str = ""
     verb: str = ""
+    enter: bool = False
+    """Press Enter after what is typed."""
 
     def __post_init__(self) -> None:
         if bool(self.actuator) == bool(self.target):
             raise ValueError("`then` wants an `actuator`")
+        if self.verb == "type" and (found := control_character(self.text)):
+            raise ValueError(
+                f"`text` of a rule that types must not have {found} in it; `enter = true` presses Enter"
+            )
+        if self.enter and self.verb != "type":
+            raise ValueError('`enter` is for rules with `verb = "type"`')
 
     @property
     def name(self) -> str:
@@ -74,6 +84,11 @@ class Reflexes:
 
     def __init__(self, rules: Sequence[Rule] = ()) -> None:
         self._rules: dict[str, list[tuple[Pattern, Then]]] = {}
+        self.replace(rules)
+
+    def replace(self, rules: Sequence[Rule]) -> None:
+        """Follow these rules from now on."""
+        self._rules = {}
         for rule in rules:
             sensor = rule.sensor.lstrip(":").lower()
             self._rules.setdefault(sensor, []).append((compiled(rule.pattern), rule.then))
@@ -108,9 +123,10 @@ def _action(then: Then, signal: Signal, match: Found) -> Action:
         then.name,
         filled(then.text, fields, quoted=is_command),
         then.verb,
-        filled(then.title, fields),
+        " ".join(filled(then.title, fields).split()),
         filled(then.session, fields) or signal.session,
         signal.depth,
+        then.enter,
     )
 
 
@@ -122,7 +138,8 @@ def filled(template: str, fields: Mapping[str, str], *, quoted: bool = False) ->
     """
 
     def value(found: re.Match[str]) -> str:
-        text = fields.get(found[1], "")[:MAX_FIELD]
+        text = fields.get(found[1], "")
+        text = text[:MAX_FIELD] if quoted else middle(text, MAX_FIELD)
         return shlex.quote(text) if quoted else text
 
     return _FIELD.sub(value, template)

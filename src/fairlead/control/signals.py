@@ -6,6 +6,7 @@ Both are plain values; an action can be written down, so that it may wait for co
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from functools import lru_cache
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 from msgspec import Struct
 
 from ..formats.sexp import Keyword
+from ..formats.shown import one_line
 from ..wire.passepartout import Message, event, plist
 
 MAX_DEPTH = 10
@@ -22,6 +24,10 @@ MAX_TEXT = 1024 * 1024
 """How many characters the text of a signal or of an action may have."""
 MAX_PIECE = 256 * 1024
 """How many characters of text one message carries; more come in several messages."""
+MAX_COMMAND = 10_000
+"""How many characters a command may have, and a text that is typed: gates look at all of it."""
+MAX_SUMMARY = 200
+"""How many characters an action has in one line; of a longer one the middle is left out."""
 MAX_SENSOR = 64
 """How long a sensor's name may be."""
 
@@ -48,6 +54,19 @@ FROM_INSIDE = frozenset(
 """Sensors that only the daemon itself has: what a client says of them is not believed."""
 CHANNELS = ("cli", "tui")
 """Where a client may say that its text comes from; Passepartout's own says `tui`."""
+
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+def control_character(text: str) -> str:
+    r"""The first control character in a text, which would act as a key when it is typed; empty if none.
+
+    >>> control_character("ls\x03"), control_character("ls")
+    ('\\x03', '')
+    """
+    found = _CONTROL.search(text)
+    return repr(found[0])[1:-1] if found else ""
 
 
 class Priority(IntEnum):
@@ -92,13 +111,14 @@ class Action(Struct, frozen=True, omit_defaults=True):
     title: str = ""
     session: str | None = None
     depth: int = 0
+    enter: bool = False
+    """Whether Enter is pressed after what is typed."""
 
     @property
     def summary(self) -> str:
         """What is to be done, in one line."""
-        words = [self.session or "", " ".join(self.text.split())]
-        line = " ".join(word for word in words if word)
-        return line if len(line) <= 200 else f"{line[:199]}…"
+        words = [self.session or "", self.text, "⏎" if self.enter else ""]
+        return one_line(" ".join(filter(None, words)).strip(" "), MAX_SUMMARY)
 
 
 class Step(NamedTuple):
@@ -152,14 +172,15 @@ def _meta(source: str, session: str | None, depth: int) -> list[Any]:
     return about + (plist(session=sendable(session)) if session is not None else [])
 
 
-def said(text: str, context: Context, session: str | None = None) -> Message:
-    """A piece of an answer; an empty text ends it."""
+def said(text: str, context: Context, session: str | None = None, *, is_fault: bool = False) -> Message:
+    """A piece of an answer; an empty text ends it. What says that it could not be done has a `:LEVEL`."""
     signal = context.signal
+    level = plist(level=Keyword("ERROR")) if is_fault else []
     return Message(
         plist(
             type=Keyword("REQUEST"),
             meta=_meta(signal.source, session if session is not None else signal.session, signal.depth),
-            payload=plist(action=Keyword("MESSAGE"), text=sendable(text)),
+            payload=[*plist(action=Keyword("MESSAGE"), text=sendable(text)), *level],
             gate_trace=trace_plist(context.trace),
         )
     )

@@ -3,6 +3,9 @@
 Each step is written down before it is taken. An answer counts once, the first one. A notification is marked
 as being sent before it is, so one whose sending a killed daemon did not see the end of is never sent again:
 it was sent or it is lost, and the log says so.
+
+What waits is kept in memory as well, so that it can be listed while the file is locked. All else is called on
+the file's thread.
 """
 
 from __future__ import annotations
@@ -15,8 +18,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from ..database import Database, storable
-from .protocols import Waiting
+from ..database import Database, Stored, storable
+from ..sessions.questions import ALLOW, DENY, Question, bounded
 from .signals import Action, Step
 
 MAX_WAITING = 1000
@@ -52,6 +55,7 @@ class Asked(NamedTuple):
     reason: str
     trace: tuple[Step, ...]
     source: str
+    made: float = 0.0
 
 
 class Notice(NamedTuple):
@@ -64,16 +68,12 @@ class Notice(NamedTuple):
     tries: int
 
 
-class ControlStore:
+class ControlStore(Stored):
     """The file. All methods may raise DatabaseFault."""
 
     def __init__(self, path: str) -> None:
-        self._database = Database(path, _MIGRATIONS)
-        self._waiting: dict[str, Asked] | None = None  # as it is in the file, which only one daemon has
-
-    @property
-    def faults(self) -> Sequence[str]:
-        return self._database.faults
+        super().__init__(Database(path, _MIGRATIONS))
+        self._waiting: dict[str, Asked] = {}  # as it is in the file, which only one daemon has
 
     def open(self) -> list[str]:
         """Take over what another daemon left; gives what it did not see the end of."""
@@ -98,20 +98,23 @@ class ControlStore:
             connection.execute("UPDATE approvals SET state = 'lost' WHERE state = 'allowed'")
             return lost
 
-        return self._database.write(work)
-
-    def close(self) -> None:
-        self._database.close()
+        lost = self._database.write(work)
+        rows = self._database.read(
+            "SELECT token, action, reason, trace, source, made FROM approvals"
+            " WHERE state = 'waiting' ORDER BY made, rowid"
+        )
+        self._waiting = {each.token: each for each in map(_asked, rows)}
+        return lost
 
     # --- approvals ----------------------------------------------------------------------------------------
 
     def ask(self, action: Action, reason: str, trace: Sequence[Step], source: str) -> Asked:
         """Write down that an action waits. Raises Full."""
         action = msgspec.structs.replace(action, text=storable(action.text), title=storable(action.title))
-        asked = Asked(secrets.token_hex(4), action, storable(reason), tuple(trace), source)
+        asked = Asked(secrets.token_hex(4), action, storable(reason), tuple(trace), source, time.time())
         values = (
             asked.token,
-            time.time(),
+            asked.made,
             msgspec.json.encode(action).decode(),
             asked.reason,
             msgspec.json.encode([step._replace(reason=storable(step.reason)) for step in trace]).decode(),
@@ -129,26 +132,23 @@ class ControlStore:
             )
 
         self._database.write(work)
-        if self._waiting is not None:
-            self._waiting[asked.token] = asked
+        self._waiting[asked.token] = asked
         return asked
 
     def asked(self) -> list[Asked]:
-        """The actions that wait, the oldest first."""
-        if self._waiting is None:
-            rows = self._database.read(
-                "SELECT token, action, reason, trace, source FROM approvals"
-                " WHERE state = 'waiting' ORDER BY made, rowid"
-            )
-            self._waiting = {each.token: each for each in map(_asked, rows)}
+        """The actions that wait, the oldest first. It looks at no file."""
         return list(self._waiting.values())
+
+    def waits(self, token: str) -> bool:
+        """True if an action waits for consent. It looks at no file."""
+        return token in self._waiting
 
     def settle(self, token: str, allowed: bool, by: str) -> Asked | None:
         """Answer; gives the action if this answer is the first."""
 
         def work(connection: sqlite3.Connection) -> tuple[object, ...] | None:
             found: tuple[object, ...] | None = connection.execute(
-                "SELECT token, action, reason, trace, source FROM approvals"
+                "SELECT token, action, reason, trace, source, made FROM approvals"
                 " WHERE token = ? AND state = 'waiting'",
                 (storable(token),),
             ).fetchone()
@@ -160,8 +160,7 @@ class ControlStore:
             return found
 
         row = self._database.write(work)
-        if self._waiting is not None:
-            self._waiting.pop(token, None)
+        self._waiting.pop(token, None)
         return _asked(row) if row is not None else None
 
     def finished(self, token: str) -> None:
@@ -243,23 +242,26 @@ class ControlStore:
 
 
 def _asked(row: Sequence[object]) -> Asked:
-    token, action, reason, trace, source = map(str, row)
+    token, action, reason, trace, source, made = map(str, row)
     return Asked(
         token,
         msgspec.json.decode(action, type=Action),
         reason,
         tuple(msgspec.json.decode(trace, type=list[Step])),
         source,
+        float(made),
     )
 
 
-def waiting(asked: Asked) -> Waiting:
-    """An action of control's own as it is shown to people."""
-    return Waiting(
-        asked.token,
-        None,
-        f"{asked.action.target.lower()} {asked.action.verb}".strip(),
-        asked.action.summary,
-        asked.reason,
-        asked.action.text,
+def question_of(asked: Asked) -> Question:
+    """An action of control's own as people are asked about it everywhere."""
+    return Question(
+        id=asked.token,
+        kind="action",
+        title=f"{asked.action.target.lower()} {asked.action.verb}".strip(),
+        what=asked.action.summary,
+        whole=bounded(asked.action.text, "control.db has all"),
+        reason=asked.reason,
+        options=(ALLOW, DENY),
+        asked_at=asked.made,
     )

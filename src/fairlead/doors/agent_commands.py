@@ -1,64 +1,65 @@
 """Slash commands: what a person types with a slash in front, run in the backend for every editor alike.
 
 The result is an event, `command-result`, that comes before the response. A command that needs a choice asks
-the editor for it (`ui/frontend-action-requested`), and is run when the answer comes.
+the editor for it (`ui/frontend-action-requested`), and is run when the answer comes. After each, the client
+is shown how its session is then.
 """
 
 from __future__ import annotations
 
-import secrets
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from ..agent.journal import JournalError, Said
 from ..agent.library import Page, Shelf
-from ..agent.messages import text_of
+from ..agent.messages import Assistant, ToolResult, User, text_of
 from ..agent.models import THINKING_LEVELS, ModelError, ModelInfo
 from ..agent.session import AgentSession, Busy, Job, Refused
+from ..agent.worktrees import worktrees
 from ..formats.edn import Keyword
 from ..wire.rpc import ErrorCode, Request, fields
+from . import agent_actions as actions
 from . import agent_frames as frames
+from .agent_actions import Item
+from .agent_jobs import STATUSES, job_of, jobs_of, line_of
 from .agent_login import AgentLogin
 from .rpc import Caller, OpError
 
 Data = Mapping[Any, Any]
 
-MAX_ACTIONS = 64
-"""How many questions to editors may wait for their answers; the oldest is forgotten then."""
-SHOWN_MESSAGES = 20
+SHOWN_MESSAGES = 200
 """How many messages `/history` shows."""
-SHOWN_CHARS = 200
+SHOWN_CHARS = 120
 """How much it shows of each."""
+SHOWN_FORKS = 50
+"""How many messages of a session are offered as places to fork at, the last ones."""
+WIDTH = 39
+"""How wide the lines above and below a list are."""
 
 HELP = {
     "/help": "this list",
-    "/status": "how the session is",
-    "/history": "what was said last",
+    "/status": "show the state of the session",
+    "/history": "list the messages of the session",
     "/new": "begin a new session",
-    "/resume [path]": "go on with a session of a file",
-    "/tree [id]": "turn to another session",
+    "/resume [path]": "resume a session from its file",
+    "/tree [id]": "switch to another session",
+    "/tree name id name": "rename a session",
     "/model [provider id]": "choose a model",
     "/thinking [level]": f"how hard the model thinks: {', '.join(THINKING_LEVELS)}",
-    "/compact [instructions]": "sum up what lies far back",
-    "/prompts": "the prompts that are written down; /name says one",
-    "/skills": "what models can read up on",
+    "/compact [instructions]": "summarize older messages",
+    "/prompts": "list the prompt templates; /name runs one",
+    "/skills": "list the skills that models can read",
+    "/worktree": "list the git worktrees",
     "/remember text #tag": "keep something for all sessions",
-    "/jobs": "the tool calls that run",
-    "/job id": "what one of them has told so far",
+    "/jobs [status]": "list the tool calls that run or ran lately",
+    "/job id": "show one of them",
     "/cancel-job id": "end one of them; the turn goes on",
     "/login [provider]": "enter a provider's key",
-    "/logout [provider]": "forget a key that was entered",
+    "/logout [provider]": "forget keys that were entered",
     "/quit": "leave; the session stays",
 }
-
-
-class Action(NamedTuple):
-    """A choice that an editor was asked for."""
-
-    name: str
-    session_id: str
-    caller: Caller
 
 
 class Doing(NamedTuple):
@@ -69,13 +70,12 @@ class Doing(NamedTuple):
     session: AgentSession
     words: list[str]
     rest: str
+    as_message: bool = False
+    """Whether what it shows comes as a message, as it was said as a prompt."""
 
 
 class Sessions(Protocol):
     """What commands do with sessions: the ops of the door."""
-
-    @property
-    def loaded(self) -> Sequence[AgentSession]: ...
 
     @property
     def models(self) -> Sequence[ModelInfo]: ...
@@ -83,19 +83,30 @@ class Sessions(Protocol):
     def session(self, request: Request, caller: Caller) -> AgentSession:
         """The session that a request means."""
 
+    def sessions_of(self, caller: Caller) -> Sequence[AgentSession]:
+        """The sessions that are loaded and that a client sees."""
+
     def found(self, id: str) -> AgentSession: ...
 
     def resumed(self, path: str) -> AgentSession: ...
 
-    def persisted(self) -> Sequence[tuple[str, str, str]]:
+    def forked(self, session: AgentSession, entry_id: str) -> AgentSession: ...
+
+    async def persisted(self, caller: Caller) -> Sequence[tuple[str, str, str]]:
         """The sessions on disk: id, what to call it, and the journal's path."""
 
     def created(self, caller: Caller) -> AgentSession: ...
 
-    def entered(self, caller: Caller, session: AgentSession, request: Request) -> Data:
-        """A client turns to a session and is shown all of it."""
+    def enter(self, caller: Caller, session: AgentSession, request: Request) -> None:
+        """A client turns to a session and is shown the conversation."""
 
-    def noted(self, session: AgentSession, text: str, tags: Sequence[str]) -> int:
+    def show(self, caller: Caller, session: AgentSession, request: Request) -> None:
+        """A client is shown how a session, and all of them, are."""
+
+    def show_session(self, caller: Caller, session: AgentSession, id: str | None) -> None:
+        """A client is shown how a session is."""
+
+    async def noted(self, session: AgentSession, text: str, tags: Sequence[str]) -> int:
         """Remember something; gives its number."""
 
     def shelf(self, session: AgentSession) -> Shelf:
@@ -111,7 +122,6 @@ class AgentCommands:
     def __init__(self, sessions: Sessions, login: AgentLogin) -> None:
         self._sessions = sessions
         self._login = login
-        self._actions: dict[str, Action] = {}
         self._commands: dict[str, Callable[[Doing], Awaitable[None]]] = {
             "help": self._help,
             "?": self._help,
@@ -129,6 +139,7 @@ class AgentCommands:
             "jobs": self._jobs,
             "job": self._job,
             "cancel-job": self._cancel_job,
+            "worktree": self._worktree,
             "login": self._log_in,
             "logout": self._log_out,
             "quit": self._quit,
@@ -136,165 +147,282 @@ class AgentCommands:
         }
 
     async def command(self, request: Request, caller: Caller) -> Data:
-        """The op `command`."""
-        text = request.get("text").strip()
-        name, _, rest = text.removeprefix("/").partition(" ")
+        """The op `command`: what it shows, how the session is then, and the response."""
         session = self._sessions.session(request, caller)
-        doing = Doing(request, caller, session, rest.split(), rest.strip())
-        if text.startswith("/") and name in self._commands:
+        more = await self._run(self._doing(request, caller, session, request.get("text")))
+        return fields(accepted=True, handled=True, **more)
+
+    def knows(self, session: AgentSession, text: str) -> bool:
+        """Whether a text is one of our commands."""
+        name = text.strip().removeprefix("/").partition(" ")[0]
+        return text.strip().startswith("/") and (
+            name in self._commands or name in self._sessions.shelf(session).prompts
+        )
+
+    async def said_as_prompt(self, request: Request, caller: Caller, session: AgentSession) -> None:
+        """A command that came as a prompt."""
+        doing = self._doing(request, caller, session, request.get("message"))
+        await self._run(doing._replace(as_message=True))
+
+    @staticmethod
+    def _doing(request: Request, caller: Caller, session: AgentSession, text: str) -> Doing:
+        name, _, rest = text.strip().partition(" ")
+        return Doing(request, caller, session, [name, *rest.split()], rest.strip())
+
+    async def _run(self, doing: Doing) -> dict[str, Any]:
+        """Do it, then show how the session in focus is; gives what the response says besides."""
+        request, caller, session = doing.request, doing.caller, doing.session
+        text, (first, *words) = " ".join([doing.words[0], doing.rest]).strip(), doing.words
+        doing, name = doing._replace(words=words), first.removeprefix("/")
+        more: dict[str, Any] = {}
+        if first.startswith("/") and name in self._commands:
             await self._commands[name](doing)
-        elif text.startswith("/") and name in self._sessions.shelf(session).prompts:
-            self._say_prompt(doing, self._sessions.shelf(session).prompts[name])
+        elif first.startswith("/") and (page := self._sessions.shelf(session).prompts.get(name)):
+            self._say_prompt(doing, page)
+            more = {"fallback": Keyword("template")}
         else:
             self._say(doing, f"[not a command] {text}")
-        return fields(accepted=True, handled=True)
+        self._shown(request, caller, session)
+        return more
+
+    def _shown(self, request: Request, caller: Caller, session: AgentSession) -> None:
+        """How the session in focus is after a command; if that is another one than before, all of them."""
+        if caller.focus not in (None, session.id):
+            self._sessions.show(caller, self._sessions.found(str(caller.focus)), request)
+        else:
+            self._sessions.show_session(caller, session, request.id)
 
     async def frontend_action_result(self, request: Request, caller: Caller) -> Data:
         """The op by which an editor answers."""
-        action = self._actions.get(request.get("request-id"))
-        if action is None or action.name != request.get("action-name"):
-            raise OpError(ErrorCode.NOT_FOUND, f"no frontend action {request.get('request-id')} waits")
-        del self._actions[request.get("request-id")]
-        if request.get("status") == "failed":
-            why = request.get("error-message") or "the editor could not do it"
-            caller.event("command-result", fields(type="error", message=why), id=request.id)
-        if request.get("status") != "submitted":
+        name = actions.name_of(request.get("ui/action"), request.get("action-name"))
+        status = actions.text_of(request.get("status"))
+        session = self._sessions.session(request, caller)
+        doing = Doing(request, caller, session, [], "")
+        if status == "cancelled":
+            self._say(doing, f"Cancelled {name}.")
             return fields(accepted=True)
-        value = request.get("value")
-        words = [str(word) for word in value] if isinstance(value, list | tuple) else [_text(value)]
-        session = self._sessions.found(action.session_id)
-        doing = Doing(request, caller, session, words, " ".join(words))
-        command = {
-            "select-model": self._model,
-            "select-thinking-level": self._thinking,
-            "select-resume-session": self._resume,
-            "select-session": self._tree,
-        }[action.name]
-        await command(doing)
-        return fields(accepted=True)
+        if status == "failed":
+            self._say(doing, request.get("error-message") or f"Frontend action failed: {name}", "error")
+            return fields(accepted=True)
+        await self._choose(doing, name, request.get("value"))
+        self._shown(request, caller, session)
+        return fields(accepted=True, request_id=request.get("request-id"))
+
+    async def _choose(self, doing: Doing, name: str, value: Any) -> None:
+        """Do what was chosen; a value that fits nothing changes nothing."""
+        text = actions.text_of(value)
+        match name:
+            case "select-model":
+                words = [actions.text_of(actions.part(value, key)) for key in ("provider", "id")]
+                if all(words):
+                    await self._model(doing._replace(words=words, rest=" ".join(words)))
+            case "select-thinking-level" if text:
+                await self._thinking(doing._replace(words=[text], rest=text))
+            case "select-resume-session" if text:
+                self._enter(doing, self._sessions.resumed(text))
+            case "select-session":
+                id = text or actions.text_of(actions.part(value, "session-id"))
+                entry = actions.text_of(actions.part(value, "entry-id"))
+                if id:
+                    found = self._sessions.found(id)
+                    self._enter(doing, self._sessions.forked(found, entry) if entry else found)
 
     # --- answers --------------------------------------------------------------------------------------------
 
-    def _say(self, doing: Doing, message: str, kind: str = "text", **more: Any) -> None:
-        data = fields(type=kind, message=message, session_id=doing.session.id, **more)
+    def _say(self, doing: Doing, message: str | None, kind: str = "text", **more: Any) -> None:
+        own = fields(session_id=doing.session.id)
+        if doing.as_message and message is not None:
+            self._tell(doing, message)
+            return
+        data = {**fields(type=kind, **more), **own}
+        if message is not None:
+            data = {**fields(type=kind, message=message, **more), **own}
         doing.caller.event("command-result", data, id=doing.request.id)
 
-    def _ask(self, doing: Doing, name: str, prompt: str, items: Sequence[tuple[str, str, Any]]) -> None:
-        """Let the editor's person choose: id, label and value of each item."""
-        while len(self._actions) >= MAX_ACTIONS:
-            del self._actions[next(iter(self._actions))]
-        id = secrets.token_hex(8)
-        self._actions[id] = Action(name, doing.session.id, doing.caller)
-        rows = [
-            {
-                Keyword("ui.item/id"): item,
-                Keyword("ui.item/label"): label,
-                Keyword("ui.item/value"): value,
-            }
-            for item, label, value in items
-        ]
-        action = fields(
-            action_id=id, action_kind=Keyword("select"), action_name=name, prompt=prompt, items=rows
-        )
-        data = {**fields(request_id=id, prompt=prompt), Keyword("ui/action"): action}
+    @staticmethod
+    def _tell(doing: Doing, text: str) -> None:
+        """Show a text as a message, which is in no journal."""
+        content = [fields(type=Keyword("text"), text=text)]
+        data = fields(role="assistant", content=content, text=text, session_id=doing.session.id)
+        doing.caller.event("assistant/message", data, id=doing.request.id)
+
+    def _ask(self, doing: Doing, name: str, items: Sequence[Item]) -> None:
+        """Let the editor's person choose."""
+        data = actions.action(name, doing.request.id, items)
         doing.caller.event("ui/frontend-action-requested", data, id=doing.request.id)
 
     # --- the commands ---------------------------------------------------------------------------------------
 
     async def _help(self, doing: Doing) -> None:
-        self._say(doing, "\n".join(f"{name:<24} {what}" for name, what in HELP.items()))
+        shelf = self._sessions.shelf(doing.session)
+        rows = [f"  {name} — {what}" for name, what in HELP.items()]
+        if shelf.prompts:
+            rows += [
+                "",
+                "  Prompt templates:",
+                *(_prompt_row(doing, page) for page in shelf.prompts.values()),
+            ]
+        if shelf.skills:
+            rows += ["", "  Skills:", *(_skill_row(page) for page in shelf.skills.values())]
+        self._say(doing, _list("Commands", rows))
 
     async def _status(self, doing: Doing) -> None:
         session = doing.session
-        tokens = f"about {session.context_tokens} of {session.model.window} tokens"
-        lines = [
-            f"Session: {frames.display_name(session)} ({session.id})",
-            f"File: {session.journal.path}",
-            f"Directory: {session.cwd}",
-            f"Model: {session.model.provider} {session.model.id}, thinking {session.effective_thinking}",
-            f"Phase: {session.phase}, {session.pending_messages} waiting to be said",
-            f"Messages: {len(session.messages)}, {tokens}",
+        window = session.model.window
+        full = f"{100 * session.context_tokens / window:.0f}%" if window else "?"
+        rows = [
+            f"  Phase   : {session.phase}",
+            f"  ID      : {session.id}",
+            f"  Model   : {session.model.id} (thinking {session.effective_thinking})",
+            f"  Entries : {len(session.journal.entries)}",
+            f"  Context : {full}",
+            f"  Worktree: {session.cwd}",
+            f"  File    : {session.journal.path}",
         ]
+        if session.pending_messages:
+            rows.append(f"  Queued  : {session.pending_messages}")
         if session.approvals:
-            lines.append(f"{len(session.approvals)} tool calls wait for consent")
+            rows.append(f"  Waiting : {len(session.approvals)} for consent")
         if verdict := self._sessions.verdict(session):
-            lines.append(f"Verified: {verdict}")
+            rows.append(f"  Verified: {verdict}")
         if session.was_interrupted:
-            lines.append("The last turn was interrupted.")
-        lines += [f"Journal: {fault}" for fault in session.journal.faults]
-        self._say(doing, "\n".join(lines))
+            rows.append("  The last turn was interrupted.")
+        rows += [f"  Journal : {fault}" for fault in session.journal.faults]
+        self._say(doing, _list("Session status", rows))
 
     async def _history(self, doing: Doing) -> None:
         said = [entry.body.message for entry in doing.session.journal.branch if isinstance(entry.body, Said)]
-        lines = []
+        hidden = len(said) - SHOWN_MESSAGES
+        rows = [f"  ({hidden} earlier)"] if hidden > 0 else []
         for message in said[-SHOWN_MESSAGES:]:
-            text = " ".join(text_of(message).split())
-            cut = text if len(text) <= SHOWN_CHARS else text[: SHOWN_CHARS - 1] + "…"
-            lines.append(f"{type(message).__name__.lower()}: {cut}")
-        self._say(doing, "\n".join(lines) or "Nothing was said yet.")
+            role = "toolResult" if isinstance(message, ToolResult) else type(message).__name__.lower()
+            text = " ".join(text_of(message)[: 8 * SHOWN_CHARS].split())
+            if not text and isinstance(message, Assistant):
+                text = message.error_message or ", ".join(f"calls {call.name}" for call in message.calls)
+            rows.append(f"  [{role}] {text[:SHOWN_CHARS]}")
+        self._say(doing, _list("Message history", rows or ["  (empty)"]))
 
     async def _new(self, doing: Doing) -> None:
         session = self._sessions.created(doing.caller)
-        self._sessions.entered(doing.caller, session, doing.request)
+        self._sessions.enter(doing.caller, session, doing.request)
         self._say(doing._replace(session=session), "[New session started]", "new_session")
 
     async def _resume(self, doing: Doing) -> None:
         if not doing.rest:
-            self._ask(doing, "select-resume-session", "Go on with", self._sessions.persisted())
+            found = await self._sessions.persisted(doing.caller)
+            rows = [Item(id, label, path) for id, label, path in found]
+            self._ask(doing, "select-resume-session", rows)
             return
         try:
             session = self._sessions.resumed(doing.rest)
         except OpError as error:
-            self._say(doing, str(error), "error")
+            missing = error.code == ErrorCode.NOT_FOUND
+            self._say(doing, f"Session file not found: {doing.rest}" if missing else str(error))
             return
-        self._switch(doing, session)
+        self._enter(doing, session)
 
     async def _tree(self, doing: Doing) -> None:
-        if not doing.rest:
-            rows = [(each.id, frames.display_name(each), each.id) for each in self._sessions.loaded]
-            self._ask(doing, "select-session", "Turn to", rows)
+        if not doing.words:
+            self._ask(doing, "select-session", self._live(doing))
+        elif doing.words[0] == "name":
+            await self._rename(doing)
+        elif (session := await self._named(doing, doing.rest)) is None:
+            self._say(doing, f"Session not found in context: {doing.rest}")
+        elif session.id == doing.session.id:
+            self._say(doing, f"Already active session: {session.id}")
+        else:
+            self._enter(doing, session)
+
+    def _live(self, doing: Doing) -> list[Item]:
+        """What `/tree` offers: the sessions, and the current one again from each of its messages."""
+        items = []
+        for each in sorted(self._sessions.sessions_of(doing.caller), key=frames.changed_at):
+            value = {_ACTION_KIND: Keyword("switch-session"), _ACTION_SESSION: each.id}
+            items.append(Item(each.id, frames.display_name(each), value))
+        for entry in doing.session.journal.branch[-20 * SHOWN_FORKS :]:
+            if isinstance(entry.body, Said) and isinstance(entry.body.message, User):
+                text = " ".join(text_of(entry.body.message)[: 8 * SHOWN_CHARS].split())[:SHOWN_CHARS]
+                value = {
+                    _ACTION_KIND: Keyword("fork-session"),
+                    _ACTION_SESSION: doing.session.id,
+                    _ACTION_ENTRY: entry.id,
+                }
+                items.append(Item(f"{doing.session.id}/{entry.id}", f"⎇ {text}", value))
+        return items
+
+    async def _named(self, doing: Doing, id: str) -> AgentSession | None:
+        """The session of an id, or of the beginning of one, among those that the client sees."""
+        loaded = {each.id: each for each in self._sessions.sessions_of(doing.caller)}
+        if id in loaded:
+            return loaded[id]
+        ids = {*loaded, *(row[0] for row in await self._sessions.persisted(doing.caller))}
+        found = [each for each in ids if each == id or each.startswith(id)]
+        if not found and doing.caller.project is None:  # it may be one of long ago
+            found = [id]
+        try:
+            return self._sessions.found(found[0]) if len(found) == 1 else None
+        except OpError:
+            return None
+
+    async def _rename(self, doing: Doing) -> None:
+        _, *words = doing.words
+        if len(words) < 2:
+            self._say(doing, "Usage: /tree name <session-id|prefix> <name>")
+            return
+        session, name = await self._named(doing, words[0]), " ".join(words[1:])
+        if session is None:
+            self._say(doing, f"Session not found in context: {words[0]}")
             return
         try:
-            session = self._sessions.found(doing.rest)
-        except OpError as error:
+            session.set_name(name)
+        except (Refused, JournalError) as error:
             self._say(doing, str(error), "error")
             return
-        self._switch(doing, session)
+        self._say(doing, f'Renamed session {session.id} to "{name}"')
 
-    def _switch(self, doing: Doing, session: AgentSession) -> None:
-        self._sessions.entered(doing.caller, session, doing.request)
-        switched = doing._replace(session=session)
-        self._say(switched, f"Switched to {frames.display_name(session)}", "session_switch")
+    def _enter(self, doing: Doing, session: AgentSession) -> None:
+        """Turn to a session. Our own clients are told so; psi's UI goes by what it is shown."""
+        self._sessions.enter(doing.caller, session, doing.request)
+        if doing.caller.increments:
+            switched = doing._replace(session=session)
+            self._say(switched, f"Switched to {frames.display_name(session)}", "session_switch")
 
     async def _model(self, doing: Doing) -> None:
         if not doing.words:
             rows = [
-                (f"{each.provider}/{each.id}", f"{each.name} ({each.provider})", [each.provider, each.id])
+                Item(
+                    f"{each.provider}/{each.id}",
+                    f"{each.provider} {each.id}" + (" [reasoning]" if each.reasoning else ""),
+                    fields(provider=each.provider, id=each.id),
+                )
                 for each in self._sessions.models
             ]
-            self._ask(doing, "select-model", "Model", rows)
+            self._ask(doing, "select-model", rows)
             return
         if len(doing.words) != 2:
             self._say(doing, "Usage: /model OR /model <provider> <model-id>")
             return
         try:
             info = doing.session.set_model(*doing.words)
-        except Refused as error:
-            self._say(doing, str(error), "unsupported_model")
+        except Refused:
+            self._say(doing, f"Unknown model: {' '.join(doing.words)}")
             return
         self._say(doing, f"✓ Model set to {info.provider} {info.id}")
 
     async def _thinking(self, doing: Doing) -> None:
-        if not doing.rest:
-            rows = [(level, level, level) for level in THINKING_LEVELS]
-            self._ask(doing, "select-thinking-level", "Thinking level", rows)
+        if not doing.words:
+            self._ask(doing, "select-thinking-level", [Item(each, each, each) for each in THINKING_LEVELS])
+            return
+        if len(doing.words) != 1:
+            self._say(doing, "Usage: /thinking OR /thinking <level>")
             return
         try:
             level = doing.session.set_thinking_level(doing.rest)
         except Refused as error:
-            self._say(doing, str(error), "error")
+            self._say(doing, str(error))
             return
-        self._say(doing, f"✓ Thinking level set to {level}")
+        idle = f" ({doing.session.model.id} does not reason: off)" if level != doing.rest else ""
+        self._say(doing, f"✓ Thinking level set to {doing.rest}{idle}")
 
     async def _compact(self, doing: Doing) -> None:
         try:
@@ -305,10 +433,12 @@ class AgentCommands:
         self._say(doing, f"✓ Compacted\n\n{summary}")
 
     async def _prompts(self, doing: Doing) -> None:
-        self._say(doing, _pages(self._sessions.shelf(doing.session).prompts, "/") or "No prompts are there.")
+        rows = [_prompt_row(doing, page) for page in self._sessions.shelf(doing.session).prompts.values()]
+        self._say(doing, _list("Prompt Templates", rows or ["  (none discovered)"]))
 
     async def _skills(self, doing: Doing) -> None:
-        self._say(doing, _pages(self._sessions.shelf(doing.session).skills) or "No skills are there.")
+        rows = [_skill_row(page) for page in self._sessions.shelf(doing.session).skills.values()]
+        self._say(doing, _list("Skills", rows or ["  (none discovered)"]))
 
     def _say_prompt(self, doing: Doing, page: Page) -> None:
         """Begin a turn with a prompt that is written down."""
@@ -317,25 +447,47 @@ class AgentCommands:
         except (Busy, JournalError) as error:
             self._say(doing, f"Can't say {page.name}: {error}", "error")
 
+    async def _worktree(self, doing: Doing) -> None:
+        found = await asyncio.to_thread(worktrees, doing.session.cwd)
+        rows = [f"  cwd      : {doing.session.cwd}"]
+        if found is None:
+            rows.append("  inside   : false")
+        else:
+            here, trees = found
+            branch = next((tree.branch for tree in trees if tree.path == here), "?")
+            rows += [f"  branch   : {branch}", f"  current  : {here}", f"  worktrees: {len(trees)}"]
+            rows += [f"  {'*' if tree.path == here else ' '} {tree.path} [{tree.branch}]" for tree in trees]
+        self._say(doing, _list("Git worktrees", rows))
+
     async def _jobs(self, doing: Doing) -> None:
-        rows = [f"{id}  {_seconds(job)}  {job.summary}" for id, job in doing.session.jobs.items()]
-        self._say(doing, "\n".join(rows) or "No tool call runs.")
+        if not set(doing.words) <= set(STATUSES):
+            self._say(doing, "Usage: /jobs [status ...]")
+            return
+        rows = [f"  {line_of(job)}" for job in jobs_of(doing.session, doing.words)]
+        self._say(doing, _list("Background jobs", rows or ["  (none)"]))
 
     async def _job(self, doing: Doing) -> None:
-        job = doing.session.jobs.get(doing.rest)
-        if job is None:
-            self._say(doing, _no_job(doing), "error")
+        if len(doing.words) != 1:
+            self._say(doing, "Usage: /job <job-id>")
             return
-        told = f"\n\n{job.said}" if job.said else ""
-        self._say(doing, f"{job.call.name}: {job.summary}\nruns for {_seconds(job)}{told}")
+        job = job_of(doing.session, doing.rest)
+        if job is None:
+            self._say(doing, _no_job(doing))
+            return
+        rows = [f"  {line_of(job)}", f"  {job.summary}", f"  for {_seconds(job)}"]
+        rows += [f"  {line}" for line in job.said.split("\n")] if job.said else []
+        self._say(doing, _list("Background job", rows))
 
     async def _cancel_job(self, doing: Doing) -> None:
+        if len(doing.words) != 1:
+            self._say(doing, "Usage: /cancel-job <job-id>")
+            return
         try:
             doing.session.end_job(doing.rest)
         except Refused:
-            self._say(doing, _no_job(doing), "error")
+            self._say(doing, _no_job(doing))
             return
-        self._say(doing, f"✓ Cancelled {doing.rest}")
+        self._say(doing, f"Cancellation requested for {doing.rest} (status=pending-cancel)")
 
     async def _log_in(self, doing: Doing) -> None:
         provider = doing.rest or doing.session.model.provider
@@ -344,49 +496,85 @@ class AgentCommands:
         except ModelError as error:
             self._say(doing, str(error), "login-error")
             return
-        self._say(doing, message, "login_start", provider=provider, url=url, uses_callback_server=False)
+        if doing.caller.increments:
+            self._say(doing, message, "login_start", provider=provider, url=url, uses_callback_server=False)
+            return
+        self._tell(doing, f"Login: {provider} — open URL: {url or '(none)'}")
+        self._tell(doing, "Paste authorization code as your next prompt message.")
+
+    def logs_in(self, caller: Caller) -> bool:
+        """Whether a client's next prompt is a key."""
+        return not caller.increments and self._login.is_pending(caller)
+
+    def enter_key(self, request: Request, caller: Caller, session: AgentSession) -> None:
+        """The prompt after `/login`. It is in no journal."""
+        doing = Doing(request, caller, session, [], "")
+        try:
+            provider = self._login.enter(caller, request.get("message").strip())
+        except OpError as error:
+            self._tell(doing, f"✗ Login failed: {error}")
+        else:
+            self._tell(doing, f"✓ Logged in to {provider}")
+        self._sessions.show_session(caller, session, request.id)
 
     async def _log_out(self, doing: Doing) -> None:
-        provider = doing.rest or doing.session.model.provider
-        try:
-            was_there = self._login.forget(provider)
-        except ModelError as error:
-            self._say(doing, str(error), "login-error")
-            return
-        if was_there:
-            self._say(doing, f"✓ Logged out of {provider}", "logout", provider=provider)
+        wanted = [doing.rest] if doing.rest else sorted({each.provider for each in self._sessions.models})
+        gone = []
+        for provider in wanted:
+            try:
+                if self._login.forget(provider):
+                    gone.append(provider)
+            except ModelError as error:
+                if doing.rest:
+                    self._say(doing, str(error), "login-error")
+                    return
+        if gone:
+            self._say(doing, f"✓ Logged out of: {', '.join(gone)}", "logout")
+        elif doing.rest:
+            self._say(doing, f"No key was entered for {doing.rest} here.", "logout")
         else:
-            self._say(doing, f"No key was entered for {provider} here.", "logout", provider=provider)
+            self._say(doing, "No OAuth providers logged in. Use /login first.", "logout")
 
     async def _remember(self, doing: Doing) -> None:
         tags = [word[1:] for word in doing.words if word.startswith("#") and len(word) > 1]
         text = " ".join(word for word in doing.words if not word.startswith("#"))
-        if not text:
-            self._say(doing, "Usage: /remember <text> [#tag …]")
-            return
         try:
-            number = self._sessions.noted(doing.session, text, tags)
+            if not text:
+                raise OpError(ErrorCode.INVALID_PARAMS, "nothing to remember: /remember <text> [#tag …]")
+            number = await self._sessions.noted(doing.session, text, tags)
         except OpError as error:
-            self._say(doing, str(error), "error")
+            self._say(doing, f"✗ Remember failed\n  reason: {error}")
             return
-        self._say(doing, f"✓ Remembered as {number}")
+        self._say(doing, f"✓ Remembered\n  record-id: {number}")
 
     async def _quit(self, doing: Doing) -> None:
-        self._say(doing, "", "quit")
+        self._say(doing, None, "quit")
 
 
-def _pages(pages: Mapping[str, Page], before: str = "") -> str:
-    return "\n".join(f"{before}{page.name:<20} {page.description}" for page in pages.values())
+_ACTION_KIND, _ACTION_SESSION, _ACTION_ENTRY = (
+    Keyword(f"action/{name}") for name in ("kind", "session-id", "entry-id")
+)
+
+
+def _list(title: str, rows: Sequence[str]) -> str:
+    """Rows below a title, as psi draws them."""
+    return "\n".join([f"── {title} ".ljust(WIDTH, "─"), *rows, "─" * WIDTH])
+
+
+def _prompt_row(doing: Doing, page: Page) -> str:
+    count = page.arguments
+    source = "project" if page.path.startswith(f"{doing.session.cwd}/") else "user"
+    return f"  /{page.name}" + (f" [${count} args]" if count else "") + f" — {page.description} [{source}]"
+
+
+def _skill_row(page: Page) -> str:
+    return f"  /skill:{page.name} — {page.description}"
 
 
 def _seconds(job: Job) -> str:
-    return f"{time.time() - job.began:.0f} s"
+    return f"{(job.ended or time.time()) - job.began:.0f} s"
 
 
 def _no_job(doing: Doing) -> str:
     running = ", ".join(doing.session.jobs) or "none"
     return f"Job not found: {doing.rest or '?'}. Running: {running}"
-
-
-def _text(value: Any) -> str:
-    return value.name if isinstance(value, Keyword) else "" if value is None else str(value)

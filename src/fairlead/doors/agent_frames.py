@@ -9,24 +9,34 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from ..agent import events
-from ..agent.events import Approval, Event
-from ..agent.journal import Entry, Said
+from ..agent.context import SUMMARY_TITLE
+from ..agent.events import Event
+from ..agent.journal import Compaction, Entry, Said
 from ..agent.library import Page
 from ..agent.messages import Assistant, Image, Message, Text, Thinking, ToolResult, Usage, User, text_of
+from ..agent.resolvers import git_branch
 from ..agent.session import AgentSession, Phase
 from ..formats.edn import Keyword
+from ..sessions.questions import Answer, Question
 from ..wire.rpc import ErrorCode, fields
 
 Data = Mapping[Any, Any]
 
-MAX_LABEL = 80
-"""How many characters of what was said first name a session that has no name."""
+MAX_LABEL = 48
+"""How many characters of what was said last name a session that has no name."""
+EFFORTS = {"xhigh": "high"}
+"""Thinking levels that models are asked for by another name."""
 
+DIALOG_LINES, DIALOG_CHARACTERS = 60, 6000
+"""How much of what will happen a dialog's message has; the rest is in its preview."""
+
+_TEXT = Keyword("text")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
 _RUNTIME_STATES = {
@@ -44,6 +54,15 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple | set | frozenset):
         return [plain(inner) for inner in value]
     return value if value is None or isinstance(value, str | int | float | bool) else str(value)
+
+
+def with_text_keys(value: Any) -> Any:
+    """Arguments as they were given: names stay text."""
+    if isinstance(value, Mapping):
+        return {str(key): with_text_keys(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [with_text_keys(inner) for inner in value]
+    return plain(value)
 
 
 def _key(key: Any) -> Any:
@@ -69,9 +88,16 @@ def _part(part: Any) -> Data:
 
 
 def content(message: Message) -> list[Data]:
-    """A message's parts."""
+    """A message's parts, and what went wrong with it."""
     parts: Iterable[Any] = (Text(message.content),) if isinstance(message.content, str) else message.content
-    return [_part(part) for part in parts]
+    shown = [_part(part) for part in parts]
+    if isinstance(message, Assistant) and message.error_message:
+        shown.append(_error(message.error_message))
+    return shown
+
+
+def _error(why: str) -> Data:
+    return fields(type=Keyword("error"), text=why)
 
 
 def usage(used: Usage) -> Data:
@@ -101,36 +127,91 @@ def message(entry_id: str, said: Message) -> Data:
     if isinstance(said, Assistant):
         shown |= fields(
             role="assistant",
-            stop_reason=said.stop_reason,
+            stop_reason=Keyword(said.stop_reason),
             error_message=said.error_message,
             usage=usage(said.usage),
         )
     return shown
 
 
+def whole_message(entry_id: str, said: Message) -> Data:
+    """A message for who shows it as it is: its text says also what went wrong, and is left out if blank."""
+    shown = dict(message(entry_id, said))
+    texts = [text_of(said)]
+    if isinstance(said, Assistant) and said.error_message:
+        texts.append(f"[error] {said.error_message}")
+    text = "\n".join(each for each in texts if each.strip())
+    if text:
+        shown[_TEXT] = text
+    else:
+        shown.pop(_TEXT, None)
+    return shown
+
+
+def ended_message(session_id: str, why: str) -> Data:
+    """The message at the end of a turn whose model had no last word, or has shown it already."""
+    return fields(
+        role="assistant",
+        content=[_error(why)],
+        text=f"[error] {why}",
+        stop_reason=Keyword("aborted"),
+        error_message=why,
+        session_id=session_id,
+    )
+
+
 def transcript(branch: Sequence[Entry]) -> list[Data]:
     return [message(entry.id, entry.body.message) for entry in branch if isinstance(entry.body, Said)]
+
+
+def shown_transcript(branch: Sequence[Entry]) -> list[Data]:
+    """What is shown as messages: after a compaction its summary and what was kept, without calls and results,
+    which are shown as tools, and without messages that have nothing to show."""
+    compaction = next((each for each in reversed(branch) if isinstance(each.body, Compaction)), None)
+    shown: list[Data] = []
+    if compaction is not None and isinstance(compaction.body, Compaction):
+        kept = compaction.body.first_kept_entry_id
+        start = next((at for at, each in enumerate(branch) if each.id == kept), 0)
+        branch = branch[start:]
+        summary = User((Text(f"{SUMMARY_TITLE}\n\n{compaction.body.summary}"),))
+        shown.append(whole_message(compaction.id, summary))
+    for entry in branch:
+        if isinstance(entry.body, Said) and not isinstance(entry.body.message, ToolResult):
+            said = whole_message(entry.id, entry.body.message)
+            if _TEXT in said:
+                shown.append(said)
+    return shown
 
 
 # --- snapshots --------------------------------------------------------------------------------------------
 
 
 def display_name(session: AgentSession) -> str:
-    """The session's name, else what was said first, else its id."""
+    """The session's name, else what was said to it last, else its id."""
     if session.name:
         return session.name
-    said = (entry.body.message for entry in session.journal.branch if isinstance(entry.body, Said))
-    first = next(said, None)
-    line = text_of(first).strip().partition("\n")[0] if first is not None else ""
-    if not line:
-        return f"session {session.id[:8]}"
-    return line if len(line) <= MAX_LABEL else line[: MAX_LABEL - 1] + "…"
+    for entry in reversed(session.journal.branch):
+        if isinstance(entry.body, Said) and isinstance(entry.body.message, User):
+            text = text_of(entry.body.message)[: 8 * MAX_LABEL]
+            if (line := " ".join(text.split())) and not line.startswith("/"):
+                return line if len(line) <= MAX_LABEL else line[: MAX_LABEL - 1] + "…"
+    return nameless(session.id)
+
+
+def nameless(id: str) -> str:
+    return f"(session {id[:8]})"
+
+
+def model_label(session: AgentSession) -> str:
+    model = session.model
+    return f"({model.provider}) {model.id}" + (
+        f" • thinking {session.effective_thinking}" if model.reasoning else ""
+    )
 
 
 def session_updated(session: AgentSession, templates: Sequence[Page] = ()) -> Data:
     model = session.model
-    effort = session.effective_thinking
-    label = f"({model.provider}) {model.id}" + (f" • {effort}" if effort != "off" else "")
+    level = session.effective_thinking
     return fields(
         session_id=session.id,
         session_file=session.journal.path,
@@ -147,38 +228,59 @@ def session_updated(session: AgentSession, templates: Sequence[Page] = ()) -> Da
         model_provider=model.provider,
         model_id=model.id,
         model_reasoning=model.reasoning,
-        thinking_level=session.thinking_level,
-        effective_reasoning_effort=effort,
-        header_model_label=label,
+        thinking_level=level,
+        effective_reasoning_effort=EFFORTS.get(level, level) if model.reasoning else None,
+        header_model_label=model_label(session),
         status_session_line=f"session: {display_name(session)} • {session.phase.value}",
         extension_command_names=[],
         prompt_templates=[fields(name=page.name, description=page.description) for page in templates],
     )
 
 
-def footer_updated(session: AgentSession, verdict: str = "") -> Data:
-    used = session.usage
-    window = session.model.window
-    tokens = session.context_tokens
-    parts = [f"↑{_short(used.input)}", f"↓{_short(used.output)}"]
-    parts += [f"R{_short(used.cache_read)}"] if used.cache_read else []
-    parts += [f"W{_short(used.cache_write)}"] if used.cache_write else []
-    parts += [f"${used.cost.total:.3f}"] if used.cost.total else []
-    parts.append(f"{100 * tokens / window:.1f}%/{_short(window)}" if window else _short(tokens))
+def footer_updated(session: AgentSession, others: Sequence[AgentSession] = (), verdict: str = "") -> Data:
+    """`others` are the sessions beside this one, whose states are shown too."""
+    branch = git_branch(session.cwd)
+    parts = usage_parts(session)
+    buckets = _activity([session, *others]) if others else []
+    line = " · ".join(f"{state} {', '.join(labels)}" for state, labels in buckets)
     return fields(
         session_id=session.id,
-        path_line=_tilde(str(session.cwd)) + (f" • {session.name}" if session.name else ""),
-        stats_line=" ".join(parts),
+        path_line=_tilde(str(session.cwd))
+        + (f" ({branch})" if branch else "")
+        + (f" • {session.name}" if session.name else ""),
+        stats_line=" ".join([*parts, model_label(session)]),
         usage_parts=parts,
-        model_text=f"({session.model.provider}) {session.model.id}",
+        model_text=model_label(session),
         status_line=f"{len(session.approvals)} waiting for consent" if session.approvals else verdict or None,
+        session_activity_line=f"sessions: {line}" if line else None,
+        session_activity_buckets=[fields(state=state, labels=labels) for state, labels in buckets],
     )
+
+
+def usage_parts(session: AgentSession) -> list[str]:
+    """What was used, without what is nothing, and how full the model's window is."""
+    used, window, tokens = session.usage, session.model.window, session.context_tokens
+    counts = (("↑", used.input), ("↓", used.output), ("CR", used.cache_read), ("CW", used.cache_write))
+    parts = [f"{sign}{_short(count)}" for sign, count in counts if count]
+    parts += [f"${used.cost.total:.3f}"] if used.cost.total else []
+    if window:
+        parts.append((f"{100 * tokens / window:.1f}%" if tokens else "?") + f"/{_short(window)}")
+        parts += ["(auto)"] if session.auto_compaction else []
+    return parts
+
+
+def _activity(sessions: Sequence[AgentSession]) -> list[tuple[str, list[str]]]:
+    """The names of sessions by what they do."""
+    found: dict[str, list[str]] = {}
+    for each in sorted(sessions, key=changed_at):
+        found.setdefault(_RUNTIME_STATES[each.phase], []).append(display_name(each))
+    return [(state, found[state]) for state in _RUNTIME_STATES.values() if state in found]
 
 
 def _short(count: int) -> str:
     for unit, size in (("M", 1_000_000), ("k", 1000)):
         if count >= size:
-            return f"{count / size:.1f}{unit}"
+            return f"{count / size:.1f}{unit}" if count < 10 * size else f"{count / size:.0f}{unit}"
     return str(count)
 
 
@@ -188,8 +290,6 @@ def _tilde(path: str) -> str:
 
 
 def session_row(session: AgentSession, *, active: str | None, parent: str | None) -> Data:
-    header = session.journal.header
-    entries = session.journal.entries
     return fields(
         id=session.id,
         item_kind="session",
@@ -200,9 +300,29 @@ def session_row(session: AgentSession, *, active: str | None, parent: str | None
         is_streaming=session.phase in (Phase.STREAMING, Phase.RETRYING),
         is_active=session.id == active,
         parent_session_id=parent,
-        created_at=header.timestamp,
-        updated_at=entries[-1].timestamp if entries else header.timestamp,
+        created_at=session.journal.header.timestamp,
+        updated_at=changed_at(session),
     )
+
+
+def listed_row(session: AgentSession, *, parent: str | None) -> Data:
+    """A session as `list_sessions` has it."""
+    return fields(
+        session_id=session.id,
+        session_file=session.journal.path,
+        session_name=session.name or None,
+        display_name=display_name(session),
+        worktree_path=str(session.cwd),
+        parent_session_id=parent,
+        parent_session_path=session.journal.header.parent_session,
+        created_at=session.journal.header.timestamp,
+        updated_at=changed_at(session),
+    )
+
+
+def changed_at(session: AgentSession) -> str:
+    entries = session.journal.entries
+    return entries[-1].timestamp if entries else session.journal.header.timestamp
 
 
 def context_updated(rows: Sequence[Data], active: str | None) -> Data:
@@ -211,22 +331,48 @@ def context_updated(rows: Sequence[Data], active: str | None) -> Data:
 
 
 def tree_widget(rows: Sequence[Data]) -> Data:
-    """The sessions as lines, each below the one that it came from."""
-    id_, parent_, name_ = (Keyword(name) for name in ("id", "parent-session-id", "display-name"))
+    """The sessions as lines, each below the one that it came from. Clients know the widget by its names, and
+    colour what stands at the end of a line."""
+    id_, parent_ = Keyword("id"), Keyword("parent-session-id")
     known = {row[id_] for row in rows}
     children: dict[str | None, list[Data]] = {}
     for row in rows:
         parent = row[parent_] if row[parent_] in known and row[parent_] != row[id_] else None
         children.setdefault(parent, []).append(row)
     lines: list[Data] = []
-    waiting = [(row, 0) for row in reversed(children.get(None, []))]
+    waiting = [(row, False) for row in reversed(children.get(None, []))]
     while waiting:
-        row, depth = waiting.pop()
-        action = fields(type="command", command=f"/tree {row[id_]}")
-        text = "  " * depth + row[name_]
-        lines.append(fields(text=text, is_current=row[Keyword("is-active")], action=action))
-        waiting += [(child, depth + 1) for child in reversed(children.get(row[id_], []))]
-    return fields(placement="left", widget_id="session-tree", content_lines=lines)
+        row, is_below = waiting.pop()
+        lines.append(_tree_line(row, is_below=is_below))
+        waiting += [(child, True) for child in reversed(children.get(row[id_], []))]
+    return fields(placement="left", extension_id="psi-session", widget_id="session-tree", content_lines=lines)
+
+
+def _tree_line(row: Data, *, is_below: bool) -> Data:
+    def value(name: str) -> Any:
+        return row[Keyword(name)]
+
+    id, state, is_current = value("id"), value("runtime-state"), value("is-active")
+    words = [
+        value("display-name"),
+        f"[{id[:8]}]",
+        f"— {_clock(value('created-at'))} / {_clock(value('updated-at'))}",
+        f"— {value('worktree-path')}",
+        *(["← current"] if is_current else []),
+        f"[{state}]",
+    ]
+    line = fields(
+        text=("  " if is_below else "") + " ".join(words), runtime_state=state, is_current=is_current
+    )
+    return line if is_current else line | fields(action=fields(type="command", command=f"/tree {id}"))
+
+
+def _clock(timestamp: str) -> str:
+    """The time of day, here, of an ISO time."""
+    try:
+        return datetime.fromisoformat(timestamp).astimezone().strftime("%H:%M")
+    except ValueError:  # in a journal that somebody else has written
+        return "--:--"
 
 
 def resumed(session: AgentSession) -> Data:
@@ -235,8 +381,8 @@ def resumed(session: AgentSession) -> Data:
     )
 
 
-def rehydrated(session: AgentSession) -> Data:
-    """The whole transcript, with each tool call and its result side by side."""
+def rehydrated(session: AgentSession, messages: Sequence[Data]) -> Data:
+    """Messages, with each tool call and its result side by side."""
     tools: dict[str, Any] = {}
     for said in session.messages:
         if isinstance(said, Assistant):
@@ -252,27 +398,34 @@ def rehydrated(session: AgentSession) -> Data:
             )
     return fields(
         session_id=session.id,
-        messages=transcript(session.journal.branch),
+        messages=list(messages),
         tool_calls=tools,
         tool_order=list(tools),
     )
 
 
-def dialog(approval: Approval) -> Data:
-    """An approval as a question to a person."""
-    lines = [approval.summary, approval.reason, approval.preview]
+def dialog(question: Question) -> Data:
+    """What waits for a person, as an editor asks it. The message has all that fits there; one of the daemon
+    itself says that it is of no session."""
     return fields(
-        dialog_id=approval.id,
+        dialog_id=question.id,
         kind="confirm",
-        title=f"Allow {approval.tool}?",
-        message="\n".join(line for line in lines if line),
-        options=["allow", "always", "deny"],
-        tool_id=approval.call_id,
-        tool_name=approval.tool,
-        summary=approval.summary,
-        reason=approval.reason,
-        preview=approval.preview,
+        title=f"Allow {question.title}?",
+        message=question.text(lines=DIALOG_LINES, characters=DIALOG_CHARACTERS),
+        options=[fields(value=each.value, label=each.label) for each in question.options],
+        tool_id=question.about or question.id,
+        tool_name=question.title,
+        summary=question.what,
+        reason=question.reason,
+        preview=question.whole,
+        session_id=question.session,
+        session_name=question.session_name or None,
+        project=question.project or None,
     )
+
+
+def dialog_resolved(question: Question, answer: Answer) -> Data:
+    return fields(dialog_id=question.id, allowed=answer.allows, by=answer.by, session_id=question.session)
 
 
 # --- events -----------------------------------------------------------------------------------------------
@@ -301,16 +454,20 @@ def frames(event: Event) -> list[tuple[str, Data]]:
             return [("tool/delta", fields(tool_id=id, arguments=arguments, **own))]
         case events.ToolExecuting(call_id=id, name=name, arguments=given):
             text = msgspec.json.encode(given).decode()
-            shown = fields(tool_id=id, tool_name=name, arguments=text, parsed_args=plain(given), **own)
-            return [("tool/executing", shown)]
+            args = with_text_keys(given)
+            return [
+                (
+                    "tool/executing",
+                    fields(tool_id=id, tool_name=name, arguments=text, parsed_args=args, **own),
+                )
+            ]
         case events.ToolUpdated(call_id=id, name=name, text=text, details=details):
             return [("tool/update", _result(id, name, text, details, is_error=False) | fields(**own))]
         case events.ToolEnded(call_id=id, name=name, text=text, details=details, is_error=is_error):
             return [("tool/result", _result(id, name, text, details, is_error=is_error) | fields(**own))]
-        case events.ApprovalWanted(approval=approval):
-            return [("ui/dialog-requested", {**dialog(approval), **fields(**own)})]
-        case events.ApprovalSettled(approval=approval, allowed=allowed, by=by):
-            return [("ui/dialog-resolved", fields(dialog_id=approval.id, allowed=allowed, by=by, **own))]
+        case events.Retrying(attempt=attempt, limit=limit, delay=delay, reason=why):
+            shown = fields(attempt=attempt, limit=limit, delay=delay, reason=why, **own)
+            return [("session/retrying", shown)]
         case events.Failed(message=why):
             return [("error", fields(error_code=ErrorCode.FAILED.value, error_message=why, **own))]
     return []

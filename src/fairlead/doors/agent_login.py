@@ -6,17 +6,22 @@ Providers let programs in by keys here, and not by OAuth: `login_begin` says so,
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 from ..agent.models import ModelError
 from ..agent.session import AgentSession
+from ..formats.edn import Keyword
 from ..settings import SettingError
 from ..wire.rpc import ErrorCode, Request, fields
 from .rpc import Caller, CallerHandler, OpError
 
 Data = Mapping[Any, Any]
+
+KEY_WAIT = 5.0
+"""Seconds that a client has to lend a key that it said it has; then the model is asked without."""
 
 
 class Keyring(Protocol):
@@ -30,6 +35,56 @@ class Keyring(Protocol):
 
     def forget_key(self, provider: str) -> bool:
         """Remove a key; tells whether there was one."""
+
+    def lacked(self, provider: str) -> tuple[str, ...]:
+        """The variables that would hold a provider's key; none if it is to be had here."""
+
+    def lend(self, variable: str, key: str) -> None:
+        """Use a client's key, which is written nowhere. Raises ModelError."""
+
+
+class Lending:
+    """Keys that clients lend: a daemon does not see what was exported after it was started, so it asks the
+    client that wants something of a model, which has said what it has."""
+
+    def __init__(self, keyring: Keyring | None) -> None:
+        self._keyring = keyring
+        self._wanted: dict[tuple[Caller, str], asyncio.Future[None]] = {}
+
+    @property
+    def ops(self) -> dict[str, CallerHandler]:
+        return {"lend_key": self._lend}
+
+    def due(self, provider: str, caller: Caller) -> str | None:
+        """The variable whose value a client will be asked for."""
+        lacked = self._keyring.lacked(provider) if self._keyring is not None and caller.key_names else ()
+        return next((name for name in lacked if name in caller.key_names), None)
+
+    async def ensure(self, provider: str, caller: Caller) -> None:
+        """Ask a client for the key of a provider if it is lacking here, and wait until it came, or not."""
+        variable = self.due(provider, caller)
+        if variable is None:
+            return
+        place = caller, variable
+        if place not in self._wanted:
+            self._wanted[place] = asyncio.get_running_loop().create_future()
+            caller.want_key(variable)
+        await asyncio.wait([self._wanted[place]], timeout=KEY_WAIT)
+        self._wanted.pop(place, None)
+
+    async def _lend(self, request: Request, caller: Caller) -> Data:
+        variable = request.get("variable")
+        wanted = self._wanted.get((caller, variable))
+        if wanted is None or self._keyring is None:
+            raise OpError(ErrorCode.FAILED, "nobody asked for this key")
+        try:
+            self._keyring.lend(variable, request.get("key"))
+        except ModelError as error:
+            raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :key: {error}") from None
+        finally:
+            if not wanted.done():
+                wanted.set_result(None)
+        return fields(accepted=True)
 
 
 class AgentLogin:
@@ -57,8 +112,16 @@ class AgentLogin:
         """Log out; tells whether there was anything to forget."""
         return self._keyring is not None and self._keyring.forget_key(provider)
 
+    def is_pending(self, caller: Caller) -> bool:
+        """Whether a client has begun to log in."""
+        return caller in self._pending
+
     async def _begin(self, request: Request, caller: Caller) -> Data:
-        provider = request.get("provider") or self._session(request, caller).model.provider
+        if self.is_pending(caller) and not caller.increments:
+            raise OpError(ErrorCode.INVALID_PARAMS, "login already in progress")
+        given = request.get("provider")
+        provider = given.name if isinstance(given, Keyword) else given
+        provider = provider or self._session(request, caller).model.provider
         try:
             url, message = self.begin(caller, provider)
         except ModelError as error:
@@ -74,16 +137,30 @@ class AgentLogin:
 
     async def _complete(self, request: Request, caller: Caller) -> Data:
         provider = self._pending.get(caller)
+        self._keep(caller, request.get("input") or "")
+        assert provider is not None
+        return fields(provider=_named(provider), logged_in=True)
+
+    def enter(self, caller: Caller, key: str) -> str:
+        """Log in with a key, or don't: there is no second try. Gives the provider. Raises OpError."""
+        provider = self._pending.get(caller, "")
+        try:
+            self._keep(caller, key)
+        finally:
+            self._pending.pop(caller, None)
+        return provider
+
+    def _keep(self, caller: Caller, key: str) -> None:
+        provider = self._pending.get(caller)
         if provider is None or self._keyring is None:
             raise OpError(ErrorCode.NO_PENDING_LOGIN, "no login was begun")
         try:
-            self._keyring.enter_key(provider, request.get("input") or "")
+            self._keyring.enter_key(provider, key)
         except ValueError as error:
             raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :input: {error}") from None
         except (ModelError, SettingError, OSError) as error:
             raise OpError(ErrorCode.FAILED, f"the key can't be kept: {error}") from None
         del self._pending[caller]
-        return fields(provider=_named(provider), logged_in=True)
 
 
 def _named(provider: str) -> Data:

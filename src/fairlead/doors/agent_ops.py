@@ -9,6 +9,7 @@ client, so snapshots of all sessions are made for each.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -16,33 +17,44 @@ from typing import Any, Protocol
 from ..agent import events
 from ..agent.events import Event
 from ..agent.export import html
+from ..agent.images import MAX_IMAGES, checked_images
 from ..agent.journal import Entry, JournalError, Said
 from ..agent.library import Library, Shelf
-from ..agent.memory import Memory, MemoryFault
+from ..agent.memory import Memory
 from ..agent.messages import Assistant, Image, User, text_of
-from ..agent.models import THINKING_LEVELS, ModelError, ModelInfo
-from ..agent.query import InvalidQuery, QueryError, Registry, parse_entity, query
+from ..agent.models import ModelError, ModelInfo
+from ..agent.query import InvalidQuery, QueryError, Registry, answer, parse_entity
 from ..agent.resolvers import SESSION_ID
-from ..agent.session import AgentSession, Busy, Models, Refused
+from ..agent.session import AgentSession, Busy, Models, Phase, Refused
 from ..agent.store import AgentStore, NotFound, id_of
+from ..formats import edn
 from ..formats.edn import Keyword
+from ..sessions.inbox import AnsweredAlready, AskerGone, NoSuchOption, NotOpen, Unheard
+from ..sessions.questions import Answer, Question
 from ..wire.rpc import ErrorCode, Request, fields
 from ..wire.rpc_catalog import OWN_TOPICS
 from . import agent_frames as frames
 from .agent_commands import HELP, AgentCommands
 from .agent_history import BadCursor, History
-from .agent_login import AgentLogin, Keyring
+from .agent_jobs import AgentJobs, JobBoard
+from .agent_login import AgentLogin, Keyring, Lending
+from .agent_memory import AgentMemory
+from .agent_models import AgentModels, word
+from .agent_telling import Asked, Telling, hears, missed_by_others
 from .judging import Judging
 from .rpc import Caller, CallerHandler, OpError
 
 Data = Mapping[Any, Any]
 
-RECALLED = 20
-"""How many entries of the memory are given unless it is said."""
-MAX_IMAGES = 16
-"""How many pictures a prompt may have."""
-_PERSISTED = """[{:psi.session/list
- [:psi.session-info/path :psi.session-info/name :psi.session-info/first-message]}]"""
+SHOWN_DIALOGS = 50
+"""How many questions a client is asked when it comes; the others are in `fairlead approvals`."""
+_PERSISTED = """[{{(:psi.session/list{})
+ [:psi.session-info/path :psi.session-info/name :psi.session-info/first-message]}}]"""
+MAX_TRIED = 3
+"""How many journals of a directory are tried before a client gets a new session."""
+_UI_TOPICS = frozenset(
+    {"ui/widgets-updated", "ui/widget-specs-updated", "ui/status-updated", "ui/notification"}
+)
 _ALLOWED = ("allow", "always", "yes", "true", "submitted")
 """Results of a dialog that mean consent."""
 
@@ -50,17 +62,8 @@ _ALLOWED = ("allow", "always", "yes", "true", "submitted")
 class Latest(Protocol):
     """Looks through the journals."""
 
-    def __call__(self, *, name: str | None, cwd: str | None) -> str | None:
-        """The file of the session used last, of those with a name or of a directory."""
-
-
-class Elsewhere(Protocol):
-    """What waits for consent outside of agent sessions."""
-
-    def approvals(self) -> Sequence[events.Approval]: ...
-
-    def settle_own(self, token: str, allowed: bool, by: str) -> bool:
-        """Answer; tells whether there was such a question, and this is its first answer."""
+    async def __call__(self, *, name: str | None, cwd: str | None) -> str | None:
+        """The file of the session used last, of those with a name or of a directory. Raises JournalError."""
 
 
 class AgentOps:
@@ -79,8 +82,9 @@ class AgentOps:
         keyring: Keyring | None = None,
         judging: Judging | None = None,
     ) -> None:
-        self.elsewhere: Elsewhere | None = None
         self._store = store
+        self._inbox = store.inbox
+        self._inbox.listen(self)
         self._models = models
         self._callers = callers
         self._registry = registry or Registry((SESSION_ID,))
@@ -90,6 +94,10 @@ class AgentOps:
         self._judging = judging
         self._working: dict[tuple[Caller, str], AgentSession] = {}
         self._history = History()
+        self._board = JobBoard(self.sessions_of)
+        self._telling = Telling(
+            store, callers, self._history, self._show, self._show_context, self._show_footer, self._board
+        )
         self._ops: dict[str, CallerHandler] = {
             name: getattr(self, f"_{name}")
             for name in (
@@ -106,10 +114,6 @@ class AgentOps:
                 "list_sessions",
                 "fork",
                 "set_session_name",
-                "set_model",
-                "cycle_model",
-                "set_thinking_level",
-                "cycle_thinking_level",
                 "compact",
                 "set_auto_compaction",
                 "set_auto_retry",
@@ -118,23 +122,26 @@ class AgentOps:
                 "get_session_stats",
                 "get_fork_messages",
                 "get_last_assistant_text",
-                "get_available_models",
                 "resolve_dialog",
                 "cancel_dialog",
                 "query_eql",
                 "bash",
                 "export_html",
                 "get_commands",
-                "remember",
-                "recall",
             )
         }
         self._ops["abort_bash"] = self._abort
         login = AgentLogin(keyring, self.session)
-        self._ops |= login.ops
-        commands = AgentCommands(self, login)
-        self._ops["command"] = commands.command
-        self._ops["frontend_action_result"] = commands.frontend_action_result
+        self._lending = Lending(keyring)
+        self._ops |= login.ops | self._lending.ops
+        self._ops |= AgentJobs(self.session, lambda: self.loaded).ops
+        self._ops |= AgentModels(self.session, lambda: self.models).ops
+        remembering = AgentMemory(memory, self.session)
+        self._ops |= remembering.ops
+        self.noted = remembering.noted
+        self._commands = AgentCommands(self, login)
+        self._ops["command"] = self._commands.command
+        self._ops["frontend_action_result"] = self._commands.frontend_action_result
 
     @property
     def ops(self) -> Mapping[str, CallerHandler]:
@@ -160,10 +167,25 @@ class AgentOps:
                 return self._store.find(caller.focus)
             except (NotFound, JournalError):
                 caller.focus = None
-        loaded = self._store.loaded
-        session = loaded[0] if loaded else self.created(caller)
+        here = self.sessions_of(caller)
+        session = here[-1 if caller.project is not None else 0] if here else self.created(caller)
         caller.focus = session.id
         return session
+
+    def sessions_of(self, caller: Caller) -> list[AgentSession]:
+        """The sessions that are loaded, of a client's directory if it belongs to one, and its own."""
+        return [each for each in self._store.loaded if hears(caller, each)]
+
+    async def arrived(self, caller: Caller) -> None:
+        if caller.project is None or caller.focus is not None:
+            return
+        paths = await asyncio.to_thread(self._store.journals_of, caller.project)
+        for path in paths[:MAX_TRIED]:
+            with contextlib.suppress(OpError):  # one that is broken, or that another program has open
+                caller.focus = self.resumed(path).id
+                return
+        with contextlib.suppress(OpError):  # what needs a session will say why there is none
+            caller.focus = self.created(caller).id
 
     def found(self, id: str) -> AgentSession:
         try:
@@ -173,15 +195,19 @@ class AgentOps:
         except JournalError as error:
             raise OpError(ErrorCode.FAILED, str(error)) from None
 
-    def persisted(self) -> list[tuple[str, str, str]]:
-        """The sessions on disk, the last used first: id, what to call it, and the journal's path."""
+    async def persisted(self, caller: Caller) -> list[tuple[str, str, str]]:
+        """The sessions on disk, of the client's directory if it belongs to one, the last used first: id, what
+        to call it, and the journal's path."""
+        given = f" {{:worktree-path {edn.dumps(caller.project)}}}" if caller.project is not None else " {}"
         try:
-            [rows] = query(self._registry, _PERSISTED, {}).values()
+            [rows] = (await answer(self._registry, _PERSISTED.format(given), {})).values()
         except QueryError:
-            return [(each.id, frames.display_name(each), each.journal.path) for each in self.loaded]
+            return [
+                (each.id, frames.display_name(each), each.journal.path) for each in self.sessions_of(caller)
+            ]
         path, name, first = (Keyword(f"psi.session-info/{key}") for key in ("path", "name", "first-message"))
         ids = [id_of(row[path]) for row in rows]
-        labels = [row[name] or row[first] or f"session {id[:8]}" for id, row in zip(ids, rows)]
+        labels = [row[name] or row[first] or frames.nameless(id) for id, row in zip(ids, rows)]
         return [(id, label, row[path]) for id, label, row in zip(ids, labels, rows)]
 
     def resumed(self, path: str) -> AgentSession:
@@ -214,27 +240,36 @@ class AgentOps:
         return {
             "session_id": session.id,
             "model_id": session.model.id,
-            "thinking_level": session.thinking_level,
+            "thinking_level": session.effective_thinking,
         }
 
     def subscribed(self, caller: Caller, request: Request) -> dict[str, Any]:
         session = self.session(request, caller)
-        missed = self._missed(session, request.get("since"))
+        missed = self._missed(caller, session, request.get("since"))
         caller.focus = session.id
+        if not caller.increments and _UI_TOPICS.intersection(request.get("topics") or _UI_TOPICS):
+            self._board.show(caller, first=True)
+        is_psi = not caller.increments and request.get("since") is None
+        if is_psi:
+            self._show_questions(caller, session)
         self._show(caller, session, request.id)
         for topic, data in missed:
             caller.event(topic, data, id=request.id)
-        for approval in session.approvals.values():
-            shown = {**frames.dialog(approval), **fields(session_id=session.id)}
-            caller.event("ui/dialog-requested", shown, id=request.id)
-        for approval in self.elsewhere.approvals() if self.elsewhere is not None else ():
-            caller.event("ui/dialog-requested", frames.dialog(approval), id=request.id)
+        if not is_psi:
+            self._show_questions(caller, session, request.id)
         if request.get("since") is None and not OWN_TOPICS.intersection(request.get("topics") or ()):
             return {}  # as psi's clients know it
         replayed = sum(caller.wants(topic) for topic, _ in missed)
         return {"cursor": self._history.cursor(session), "replayed": replayed}
 
-    def _missed(self, session: AgentSession, cursor: str | None) -> list[tuple[str, Data]]:
+    def _show_questions(self, caller: Caller, session: AgentSession, id: str | None = None) -> None:
+        """What waits for a person and concerns this client: first of its session."""
+        waiting = [each for each in self._inbox.open() if _is_for(caller, each)]
+        waiting.sort(key=lambda question: question.session != session.id)
+        for question in waiting[:SHOWN_DIALOGS]:
+            caller.event("ui/dialog-requested", frames.dialog(question), id=id)
+
+    def _missed(self, caller: Caller, session: AgentSession, cursor: str | None) -> list[tuple[str, Data]]:
         """What a client was not told since it had a cursor, but for questions: those that wait come after."""
         if cursor is None:
             return []
@@ -242,28 +277,48 @@ class AgentOps:
             told = self._history.since(session, cursor)
         except BadCursor as error:
             raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :since: {error}") from None
-        return [(topic, data) for topic, data in told if topic != "ui/dialog-requested"]
+        told = [(topic, data) for topic, data in told if topic != "ui/dialog-requested"]
+        if caller.increments:
+            return told
+        return missed_by_others(told, session, self._history.cursor(session))
 
     def cancelled(self, caller: Caller, request: Request) -> bool:
         session = self._working.get((caller, request.id))
         if session is None:
             return False
+        self._telling.aborting(session, caller)
         session.abort()
         return True
 
     def _show(self, caller: Caller, session: AgentSession, id: str | None = None) -> None:
         """How a session, and all of them, are now."""
-        caller.event("session/updated", self._updated(session), id=id)
-        caller.event("footer/updated", self._footer(session), id=id)
-        caller.event("context/updated", self._context(caller), id=id)
+        self.show_session(caller, session, id)
+        self._show_context(caller, id)
+
+    def show_session(self, caller: Caller, session: AgentSession, id: str | None = None) -> None:
+        """How a session is now."""
+        if caller.wants("session/updated"):
+            caller.event("session/updated", self._updated(session), id=id)
+        self._show_footer(caller, session, id)
+
+    def _show_footer(self, caller: Caller, session: AgentSession, id: str | None = None) -> None:
+        if caller.wants("footer/updated"):
+            caller.event("footer/updated", self._footer(caller, session), id=id)
+
+    def _show_context(self, caller: Caller, id: str | None = None) -> None:
+        if caller.wants("context/updated"):
+            caller.event("context/updated", self._context(caller), id=id)
 
     def _updated(self, session: AgentSession) -> Data:
         judgement = self._judging.of(session.id) if self._judging is not None else None
         shown = frames.session_updated(session, list(self.shelf(session).prompts.values()))
         return {**shown, **fields(verdict=fields(**judgement.shown))} if judgement is not None else shown
 
-    def _footer(self, session: AgentSession) -> Data:
-        return frames.footer_updated(session, self.verdict(session))
+    def _footer(self, caller: Caller, session: AgentSession) -> Data:
+        beside: list[AgentSession] = []
+        if caller.project is not None:
+            beside = [each for each in self.sessions_of(caller) if each is not session]
+        return frames.footer_updated(session, beside, self.verdict(session))
 
     def verdict(self, session: AgentSession) -> str:
         """What verifiers said of a session last, in a few words."""
@@ -277,100 +332,155 @@ class AgentOps:
     def _context(self, caller: Caller) -> Data:
         rows = [
             frames.session_row(each, active=caller.focus, parent=self._store.parent_of(each))
-            for each in self._store.loaded
+            for each in sorted(self.sessions_of(caller), key=frames.changed_at)
         ]
         return frames.context_updated(rows, caller.focus)
 
     def heard(self, event: Event) -> None:
-        """Something happened in a session: all clients are told."""
-        if isinstance(event, events.Loaded | events.Unloaded):
-            return
-        session = self._store.find(event.session_id)
-        for topic, data in frames.frames(event):
-            told = self._history.add(session, topic, data)
-            for caller in self._callers():
-                caller.event(topic, told)
-        if isinstance(event, events.Updated | events.TurnEnded | events.Compacted | events.ApprovalSettled):
-            for caller in self._callers():
-                self._show(caller, session)
+        """Something happened in a session."""
+        self._telling.heard(event)
+
+    def asked(self, question: Question) -> None:
+        """Something waits for a person: the clients that it concerns are told."""
+        self._tell_of(question, "ui/dialog-requested", frames.dialog(question))
+
+    def closed(self, question: Question, answer: Answer) -> None:
+        """Something no longer waits."""
+        self._tell_of(question, "ui/dialog-resolved", frames.dialog_resolved(question, answer))
+
+    def _tell_of(self, question: Question, topic: str, data: Data) -> None:
+        session = self._store.get(question.session) if question.session is not None else None
+        if session is not None:
+            data = self._history.add(session, topic, data)
+        for caller in self._callers():
+            if _is_for(caller, question):
+                caller.event(topic, data)
 
     def entered(self, caller: Caller, session: AgentSession, request: Request) -> Data:
         """A client turns to another session: it is shown all of it, then answered."""
-        caller.focus = session.id
-        caller.event("session/resumed", frames.resumed(session), id=request.id)
-        caller.event("session/rehydrated", frames.rehydrated(session), id=request.id)
+        self.enter(caller, session, request)
         self._show(caller, session, request.id)
         return fields(session_id=session.id, session_file=session.journal.path)
+
+    def enter(self, caller: Caller, session: AgentSession, request: Request) -> None:
+        """A client turns to another session: it is shown the conversation; how the session is comes last."""
+        caller.focus = session.id
+        caller.event("session/resumed", frames.resumed(session), id=request.id)
+        messages = self._messages(caller, session)
+        caller.event("session/rehydrated", frames.rehydrated(session, messages), id=request.id)
+
+    def show(self, caller: Caller, session: AgentSession, request: Request) -> None:
+        """How a session, and all of them, are now."""
+        self._show(caller, session, request.id)
+
+    def _messages(self, caller: Caller, session: AgentSession) -> list[Data]:
+        branch = session.journal.branch
+        return frames.transcript(branch) if caller.increments else frames.shown_transcript(branch)
 
     # --- talking ------------------------------------------------------------------------------------------
 
     async def _prompt(self, request: Request, caller: Caller) -> Data:
         session = self.session(request, caller)
         images = _images(request)
-        _done(lambda: session.prompt(request.get("message"), images))
+        text = request.get("message")
+        if self._commands.logs_in(caller):
+            self._commands.enter_key(request, caller, session)
+            return fields(accepted=True)
+        if not caller.increments and not images and self._commands.knows(session, text):
+            await self._commands.said_as_prompt(request, caller, session)
+            return fields(accepted=True)
+        await self._lending.ensure(session.model.provider, caller)
+        _done(lambda: session.prompt(text, images))
+        self._telling.begun(session, Asked(caller, request.id, request.op))
         return fields(accepted=True)
 
+    def asks_for_key(self, request: Request, caller: Caller) -> bool:
+        try:
+            session = self.session(request, caller)
+        except OpError:
+            return False
+        return self._lending.due(session.model.provider, caller) is not None
+
     async def _steer(self, request: Request, caller: Caller) -> Data:
+        await self._steered(request, caller)
+        return fields(accepted=True)
+
+    async def _steered(self, request: Request, caller: Caller) -> bool:
+        """False if the turn is being ended, so that it will be said after it."""
         session = self.session(request, caller)
         images = _images(request)
-        _done(lambda: session.steer(request.get("message"), images))
-        return fields(accepted=True)
+        await self._lending.ensure(session.model.provider, caller)
+        is_steer = True
+
+        def steer() -> None:
+            nonlocal is_steer
+            is_steer = session.steer(request.get("message"), images)
+
+        _done(steer)
+        return is_steer
 
     async def _follow_up(self, request: Request, caller: Caller) -> Data:
         session = self.session(request, caller)
         images = _images(request)
+        await self._lending.ensure(session.model.provider, caller)
         _done(lambda: session.follow_up(request.get("message"), images))
         return fields(accepted=True)
 
     async def _prompt_while_streaming(self, request: Request, caller: Caller) -> Data:
-        behavior = request.get("behavior") or "steer"
-        await (self._steer if behavior == "steer" else self._follow_up)(request, caller)
+        behavior = word(request.get("behavior")) or "steer"
+        if behavior == "queue":
+            await self._follow_up(request, caller)
+        elif not await self._steered(request, caller):
+            behavior = "coerced-follow-up"
         return fields(accepted=True, behavior=behavior)
 
     async def _abort(self, request: Request, caller: Caller) -> Data:
-        self.session(request, caller).abort()
-        return fields(accepted=True)
+        session = self.session(request, caller)
+        self._telling.aborting(session, caller)
+        dropped = session.abort()
+        if not dropped:
+            return fields(accepted=True)
+        note = f"Not said, as the turn was aborted: {dropped}"
+        shown = fields(id=request.id, message=note, level="warning", extension_id="fairlead")
+        caller.event("ui/notification", shown, id=request.id)
+        return fields(accepted=True, dropped_steering_text=dropped)
 
     async def _abort_retry(self, request: Request, caller: Caller) -> Data:
         self.session(request, caller).abort_retry()
         return fields(accepted=True)
 
     async def _interrupt(self, request: Request, caller: Caller) -> Data:
-        session = self.session(request, caller)
-        dropped = session.interrupt()
-        return fields(accepted=True, pending=session.interrupt_pending, dropped_steering_text=dropped)
+        accepted, pending, dropped = self.session(request, caller).interrupt()
+        return fields(accepted=accepted, pending=pending, dropped_steering_text=dropped)
 
     async def _resolve_dialog(self, request: Request, caller: Caller) -> Data:
         result = request.get("result")
-        lasts = result == "always"
         allowed = result is True or (isinstance(result, str) and result in _ALLOWED)
-        if self._settled_elsewhere(request, allowed):
-            return fields(accepted=True)
-        session = self._asked(request, caller)
-        _done(lambda: session.settle(request.get("dialog-id"), allowed, "rpc-edn", lasts=lasts))
-        return fields(accepted=True)
-
-    def _settled_elsewhere(self, request: Request, allowed: bool) -> bool:
-        id = request.get("dialog-id")
-        return self.elsewhere is not None and self.elsewhere.settle_own(id, allowed, "rpc-edn")
+        option = "deny" if not allowed else "always" if result == "always" else "allow"
+        return await self._answer_dialog(request, caller, option)
 
     async def _cancel_dialog(self, request: Request, caller: Caller) -> Data:
-        if self._settled_elsewhere(request, False):
-            return fields(accepted=True)
-        session = self._asked(request, caller)
-        _done(lambda: session.settle(request.get("dialog-id"), False, "rpc-edn"))
-        return fields(accepted=True)
+        return await self._answer_dialog(request, caller, "deny")
 
-    def _asked(self, request: Request, caller: Caller) -> AgentSession:
-        """The session whose approval a dialog is."""
-        id = request.get("dialog-id")
-        named = request.get("session-id")
-        for session in [self.found(named)] if named is not None else self._store.loaded:
-            if id in session.approvals:
-                return session
-        if not self.session(request, caller).approvals:
-            raise OpError(ErrorCode.NO_ACTIVE_DIALOG, "no dialog is open")
-        raise OpError(ErrorCode.DIALOG_ID_MISMATCH, f"no dialog {id} is open")
+    async def _answer_dialog(self, request: Request, caller: Caller, option: str) -> Data:
+        id, named = request.get("dialog-id"), request.get("session-id")
+        if named is not None:
+            self.found(named)
+        try:
+            question = self._inbox.find(id)
+            if named is not None and question.session not in (None, named):
+                raise NotOpen(f"{id} is asked by another session")
+            if option == "always" and all(each.value != option for each in question.options):
+                option = "allow"
+            await self._inbox.answer(id, option, "rpc-edn")
+        except NotOpen as error:
+            why = f": {error}" if isinstance(error, AnsweredAlready) else ""
+            if not self.session(request, caller).approvals:
+                raise OpError(ErrorCode.NO_ACTIVE_DIALOG, f"no dialog is open{why}") from None
+            raise OpError(ErrorCode.DIALOG_ID_MISMATCH, f"no dialog {id} is open{why}") from None
+        except (NoSuchOption, AskerGone, Unheard) as error:
+            raise OpError(ErrorCode.FAILED, str(error)) from None
+        return fields(accepted=True)
 
     # --- sessions -----------------------------------------------------------------------------------------
 
@@ -410,27 +520,49 @@ class AgentOps:
         for session in reversed(self._store.loaded):
             if session.name == name if name else str(session.cwd) == cwd:
                 return session
-        path = await asyncio.to_thread(lambda: self._latest(name=name, cwd=None if name else cwd))
+        try:
+            path = await self._latest(name=name, cwd=None if name else cwd)
+        except JournalError as error:
+            raise OpError(ErrorCode.FAILED, str(error)) from None
         return self.resumed(path) if path is not None else None
 
     async def _switch_session(self, request: Request, caller: Caller) -> Data:
-        if (path := request.get("session-path")) is None:
-            if request.get("session-id") is None:
-                raise OpError(ErrorCode.INVALID_PARAMS, "one of :session-id and :session-path is wanted")
-            return self.entered(caller, self.session(request, caller), request)
-        return self.entered(caller, self.resumed(path), request)
+        if (path := request.get("session-path")) is not None:
+            session = self._switched(lambda: self.resumed(path), "session file not found")
+        elif (id := request.get("session-id")) is not None:
+            session = self._switched(lambda: self.found(id), "session id not found in context session index")
+        else:
+            wanted = "non-empty path string"
+            raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :session-path: {wanted}")
+        if not caller.increments:  # psi's UI forgets, with the response, what it was shown before
+            asyncio.get_running_loop().call_soon(self._show, caller, session)
+        return self.entered(caller, session, request)
+
+    @staticmethod
+    def _switched(find: Callable[[], AgentSession], why_not: str) -> AgentSession:
+        try:
+            return find()
+        except OpError as error:
+            if error.code == ErrorCode.NOT_FOUND:
+                raise OpError(ErrorCode.NOT_FOUND, why_not) from None
+            raise
 
     async def _list_sessions(self, request: Request, caller: Caller) -> Data:
-        context = self._context(caller)
-        return fields(active_session_id=caller.focus, sessions=context[Keyword("sessions")])
+        rows = [
+            frames.listed_row(each, parent=self._store.parent_of(each))
+            for each in sorted(self.sessions_of(caller), key=frames.changed_at)
+        ]
+        return fields(active_session_id=caller.focus, sessions=rows)
 
     async def _fork(self, request: Request, caller: Caller) -> Data:
-        session = self.session(request, caller)
+        forked = self.forked(self.session(request, caller), request.get("entry-id"))
+        return self.entered(caller, forked, request)
+
+    def forked(self, session: AgentSession, entry_id: str) -> AgentSession:
         try:
-            forked = self._store.fork(session, request.get("entry-id"))
+            return self._store.fork(session, entry_id)
         except JournalError as error:
             raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :entry-id: {error}") from None
-        return self.entered(caller, forked, request)
 
     async def _set_session_name(self, request: Request, caller: Caller) -> Data:
         session = self.session(request, caller)
@@ -438,32 +570,6 @@ class AgentOps:
         return fields(session_name=session.name)
 
     # --- models -------------------------------------------------------------------------------------------
-
-    async def _set_model(self, request: Request, caller: Caller) -> Data:
-        session = self.session(request, caller)
-        try:
-            info = session.set_model(request.get("provider"), request.get("model-id"))
-        except Refused as error:
-            raise OpError(ErrorCode.UNKNOWN_MODEL, str(error)) from None
-        return fields(model=fields(provider=info.provider, id=info.id))
-
-    async def _cycle_model(self, request: Request, caller: Caller) -> Data:
-        info = self.session(request, caller).cycle_model(-1 if request.get("direction") == "prev" else 1)
-        return fields(model=fields(provider=info.provider, id=info.id))
-
-    async def _set_thinking_level(self, request: Request, caller: Caller) -> Data:
-        session = self.session(request, caller)
-        level = _level(request.get("level"))
-        try:
-            return fields(thinking_level=session.set_thinking_level(level))
-        except Refused as error:
-            raise OpError(ErrorCode.INVALID_PARAMS, str(error)) from None
-
-    async def _cycle_thinking_level(self, request: Request, caller: Caller) -> Data:
-        return fields(thinking_level=self.session(request, caller).cycle_thinking_level())
-
-    async def _get_available_models(self, request: Request, caller: Caller) -> Data:
-        return fields(models=[_model_row(info) for info in self.models])
 
     async def _compact(self, request: Request, caller: Caller) -> Data:
         session = self._working[caller, request.id] = self.session(request, caller)
@@ -478,11 +584,15 @@ class AgentOps:
         return fields(compacted=True, summary=summary)
 
     async def _set_auto_compaction(self, request: Request, caller: Caller) -> Data:
-        self.session(request, caller).auto_compaction = request.get("enabled")
+        session = self.session(request, caller)
+        session.auto_compaction = request.get("enabled")
+        self._telling.heard(events.Updated(session.id))
         return fields(enabled=request.get("enabled"))
 
     async def _set_auto_retry(self, request: Request, caller: Caller) -> Data:
-        self.session(request, caller).auto_retry = request.get("enabled")
+        session = self.session(request, caller)
+        session.auto_retry = request.get("enabled")
+        self._telling.heard(events.Updated(session.id))
         return fields(enabled=request.get("enabled"))
 
     # --- looking ------------------------------------------------------------------------------------------
@@ -502,10 +612,11 @@ class AgentOps:
 
     async def _query_eql(self, request: Request, caller: Caller) -> Data:
         entity = {SESSION_ID: self.session(request, caller).id}
-        try:
-            if (given := request.get("entity")) is not None:
+        if (given := request.get("entity")) is not None:
+            with contextlib.suppress(QueryError, InvalidQuery):  # one that can't be read is none
                 entity |= parse_entity(given)
-            return fields(result=query(self._registry, request.get("query"), entity))
+        try:
+            return fields(result=await answer(self._registry, request.get("query"), entity))
         except InvalidQuery as error:
             raise OpError(ErrorCode.INVALID_QUERY, str(error)) from None
         except QueryError as error:
@@ -513,7 +624,7 @@ class AgentOps:
 
     async def _get_messages(self, request: Request, caller: Caller) -> Data:
         """All messages, or some: from which on, counted from 0, and how many."""
-        said = frames.transcript(self.session(request, caller).journal.branch)
+        said = self._messages(caller, self.session(request, caller))
         first, limit = request.get("from") or 0, request.get("limit")
         shown = said[first:] if limit is None else said[first : first + limit]
         return fields(messages=shown, total=len(said))
@@ -549,37 +660,26 @@ class AgentOps:
             raise OpError(ErrorCode.FAILED, f"can't write {path}: {error.strerror}") from None
         return fields(path=path)
 
-    # --- memory ------------------------------------------------------------------------------------------
-
-    def noted(self, session: AgentSession, text: str, tags: Sequence[str]) -> int:
-        """Remember something; gives its number."""
-        if self._memory is None:
-            raise OpError(ErrorCode.FAILED, "there is no memory here")
-        try:
-            return self._memory.remember(text, tags, session_id=session.id).id
-        except (MemoryFault, ValueError) as error:
-            raise OpError(ErrorCode.INVALID_PARAMS, str(error)) from None
-
-    async def _remember(self, request: Request, caller: Caller) -> Data:
-        session = self.session(request, caller)
-        return fields(id=self.noted(session, request.get("text"), list(request.get("tags") or ())))
-
-    async def _recall(self, request: Request, caller: Caller) -> Data:
-        if self._memory is None:
-            raise OpError(ErrorCode.FAILED, "there is no memory here")
-        try:
-            found = self._memory.recall(
-                request.get("text"), list(request.get("tags") or ()), request.get("limit") or RECALLED
-            )
-        except (MemoryFault, ValueError) as error:
-            raise OpError(ErrorCode.INVALID_PARAMS, str(error)) from None
-        return fields(entries=[frames.plain(each._asdict()) for each in found])
-
     async def _get_session_stats(self, request: Request, caller: Caller) -> Data:
         session = self.session(request, caller)
         stats = session.stats
         return fields(
             stats=fields(
+                phase=session.phase.value,
+                is_idle=session.is_idle,
+                is_streaming=session.phase in (Phase.STREAMING, Phase.RETRYING),
+                is_compacting=session.phase is Phase.COMPACTING,
+                is_retrying=session.phase is Phase.RETRYING,
+                model=fields(provider=session.model.provider, id=session.model.id),
+                thinking_level=session.effective_thinking,
+                pending_messages=session.pending_messages,
+                retry_attempt=session.retry_attempt,
+                auto_retry_enabled=session.auto_retry,
+                auto_compaction_enabled=session.auto_compaction,
+                context_fraction=session.context_tokens / session.model.window
+                if session.model.window
+                else None,
+                journal_entries=len(session.journal.entries),
                 session_id=session.id,
                 session_file=session.journal.path,
                 user_messages=stats.user_messages,
@@ -602,7 +702,7 @@ class AgentOps:
         return fields(text=last)
 
 
-def _none(*, name: str | None, cwd: str | None) -> None:
+async def _none(*, name: str | None, cwd: str | None) -> None:
     """Nothing is known of journals that are not open."""
 
 
@@ -616,12 +716,22 @@ def _done(act: Callable[[], object]) -> None:
         raise OpError(ErrorCode.FAILED, str(error)) from None
 
 
+def _is_for(caller: Caller, question: Question) -> bool:
+    """Whether a client is asked: one that belongs to no project, to the question's, or has its session in
+    focus. What is lost is asked nobody."""
+    if question.lost:
+        return False
+    if caller.project is None or (question.session is not None and caller.focus == question.session):
+        return True
+    return question.project == caller.project
+
+
 def _is_directory(path: str) -> bool:
     return path.startswith("/") and "\0" not in path and os.path.isdir(path)
 
 
 def _images(request: Request) -> list[Image]:
-    """The pictures of a prompt: maps with :data, in base64, and :mime-type."""
+    """The pictures of a prompt: maps with :data, in base64, and :mime-type. They go into the journal."""
     given = request.get("images") or ()
     wanted = f"a vector of at most {MAX_IMAGES} maps with :data and :mime-type"
     if not isinstance(given, list | tuple) or len(given) > MAX_IMAGES:
@@ -632,33 +742,15 @@ def _images(request: Request) -> list[Image]:
         if data is None or mime_type is None:
             raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :images: {wanted}")
         images.append(Image(data, mime_type))
-    return images
+    try:
+        return list(checked_images(images))
+    except ValueError as error:
+        raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :images: {error}") from None
 
 
 def _string(given: Any, name: str) -> str | None:
     value = given.get(Keyword(name)) if isinstance(given, Mapping) else None
     return value if isinstance(value, str) else None
-
-
-def _level(value: Any) -> str:
-    """A thinking level by its name, or by its place among the levels."""
-    if isinstance(value, int):
-        if not 0 <= value < len(THINKING_LEVELS):
-            wanted = f"0 to {len(THINKING_LEVELS) - 1}"
-            raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :level: {wanted}")
-        return THINKING_LEVELS[value]
-    return value.name if isinstance(value, Keyword) else str(value)
-
-
-def _model_row(info: ModelInfo) -> Data:
-    return fields(
-        provider=info.provider,
-        id=info.id,
-        name=info.name,
-        reasoning=info.reasoning,
-        context_window=info.window,
-        max_output_tokens=info.max_output,
-    )
 
 
 def _prompts(branch: list[Entry]) -> list[tuple[Entry, User]]:

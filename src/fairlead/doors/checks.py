@@ -8,16 +8,31 @@ import os
 import resource
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 from urllib.parse import quote, urlsplit
 
 from ..agent.models.catalog import OFFLINE, Catalog
 from ..agent.store import AgentStore
 from ..control.health import Check, Checker, Status
+from ..database import DatabaseFault, DatabaseThread
 from ..extras import installing
 from ..keeper.protocol import VERSION
-from ..settings import Settings
+from ..settings import Settings, foreign
 from ..terminal.host import Host
 from ..terminal.screen import Screen
+from ..verify.sandbox import FALLBACK, bubblewrap
+from ..wire import keepty
+
+
+class Store(Protocol):
+    """A database that the daemon has open."""
+
+    @property
+    def thread(self) -> DatabaseThread: ...
+
+    def check(self) -> Sequence[str]:
+        """What is or was wrong with its file; called on its thread."""
+
 
 REACH_WAIT = 3.0
 """Seconds in which a model's server should take a connection."""
@@ -37,8 +52,12 @@ def host_checks(
     store: AgentStore,
     catalog: Catalog,
     lost_sockets: Callable[[], Sequence[str]],
+    stores: Callable[[], Sequence[Store]] = lambda: (),
 ) -> Mapping[str, Checker]:
-    """The checks by name. `lost_sockets` tells which of the daemon's sockets somebody deleted."""
+    """The checks by name.
+
+    `lost_sockets` tells which of the daemon's sockets somebody deleted; `stores` are its databases.
+    """
 
     async def nursery() -> Check:
         if await host.nursery_answers():
@@ -68,6 +87,20 @@ def host_checks(
             "sockets", "degraded", detail, "they come back by themselves, unless another program is there"
         )
 
+    def shared() -> Check:
+        name, found = "shared directories", []
+        places = [*keepty.socket_dirs(os.environ, settings.keepty_dir)[1:], *settings.verifier_dirs[1:]]
+        for place in places:
+            if why := foreign(place):
+                found.append(why)
+        if not found:
+            return Check(name, "healthy", ", ".join(places) or "none is needed")
+        fix = (
+            "programs of keepty and Pi don't find sessions there, ours do: have it removed by its owner, "
+            "or set XDG_RUNTIME_DIR for keepty and [verifier] shared_dir for Pi"
+        )
+        return Check(name, "degraded", "; ".join(found), fix)
+
     def versions() -> Check:
         others = [each.id for each in host.sessions.values() if each.keeper_version != VERSION]
         if not others:
@@ -84,9 +117,28 @@ def host_checks(
         finally:
             screen.close()
         if is_right:
-            return Check("emulator", "healthy", "it draws")
+            return Check("emulator", "healthy", "it draws correctly")
         fix = installing("--force-reinstall pyghostty")
-        return Check("emulator", "unhealthy", "it draws something else", fix)
+        return Check("emulator", "unhealthy", "it does not draw what it should", fix)
+
+    async def all_databases() -> Check:
+        async def of(store: Store) -> Sequence[str]:
+            try:
+                return await store.thread.run(store.check)
+            except DatabaseFault as fault:
+                return [str(fault)]
+
+        known = [fault for found in await asyncio.gather(*map(of, stores())) for fault in found]
+        check = await asyncio.to_thread(databases, settings.state_dir)
+        if not known:
+            return check
+        fix = (
+            check.fix
+            or "nothing more is needed if it was set aside or made again; else see its mode and disk"
+        )
+        status: Status = "unhealthy" if check.status == "unhealthy" else "degraded"
+        more = [check.detail] if check.status != "healthy" else []
+        return Check("databases", status, "; ".join([*known[:NAMED], *more]), fix)
 
     def journals() -> Check:
         faults = [fault for session in store.loaded for fault in session.journal.faults]
@@ -114,13 +166,21 @@ def host_checks(
         writer.close()
         return Check("model", "healthy", f"{name}, and {host_name} answers")
 
+    async def sandbox() -> Check:
+        if await bubblewrap() is not None:
+            return Check("sandbox", "healthy", "bubblewrap keeps what personas run read-only")
+        # nothing is wrong with that: no secret is shown, but personas can do less
+        return Check("sandbox", "healthy", f"none: {FALLBACK}; with bubblewrap they can run tests")
+
     return {
         "nursery": nursery,
+        "sandbox": sandbox,
         "keepers": keepers,
         "sockets": sockets,
+        "shared directories": shared,
         "terminals": terminals,
         "open files": open_files,
-        "databases": lambda: asyncio.to_thread(databases, settings.state_dir),
+        "databases": all_databases,
         "versions of keepers": versions,
         "emulator": emulator,
         "journals": journals,
@@ -135,8 +195,8 @@ def terminals() -> Check:
             os.close(descriptor)
     except OSError as error:
         fix = "end sessions; on Linux `sysctl kernel.pty.max` is the limit"
-        return Check("terminals", "unhealthy", f"no PTY can be had: {error.strerror or error}", fix)
-    return Check("terminals", "healthy", "a PTY can be had")
+        return Check("terminals", "unhealthy", f"no PTY can be opened: {error.strerror or error}", fix)
+    return Check("terminals", "healthy", "a PTY can be opened")
 
 
 def open_files() -> Check:
@@ -157,7 +217,7 @@ def databases(directory: str) -> Check:
     paths = sorted(f"{directory}/{name}" for name in _names(directory) if name.endswith(".db"))
     faults = [fault for path in paths if (fault := _fault_of(path))]
     if not faults:
-        return Check("databases", "healthy", f"{len(paths)} can be read")
+        return Check("databases", "healthy", f"{len(paths)} readable")
     fix = "move it away; `fairlead daemon restart` makes a new one"
     return Check("databases", "unhealthy", "; ".join(faults[:NAMED]), fix)
 

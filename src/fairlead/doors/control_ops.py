@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from ..control.health import Report
 from ..control.loop import Judged
-from ..control.protocols import Waiting
 from ..control.signals import Priority, Signal
+from ..formats.shown import middle
+from ..sessions.inbox import AskerGone, Inbox, NoSuchOption, NotOpen, Unheard
+from ..sessions.questions import Question
 from ..wire.rpc import ErrorCode, Request, fields
 from .rpc import Handler, OpError
+
+LISTED_CHARACTERS = 1024 * 1024
+"""How much of what will happen a list has, of all questions together."""
+LEAST_CHARACTERS = 1000
+"""How much each of them has at the least."""
 
 
 class Room(Protocol):
     """The control room, as these ops need it."""
 
     def consider(self, signal: Signal) -> list[Judged]: ...
-
-    def waiting(self) -> Sequence[Waiting]: ...
-
-    def settle(self, token: str, allowed: bool, by: str) -> bool: ...
 
 
 class Healths(Protocol):
@@ -30,7 +34,7 @@ class Healths(Protocol):
     async def check(self) -> Report: ...
 
 
-def control_ops(room: Room, health: Healths) -> dict[str, Handler]:
+def control_ops(room: Room, health: Healths, inbox: Inbox) -> dict[str, Handler]:
     """Each op's function."""
 
     async def check(request: Request) -> Mapping[Any, Any]:
@@ -45,14 +49,31 @@ def control_ops(room: Room, health: Healths) -> dict[str, Handler]:
         )
 
     async def approvals(request: Request) -> Mapping[Any, Any]:
-        return fields(approvals=[_row(each) for each in room.waiting()])
+        """All that waits, or one question. Of many only as much is in the list as has room there."""
+        if (token := request.get("token")) is not None:
+            try:
+                return fields(approvals=[_row(inbox.find(token))])
+            except NotOpen as error:
+                raise OpError(ErrorCode.NOT_FOUND, str(error)) from None
+        left, rows = LISTED_CHARACTERS, []
+        for question in inbox.open():
+            room = max(LEAST_CHARACTERS, left)
+            rows.append(_row(question, middle(question.whole, room, question.see_all)))
+            left -= len(question.whole)
+        return fields(approvals=rows)
 
     async def approval_settle(request: Request) -> Mapping[Any, Any]:
-        token, allowed = request.get("token"), request.get("allowed")
-        if not room.settle(token, allowed, "rpc-edn"):
-            message = f"no approval {token!r} waits: it was answered already, or never asked"
-            raise OpError(ErrorCode.NOT_FOUND, message)
-        return fields(accepted=True)
+        allowed, lasts = request.get("allowed"), request.get("always")
+        option = "deny" if not allowed else "always" if lasts else "allow"
+        try:
+            question, _ = await inbox.answer(request.get("token"), option, "fairlead approvals")
+        except NotOpen as error:
+            raise OpError(ErrorCode.NOT_FOUND, str(error)) from None
+        except NoSuchOption as error:
+            raise OpError(ErrorCode.INVALID_PARAMS, str(error)) from None
+        except (AskerGone, Unheard) as error:
+            raise OpError(ErrorCode.FAILED, str(error)) from None
+        return fields(accepted=True, approval=_row(question))
 
     async def notify(request: Request) -> Mapping[Any, Any]:
         title = request.get("title") or ""
@@ -60,8 +81,10 @@ def control_ops(room: Room, health: Healths) -> dict[str, Handler]:
             "notification", "rpc", request.get("text"), priority=Priority.PERSON, fields={"title": title}
         )
         judged = room.consider(signal)
-        if not judged or judged[0].reason:
-            why = judged[0].reason if judged else "see the daemon's log"
+        why = judged[0].reason if judged else "see the daemon's log"
+        if judged and (outcome := judged[0].outcome_later) is not None:
+            why = await asyncio.shield(outcome)  # it goes on if its client leaves
+        if why:
             raise OpError(ErrorCode.FAILED, f"the notification is not sent: {why}")
         return fields(accepted=True)
 
@@ -73,12 +96,18 @@ def control_ops(room: Room, health: Healths) -> dict[str, Handler]:
     }
 
 
-def _row(waiting: Waiting) -> Mapping[Any, Any]:
+def _row(question: Question, whole: str | None = None) -> Mapping[Any, Any]:
     return fields(
-        token=waiting.token,
-        session_id=waiting.session,
-        title=waiting.title,
-        summary=waiting.summary,
-        reason=waiting.reason,
-        preview=waiting.preview,
+        token=question.id,
+        kind=question.kind,
+        session_id=question.session,
+        session_name=question.session_name or None,
+        project=question.project or None,
+        title=question.title,
+        summary=question.what,
+        reason=question.reason,
+        preview=question.whole if whole is None else whole,
+        options=[each.value for each in question.options],
+        asked_at=question.asked_at,
+        lost=question.lost or None,
     )

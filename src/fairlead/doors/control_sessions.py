@@ -1,5 +1,5 @@
 """Sessions as the control room sees them: agent sessions are prompted and their answers passed on, terminal
-sessions are typed into, and what agents ask for can be answered.
+sessions are typed into.
 
 Who asked waits in a line for its session. A prompt to a session that is busy is said when its turn is done;
 what is streamed belongs to whoever's prompt was said last.
@@ -7,8 +7,9 @@ what is streamed belongs to whoever's prompt was said last.
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
 from ..agent import events
@@ -17,7 +18,8 @@ from ..agent.journal import JournalError
 from ..agent.messages import User, text_of
 from ..agent.session import AgentSession, Busy, Refused
 from ..agent.store import AgentStore, NotFound
-from ..control.protocols import SessionFault, Waiting
+from ..control.protocols import SessionFault
+from ..control.signals import control_character
 from ..formats.guess import meant
 from ..terminal.host import Host, HostError
 from ..terminal.session import State
@@ -28,6 +30,15 @@ MAX_UNTYPED = 1024 * 1024
 """How many bytes may wait for a program that does not read."""
 SHOWN_SESSIONS = 20
 """How many sessions of each kind a status shows."""
+
+
+_STANDING = {State.ENDED: "has ended", State.WAITING: "has not been started yet"}
+Latest = Callable[[str], Awaitable[str | None]]
+"""Finds the journal of the session of a name that was used last. Raises JournalError."""
+
+
+async def none_known(name: str) -> None:
+    """Nothing is known of journals that are not open."""
 
 
 class _Asker(NamedTuple):
@@ -45,8 +56,10 @@ class ControlSessions:
         host: Host,
         default: str,
         home: str,
-        latest: Callable[[str], str | None] = lambda name: None,
+        latest: Latest = none_known,
     ) -> None:
+        self.escalations: Callable[[], Mapping[str, str]] = dict
+        """Why a person is needed, by session, as verifiers have said it."""
         self._store = store
         self._host = host
         self._default = default
@@ -57,6 +70,21 @@ class ControlSessions:
         self._faults: dict[str, str] = {}
 
     # --- what control does --------------------------------------------------------------------------------
+
+    async def load(self, session: str | None) -> None:
+        """Load a session that is on the disk only. One that is nowhere is a matter of `prompt`."""
+        name = self._default if session is None else session
+        if any(name in (each.name, each.id) for each in self._store.loaded):
+            return
+        try:
+            if session is not None:
+                with contextlib.suppress(NotFound):
+                    self._store.find(session)
+                    return
+            if path := await self._latest(name):
+                self._store.resume(path)
+        except (NotFound, JournalError) as error:
+            raise SessionFault(str(error)) from None
 
     def prompt(
         self,
@@ -79,17 +107,19 @@ class ControlSessions:
             raise SessionFault(str(error)) from None
         return found.id
 
-    def type(self, session: str | None, text: str) -> None:
-        """Type into a terminal session."""
+    def type(self, session: str | None, text: str, *, enter: bool = False) -> None:
+        """Type into a terminal session a text without control characters, and perhaps press Enter."""
+        if key := control_character(text):
+            raise SessionFault(f"a text with {key} in it is not typed: control characters are keys")
         try:
             found = self._host.find(session or "")
         except HostError as error:
             raise SessionFault(str(error)) from None
         if found.state is not State.RUNNING:
-            raise SessionFault(f"session {session!r} is {found.state.value}")
+            raise SessionFault(f"session {session!r} {_STANDING[found.state]}")
         if found.untyped > MAX_UNTYPED:
             raise SessionFault(f"session {session!r} does not read: {found.untyped} bytes wait to be typed")
-        found.type(text.encode("utf-8", "replace"))
+        found.type(text.encode("utf-8", "replace") + (b"\r" if enter else b""))
 
     def cancel(self, session: str) -> None:
         """End what an agent session is doing, and what waits for it."""
@@ -98,12 +128,18 @@ class ControlSessions:
     def status(self) -> str:
         """How all sessions are."""
         lines = []
+        for id, reason in list(self.escalations().items())[-SHOWN_SESSIONS:]:
+            lines.append(f"{self.name_of(id)} needs a person: {reason}")
         for terminal in list(self._host.sessions.values())[:SHOWN_SESSIONS]:
             lines.append(f"terminal {terminal.id}: {terminal.state.value}")
         for agent in self._store.loaded[-SHOWN_SESSIONS:]:
             waits = f", {len(agent.approvals)} wait for consent" if agent.approvals else ""
             lines.append(f"agent {agent.name or agent.id}: {agent.phase}{waits}")
         return "\n".join(lines) or "no sessions"
+
+    def name_of(self, id: str) -> str:
+        """What a person calls a session: the name of an agent session that has one, else the id."""
+        return next((agent.name for agent in self._store.loaded if agent.id == id and agent.name), id)
 
     def _found(self, session: str | None) -> AgentSession:
         try:
@@ -122,8 +158,6 @@ class ControlSessions:
         for session in reversed(self._store.loaded):
             if session.name == name:
                 return self._store.find(session.id)
-        if path := self._latest(name):
-            return self._store.resume(path)
         if not make:
             names = [session.name for session in self._store.loaded if session.name]
             raise NotFound(f"no session {name!r}{meant(name, names)}")
@@ -166,34 +200,3 @@ class ControlSessions:
     def _end_all(self, id: str, fault: str) -> None:
         for asker in self._askers.pop(id, ()):
             asker.on_done(fault)
-
-
-class AgentApprovals:
-    """What agent sessions ask for."""
-
-    def __init__(self, store: AgentStore) -> None:
-        self._store = store
-
-    def waiting(self) -> Sequence[Waiting]:
-        return [
-            waiting_of(session.id, approval)
-            for session in self._store.loaded
-            for approval in session.approvals.values()
-        ]
-
-    def settle(self, token: str, allowed: bool, by: str) -> bool:
-        for session in self._store.loaded:
-            if token in session.approvals:
-                try:
-                    session.settle(token, allowed, by)
-                except Refused:
-                    return False
-                return True
-        return False
-
-
-def waiting_of(session_id: str, approval: events.Approval) -> Waiting:
-    """An agent's question as control shows it."""
-    return Waiting(
-        approval.id, session_id, approval.tool, approval.summary, approval.reason, approval.preview
-    )

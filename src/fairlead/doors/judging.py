@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -16,18 +16,28 @@ import msgspec
 from ..agent import events
 from ..agent.events import Event
 from ..agent.session import AgentSession, Refused
+from ..database import DatabaseFault
 from ..verify import process, scratch
-from ..verify.report import Confidence, Report, Status, with_evidence
+from ..verify.outcome import judged_by_outcome
+from ..verify.report import Confidence, Report, Status, capped, with_evidence
 from ..verify.store import Listed, Pending, ReportStore, StoreFault
 from ..wire import verifier as wire
 from ..wire.rpc import fields
 from .verifier import Builder, Turn, VerifierDoor, log
 
 Data = Mapping[Any, Any]
+LOAD_WAIT = 1.0
+"""Seconds that a start waits for what was said before; what takes longer comes later."""
+KEEP_WAIT = 1.0
+"""Seconds after which a report is told to everybody, written down or not: the file may be locked."""
+TROUBLE_PAUSE = 10.0
+"""Seconds until a file that can't be read is tried again."""
 GONE_WAIT = 1.0
 """Seconds after which a verifier's process should be gone, if its connection is."""
 SENT_AGAIN = 20
 """Among how many of a session's last reports one that is sent again is looked for."""
+UNNAMED = "remote"
+"""The name of a verifier of another program."""
 Tell = Callable[[str, Data], None]
 """Tells everybody: a topic and its data."""
 
@@ -48,7 +58,7 @@ class AgentBuilder:
 
     @property
     def is_working(self) -> bool:
-        return not self._session.is_idle
+        return not self._session.is_idle or bool(self._session.approvals)
 
     @property
     def turns(self) -> list[Turn]:
@@ -59,6 +69,8 @@ class AgentBuilder:
         return list(turns)
 
     def correct(self, text: str, *, steer: bool) -> None:
+        if self._session.is_idle and self._session.approvals:
+            raise ValueError("a question of this turn waits for an answer")
         try:
             self._session.correct(text, steer=steer)
         except Refused as error:
@@ -96,15 +108,56 @@ class Judgement(NamedTuple):
 class Judging:
     """The reports of all sessions, and the door by which they come."""
 
-    def __init__(self, directory: str, store: ReportStore, tell: Tell, *, max_loops: int) -> None:
+    def __init__(self, directories: Sequence[str], store: ReportStore, tell: Tell, *, max_loops: int) -> None:
         self.escalates: Callable[[str, int, str], None] = lambda session_id, turn, reason: None
         """Who is also told that a person is needed."""
-        self.door = VerifierDoor(directory, self, max_loops=max_loops)
+        self.door = VerifierDoor(directories, self, max_loops=max_loops)
         self._max_loops = max_loops
         self._store = store
         self._tell = tell
         self._latest: dict[str, Judgement] = {}
-        self._is_loaded = False
+        self._forgotten: set[str] | None = set()  # None once what was said before is known
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_closed = False
+
+    async def open(self) -> None:
+        """Read what was said before."""
+        await asyncio.wait([self._soon(self._load())], timeout=LOAD_WAIT)
+
+    async def _load(self) -> None:
+        told = ""
+        while True:
+            try:
+                found = await self._store.thread.run(self._store.latest)
+                escalations = await self._store.thread.run(self._store.escalations)
+                break
+            except (StoreFault, DatabaseFault) as error:
+                if str(error) != told:
+                    log.warning("reports can't be read: %s", error)
+                told = str(error)
+                await asyncio.sleep(TROUBLE_PAUSE)
+        forgotten, self._forgotten = self._forgotten or set(), None
+        before = {id: _judgement(row) for id, row in found.items() if id not in forgotten}
+        for id, (turn, reason) in escalations.items():
+            if id not in forgotten:
+                before[id] = _escalated(before.get(id), turn, reason)
+        self._latest = before | self._latest
+        for builder in self.door.builders:
+            self._call_again(builder)
+
+    async def close(self) -> None:
+        """Let what is being written have a moment; the store is closed by its owner."""
+        self._is_closed = True
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=KEEP_WAIT)
+        for task in list(self._tasks):
+            task.cancel()
+
+    def _soon(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     # --- sessions -------------------------------------------------------------------------------------------
 
@@ -118,16 +171,20 @@ class Judging:
             case events.TurnBegan():
                 self.began(event.session_id)
                 self.door.started(event.session_id, sessions.find(event.session_id).turns[-1])
-            case events.TurnEnded():
+            case events.TurnEnded(outcome=outcome):
                 turns = sessions.find(event.session_id).turns
                 if turns:
-                    self.door.stopped(event.session_id, turns[-1])
+                    ended = turns[-1] if outcome == "done" else turns[-1]._replace(outcome=outcome)
+                    self.door.stopped(event.session_id, ended)
             case events.Failed(message=detail):
                 self.door.failed(event.session_id, detail)
 
     def opened(self, builder: Builder) -> None:
         """Verifiers may come to a session. One that was sent back too often still needs a person."""
         self.door.open(builder)
+        self._call_again(builder)
+
+    def _call_again(self, builder: Builder) -> None:
         judgement = self.of(builder.id)
         turns = builder.turns
         if judgement is None or not turns or judgement.escalated or judgement.turn != turns[-1].number:
@@ -141,23 +198,39 @@ class Judging:
         judgement = self.of(session_id)
         if judgement is not None and judgement.escalated:
             self._latest[session_id] = judgement._replace(escalated="")
+            self._settle(session_id)
 
     def forget(self, session_id: str) -> None:
         """Another session has this id now: what was said is not of it."""
-        self.of(session_id)
-        self._latest.pop(session_id, None)
+        judgement = self._latest.pop(session_id, None)
+        if self._forgotten is not None:
+            self._forgotten.add(session_id)
+        if judgement is None or judgement.escalated:  # of one that is not read yet nobody knows
+            self._settle(session_id)
 
     def of(self, session_id: str) -> Judgement | None:
         """What was said of a session last."""
-        if not self._is_loaded:
-            self._is_loaded = True
-            try:
-                found = self._store.latest()
-            except StoreFault as error:
-                log.warning("reports can't be read: %s", error)
-                found = {}
-            self._latest = {id: _judgement(row) for id, row in found.items()} | self._latest
         return self._latest.get(session_id)
+
+    def escalations(self) -> dict[str, str]:
+        """Why a person is needed, by session."""
+        return {id: each.escalated for id, each in self._latest.items() if each.escalated}
+
+    async def _keep_escalation(self, session_id: str, turn: int, reason: str) -> None:
+        try:
+            await self._store.thread.run(lambda: self._store.escalate(session_id, turn, reason))
+        except (StoreFault, DatabaseFault) as error:
+            log.warning("that %s needs a person can't be kept: %s", session_id, error)
+
+    def _settle(self, session_id: str) -> None:
+        if not self._is_closed:
+            _ = self._soon(self._settled(session_id))
+
+    async def _settled(self, session_id: str) -> None:
+        try:
+            await self._store.thread.run(lambda: self._store.settle(session_id))
+        except (StoreFault, DatabaseFault) as error:
+            log.warning("that %s needs no person any more can't be kept: %s", session_id, error)
 
     def left(self, builder: Builder) -> None:
         """A verifier has gone. If its process has, too, what it had begun is not verified."""
@@ -165,21 +238,32 @@ class Judging:
 
     def report_lost(self) -> None:
         """Report the verifications that nobody runs any more."""
+        if not self._is_closed:
+            _ = self._soon(self._report_lost())
+
+    async def _report_lost(self) -> None:
         try:
-            lost = self._store.unfinished()
-            for owner in {each.owner.partition(" ")[0] for each in lost}:
-                process.end_orphans(of=int(owner))
-            if lost:
-                scratch.remove_stale()
-            for each in lost:
-                if self._is_reported(each):  # only its end was not written down
-                    self._store.dismiss(each.id)
-                    continue
-                report = each.not_verified("the verifier went away before it was done")
-                if self._store.finish(each.id, report) is not None:
-                    self._told(each.session_id, report)
-        except StoreFault as error:
+            for session_id, report in await self._store.thread.run(self._take_lost):
+                self._told(session_id, report)
+        except (StoreFault, DatabaseFault) as error:
             log.warning("reports can't be kept: %s", error)
+
+    def _take_lost(self) -> list[tuple[str, Report]]:
+        """On the thread: end what is left of them, and write down that they are over."""
+        lost = self._store.unfinished()
+        for owner in {each.owner.partition(" ")[0] for each in lost}:
+            process.end_orphans(of=int(owner))
+        if lost:
+            scratch.remove_stale()
+        told = []
+        for each in lost:
+            if self._is_reported(each):  # only its end was not written down
+                self._store.dismiss(each.id)
+                continue
+            report = each.not_verified("the verifier went away before it was done")
+            if self._store.finish(each.id, report) is not None:
+                told.append((each.session_id, report))
+        return told
 
     def _is_reported(self, pending: Pending) -> bool:
         reports = self._store.list(session_id=pending.session_id, since=pending.begun, limit=SENT_AGAIN)
@@ -187,17 +271,34 @@ class Judging:
 
     # --- verifiers ------------------------------------------------------------------------------------------
 
-    def reported(self, builder: Builder, report: wire.Report) -> None:
+    def reported(self, builder: Builder, report: wire.Report) -> asyncio.Task[None] | str:
         turn = next((each for each in builder.turns if each.number == report.turn_index), None)
+        if turn is None:
+            log.warning("a report on turn %s of %s was refused", report.turn_index, builder.id)
+            return f"session {builder.id} has no turn {report.turn_index}"
         whole = msgspec.structs.replace(with_evidence(report), project=builder.project, time=time.time())
-        if turn is not None and whole.lines is None:
+        if not whole.verifier:  # Pi's verifier does not say its name
+            whole = msgspec.structs.replace(whole, verifier=UNNAMED)
+        if whole.lines is None:
             whole = msgspec.structs.replace(whole, lines=(turn.first_line, turn.last_line))
+        is_going_on = builder.is_working and turn.number == builder.turns[-1].number
+        whole = capped(whole if is_going_on else judged_by_outcome(whole, turn.outcome))
+        return self._soon(self._keep(builder.id, whole))
+
+    async def _keep(self, session_id: str, report: Report) -> None:
+        """Write a report down and tell everybody of it."""
+
+        def write() -> None:
+            if not self._is_kept(report):
+                self._store.add(report)
+
+        writing = asyncio.ensure_future(self._store.thread.run(write))
+        await asyncio.wait([writing], timeout=KEEP_WAIT)
+        self._told(session_id, report)
         try:
-            if not self._is_kept(whole):
-                self._store.add(whole)
-        except StoreFault as error:
+            await writing
+        except (StoreFault, DatabaseFault) as error:
             log.warning("a report can't be kept: %s", error)
-        self._told(builder.id, whole)
 
     def _is_kept(self, report: Report) -> bool:
         """Whether the daemon before us was killed when it had kept this report and not said so yet."""
@@ -213,6 +314,8 @@ class Judging:
         before = self.of(session_id)
         if before is not None and before.turn == report.turn and report.status is not Status.VERIFIED:
             judgement = judgement._replace(escalated=before.escalated)
+        elif before is not None and before.escalated:
+            self._settle(session_id)
         self._latest[session_id] = judgement
         data = fields(
             session_id=session_id,
@@ -227,15 +330,20 @@ class Judging:
 
     def escalated(self, session_id: str, turn: int, reason: str) -> None:
         judgement = self.of(session_id)
-        if judgement is None or judgement.turn != turn:
-            judgement = Judgement(turn, Confidence.FAILED, reason, "")
-        if judgement.escalated:
+        if judgement is not None and judgement.turn == turn and judgement.escalated:
             return
-        self._latest[session_id] = judgement._replace(escalated=reason)
+        self._latest[session_id] = _escalated(judgement, turn, reason)
+        _ = self._soon(self._keep_escalation(session_id, turn, reason))
         self._tell("verify/escalated", fields(session_id=session_id, turn=turn, reason=reason))
         self.escalates(session_id, turn, reason)
 
 
+def _escalated(judgement: Judgement | None, turn: int, reason: str) -> Judgement:
+    """What was said of a turn, with why it needs a person."""
+    if judgement is None or judgement.turn != turn:
+        judgement = Judgement(turn, Confidence.FAILED, reason, "")
+    return judgement._replace(escalated=reason)
+
+
 def _judgement(row: Listed) -> Judgement:
-    escalated = row.summary if row.confidence is Confidence.FAILED else ""
-    return Judgement(row.turn, row.confidence, row.summary, row.verifier, escalated)
+    return Judgement(row.turn, row.confidence, row.summary, row.verifier)

@@ -1,4 +1,5 @@
-"""The keepty door: a unix socket for each terminal session, at the path that keepty's clients look for.
+"""The keepty door: a unix socket for each terminal session, at the path that keepty's clients look for. Where
+all users share that place there is one more in a directory of our own, and the shared one only if it is ours.
 
 A connection here is a `Viewer` of its session. What a client is owed is queued in its transport; when that
 is longer than the limit, the client is `behind`: the session leaves it out until the queue is empty and then
@@ -13,8 +14,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
+import time
+from collections import deque
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 from ..keeper.credentials import is_our_user, peer_pid
 from ..settings import SettingError, Settings, safe_dir
@@ -22,8 +26,12 @@ from ..terminal.host import is_served
 from ..terminal.session import Session
 from ..wire import keepty
 from ..wire.faults import Broken
-from .listening import UnixServer
+from .listening import UnixServer, log
 
+SERVE_SECONDS = 0.005
+"""How long messages of one client are taken before others have their turn;"""
+SERVE_AT_ONCE = 16
+"""the time is looked at after so many."""
 SETTLE = 0.05
 """Seconds after which it is looked whether a client's transport has nothing more to send: longer than any
 pass of the loop, at whose end it begins to."""
@@ -35,29 +43,40 @@ class KeeptyDoor:
     """The sockets of all sessions."""
 
     def __init__(self, settings: Settings) -> None:
+        self.notice: Callable[[Session], str] = lambda session: ""
+        """What a person who comes to a session should know."""
         self._settings = settings
-        self._servers: dict[Session, UnixServer] = {}
+        self._servers: dict[Session, list[UnixServer]] = {}
         self._ended: UnixServer | None = None
         self.connections: dict[Session, set[_Client]] = {}
 
     async def open(self, session: Session) -> None:
         """Listen for a session's clients. A dead socket at its path is removed, a live one is an error."""
+        own, *shared = keepty.socket_dirs(os.environ, self._settings.keepty_dir)
+        await self._listen(session, own)
+        for directory in shared:
+            try:
+                await self._listen(session, directory)
+            except (OSError, ValueError) as error:
+                log.info("keepty's programs don't find session %s: %s", session.id, error)
+
+    async def _listen(self, session: Session, directory: str) -> None:
         try:
-            safe_dir(keepty.socket_dir(os.environ))
+            safe_dir(directory)
         except SettingError as error:
             raise OSError(str(error)) from None
-        path = keepty.socket_path(session.id, os.environ)
+        path = keepty.socket_path(session.id, os.environ, directory)
         if is_served(path):
             raise OSError(f"another program serves {path}")
-        self.connections[session] = set()
+        self.connections.setdefault(session, set())
         server = UnixServer(path, lambda: _Client(session, self))
         await server.open()
-        self._servers[session] = server
+        self._servers.setdefault(session, []).append(server)
 
     def retire(self, session: Session) -> None:
         """A session has ended: take its clients only at the socket for those."""
-        if session in self._servers:
-            self._servers.pop(session).close()
+        for server in self._servers.pop(session, ()):
+            server.close()
 
     async def open_ended(self, find: Callable[[str], Session | None]) -> None:
         """Listen for clients of sessions that have ended."""
@@ -82,7 +101,8 @@ class KeeptyDoor:
         return [server.path for server in self._all() if server.is_lost]
 
     def _all(self) -> list[UnixServer]:
-        return [*self._servers.values(), *([self._ended] if self._ended is not None else [])]
+        own = [server for servers in self._servers.values() for server in servers]
+        return [*own, *([self._ended] if self._ended is not None else [])]
 
     async def mend(self) -> None:
         """Listen anew where that happened."""
@@ -178,6 +198,9 @@ class _Client(asyncio.Protocol):
         self._wire = keepty.BrokerConnection()
         self._reasons = self._notices = False
         self._overfull = False
+        self._is_paused = False  # by the session, whose program does not read
+        self._waiting: deque[Any] = deque()  # messages that have come and were not taken yet
+        self._is_deferred = False  # whether that goes on later
         self._direct = -1  # the socket, while nothing waits in the transport
         self._settling: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport
@@ -201,24 +224,49 @@ class _Client(asyncio.Protocol):
         )
 
     def data_received(self, data: bytes) -> None:
-        for message in self._wire.receive(data):
-            match message:
-                case Broken(reply=reply):
-                    self._transport.write(reply)
-                    self._transport.close()
-                case keepty.Hello() if self._deadline is not None:
-                    self._deadline.cancel()
-                    self._deadline = None
-                    self._reasons = bool(message.wishes & keepty.Wish.REASONS)
-                    self._notices = bool(message.wishes & keepty.Wish.NOTICES)
-                    self._come(message)
-                case _:
-                    reason = self._session.receive(self, message)
-                    if reason and self._reasons:
-                        self.write(keepty.Error(reason).encode())
+        self._waiting.extend(self._wire.receive(data))
+        if not self._is_deferred:
+            self._serve()
+
+    def _serve(self) -> None:
+        """Take what has come. Thousands of small messages fit into one read: what takes longer than a moment
+        is left for later, and nothing more is read until then."""
+        until = time.monotonic() + SERVE_SECONDS
+        count = 0
+        while self._waiting:
+            self._take(self._waiting.popleft())
+            count += 1
+            if count % SERVE_AT_ONCE == 0 and time.monotonic() > until:
+                break
+        if self._transport.is_closing():
+            self._waiting.clear()
+        was_deferred, self._is_deferred = self._is_deferred, bool(self._waiting)
         if self._transport.get_write_buffer_size() > 2 * self._door.backlog:
             self._overfull = True  # it asks and asks and never reads an answer
             self._transport.pause_reading()
+        if self._is_deferred:
+            self._transport.pause_reading()
+            asyncio.get_running_loop().call_soon(self._serve)
+        elif was_deferred:
+            self._read_on()
+
+    def _take(self, message: Any) -> None:
+        if self._transport.is_closing():
+            return
+        match message:
+            case Broken(reply=reply):
+                self._transport.write(reply)
+                self._transport.close()
+            case keepty.Hello() if self._deadline is not None:
+                self._deadline.cancel()
+                self._deadline = None
+                self._reasons = bool(message.wishes & keepty.Wish.REASONS)
+                self._notices = bool(message.wishes & keepty.Wish.NOTICES)
+                self._come(message)
+            case _:
+                reason = self._session.receive(self, message)
+                if reason and self._reasons:
+                    self.write(keepty.Error(reason).encode())
 
     def pause_writing(self) -> None:
         self.behind = True
@@ -226,13 +274,17 @@ class _Client(asyncio.Protocol):
     def resume_writing(self) -> None:
         if self._overfull:
             self._overfull = False
-            self.resume()
+            self._read_on()
         if self.behind:
             self.behind = False
             self._session.resync(self)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._direct = -1
+        for message in self._waiting:
+            if isinstance(message, keepty.Input):  # what was typed is typed
+                self._session.receive(self, message)
+        self._waiting.clear()
         if self._settling is not None:
             self._settling.cancel()
         if self._deadline is not None:
@@ -255,6 +307,8 @@ class _Client(asyncio.Protocol):
         if terminal := "".join(filter(str.isprintable, hello.terminal)):
             who += f" on {terminal}"
         self._session.attach(self, hello, self._greet, who)
+        if not self._transport.is_closing() and (notice := self._door.notice(self._session)):
+            self.say(notice)
 
     # --- the session's side ---------------------------------------------------------------------------------
 
@@ -294,14 +348,25 @@ class _Client(asyncio.Protocol):
         self._transport.close()
 
     def pause(self) -> None:
+        self._is_paused = True
         self._transport.pause_reading()
 
     def resume(self) -> None:
-        if not self._transport.is_closing():
+        self._is_paused = False
+        self._read_on()
+
+    def _read_on(self) -> None:
+        """Read again, unless something else is in the way."""
+        if not (self._is_paused or self._overfull or self._is_deferred or self._transport.is_closing()):
             self._transport.resume_reading()
 
-    def _greet(self, message: keepty.Message) -> None:
-        self._queue(self._wire.send(message))
+    def _greet(self, message: keepty.HelloAck, terminal: int) -> None:
+        frame = self._wire.send(message)
+        if message.wishes & keepty.Wish.DIRECT:  # what can't be queued in a transport; nothing is before it
+            with socket.socket(fileno=os.dup(self._transport.get_extra_info("socket").fileno())) as alone:
+                frame = frame[socket.send_fds(alone, [frame], [terminal]) :]
+        if frame:
+            self._queue(frame)
 
     def _refuse(self, reason: str) -> None:
         self._transport.write(keepty.Error(reason).encode())

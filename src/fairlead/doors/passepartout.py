@@ -58,7 +58,11 @@ PROOF_WAIT = 30.0
 FRAME_WAIT = 30.0
 """Seconds from the first character of a frame to its last."""
 ENDED_WAIT = 60.0
-"""Seconds after its last answer that a client is kept which will say no more."""
+"""Seconds after its last message that a client is kept which will say no more and is owed an answer. One that
+is owed nothing goes at once: most that end their input have closed their socket."""
+SHOW_WAIT, SHOW_EVERY = 2.0, 0.05
+"""Seconds that a client's first answer may take before it is shown what waits for consent, and between looks
+whether it has come: a client that reads one frame for each of its own must get its answer first."""
 LINGER = 2.0
 """Seconds that the input of a client is still taken, and thrown away, after it was told why it must go."""
 SWEEP_EVERY = 1.0
@@ -91,7 +95,11 @@ class Room(Protocol):
 
     def cancel(self, client: Client, session: str | None = None) -> int: ...
 
-    def arrived(self, client: Client) -> None: ...
+    def arrived(self, client: Client) -> None:
+        """A client is known, and has said something: it is shown what waits for consent."""
+
+    def owes(self, client: Client) -> bool:
+        """True if a client has asked for something that it may still be told of."""
 
     def left(self, client: Client) -> None: ...
 
@@ -223,6 +231,7 @@ class _Client(asyncio.Protocol):
         "_held",
         "_input",
         "_is_full",
+        "_is_shown",
         "_is_slow",
         "_lingers",
         "_transport",
@@ -241,6 +250,7 @@ class _Client(asyncio.Protocol):
         self._came = self._active = time.monotonic()
         self._begun = 0.0  # when the frame began of which a part has come
         self._is_slow = False
+        self._is_shown = False  # whether it was shown what waits for consent, or will be
         self._is_full = False  # whether it has left much unread
         self._input = _NOTHING  # what has come and waits in the line
         self._ended = False
@@ -274,8 +284,6 @@ class _Client(asyncio.Protocol):
         if refused := self._door.arrived(self):
             self.send(log_message(refused))
             self.close()
-        elif self._wire.proven:
-            self._door.room.arrived(self)
 
     def data_received(self, data: bytes) -> None:
         if self._lingers:
@@ -319,7 +327,7 @@ class _Client(asyncio.Protocol):
     def _finish(self) -> None:
         if broken := self._wire.end():
             self._end(broken.reason)
-        elif not self._wire.proven:
+        elif not self._wire.proven or not self._door.room.owes(self):
             self.close()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -357,11 +365,13 @@ class _Client(asyncio.Protocol):
                 case Auth():
                     done = plist(action=Keyword("AUTH"), status=Keyword("OK"))
                     self.send(Message(plist(type=Keyword("RESPONSE"), payload=done)))
-                    self._door.room.arrived(self)
                 case Broken():
                     self.write(item.reply)
                     self._linger()
                     return
+        if items and self.is_proven and not self._is_shown:
+            self._is_shown = True
+            self._show(time.monotonic() + SHOW_WAIT)
         held = self._wire.pending
         self._door.held += held - self._held
         self._held = held
@@ -384,6 +394,13 @@ class _Client(asyncio.Protocol):
             self.send(log_message(f"not taken: {why}"))
 
     # --- what it is told ----------------------------------------------------------------------------------
+
+    def _show(self, latest: float) -> None:
+        """Show it what waits for consent, after the answer to what it has said."""
+        if self.is_open and time.monotonic() < latest and self._door.room.owes(self):
+            asyncio.get_running_loop().call_later(SHOW_EVERY, self._show, latest)
+        elif self.is_open:
+            self._door.room.arrived(self)
 
     def send(self, message: Message) -> None:
         self._active = time.monotonic()
@@ -437,7 +454,7 @@ class _Client(asyncio.Protocol):
             self._end(f"who are you? No proof came within {PROOF_WAIT:g} s")
         elif self._begun and now - self._begun > FRAME_WAIT:
             self._end(f"a frame was not complete within {FRAME_WAIT:g} s")
-        elif self._ended and now - self._active > ENDED_WAIT:
+        elif self._ended and (now - self._active > ENDED_WAIT or not self._door.room.owes(self)):
             self.close()
         elif idle and now - self._active > idle:
             self._end(f"nothing was said for {idle:g} s")

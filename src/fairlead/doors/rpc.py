@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, BinaryIO, Protocol, cast
@@ -20,6 +21,7 @@ from ..keeper.credentials import is_our_user
 from ..settings import Settings
 from ..wire import rpc
 from ..wire.faults import Broken
+from ..wire.lines import TooLong
 from ..wire.rpc import ErrorCode, Request, fields
 from ..wire.rpc_catalog import OPS, PARAMS, TOPICS, Op
 from .listening import UnixServer
@@ -28,11 +30,40 @@ Handler = Callable[[Request], Awaitable[Mapping[Any, Any]]]
 CallerHandler = Callable[[Request, "Caller"], Awaitable[Mapping[Any, Any]]]
 WRITE_LIMIT = 8 * 1024 * 1024
 """How many bytes a client may leave unread before it loses its connection."""
+HANDSHAKE_WAIT = 30.0
+"""Seconds that a client has to say what it is; one that says nothing must not hold a place for ever."""
 MISSED_LIMIT = 64 * 1024 * 1024
 """The same while it is told what it missed."""
-MOVING = frozenset({"open_session", "new_session", "switch_session", "fork", "subscribe"})
-"""Ops that move a client's focus. What is asked after one waits until it is done."""
+BESIDE = frozenset(
+    {
+        "bash",
+        "compact",
+        "daemon_restart",
+        "daemon_stop",
+        "health",
+        "notify",
+        "terminal_lines",
+        "terminal_screen",
+        "terminal_search",
+        "terminal_start",
+        "terminal_stop",
+        "terminal_turn",
+        "terminal_wait",
+        "verify_target",
+    }
+)
+"""Ops that may take long and run beside others. All others are done one after the other, in their order."""
+PROMPTS = frozenset({"prompt", "steer", "follow_up", "prompt_while_streaming"})
+"""Ops that need the key of a model."""
+LONG_COMMAND = "/compact"
+"""The slash command that may take as long."""
+IN_ORDER_SECONDS = 0.25
+"""How long the next request waits for the one before it."""
+TURN_SECONDS = 0.01
+"""How long a client's requests are done in one go before others have their turn."""
 
+MAX_KEY_NAMES = 64
+"""How many variables with keys a client may name."""
 READ_SIZE = 65_536
 LAST_ANSWERS_WAIT = 10.0
 """Seconds that answers may take when nothing more will be asked."""
@@ -56,6 +87,16 @@ class Caller(Protocol):
     """The session that its requests mean if they name none."""
     cwd: str | None
     """Where it runs, if it said so."""
+    key_names: frozenset[str]
+    """The variables whose values it would lend."""
+    project: str | None = None
+    """The directory that the connection belongs to; None: all."""
+    increments: bool = False
+    """Whether it wants an answer in pieces, each message and each call as the model makes them. Others, as
+    psi's UI, get the answer so far, and one message at the end of a turn."""
+
+    def want_key(self, variable: str) -> None:
+        """Ask this client for the value of one of them; `lend_key` brings it."""
 
     def event(self, topic: str, data: Mapping[Any, Any], *, id: str | None = None) -> None:
         """Tell this client alone, if it wants the topic."""
@@ -66,8 +107,14 @@ class Caller(Protocol):
 class Agents(Protocol):
     """The agent sessions behind the door."""
 
+    def asks_for_key(self, request: Request, caller: Caller) -> bool:
+        """Whether a client is asked for a key before its request is done."""
+
     @property
     def ops(self) -> Mapping[str, CallerHandler]: ...
+
+    async def arrived(self, caller: Caller) -> None:
+        """A client greets. One of a directory gets the last session of that, or a new one, as its focus."""
 
     def greeting(self, caller: Caller) -> dict[str, Any]:
         """What a handshake's response says of the session in focus."""
@@ -83,7 +130,10 @@ class RpcDoor:
     """The server on the control socket."""
 
     def __init__(
-        self, settings: Settings, handlers: Mapping[str, Handler], agents: Agents | None = None
+        self,
+        settings: Settings,
+        handlers: Mapping[str, Handler],
+        agents: Agents | None = None,
     ) -> None:
         own = ("handshake", "ping", "cancel", "describe", "subscribe", "unsubscribe")
         self.handlers = handlers
@@ -103,7 +153,7 @@ class RpcDoor:
         """Be the backend of one client, on two pipes or files, until it is through and answered."""
         loop = asyncio.get_running_loop()
         connection = _Connection(self)
-        connection.cwd = os.getcwd()
+        connection.cwd = connection.project = os.getcwd()
         connection.begin(await _writer_to(writing))
         asked: asyncio.Queue[bytes] = asyncio.Queue(1)
 
@@ -117,6 +167,8 @@ class RpcDoor:
         threading.Thread(target=read, daemon=True).start()
         while (data := await asked.get()) and not connection.is_closing:
             connection.data_received(data)
+            await connection.read_up()
+        connection.finish()
         await connection.answered(LAST_ANSWERS_WAIT)
         connection.connection_lost(None)
 
@@ -135,6 +187,15 @@ class RpcDoor:
     @property
     def callers(self) -> list[Caller]:
         return list(self._connections)
+
+    def refresh(self) -> None:
+        """Whatever is asked now is for the configuration as it is now."""
+        self._settings.refresh()
+
+    def config_fault(self) -> str:
+        """Why the configuration as it is now can't be used, or nothing."""
+        self.refresh()
+        return self._settings.fault
 
     def arrived(self, connection: _Connection) -> bool:
         if len(self._connections) >= self._settings.count("rpc", "max_connections"):
@@ -198,15 +259,28 @@ class _Connection(asyncio.Protocol):
         self._wire = rpc.ServerConnection(door.ops, TOPICS)
         self._tasks: dict[str, tuple[Request, asyncio.Task[None]]] = {}
         self._transport: asyncio.WriteTransport
-        self._moving: asyncio.Task[None] | None = None
+        self._lines: deque[bytes | TooLong] = deque()  # what was not looked at yet
+        self._lane: asyncio.Task[None] | None = None  # does what they ask for
+        self._is_paused = False
+        self._is_over = False  # nothing more will be asked
         self._is_replaying = False
         self.focus: str | None = None
         self.cwd: str | None = None
+        self.key_names: frozenset[str] = frozenset()
+        self.project: str | None = None
+        self.increments = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.begin(cast(asyncio.Transport, transport))  # uvloop's is one in all but name
+        asyncio.get_running_loop().call_later(HANDSHAKE_WAIT, self._ask_to_go)
         if not is_our_user(self._transport.get_extra_info("socket")):
             self._transport.abort()
+
+    def _ask_to_go(self) -> None:
+        if self._wire.state is rpc.State.NOT_READY and not self._transport.is_closing():
+            why = f"no handshake came within {HANDSHAKE_WAIT:g} s"
+            self._transport.write(rpc.encode(rpc.Error(ErrorCode.FAILED, why)))
+            self._transport.close()
 
     def begin(self, transport: asyncio.WriteTransport) -> None:
         """Answer there from now on."""
@@ -223,24 +297,75 @@ class _Connection(asyncio.Protocol):
     async def answered(self, seconds: float) -> None:
         """Wait until all that was asked is answered, and the answers are written; or for so long."""
         deadline = asyncio.get_running_loop().time() + seconds
-        while self._tasks or self._transport.get_write_buffer_size():
+        while self._lane is not None or self._tasks or self._transport.get_write_buffer_size():
             if self.is_closing or asyncio.get_running_loop().time() > deadline:
                 break
             await asyncio.sleep(0.005)
 
+    async def read_up(self) -> None:
+        """Wait until all lines that came were looked at."""
+        if self._lane is not None:
+            await asyncio.wait([self._lane])
+
     def data_received(self, data: bytes) -> None:
-        for item in self._wire.receive(data):
-            if isinstance(item, Request):
-                self._serve(item)
-            elif isinstance(item, Broken):
-                self._transport.write(item.reply)
+        """Take up lines. Each is looked at when those before it are done, so a client that asks faster than
+        we answer waits, in its own buffer."""
+        self._take_up(self._wire.feed(data))
+
+    def finish(self) -> None:
+        """Nothing more will come: the last line counts also without its end."""
+        self._take_up(self._wire.finish())
+
+    def _take_up(self, lines: list[bytes | TooLong]) -> None:
+        self._lines.extend(lines)
+        if self._lane is not None:
+            if not self._is_paused and hasattr(self._transport, "pause_reading"):
+                self._is_paused = True
+                self._transport.pause_reading()
+        elif self._lines:
+            self._lane = asyncio.get_running_loop().create_task(self._work())
+
+    def eof_received(self) -> bool:
+        """The client has asked for all it wants; what it asked for last is still answered."""
+        self.finish()
+        self._is_over = True
+        return self._lane is not None
+
+    async def _work(self) -> None:
+        """Do what the lines ask for, in their order."""
+        loop = asyncio.get_running_loop()
+        since = loop.time()
+        try:
+            while self._lines and not self.is_closing:
+                await self._look_at(self._lines.popleft())
+                if self._lines and loop.time() - since > TURN_SECONDS:
+                    await asyncio.sleep(0)
+                    since = loop.time()
+        finally:
+            self._lane = None
+            if self._is_over:
                 self._transport.close()
-            else:
-                self._transport.write(rpc.encode(item))
+            elif self._is_paused and not self.is_closing:
+                self._is_paused = False
+                cast(asyncio.Transport, self._transport).resume_reading()
+
+    async def _look_at(self, line: bytes | TooLong) -> None:
+        item = self._wire.judge(line)
+        if isinstance(item, Request):
+            await self._serve(item)
+        elif isinstance(item, Broken):
+            self._lines.clear()
+            self._transport.write(item.reply)
+            self._transport.close()
+        else:
+            self._transport.write(rpc.encode(item))
 
     def connection_lost(self, error: Exception | None) -> None:
         self._wire.close()
         self._door.left(self)
+        self._lines.clear()
+        if self._lane is not None:
+            self._lane.cancel()
         for _, task in list(self._tasks.values()):
             task.cancel()
 
@@ -258,16 +383,17 @@ class _Connection(asyncio.Protocol):
     def wants(self, topic: str) -> bool:
         return self._wire.wants(topic)
 
+    def want_key(self, variable: str) -> None:
+        # It said that it would lend it, so it need not have subscribed; without a number, as no other client
+        # of the same bridge is told.
+        self._transport.write(rpc.encode(rpc.Event("key/wanted", fields(variable=variable))))
+
     # --- ops ----------------------------------------------------------------------------------------------
 
-    def _serve(self, request: Request) -> None:
+    async def _serve(self, request: Request) -> None:
         match request.op:
             case "handshake":
-                self.cwd = request.get("cwd") or self.cwd
-                more = self._door.agents.greeting(self) if self._door.agents else {}
-                if _is_ours(request):
-                    more = {**more, "server_version": __version__}
-                self._respond(request, rpc.server_info(**more))
+                await self._greet(request)
             case "ping":
                 self._respond(request, fields(pong=True, protocol_version=rpc.PROTOCOL_VERSION))
             case "describe":
@@ -277,13 +403,37 @@ class _Connection(asyncio.Protocol):
             case "unsubscribe":
                 topics = self._wire.unsubscribe(request.get("topics") or ())
                 self._respond(request, fields(subscribed=topics))
-            case _:
-                before = self._moving if self._moving is not None and not self._moving.done() else None
-                task = asyncio.get_running_loop().create_task(self._run(request, before))
-                if request.op in MOVING:
-                    self._moving = task
-                self._tasks[request.id] = request, task
-                task.add_done_callback(lambda _: self._tasks.pop(request.id, None))
+            case _ if _may_take_long(request) or self._asks_for_key(request):
+                _ = self._begin(request)
+                await asyncio.sleep(0)  # so that it has found its session before another is in focus
+            case _:  # one that waits for something that is locked does not hold up the next
+                await asyncio.wait([self._begin(request)], timeout=IN_ORDER_SECONDS)
+
+    def _begin(self, request: Request) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(self._run(request))
+        self._tasks[request.id] = request, task
+        task.add_done_callback(lambda _: self._tasks.pop(request.id, None))
+        return task
+
+    def _asks_for_key(self, request: Request) -> bool:
+        """Whether the client will be asked for a key first, which its next line then brings."""
+        agents = self._door.agents
+        return request.op in PROMPTS and agents is not None and agents.asks_for_key(request, self)
+
+    async def _greet(self, request: Request) -> None:
+        self.cwd = request.get("cwd") or self.cwd
+        self.project = request.get("project") or self.project
+        self.increments = rpc.INCREMENTS in rpc.offered_features(request.params)
+        self.key_names = frozenset(sorted(request.get("key-names") or ())[:MAX_KEY_NAMES])
+        more = {}
+        if self._door.agents is not None:
+            await self._door.agents.arrived(self)
+            more = self._door.agents.greeting(self)
+        if _is_ours(request):
+            fault = self._door.config_fault()
+            more = {**more, "server_version": __version__}
+            more |= {"config_fault": fault} if fault else {}
+        self._respond(request, rpc.server_info(**more))
 
     def _cancel(self, id: str) -> bool:
         """End a request; tells whether it will end for that."""
@@ -308,10 +458,9 @@ class _Connection(asyncio.Protocol):
             self._is_replaying = False
         return fields(subscribed=topics, **more)
 
-    async def _run(self, request: Request, before: asyncio.Task[None] | None) -> None:
+    async def _run(self, request: Request) -> None:
         try:
-            if before is not None:
-                await asyncio.wait([before])
+            self._door.refresh()
             if request.op == "subscribe":
                 work: Awaitable[Mapping[Any, Any]] = self._subscribe(request)
             elif request.op in self._door.handlers:
@@ -332,6 +481,12 @@ class _Connection(asyncio.Protocol):
 
     def _respond(self, request: Request, data: Mapping[Any, Any]) -> None:
         self._transport.write(self._wire.respond(request.id, data))
+
+
+def _may_take_long(request: Request) -> bool:
+    if request.op == "command":
+        return str(request.get("text")).split(None, 1)[:1] == [LONG_COMMAND]
+    return request.op in BESIDE
 
 
 def _is_ours(request: Request) -> bool:

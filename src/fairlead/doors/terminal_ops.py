@@ -34,6 +34,10 @@ FOLLOWED_LINES = 10_000
 """How many lines a client that follows gets at once."""
 SEARCH_THREADS = 2
 """How many searches run at once; the others wait for them and not the event loop."""
+MAX_DRAWING = 1
+"""How many pictures are drawn at once; the others wait,"""
+DRAW_WAIT = 20.0
+"""but no longer than so many seconds."""
 LOOK_SHARE = 10
 """A wait for a text looks again after so many times what a look takes, however often the screen changes."""
 FOLLOW_WAIT = 30.0
@@ -116,6 +120,8 @@ def terminal_ops(host: Host, verdict: Callable[[str], Mapping[str, Any] | None])
         session.type((text.encode() if text else b"") + (screen.paste(paste) if paste else b"") + typed)
         return fields(accepted=True)
 
+    drawing = asyncio.Semaphore(MAX_DRAWING)
+
     async def screen(request: Request) -> Mapping[Any, Any]:
         session = find(request)
         form = request.get("format") or "text"
@@ -132,7 +138,7 @@ def terminal_ops(host: Host, verdict: Callable[[str], Mapping[str, Any] | None])
             case "svg":
                 made = shown.svg()
             case "png":
-                made = _png(session)
+                made = await _png(session, drawing)
             case _:
                 made = _keyed(shown.cells())
         return fields(name=session.id, format=form, screen=made, cols=shown.cols, rows=shown.rows)
@@ -256,9 +262,14 @@ def _row(session: Session, usage: Usage | None) -> dict[Any, Any]:
     )
 
 
-def _png(session: Session) -> str:
+async def _png(session: Session, drawing: asyncio.Semaphore) -> str:
+    """What a session shows, drawn in a thread: fonts are looked for, and each cell is drawn."""
     try:
-        return base64.b64encode(session.screen.png()).decode()
+        async with asyncio.timeout(DRAW_WAIT), drawing:
+            draw = session.screen.png_of_now()
+            return await asyncio.to_thread(lambda: base64.b64encode(draw()).decode())
+    except TimeoutError:
+        raise OpError(ErrorCode.FAILED, f"the picture was not done within {DRAW_WAIT:g} s") from None
     except (ImportError, ValueError) as error:  # there is no Pillow, or the screen is too large
         raise OpError(ErrorCode.FAILED, str(error)) from None
 

@@ -1,9 +1,9 @@
 """Turns of agents that run in terminals: told by their hooks, checked and sent back like any other.
 
-`fairlead hook` tells when a person has asked such an agent for something and when it has answered. A
-correction is typed into its terminal as a paste and Enter, but only while the program that called the hook is
-in the foreground: whatever else is there must not get it. While the agent works a correction waits; what came
-of it is told as it goes (`verify/receipt`: queued, typed, started, refused).
+`fairlead hook` tells when a person has asked such an agent for something and when it has answered; how a
+correction gets to it is in `corrections.py`. What becomes of one is told as it goes (`verify/receipt`:
+queued, sent, typed, started, refused, not-delivered). Other agents in the same terminal, such as those that
+the agent itself has started, have no turns here.
 
 What is known of a session's turns is in a file of its own, so that the next daemon knows it too.
 """
@@ -18,12 +18,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
-from ..terminal.foreground import Program, foreground
+from ..terminal.foreground import depth_below, foreground
 from ..terminal.host import Host, HostError
-from ..terminal.session import Session, State
+from ..terminal.session import Session
+from ..verify.outcome import Ending, ending_in
 from ..wire.rpc import ErrorCode, Request, fields
+from ..wire.verifier import Outcome
+from . import corrections
+from .corrections import RETURN_WAIT, Delivery
 from .judging import Judging, Tell
 from .rpc import Handler, OpError
 from .verifier import log
@@ -32,18 +36,10 @@ MAX_TURNS = 200
 """How many turns of a session are known; older ones are forgotten."""
 MAX_PROMPT = 64 * 1024
 """How many characters of a prompt are kept."""
-MAX_WAITING = 8
-"""How many corrections may wait until an agent is done."""
 MAX_TRANSCRIPT = 256 * 1024 * 1024
 """How many bytes of a transcript are counted."""
-STOP_PAUSE = 0.2
-"""Seconds after a stop until something is typed: some agents end then, and what follows must not get it."""
-ENTER_PAUSE = 0.15
-"""Seconds between a paste and Enter: some programs take what comes at once for a part of the paste."""
-TYPED_WAIT = 30.0
-"""Seconds in which a typed correction should begin a turn; afterwards a prompt is a person's."""
-COMPARED = 200
-"""How many characters of a prompt tell that it is the correction that was typed."""
+MAX_STOP_WAIT = 3600.0
+"""Seconds that a stop hook may wait for what verifiers say."""
 
 
 class TerminalTurn(Struct, frozen=True):
@@ -54,36 +50,54 @@ class TerminalTurn(Struct, frozen=True):
     first_line: int
     last_line: int
     corrections: int = 0
+    outcome: Outcome = "aborted"
+    """How it ended. An agent that a person stops calls no hook, so that is what a turn is until it does."""
+    fault: str = ""
 
 
-class Known(Struct):
+class Known(corrections.Known, kw_only=True):
     """All that is known of a session's turns."""
 
     began: float
     """When the session began: another one of the same name is another session."""
-    agent: str = ""
-    file: str = ""
-    program: Program | None = None
-    turns: list[TerminalTurn] = []
-    is_working: bool = False
+    turns: list[TerminalTurn] = field(default_factory=list)
+    ended: float = 0.0
+    """When the last turn ended, in seconds since 1970."""
     tells_starts: bool = False
     """Whether its agent tells when a turn begins; some tell only of the end."""
-    waiting: list[str] = []
-    """Corrections that are typed when the agent is done."""
-    typed: tuple[float, str] | None = None
-    """The correction that was typed last, until the agent says that it begins with it, and when that was."""
+    conversation: str = ""
+    """The agent's own id of its conversation, if it tells one."""
+    depth: int | None = None
+    """How many processes its hooks are below it; those of agents that it starts are deeper."""
 
 
 class TerminalBuilder:
     """A terminal session whose agent tells of its turns, as the verifier door sees it."""
 
-    def __init__(self, session: Session, known: Known, path: str, tell: Tell) -> None:
+    def __init__(
+        self,
+        session: Session,
+        known: Known,
+        path: str,
+        judging: Judging,
+        tell: Tell,
+        begin_wait: float,
+    ) -> None:
         self.id = session.id
         self.project = session.cwd
         self.known = known
         self._session = session
         self._path = path
+        self._judging = judging
         self._tell = tell
+        self.delivery = Delivery(
+            session,
+            known,
+            begin_wait=begin_wait,
+            told=self._receipt,
+            begun=self._sent_back,
+            save=self._save,
+        )
 
     @property
     def is_working(self) -> bool:
@@ -93,122 +107,105 @@ class TerminalBuilder:
     def turns(self) -> list[TerminalTurn]:
         turns = list(self.known.turns)
         if turns:
-            sent_back = turns[-1].corrections + len(self.known.waiting) + self._is_typing
+            sent_back = turns[-1].corrections + self.delivery.pending
             turns[-1] = msgspec.structs.replace(turns[-1], corrections=sent_back)
         return turns
 
-    @property
-    def _is_typing(self) -> bool:
-        """Whether a correction was typed with which the agent has yet to begin."""
-        return self.known.typed is not None and time.time() - self.known.typed[0] <= TYPED_WAIT
-
     # --- hooks ----------------------------------------------------------------------------------------------
 
-    def started(self, agent: str, prompt: str, file: str) -> bool:
+    def is_other(self, conversation: str, hook: int | None) -> bool:
+        """Whether a hook is of another agent in this terminal: one that ours has started, or in the
+        background. A new conversation of ours is none: its hooks are called by the same program.
+        """
+        known = self.known
+        if not conversation or not known.conversation or conversation == known.conversation:
+            return False
+        front = foreground(self._session.pid)
+        if front is None:
+            return known.is_working
+        if front != known.program:
+            return False
+        depth = depth_below(hook, front.pid) if hook is not None else None
+        if depth is None or known.depth is None:
+            return known.is_working or hook is not None
+        return depth > known.depth
+
+    def started(
+        self, agent: str, prompt: str, file: str, lines: int, conversation: str, hook: int | None
+    ) -> bool:
         """The agent was asked for something; tells whether it was by a person."""
         known = self.known
-        known.agent, known.file = agent, file
+        known.agent, known.file, known.conversation = agent, file, conversation
         known.program = foreground(self._session.pid)
-        known.is_working = True
-        is_correction = self._is_typed(prompt)
-        line = _lines(file) + 1
-        if is_correction and known.turns:
+        known.depth = depth_below(hook, known.program.pid) if hook and known.program else None
+        is_correction = self.delivery.is_sent(prompt) and bool(known.turns)
+        if is_correction:
+            self.delivery.went_on()
             last = known.turns[-1]
             known.turns[-1] = msgspec.structs.replace(
-                last, last_line=max(last.last_line, line), corrections=last.corrections + 1
+                last, last_line=max(last.last_line, lines + 1), outcome="aborted", fault=""
             )
-            self._receipt("started")
         else:
             number = known.turns[-1].number + 1 if known.turns else 1
-            known.turns.append(TerminalTurn(number, prompt[:MAX_PROMPT], line, line))
+            known.turns.append(TerminalTurn(number, prompt[:MAX_PROMPT], lines + 1, lines + 1))
             del known.turns[:-MAX_TURNS]
-            for _ in known.waiting:
-                self._receipt("refused", "a person has asked for something else")
-            known.waiting.clear()
-        known.typed = None
+            self.delivery.superseded()
+        known.is_working = True
         self._save()
         return not is_correction
 
-    def stopped(self, file: str) -> TerminalTurn | None:
+    def stopped(self, file: str, lines: int) -> TerminalTurn | None:
         """The agent has answered."""
         known = self.known
+        if known.sent is not None and known.sent.how == "hook":
+            self.delivery.went_on()  # this is the end of it
         known.is_working = False
+        known.ended = time.time()
         known.file = file or known.file
         if not known.turns:
             return None
         last = known.turns[-1]
-        known.turns[-1] = msgspec.structs.replace(last, last_line=max(last.first_line, _lines(known.file)))
-        self.go_on()
+        outcome, fault = ending_in(known.file) if known.file else Ending("done")
+        known.turns[-1] = msgspec.structs.replace(
+            last,
+            last_line=max(last.first_line, lines),
+            outcome="done" if outcome in (None, "lost") else outcome,  # its hook says that it has ended
+            fault=fault,
+        )
+        self._save()
         return known.turns[-1]
 
-    def failed(self) -> None:
+    def failed(self, fault: str) -> TerminalTurn | None:
         """The agent could not answer. It can be asked again."""
         self.known.is_working = False
-        self.go_on()
-
-    def go_on(self) -> None:
-        """Type the next correction that waits, if the agent is done."""
-        if self.known.waiting and not self.known.is_working and not self._is_typing:
-            self._later(self.known.waiting.pop(0))
-        self._save()
+        turns = self.known.turns
+        if turns:
+            turns[-1] = msgspec.structs.replace(turns[-1], outcome="failed", fault=fault)
+        self.delivery.go_on()
+        return turns[-1] if turns else None
 
     # --- corrections ----------------------------------------------------------------------------------------
 
     def correct(self, text: str, *, steer: bool) -> None:
-        """Type a correction, or keep it until the agent is done. Raises ValueError, with why not."""
-        self._check()
-        if self._is_typing or (self.known.is_working and not steer):
-            if len(self.known.waiting) >= MAX_WAITING:
-                raise ValueError(f"{MAX_WAITING} corrections wait already")
-            self.known.waiting.append(text)
-            self._receipt("queued")
-        else:
-            self._later(text)
-        self._save()
-
-    def _check(self) -> None:
-        """Raises ValueError if what is typed now would go to another program."""
-        if self._session.state is not State.RUNNING:
-            raise ValueError(f"the session is {self._session.state.value}")
-        wanted, there = self.known.program, foreground(self._session.pid)
-        if wanted is None:
-            raise ValueError("it is not known which program called the hook, so nothing is typed")
-        if there != wanted:
-            name = there.name if there is not None else "unknown"
-            raise ValueError(
-                f"the program in the foreground is {name}, not the {wanted.name} that called the hook"
-            )
-
-    def _later(self, text: str) -> None:
-        self.known.typed = time.time(), text
-        task = asyncio.get_running_loop().create_task(self._type(text))
-        _tasks.add(task)
-        task.add_done_callback(_tasks.discard)
-
-    async def _type(self, text: str) -> None:
-        await asyncio.sleep(STOP_PAUSE)
+        """Give a correction to the agent, or keep it until the agent is done: a turn that runs is never
+        steered. Raises ValueError, with why not."""
         try:
-            self._check()
-            self._session.type(self._session.screen.paste(text))
-            await asyncio.sleep(ENTER_PAUSE)
-            self._check()
+            self.delivery.correct(text)
         except ValueError as error:
-            self.known.typed = None
-            self._save()
-            self._receipt("refused", str(error))
-            return
-        self._session.type(b"\r")
-        self._receipt("typed")
+            self._receipt("not-delivered", str(error))
+            raise
 
-    def _is_typed(self, prompt: str) -> bool:
-        """Whether a prompt is the correction that was typed just now."""
-        if self.known.typed is None or not self._is_typing:
-            return False
-        said, typed = (" ".join(text.split())[:COMPARED] for text in (prompt, self.known.typed[1]))
-        return not said or said.startswith(typed[: len(said)]) or typed.startswith(said)
+    def _sent_back(self) -> None:
+        """The agent goes on with a correction."""
+        if self.known.turns:
+            last = self.known.turns[-1]
+            self.known.turns[-1] = msgspec.structs.replace(last, corrections=last.corrections + 1)
 
-    def _receipt(self, state: str, reason: str = "") -> None:
+    def _receipt(self, state: str, reason: str) -> None:
         self._tell("verify/receipt", fields(session_id=self.id, state=state, reason=reason or None))
+        if state == "not-delivered" and self.known.turns:
+            why = f"a correction was not delivered: {reason}"
+            self._judging.escalated(self.id, self.known.turns[-1].number, why)
 
     def _save(self) -> None:
         partial = f"{self._path}.new"
@@ -221,13 +218,14 @@ class TerminalBuilder:
             log.warning("the turns of %s can't be kept: %s", self.id, error)
 
 
-_tasks: set[asyncio.Task[None]] = set()
-
-
 class TerminalTurns:
-    """The turns of all terminal sessions. `directory` has the files."""
+    """The turns of all terminal sessions. `directory` has the files; in `begin_wait` seconds an agent must go
+    on with a correction."""
 
-    def __init__(self, host: Host, directory: str, judging: Judging, tell: Tell) -> None:
+    def __init__(
+        self, host: Host, directory: str, judging: Judging, tell: Tell, *, begin_wait: float
+    ) -> None:
+        self._begin_wait = begin_wait
         self._host = host
         self._directory = directory
         self._judging = judging
@@ -241,7 +239,7 @@ class TerminalTurns:
     def opened(self, session: Session) -> None:
         """A session is there: if an agent in it has had turns, verifiers may come again."""
         if _read(self._path(session), session.started_at) is not None:
-            self.builder(session).go_on()
+            self.builder(session).delivery.resume()
         else:
             self._judging.forget(session.id)  # it is of another one that had this name
 
@@ -258,27 +256,68 @@ class TerminalTurns:
         except HostError as error:
             raise OpError(ErrorCode.NOT_FOUND, str(error)) from None
         builder = self.builder(session)
+        known = builder.known
+        if builder.is_other(request.get("session-id") or "", request.get("owner")):
+            return fields(accepted=False, reason="it is of another agent that runs in this terminal")
         file = request.get("path") or ""
+        lines = await asyncio.to_thread(_lines, file or known.file)
         match request.get("event"):
             case "start":
-                builder.known.tells_starts = True
-                self._start(session, builder, request)
+                known.tells_starts = True
+                self._start(session, builder, request, lines)
             case "stop":
-                if request.get("prompt") and not builder.known.tells_starts:
-                    self._start(session, builder, request)
-                if (turn := builder.stopped(file)) is not None:
-                    self._tell_turn("terminal/turn-ended", session, builder)
-                    self._judging.door.stopped(session.id, turn)
+                return await self._stop(session, builder, request, lines)
             case _:
-                builder.failed()
-                self._judging.door.failed(session.id, request.get("prompt") or "an error")
-        return fields(accepted=True, turn=builder.turns[-1].number if builder.turns else 0)
+                fault = request.get("prompt") or "an error"
+                failed = builder.failed(fault)
+                self._judging.door.failed(session.id, fault)
+                if failed is not None:
+                    self._judging.door.stopped(session.id, failed)
+        return fields(accepted=True, turn=known.turns[-1].number if known.turns else 0)
 
-    def _start(self, session: Session, builder: TerminalBuilder, request: Request) -> None:
-        prompt, file = request.get("prompt") or "", request.get("path") or ""
-        if builder.started(request.get("agent") or "", prompt, file):
+    async def _stop(
+        self, session: Session, builder: TerminalBuilder, request: Request, lines: int
+    ) -> Mapping[Any, Any]:
+        """The agent has answered. A hook that waits is answered with the correction that is due, if any."""
+        known, call = builder.known, request.get("request-id") or ""
+        is_again = bool(call) and call == known.call  # the daemon that was asked first is gone
+        known.call = call
+        if not is_again:
+            if request.get("prompt") and not known.tells_starts:
+                self._start(session, builder, request, lines, known.ended or session.started_at)
+            if (turn := builder.stopped(request.get("path") or "", lines)) is not None:
+                self._tell_turn("terminal/turn-ended", session, builder)
+                self._judging.door.stopped(session.id, turn)
+        correction = ""
+        if not (seconds := min(request.get("timeout") or 0.0, MAX_STOP_WAIT)):
+            builder.delivery.go_on()
+        elif is_again and known.sent is not None and known.sent.how == "hook":
+            correction = known.sent.text  # it was decided, but the hook has not heard it
+        elif known.turns:
+            judged = self._judging.door.judged(session.id, RETURN_WAIT if is_again else 0.0)
+            correction = await builder.delivery.answer(judged, seconds)
+        turn_number = known.turns[-1].number if known.turns else 0
+        return fields(accepted=True, turn=turn_number, correction=correction or None)
+
+    def _start(
+        self,
+        session: Session,
+        builder: TerminalBuilder,
+        request: Request,
+        lines: int,
+        after: float | None = None,
+    ) -> None:
+        by_person = builder.started(
+            request.get("agent") or "",
+            request.get("prompt") or "",
+            request.get("path") or "",
+            lines,
+            request.get("session-id") or "",
+            request.get("owner"),
+        )
+        if by_person:
             self._judging.began(session.id)
-            self._judging.door.started(session.id, builder.known.turns[-1])
+            self._judging.door.started(session.id, builder.known.turns[-1], after)
             self._tell_turn("terminal/turn-began", session, builder)
 
     def _tell_turn(self, topic: str, session: Session, builder: TerminalBuilder) -> None:
@@ -290,8 +329,9 @@ class TerminalTurns:
         found = self._builders.get(session.id)
         if found is None or found.known.began != session.started_at:
             path = self._path(session)
-            known = _read(path, session.started_at) or Known(session.started_at)
-            found = self._builders[session.id] = TerminalBuilder(session, known, path, self._tell)
+            known = _read(path, session.started_at) or Known(began=session.started_at)
+            found = TerminalBuilder(session, known, path, self._judging, self._tell, self._begin_wait)
+            self._builders[session.id] = found
             self._judging.door.close(session.id)
             self._judging.opened(found)
         return found

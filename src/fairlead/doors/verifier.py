@@ -14,12 +14,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import functools
 import logging
 import os
 import socket
 import time
 from collections.abc import Callable, Sequence
 from typing import Protocol, cast
+
+import msgspec
 
 from ..keeper.credentials import is_our_user
 from ..settings import SettingError, safe_dir
@@ -40,6 +43,8 @@ LAST_WORDS_WAIT = 1.0
 """Seconds that the last envelope to a verifier has to be read."""
 TOO_MANY_LOOPS = "max loops exceeded"
 """As real builders say it."""
+STOPPED: tuple[wire.Outcome, ...] = ("aborted", "interrupted")
+"""Endings of turns that somebody wanted."""
 
 
 class Turn(Protocol):
@@ -60,6 +65,14 @@ class Turn(Protocol):
     @property
     def corrections(self) -> int:
         """How often it was sent back, with what waits to be said."""
+
+    @property
+    def outcome(self) -> wire.Outcome:
+        """How its last run ended. It says nothing while the turn goes on."""
+
+    @property
+    def fault(self) -> str:
+        """Why it failed, if it did."""
 
 
 class Builder(Protocol):
@@ -89,45 +102,64 @@ class Listener(Protocol):
     def left(self, builder: Builder) -> None:
         """A verifier has gone."""
 
-    def reported(self, builder: Builder, report: Report) -> None: ...
+    def reported(self, builder: Builder, report: Report) -> asyncio.Task[None] | str:
+        """Take a report: what ends when it is written down, or why it is refused."""
 
     def escalated(self, session_id: str, turn: int, reason: str) -> None:
         """A person is needed."""
 
 
 class VerifierDoor:
-    """The sockets of all sessions."""
+    """The sockets of all sessions, in each of the directories that is ours; the first is our own."""
 
     def __init__(
         self,
-        directory: str,
+        directories: Sequence[str],
         listener: Listener,
         *,
         max_loops: int = MAX_LOOPS,
         ping_interval: float = wire.PING_INTERVAL,
     ) -> None:
-        self.directory = directory
+        self._directories = tuple(directories)
         self._ping_interval = ping_interval
         self._listener = listener
         self._max_loops = max_loops
         self._places: dict[str, _Place] = {}
+        self._faults: dict[str, str] = {}  # why a session has no place
 
     def open(self, builder: Builder) -> None:
         """Let verifiers come to a session. What prevents that is logged; the session is the same without."""
         if builder.id in self._places:
             return
-        try:
-            safe_dir(self.directory)
-            path = wire.socket_path(builder.id, self.directory)
-            place = _Place(builder, path, self._heard, self._listener.left, self._ping_interval)
-        except (OSError, ValueError, SettingError) as error:
-            log.warning("session %s has no verifier socket: %s", builder.id, error)
-            return
-        self._places[builder.id] = place
+        listening, faults = [], []
+        for directory in self._directories:
+            try:
+                safe_dir(directory)
+                listening.append(_Listening(wire.socket_path(builder.id, directory)))
+            except (OSError, ValueError, SettingError) as error:
+                faults.append(str(error))
+        if listening:
+            place = _Place(builder, listening, self._heard, self._listener.left, self._ping_interval)
+            self._places[builder.id] = place
+            self._faults.pop(builder.id, None)
+            for fault in faults:
+                log.info("verifiers of others don't find session %s: %s", builder.id, fault)
+        else:
+            self._faults[builder.id] = "; ".join(faults)
+            log.warning("session %s has no verifier socket: %s", builder.id, self._faults[builder.id])
+
+    def path(self, session_id: str) -> str:
+        """Where a session's verifiers connect. Raises ValueError, with why they can't."""
+        place = self._places.get(session_id)
+        if place is None:
+            why = self._faults.get(session_id) or "it is not open"
+            raise ValueError(f"session {session_id} has no socket for verifiers: {why}")
+        return place.listening[0].path
 
     def close(self, session_id: str, reason: str = "session_shutdown") -> None:
         """The session is no more, or not loaded any more."""
         place = self._places.pop(session_id, None)
+        self._faults.pop(session_id, None)
         if place is not None:
             place.close(reason)
 
@@ -136,28 +168,50 @@ class VerifierDoor:
             self.close(session_id, reason)
 
     @property
+    def builders(self) -> list[Builder]:
+        """The sessions that verifiers may come to."""
+        return [place.builder for place in self._places.values()]
+
+    @property
     def lost(self) -> list[str]:
         """The sockets that somebody deleted."""
-        return [place.path for place in self._places.values() if place.is_lost]
+        return [each.path for each in self._listening() if each.is_lost]
+
+    def _listening(self) -> list[_Listening]:
+        return [each for place in self._places.values() for each in place.listening]
 
     def mend(self) -> None:
         """Listen anew where that happened."""
-        for place in self._places.values():
+        for each in self._listening():
             try:
-                place.mend()
-            except (OSError, ValueError) as error:
-                log.warning("%s was deleted and can't be made again: %s", place.path, error)
+                each.mend()
+            except (OSError, ValueError, SettingError) as error:
+                log.warning("%s was deleted and can't be made again: %s", each.path, error)
 
     def is_watched(self, session_id: str) -> bool:
         """Whether a verifier is there."""
         place = self._places.get(session_id)
         return place is not None and bool(place.verifiers)
 
+    async def judged(self, session_id: str, returning: float = 0.0) -> None:
+        """Wait until no verifier has yet to report on the last stop. Those that were there before a restart
+        have `returning` seconds to come back."""
+        place = self._places.get(session_id)
+        if place is None:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(returning):
+                await place.is_owed.wait()
+        await place.is_settled.wait()
+
     # --- turns ----------------------------------------------------------------------------------------------
 
-    def started(self, session_id: str, turn: Turn) -> None:
-        """A person has asked for something."""
-        self._tell(session_id, _event("start", session_id, turn))
+    def started(self, session_id: str, turn: Turn, after: float | None = None) -> None:
+        """A person has asked for something: now, or at some time after that one, in seconds since 1970."""
+        event = _event("start", session_id, turn)
+        if after is not None:
+            event = msgspec.structs.replace(event, timestamp=int(after * 1000))
+        self._tell(session_id, event)
 
     def stopped(self, session_id: str, turn: Turn) -> None:
         """A run has ended: of a turn, or of a correction of it."""
@@ -181,7 +235,14 @@ class VerifierDoor:
             case Prompt():
                 verifier.send(verifier.wire.ack(said, self._injected(builder, said) or None))
             case Report() if said.session_id == builder.id:
-                self._listener.reported(builder, said)
+                taken = self._listener.reported(builder, said)
+                if isinstance(taken, str):
+                    detail = f"the report was refused: {taken}"
+                    verifier.send(Event(name="error", session_id=builder.id, detail=detail, timestamp=_now()))
+                else:
+                    verifier.writing = taken
+                    if said.turn_index >= verifier.told_of:
+                        verifier.owes_nothing()
 
     def _injected(self, builder: Builder, prompt: Prompt) -> str:
         """Send a session's turn back; gives why not, if not."""
@@ -192,6 +253,8 @@ class VerifierDoor:
         turns = builder.turns
         if not turns:
             return "there is no turn to correct yet"
+        if not builder.is_working and turns[-1].outcome in STOPPED:
+            return "the turn was stopped, and a stopped turn is not sent back"
         if turns[-1].corrections >= self._max_loops:
             reason = f"{TOO_MANY_LOOPS}: sent back {self._max_loops} times"
             self._listener.escalated(builder.id, turns[-1].number, reason)
@@ -216,6 +279,8 @@ def _event(name: EventName, session_id: str, turn: Turn) -> Event:
         user_prompt=turn.prompt,
         session_file_start_line=1 if turn.number == 1 else turn.first_line,
         session_file_end_line=turn.last_line if name == "stop" else None,
+        outcome=turn.outcome if name == "stop" else None,
+        detail=(turn.fault or None) if name == "stop" else None,
     )
 
 
@@ -231,13 +296,59 @@ def _since(builder: Builder, line: int) -> list[Event]:
     return events
 
 
+class _Listening:
+    """One socket of a session. Raises OSError or ValueError if it can't be."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._socket = _bound(path)
+        self._identity = identity(path)
+        self._server: asyncio.Server | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._factory: Callable[[], asyncio.BaseProtocol] = asyncio.Protocol
+
+    def open(self, factory: Callable[[], asyncio.BaseProtocol]) -> None:
+        """Take who comes."""
+        self._factory = factory
+        self._opening = asyncio.get_running_loop().create_task(self._open())
+
+    async def _open(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_unix_server(self._factory, sock=self._socket)
+
+    @property
+    def is_lost(self) -> bool:
+        """True if somebody deleted the socket's file."""
+        return identity(self.path) != self._identity
+
+    def mend(self) -> None:
+        """Listen anew if that happened and the server is up; raises as at the beginning, or SettingError."""
+        if self.is_lost and self._server is not None:
+            safe_dir(os.path.dirname(self.path))
+            self._socket = _bound(self.path)
+            self._identity = identity(self.path)
+            self._server.close()
+            self._server = None
+            self.open(self._factory)
+
+    def close(self) -> None:
+        if self._opening is not None:
+            self._opening.cancel()
+        if self._server is not None:
+            self._server.close()
+        else:
+            self._socket.close()
+        with contextlib.suppress(OSError):
+            os.unlink(self.path)
+
+
 class _Place:
-    """One session's socket and the verifiers on it."""
+    """One session's sockets and the verifiers on them."""
 
     def __init__(
         self,
         builder: Builder,
-        path: str,
+        listening: Sequence[_Listening],
         heard: Callable[[Builder, _Verifier, wire.Envelope], None],
         left: Callable[[Builder], None],
         ping_interval: float,
@@ -246,44 +357,31 @@ class _Place:
         self.left = left
         self.ping_interval = ping_interval
         self.verifiers: set[_Verifier] = set()
+        self._owing: set[_Verifier] = set()  # those that were told of a stop and have not reported on it
+        self.is_settled, self.is_owed = asyncio.Event(), asyncio.Event()
+        self.is_settled.set()
         self.heard = heard
-        self.path = path
-        self._socket = _bound(path)
-        self._identity = identity(path)
-        self._breadcrumb = _dropped(builder, path)
-        self._server: asyncio.Server | None = None
-        self._opening = asyncio.get_running_loop().create_task(self._open())
+        self.listening = listening
+        self._breadcrumb = _dropped(builder, listening[0].path)
+        for each in listening:
+            each.open(lambda: _Verifier(self))
 
-    async def _open(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_unix_server(lambda: _Verifier(self), sock=self._socket)
-
-    @property
-    def is_lost(self) -> bool:
-        """True if somebody deleted the socket's file."""
-        return identity(self.path) != self._identity
-
-    def mend(self) -> None:
-        """Listen anew if that happened and the server is up; raises as at the beginning."""
-        if self.is_lost and self._server is not None:
-            os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
-            self._socket = _bound(self.path)
-            self._identity = identity(self.path)
-            self._server.close()
-            self._server = None
-            self._opening = asyncio.get_running_loop().create_task(self._open())
+    def owes(self, verifier: _Verifier, is_owing: bool) -> None:
+        """A verifier has to report on a stop, or has done so, or is gone."""
+        (self._owing.add if is_owing else self._owing.discard)(verifier)
+        owed, settled = self.is_owed, self.is_settled
+        (owed.set if self._owing else owed.clear)()
+        (settled.clear if self._owing else settled.set)()
 
     def close(self, reason: str) -> None:
-        self._opening.cancel()
         for verifier in list(self.verifiers):
             verifier.leave(reason)
-        if self._server is not None:
-            self._server.close()
-        else:
-            self._socket.close()
-        for path in (self.path, self._breadcrumb):
-            with contextlib.suppress(OSError):
-                os.unlink(path)
+        self._owing.clear()
+        self.is_settled.set()
+        for each in self.listening:
+            each.close()
+        with contextlib.suppress(OSError):
+            os.unlink(self._breadcrumb)
 
 
 def _bound(path: str) -> socket.socket:
@@ -326,9 +424,13 @@ class _Verifier(asyncio.Protocol):
     def __init__(self, place: _Place) -> None:
         self._place = place
         self.wire = BuilderConnection(place.builder.id)
+        self.told_of = 0
+        """The turn of the last stop that it was told of."""
         self._transport: asyncio.Transport
         self._liveness: wire.Liveness
         self._timer: asyncio.TimerHandle | None = None
+        self.writing: asyncio.Task[None] | None = None
+        """Writes down its last report. Others before it are written by then."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -345,6 +447,7 @@ class _Verifier(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self.wire.close()
         self._place.verifiers.discard(self)
+        self.owes_nothing()
         if self._timer is not None:  # it was let in
             self._timer.cancel()
             self._place.left(self._place.builder)
@@ -352,6 +455,10 @@ class _Verifier(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         for item in self.wire.receive(data):
             if (answer := self.wire.answer(item)) is not None:
+                if isinstance(answer, wire.Pong) and self.writing is not None and not self.writing.done():
+                    # it asks whether its report has arrived: that is so when no crash can lose it
+                    self.writing.add_done_callback(functools.partial(self._answer_later, answer))
+                    continue
                 self.send(answer)
                 if isinstance(item, Prompt):
                     continue  # it was refused
@@ -379,6 +486,16 @@ class _Verifier(asyncio.Protocol):
             self._transport.abort()
             return
         self._transport.write(self.wire.send(envelope))
+        if isinstance(envelope, Event) and envelope.name == "stop":
+            self.told_of = envelope.turn_index or 0
+            self._place.owes(self, True)
+
+    def owes_nothing(self) -> None:
+        """It has said what it has to say."""
+        self._place.owes(self, False)
+
+    def _answer_later(self, answer: wire.Envelope, written: asyncio.Task[None]) -> None:
+        self.send(answer)
 
     def leave(self, reason: str) -> None:
         """Say bye and go."""
@@ -387,6 +504,7 @@ class _Verifier(asyncio.Protocol):
 
     def _close(self) -> None:
         self._place.verifiers.discard(self)
+        self.owes_nothing()
         self._transport.close()
         asyncio.get_running_loop().call_later(LAST_WORDS_WAIT, self._transport.abort)
 

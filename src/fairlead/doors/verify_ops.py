@@ -6,26 +6,33 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from ..agent.session import AgentSession
+from ..database import DatabaseFault
 from ..terminal.host import Host, HostError
 from ..verify.store import ReportStore, StoreFault
-from ..wire import verifier as wire
 from ..wire.rpc import ErrorCode, Request, fields
 from .agent_frames import plain
 from .rpc import Handler, OpError
 from .terminal_turns import TerminalTurns
+from .verifier import VerifierDoor
 
 LISTED = 100
 """How many reports are given unless it is said."""
 
 
 def verify_ops(
-    directory: str,
+    door: VerifierDoor,
     named: Callable[[str], Awaitable[AgentSession | None]],
     host: Host,
     turns: TerminalTurns,
     store: ReportStore,
 ) -> dict[str, Handler]:
-    """Each op's function. `named` finds an agent session by its name or id; `directory` has the sockets."""
+    """Each op's function. `named` finds an agent session by its name or id; `door` has the sockets."""
+
+    def path(session_id: str) -> str:
+        try:
+            return door.path(session_id)
+        except ValueError as error:
+            raise OpError(ErrorCode.FAILED, str(error)) from None
 
     async def target(request: Request) -> Mapping[Any, Any]:
         name = request.get("name")
@@ -34,7 +41,7 @@ def verify_ops(
             return fields(
                 session_id=session.id,
                 kind="agent",
-                socket=wire.socket_path(session.id, directory),
+                socket=path(session.id),
                 project=str(session.cwd),
                 file=session.journal.path,
                 model=f"{session.model.provider}/{session.model.id}",
@@ -47,16 +54,17 @@ def verify_ops(
         return fields(
             session_id=terminal.id,
             kind="terminal",
-            socket=wire.socket_path(terminal.id, directory),
+            socket=path(terminal.id),
             project=builder.project,
             file=builder.known.file or None,
             model=None,
         )
 
     async def reports(request: Request) -> Mapping[Any, Any]:
+        id, limit = request.get("session-id"), request.get("limit") or LISTED
         try:
-            found = store.list(session_id=request.get("session-id"), limit=request.get("limit") or LISTED)
-        except StoreFault as error:
+            found = await store.thread.run(lambda: store.list(session_id=id, limit=limit))
+        except (StoreFault, DatabaseFault) as error:
             raise OpError(ErrorCode.FAILED, str(error)) from None
         return fields(reports=[plain(each._asdict()) for each in found])
 

@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from itertools import islice
 
 MAX_COMPARED = 200
-"""How many words, and how much of one, are compared."""
+"""How many words are compared."""
+MAX_LENGTH = 64
+"""How long a word may be that is compared; comparing takes the square of it."""
 
 
 def meant(word: str, words: Iterable[str]) -> str:
@@ -17,5 +19,8 @@ def meant(word: str, words: Iterable[str]) -> str:
     """
     from difflib import get_close_matches
 
-    found = get_close_matches(word[:MAX_COMPARED], islice(words, MAX_COMPARED), 1)
+    if len(word) > MAX_LENGTH:
+        return ""
+    known = (each for each in islice(words, MAX_COMPARED) if len(each) <= MAX_LENGTH)
+    found = get_close_matches(word, known, 1)
     return f"; did you mean {found[0]}?" if found else ""

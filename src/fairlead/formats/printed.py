@@ -109,6 +109,12 @@ class Printed:
                     self._move(part)
                 else:
                     self._put(part)
+                    if len(self._line) > 2 * self._max_line:  # each move costs as much as the line is long
+                        self._cut(ended)
+        self._cut(ended)
+
+    def _cut(self, ended: list[str]) -> None:
+        """End what is longer than a line may be."""
         while len(self._line) > self._max_line:
             ended.append(self._line[: self._max_line])
             self._line = self._line[self._max_line :]

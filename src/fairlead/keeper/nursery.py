@@ -28,7 +28,7 @@ import time
 import traceback
 from typing import NoReturn
 
-from . import terminal
+from . import masks, terminal
 from .credentials import is_our_user
 from .keeper import BACKLOG, Keeper, Spec
 
@@ -58,6 +58,7 @@ class _Client:
         self.connection = connection
         self.received = b""
         self.command: list[str] | None = None
+        self.environment: dict[str, str] | None = None  # the daemon's own may be newer than ours
         """If it is the daemon: how to start it again."""
         self.pause = PAUSE
         self.since = time.monotonic()
@@ -168,6 +169,8 @@ class Nursery:
             return {"pid": self._fork_keeper(request["keep"], str(request["socket"]))}  # type: ignore[arg-type]
         if "daemon" in request:
             client.command = [str(word) for word in request["daemon"]]  # type: ignore[attr-defined]
+            environment = request.get("environment")
+            client.environment = environment if isinstance(environment, dict) else None
             self._expected = None
             client.pause = float(request.get("pause", PAUSE))  # type: ignore[arg-type]
             return {"pid": os.getpid(), **self._begin_watching(client, request)}
@@ -215,7 +218,9 @@ class Nursery:
             try:
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 os.setsid()
-                os.execvp(client.command[0], [word.replace("{now}", str(now)) for word in client.command])
+                words = [word.replace("{now}", str(now)) for word in client.command]
+                masks.give_back()
+                os.execvpe(words[0], words, client.environment or os.environ)
             finally:
                 os._exit(127)
 
@@ -285,6 +290,7 @@ def _is_alive(pid: int) -> bool:
 
 def main(path: str) -> int:
     """Run the nursery at a path. A second one at the same path ends at once."""
+    masks.be_private()
     lock = os.open(f"{path}.lock", os.O_CREAT | os.O_RDWR, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

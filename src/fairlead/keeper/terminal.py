@@ -10,6 +10,8 @@ import struct
 import termios
 from collections.abc import Mapping, Sequence
 
+from . import masks
+
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # what shells exit with
 NO_ROOM = 1
 """The code when the system has no terminal, process or descriptor left, whatever the command is."""
@@ -111,6 +113,7 @@ def _become(command: Sequence[str], cwd: str, environment: Mapping[str, str], th
     for descriptor in (0, 1, 2):
         os.dup2(theirs, descriptor)
     os.chdir(cwd)
+    masks.give_back()
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())

@@ -184,7 +184,7 @@ class KittyNotifications:
 
     def find(self, data: bytes) -> list[Notification]:
         """What has become whole with this data."""
-        if not self._tail and self.INTRODUCER not in data:
+        if not self._tail and (b"]" not in data or self.INTRODUCER not in data):  # the first is quick to see
             self._tail = self._begun(data)
             return []
         data = self._tail + data

@@ -99,6 +99,11 @@ class Feed:
         """True while something waits."""
         return bool(self._queue)
 
+    @property
+    def is_at_once(self) -> bool:
+        """Whether what is put now reaches the session at once."""
+        return not self._queue and self._used() <= AT_ONCE
+
     def put(self, kind: int, payload: bytes) -> None:
         """Give the session a frame: at once if nothing waits and it has its share, else in its turn."""
         waits = bool(self._queue)

@@ -1,4 +1,5 @@
-"""Which program has a terminal, the leader of the process group in its foreground, and which still runs."""
+"""Which program has a terminal, the leader of the process group in its foreground; which still runs, and what
+is below which."""
 
 from __future__ import annotations
 
@@ -6,6 +7,8 @@ import os
 import subprocess
 from typing import NamedTuple
 
+MAX_DEPTH = 32
+"""How many generations of processes are looked at."""
 PS_SECONDS = 2.0
 """How long `ps` may take, where there is no /proc."""
 
@@ -40,6 +43,22 @@ def running(pid: int) -> Program | None:
     if not state or state.startswith("Z"):
         return None
     return Program(pid, os.path.basename(_ps("comm=", pid)), began)
+
+
+def depth_below(pid: int, ancestor: int) -> int | None:
+    """How many generations a process is below another one; None if it is not, or that can't be told."""
+    for depth in range(MAX_DEPTH):
+        if pid == ancestor:
+            return depth
+        if os.path.isdir("/proc/self"):
+            found = _stat(pid)
+            parent = found[2][1] if found is not None else ""
+        else:
+            parent = _ps("ppid=", pid)
+        if not parent.isdigit() or int(parent) <= 1:
+            return None
+        pid = int(parent)
+    return None
 
 
 def _stat(pid: int) -> tuple[int, str, list[str]] | None:

@@ -24,9 +24,10 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from ..formats.guess import meant
+from ..keeper import masks
 from ..keeper.keeper import Spec
 from ..keeper.protocol import VERSION, Kind, frame
-from ..settings import SettingError, Settings, safe_dir
+from ..settings import SettingError, Settings, foreign, safe_dir
 from ..wire import keepty
 from .environment import for_program
 from .fair import Line
@@ -169,7 +170,9 @@ class Host:
         pause = self._settings.number("daemon", "restart_pause")
         watched = {"pid": os.getpid(), "hang": self._settings.number("daemon", "hang_seconds")}
         told: dict[str, Any] = (
-            {"back": True} if command is None else {"daemon": list(command), "pause": pause}
+            {"back": True}
+            if command is None
+            else {"daemon": list(command), "pause": pause, "environment": dict(os.environ)}
         )
         self._introduction = told | watched
         safe_dir(self._settings.runtime_dir)
@@ -323,11 +326,12 @@ class Host:
                 return self._nursery
 
     async def _start_nursery(self, path: str) -> None:
-        # the programs in its keepers get as many open files as the daemon was given, not as it took
+        # the programs in its keepers get as many open files as the daemon was given, not as it took, and the
+        # mask of files' modes that it was given
         await asyncio.create_subprocess_exec(
             "/bin/sh",
             "-c",
-            'ulimit -S -n "$0"; exec "$@"',
+            f'ulimit -S -n "$0"; {masks.as_command()}; exec "$@"',
             str(self._files),
             sys.executable,
             "-m",
@@ -377,19 +381,23 @@ class Host:
     ) -> Spec:
         """What a keeper is told of a new session, if there can be one. Raises HostError."""
         try:
-            keepty.socket_path(name, os.environ)
-            safe_dir(keepty.socket_dir(os.environ))
+            own, *shared = keepty.socket_dirs(os.environ, self._settings.keepty_dir)
+            paths = [keepty.socket_path(name, os.environ, own)]
+            safe_dir(own)
+            paths += [keepty.socket_path(name, os.environ, each) for each in shared if not foreign(each)]
         except ValueError as error:
             raise HostError("invalid", str(error)) from None
         except SettingError as error:
             raise HostError("failed", str(error)) from None
+        if not name.isprintable():  # it is shown in tables, titles and logs
+            raise HostError("invalid", f"a session's name must not have control characters in it: {name!r}")
         if name in self._starting:
             raise HostError("exists", f"session {name!r} is being started")
         if name in self.sessions:
             if self.sessions[name].state is not State.ENDED:
                 raise HostError("exists", f"session {name!r} is already running")
             self.forget(self.sessions[name])
-        if is_served(path := keepty.socket_path(name, os.environ)):
+        for path in filter(is_served, paths):
             raise HostError("exists", f"another program serves {path}")
         if len(self.sessions) >= self._settings.count("terminal", "max_sessions"):
             raise HostError("limit", f"there are {len(self.sessions)} sessions already")

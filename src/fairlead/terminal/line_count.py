@@ -32,7 +32,7 @@ class LineCount:
         if self.ended is None:
             return
         start = 0
-        for switch in _SWITCH.finditer(data) if b"\x1b[?" in data else ():
+        for switch in _SWITCH.finditer(data) if b"?" in data else ():  # which is quick to see
             if not hidden:
                 self.ended += data.count(b"\n", start, switch.start())
             hidden, start = switch[0].endswith(b"h"), switch.end()

@@ -133,6 +133,10 @@ class Link(asyncio.Protocol):
         except OSError:  # it has no room, or is gone: the keeper will see which
             return 0
 
+    @property
+    def terminal(self) -> int:
+        return self._terminal
+
     def borrow(self) -> None:
         if not self._asked and self._loan is not None and self._transport is not None:
             self._asked = True
@@ -173,7 +177,10 @@ class Link(asyncio.Protocol):
         except OSError:
             is_flood = True
         if loan.count > start:
-            self._feed.put(Kind.DATA, OFFSET.pack(begun + start) + loan.since(start))
+            offset, printed = begun + start, loan.since(start)
+            if self._feed.is_at_once:
+                self.session.show_echo(offset, printed)
+            self._feed.put(Kind.DATA, OFFSET.pack(offset) + printed)
             self.served()
         if is_flood or loan.room < MAX_READ or self._feed.is_behind:
             self.give_back()

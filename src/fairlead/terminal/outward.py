@@ -13,6 +13,7 @@ import codecs
 import re
 from typing import NamedTuple
 
+from ..formats.patterns import BytesSearch
 from .keyframe import PRIVATE_MODES, Mode
 
 MAX_CONTROL = 256
@@ -25,6 +26,8 @@ MAX_TITLE = 1024
 """How many characters of a title are passed."""
 MAX_LINK = 4096
 """How many bytes a link or a directory may have; a longer one is dropped."""
+LARGE = 1024
+"""From how many bytes on a quicker search with a longer run-up is worth it."""
 MAX_KNOWN = 1024
 """How many decisions about sequences are remembered; when there are more, it starts anew."""
 
@@ -36,9 +39,15 @@ _C1 = re.compile(rb"\xc2[\x80-\x9f]")
 _INSIDE = rb"\x00-\x17\x19\x1c-\x1f\x7f-\xff"
 _ABORT = rb"(?=[\x18\x1a\x1b])"
 # Nearly all that programs print. What has none but these is passed as it is.
+_COMMON_ENDS, _MAX_COMMON = rb"@-HJ-MPSXZ`abdefgmrsu", MAX_CONTROL - 3
 _COMMON = (
-    rb"\[[0-9;:]{0,%d}[@-HJ-MPSXZ`abdefgmrsu]" % (MAX_CONTROL - 3)
+    rb"\[[0-9;:]{0,%d}[%b]" % (_MAX_COMMON, _COMMON_ENDS)
     + rb"|\[\?(?:1|7|12|25|1049|2004|2026)[hl]|[78=>DEHMc]|[()][0B]"
+)
+# True for all that has any but the first and the last of these, and for some that has not.
+_has_rare = BytesSearch(
+    rb"\x1b(?:\[[0-9;:]*(?:[^0-9;:%b]|\z)|\[[0-9;:]{%d}|[()](?:[^0B]|\z)|[^\[()78=>DEHMc]|\z)"
+    % (_COMMON_ENDS, _MAX_COMMON)
 )
 # A whole sequence that is not common, or as much of it as there is.
 _TOKEN = re.compile(
@@ -150,7 +159,7 @@ class Outward:
         elif self._control:
             data = self._control + data
             self._control = b""
-        if _TOKEN.search(data) is not None:
+        if (len(data) < LARGE or _has_rare(data)) and _TOKEN.search(data) is not None:
             data = _TOKEN.sub(self._token, data)
         return before + data if before else data
 

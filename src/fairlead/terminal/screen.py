@@ -21,6 +21,7 @@ from .cells import is_halved
 from .emulator import BACKGROUND, FOREGROUND, Emulator, Limits, NativeError, char_width
 from .events import Bell, Clipboard, Cwd, Event, KittyNotifications, Notification, Outbox, Progress, Title
 from .keyframe import ENVELOPE, MAGIC, RECORD, VERSION, Keyframe, Mode, Rgb, ScreenState, Tag
+from .pace import Pace, cut_down
 from .paint import DEFAULT, encoded, linked, protect
 from .redraw import Redraw
 from .text import MAX_MATCHES, Match
@@ -55,12 +56,8 @@ FEED_SLICE = 16 * 1024
 """How much is fed at once. Between slices floods are noticed."""
 LONG = 4096
 """How long an unfinished sequence is when its size is counted here and not asked for."""
-STEP, WARY_STEP = 2048, 128
-"""How many bytes are drawn between two looks at the clock, and how many if some of late took long."""
-COSTLY = 200e-9
-"""Seconds for a byte that are long: ten times what coloured text takes."""
-WARY_FOR = 1024 * 1024
-"""For how many bytes after that the steps are small. The costliest sequence takes 7 µs for a byte."""
+SMALL = 256
+"""How many bytes are drawn without a look at the clock."""
 FLOOD = 1000
 """How many bells, titles, questions and the like one slice may have before they are ignored for a while."""
 FLOOD_PAUSE = 1024 * 1024
@@ -172,7 +169,7 @@ class Screen:
         if emulator.unfinished_size():
             self._notifications.find(emulator.unfinished())
         self._deaf = 0  # for how many bytes signals are still ignored
-        self._wary = 0  # for how many bytes the clock is looked at often
+        self._pace = Pace()
         self._ends: re.Pattern[bytes] | None = None  # what ends the sequence, if a long one is unfinished
         self._skips = False  # whether that is too long
         self._ask_unfinished(emulator)
@@ -263,6 +260,8 @@ class Screen:
             if b"?" in more and b"40" in more:
                 more = more.replace(b"\x1b[?40h", b"\x1b[?00h")  # as it is usually said, at no cost
                 more = _SWITCHING.sub(_without_switching, more)
+            if self._pace.is_wary:
+                more = cut_down(more, self._cols, self._rows)
             taken += self._write(emulator, more, deadline)
         for note in self._notifications.find(data if taken == len(data) else data[:taken]):
             self._outbox.add(note)
@@ -294,19 +293,11 @@ class Screen:
 
     def _write(self, emulator: Emulator, data: bytes, deadline: float) -> int:
         """Draw until then, looking at the clock now and then; gives how many bytes were drawn."""
-        began = time.thread_time()  # of the processor, as the machine may be busy with something else
-        size, step = len(data), WARY_STEP if self._wary else STEP
-        taken = 0
-        while taken < size:
-            emulator.write(data[taken : taken + step])
-            taken += step
-            if time.perf_counter() > deadline:
-                break
-        taken = min(taken, size)
-        if time.thread_time() - began > COSTLY * max(taken, WARY_STEP):
-            self._wary = WARY_FOR
-        elif self._wary:
-            self._wary = max(0, self._wary - taken)
+        taken = size = len(data)
+        if size <= SMALL:
+            emulator.write(data)
+        else:
+            taken = self._write_steps(emulator, data, deadline)
         ground, cols, switches = emulator.settled()
         if ground:
             self._unfinished, self._ends = 0, None
@@ -318,6 +309,19 @@ class Screen:
             emulator.forbid_column_switching()
         if cols != self._cols:
             emulator.resize(self._cols, self._rows)
+        return taken
+
+    def _write_steps(self, emulator: Emulator, data: bytes, deadline: float) -> int:
+        began = time.thread_time()  # of the processor, as the machine may be busy with something else
+        size, step = len(data), self._pace.step
+        taken = 0
+        while taken < size:
+            emulator.write(data[taken : taken + step] if step < size else data)
+            taken += step
+            if time.perf_counter() > deadline:
+                break
+        taken = min(taken, size)
+        self._pace.drew(taken, time.thread_time() - began)
         return taken
 
     def _hear(self, emulator: Emulator, size: int, *, is_cut: bool) -> None:
@@ -460,8 +464,12 @@ class Screen:
 
     def png(self) -> bytes:
         """What is shown, as a PNG image. Needs Pillow, else it raises `ImportError`."""
+        return self.png_of_now()()
+
+    def png_of_now(self) -> Callable[[], bytes]:
+        """What draws what is shown now. That takes long, needs nothing of ours and may be done elsewhere."""
         frame = self._frame()
-        return picture.png(frame, _palette(frame), char_width)
+        return lambda: picture.png(frame, _palette(frame), char_width)
 
     def cells(self) -> dict[str, Any]:
         """What is shown, as a model that JSON can carry.

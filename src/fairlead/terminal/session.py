@@ -41,6 +41,8 @@ HANGS_UP = 2
 """The version of the first keeper that knows what hanging up is."""
 
 
+ENDING_SECONDS = 0.1
+"""How long output is still drawn of a session whose end somebody wants."""
 ECHO = 256
 """How many bytes of plain text are sent to clients before they are drawn."""
 CALM = 4096
@@ -54,6 +56,10 @@ class Link(Protocol):
 
     def type(self, data: bytes) -> int:
         """Give the program's terminal input at once; tells how many bytes it had room for."""
+
+    @property
+    def terminal(self) -> int:
+        """The program's terminal, if there is a way to it but through the keeper; else -1."""
 
     def borrow(self) -> None:
         """Read the program's terminal without a detour from now on, if that can be; somebody types."""
@@ -138,8 +144,10 @@ class Session:
         self._recorder: Recorder | None = None
         self._viewers: dict[Viewer, Role] = {}
         self._wishes: dict[Viewer, keepty.Wish] = {}  # of those that have any
+        self._asking: set[Viewer] = set()  # those who want to know when all was typed that they sent
         self._writer: Viewer | None = None
         self._offset = 0
+        self._shown = -1  # the end of what was sent to clients before it was drawn
         self._behind = False  # the keeper was found again and tells what we know already
         self._keyframe_due = KEYFRAME_EVERY
         self._has_keyframe = False
@@ -147,11 +155,14 @@ class Session:
         self._calm = True  # what was printed last was no flood
         self.is_ending = False
         """Whether somebody wants its end: then what takes long to draw is not drawn any more."""
+        self._ending_left = ENDING_SECONDS
         self._is_undrawn = False
         self._known = 0  # up to this offset the keeper tells what was printed before
         self._answered = 0  # and up to this one another daemon has answered, and told what happened
         self._count = LineCount()
         self._asked = 0  # the last generation that was asked for; `generation` is the one that holds
+        self.inputs = 0
+        """How often clients and others have given the program input; its terminal's answers don't count."""
         self._untaken = 0  # bytes of input that the keeper has and the program has not taken
         self._held: deque[bytes] = deque()  # input that the keeper has no room for
         self._paused: set[Viewer] = set()
@@ -183,6 +194,11 @@ class Session:
     @property
     def has_writer(self) -> bool:
         return self._writer is not None
+
+    @property
+    def _is_typed_directly(self) -> bool:
+        writer = self._writer
+        return writer is not None and bool(self._wishes.get(writer, 0) & keepty.Wish.DIRECT)
 
     # --- what the keeper says -----------------------------------------------------------------------------
 
@@ -282,23 +298,29 @@ class Session:
             self._behind = False
             if seen > 0:
                 return seen + self.printed(self._offset, data[seen:], seconds)
+        if self._is_undrawn:
+            self._offset = offset + len(data)
+            if self._recorder is not None:
+                self._record(self._recorder.printed, offset, data)
+            self._count_kept(len(data))
+            return len(data)
         self._calm = len(data) <= CALM
         screen = self.screen
         self._drawn = None
-        is_echo = len(data) <= ECHO and b"\x1b" not in data
-        if is_echo:  # it is quick to draw, so those who wait for it are served before
-            self._show(data)
+        is_shown = self.show_echo(offset, data)
+        if is_shown:
             seconds = math.inf
-        taken = len(data) if self._is_undrawn else screen.feed_for(data, seconds)
-        if taken < len(data) and self.is_ending:  # nobody will look at it, and its end is behind all this
-            self._is_undrawn = True
-            taken = len(data)
+        began = time.perf_counter()
+        taken = screen.feed_for(data, seconds)
+        if self.is_ending:  # what takes long now nobody will look at, and the program's end is behind it
+            self._ending_left -= time.perf_counter() - began
+            self._is_undrawn = self._ending_left < 0
         if taken < len(data):
             data = data[:taken]
         self._offset = offset + taken
         if self._recorder is not None:
             self._record(self._recorder.printed, offset, data)
-        if not is_echo:
+        if not is_shown:
             self._show(data)
         replies, events = screen.take_replies(), screen.take_events()
         is_new = self._offset > self._answered  # else an answer would be typed twice, a bell rung twice
@@ -310,20 +332,36 @@ class Session:
         self._count.add(data, may_switch and screen.alternate)
         if self._offset > self._known:
             self.active_at = time.monotonic()
-        self._unkept += len(data)
-        if self._unkept >= self._keyframe_due:
-            self.keep()
+        self._count_kept(len(data))
+        if self._calm and self._is_typed_directly:  # it may be the echo of keys that we don't see
+            self._link.borrow()
         for tap in tuple(self.taps):
             tap(data)
         self._changed()
         return taken
 
+    def _count_kept(self, size: int) -> None:
+        """So much more was printed: the keeper forgets it when it has a keyframe."""
+        self._unkept += size
+        if self._unkept >= self._keyframe_due:
+            self.keep()
+
+    def show_echo(self, offset: int, data: bytes) -> bool:
+        """Send clients what is quick to draw before it is drawn, as somebody waits for it; tells whether that
+        was done. It must be given to `printed` before anything else happens."""
+        end = offset + len(data)
+        if len(data) > ECHO or b"\x1b" in data or self._behind:
+            return False
+        if self._shown != end:
+            self._shown = end
+            self._show(data)
+        return True
+
     def _show(self, data: bytes) -> None:
         """Send what was printed to all clients, as far as their terminals may have it."""
         shown = self._outward.feed(data)
         if self._viewers:
-            for output in keepty.Output.split(shown):
-                frame = output.encode()
+            for frame in keepty.output_frames(shown):
                 for viewer in self._viewers:
                     if not viewer.behind:
                         viewer.write(frame)
@@ -361,6 +399,13 @@ class Session:
                 self._unsized.add(viewer)
             else:
                 viewer.write(frame)
+        if self._asked == generation:
+            for viewer, wishes in self._wishes.items():
+                if (
+                    wishes & keepty.Wish.REDRAWS and not viewer.behind
+                ):  # not every program draws anew by itself
+                    self.resync(viewer)
+        self._tell_asking()
 
     def _exited(self, code: int) -> None:
         for viewer in self._viewers:
@@ -410,16 +455,24 @@ class Session:
 
     def type(self, data: bytes) -> None:
         """Give the program input."""
+        self.inputs += 1
+        self._give(data)
+
+    def _give(self, data: bytes) -> None:
         if self.state is not State.RUNNING:
             return
-        in_order = not self._held and not self._untaken and self._asked == self.generation
-        if in_order:  # nothing that was typed, and no size that was asked for, is still on its way
+        if self._is_in_order:
             data = data[self._link.type(data) :]
             if self._calm:
                 self._link.borrow()
         if data:
             self._held.append(data)
             self._pass_input()
+
+    @property
+    def _is_in_order(self) -> bool:
+        """Whether nothing that was typed, and no size that was asked for, is still on its way."""
+        return not self._held and not self._untaken and self._asked == self.generation
 
     @property
     def untyped(self) -> int:
@@ -429,7 +482,7 @@ class Session:
     def _answer(self, replies: bytes) -> None:
         """Give the program its terminal's answers; one that asks and never reads goes without."""
         if not self._held:
-            self.type(replies)
+            self._give(replies)
 
     def _pass_input(self) -> None:
         """Give the keeper as much of the held input as it has room for; it drops what is more."""
@@ -448,6 +501,7 @@ class Session:
         if not self._held and self._untaken < INPUT_WINDOW // 2:
             while self._paused:
                 self._paused.pop().resume()
+        self._tell_asking()
 
     def resize(self, cols: int, rows: int) -> None:
         """Ask for a size; all clients are told when it holds."""
@@ -481,8 +535,14 @@ class Session:
             self.signal(signal.SIGCONT)
 
     def unlink(self) -> None:
-        """The keeper was lost: what is typed is held until it is found again."""
+        """The keeper was lost: what is typed is held until it is found again, and nobody but it has the
+        terminal, so that the program is hung up if it was killed."""
         self._untaken = INPUT_WINDOW
+        self._asking.clear()
+        for viewer, wishes in self._wishes.items():
+            if wishes & keepty.Wish.DIRECT:
+                viewer.write(keepty.Pong().encode())
+                self._wishes[viewer] = wishes & ~keepty.Wish.DIRECT
 
     def relink(self, link: Link) -> None:
         """The keeper was found again: this is the way to it from now on."""
@@ -566,8 +626,7 @@ class Session:
         self._recorder = None
         self.remember(recording=None, recording_error=error[:MAX_REASON] or None)
         if error:
-            for viewer in list(self._viewers):
-                viewer.say(f"this session is not recorded any more: {error}")
+            self.say(f"this session is not recorded any more: {error}")
         self._tell("terminal/recording", path=path, recording=False, **({"error": error} if error else {}))
 
     # --- clients ------------------------------------------------------------------------------------------
@@ -576,10 +635,11 @@ class Session:
         self,
         viewer: Viewer,
         hello: keepty.Hello,
-        greet: Callable[[keepty.Message], None],
+        greet: Callable[[keepty.HelloAck, int], None],
         who: str = "another client",
     ) -> None:
-        """A client comes: it is greeted with the size, then shown the screen, and then all that happens.
+        """A client comes: it is greeted with the size, and with the terminal if it may type there, then shown
+        the screen, and then all that happens.
 
         `who` it is, is told to a writer that it takes over from.
         """
@@ -587,9 +647,12 @@ class Session:
         starts = hello.role is Role.WRITER and self.state is State.WAITING
         if starts:  # at the size of the first writer, which it is told in the greeting
             self.start(hello.cols or screen.cols, hello.rows or screen.rows)
-        greet(keepty.HelloAck(self.pid, screen.cols, screen.rows, hello.wishes))
+        wishes = hello.wishes
+        if hello.role is not Role.WRITER or self.state is not State.RUNNING or self._link.terminal < 0:
+            wishes &= ~keepty.Wish.DIRECT
+        greet(keepty.HelloAck(self.pid, screen.cols, screen.rows, wishes), self._link.terminal)
         if not starts and self.state is not State.WAITING:
-            screen_only = bool(hello.wishes & keepty.Wish.SCREEN_ONLY)
+            screen_only = bool(wishes & keepty.Wish.SCREEN_ONLY)
             viewer.write(self._redraw(scrollback=False) if screen_only else self._redrawn())
         if self.state is State.ENDED:
             if self.failure:
@@ -599,14 +662,19 @@ class Session:
             viewer.finish()
             return
         self._viewers[viewer] = hello.role
-        if hello.wishes:
-            self._wishes[viewer] = hello.wishes
+        if wishes:
+            self._wishes[viewer] = wishes
         if hello.role is Role.WRITER:
             self._writer = viewer
             self._tell_former_writers(who)
             size = (hello.cols, hello.rows)
             if not starts and all(size) and size != (screen.cols, screen.rows):
                 self.resize(*size)
+
+    def say(self, text: str) -> None:
+        """Tell all persons that are attached a sentence."""
+        for viewer in list(self._viewers):
+            viewer.say(text)
 
     def _redrawn(self) -> bytes:
         """The frames that show everything; many who come at once get the same."""
@@ -630,6 +698,7 @@ class Session:
         """A client has gone."""
         self._viewers.pop(viewer, None)
         self._wishes.pop(viewer, None)
+        self._asking.discard(viewer)
         if self._writer is viewer:
             self._writer = None
             self._tell_former_writers("")
@@ -668,9 +737,21 @@ class Session:
                 self._tell("shutdown")
             case Verdict.REDRAW, _ if not viewer.behind:  # else it gets one anyway
                 self.resync(viewer)
+            case Verdict.ANSWER, _ if wishes and wishes & keepty.Wish.DIRECT:
+                self._asking.add(viewer)
+                self._tell_asking()
             case Verdict.ANSWER, _:
                 viewer.write(keepty.Pong().encode())
         return reason
+
+    def _tell_asking(self) -> None:
+        """Tell those who asked when all was typed that they sent: they may type by themselves now."""
+        if self._asking and self._is_in_order:
+            for viewer in self._asking:
+                viewer.write(keepty.Pong().encode())
+            self._asking.clear()
+            if self._calm:
+                self._link.borrow()
 
     def _standing(self, viewer: Viewer) -> Standing:
         role = self._viewers.get(viewer)

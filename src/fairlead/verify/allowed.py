@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from .places import Sight
+
 Rule = Callable[[Sequence[str]], str]
 """Looks at the words after the program's name and says why they are refused, or nothing."""
 
@@ -19,10 +21,11 @@ MAX_NUMBER = 7
 """How many digits a line number has at most."""
 
 
-def refusal(words: Sequence[str], cwd: Path) -> str:
+def refusal(words: Sequence[str], cwd: Path, sight: Sight) -> str:
     """Why a program is not run with these words in a directory; empty if it is.
 
-    >>> refusal(["cat", "README.md"], Path(".")), refusal(["rm", "-r", "."], Path("."))
+    >>> sight = Sight(Path.cwd())
+    >>> refusal(["cat", "README.md"], Path.cwd(), sight), refusal(["rm", "-r", "."], Path.cwd(), sight)
     ('', "'rm' is not among the programs that only read")
     """
     name, rest = words[0], words[1:]
@@ -33,12 +36,33 @@ def refusal(words: Sequence[str], cwd: Path) -> str:
         return f"{name!r} is not among the programs that only read"
     if strange := next((word for word in rest if _is_strange_place(word, cwd)), None):
         return f"{strange} is no file of a project"
+    if why := next((why for word in rest if (why := sight.refusal(word, cwd))), ""):
+        return why
+    if sight.secrets and name in _SEARCHES and "--" in rest:
+        return "'--' is not possible here, as files that may hold secrets are left out of what is searched"
     return rule(rest)
+
+
+def leaving_out(name: str, secrets: Sequence[str]) -> tuple[str, ...]:
+    """Words to add at the end with which a program that searches directories leaves files out.
+
+    They are there twice, as the last word of a person's may be an option that takes the next as its value.
+    """
+    if name not in _SEARCHES:
+        return ()
+    names = dict.fromkeys(re.sub(r"([][*?\\{}!])", r"\\\1", os.path.basename(each)) for each in secrets)
+    return tuple(_SEARCHES[name] + each for each in (*names, *names))
+
+
+_SEARCHES = {"grep": "--exclude=", "egrep": "--exclude=", "fgrep": "--exclude=", "rg": "--glob=!"}
+"""How these leave out files of a name."""
 
 
 def _is_strange_place(word: str, cwd: Path) -> bool:
     """Whether a word is a path to devices and processes, perhaps through a link."""
     path = word.partition("=")[2] if word.startswith("-") else word
+    if "\0" in path:
+        return True
     places = {os.path.normpath(cwd / path), os.path.realpath(cwd / path)} - {os.devnull}
     return any(place.startswith(("/proc/", "/dev/", "/sys/")) for place in places)
 
@@ -47,7 +71,11 @@ def _anything(words: Sequence[str]) -> str:
     return ""
 
 
-def _without(longs: Iterable[str] = (), shorts: str = "") -> Rule:
+_WRITES = "can write or run something"
+_LEADS_OUT = "can lead out of the project"
+
+
+def _without(longs: Iterable[str] = (), shorts: str = "", why: str = _WRITES) -> Rule:
     """Any options but these. A long one also in the shortened forms that getopt takes, a short one also
     among others."""
     forbidden = tuple(longs)
@@ -59,12 +87,34 @@ def _without(longs: Iterable[str] = (), shorts: str = "") -> Rule:
             name = word.partition("=")[0]
             if name.startswith("--") and len(name) > 2:
                 if any(long.startswith(name) or name.startswith(long) for long in forbidden):
-                    return f"the option {name} can write or run something"
+                    return f"the option {name} {why}"
             elif word.startswith("-") and (hit := next((each for each in word[1:] if each in shorts), "")):
-                return f"the option -{hit} can write or run something"
+                return f"the option -{hit} {why}"
         return ""
 
     return rule
+
+
+def _both(one: Rule, other: Rule) -> Rule:
+    return lambda words: one(words) or other(words)
+
+
+def _diff(words: Sequence[str]) -> str:
+    if "--no-dereference" in words:
+        return ""
+    return _without(("--recursive",), "r", f"{_LEADS_OUT}: add --no-dereference")(words)
+
+
+def _jq(words: Sequence[str]) -> str:
+    if any(re.search(r"\b(?:import|include)\b", word) for word in words):
+        return "jq's import and include can read other files"
+    return _without(("--from-file", "--library-path"), "fL", _LEADS_OUT)(words)
+
+
+def _strings(words: Sequence[str]) -> str:
+    return (
+        "strings takes more words from a file that @ names" if any(w.startswith("@") for w in words) else ""
+    )
 
 
 _FIND_TESTS = frozenset(
@@ -72,8 +122,8 @@ _FIND_TESTS = frozenset(
     | {"-size", "-mtime", "-mmin", "-ctime", "-cmin", "-atime", "-amin", "-newer", "-maxdepth", "-mindepth"}
     | {"-perm", "-user", "-group", "-links", "-inum", "-samefile", "-printf", "-lname", "-ilname", "-empty"}
     | {"-print", "-print0", "-ls", "-prune", "-quit", "-not", "-a", "-and", "-o", "-or", "-true", "-false"}
-    | {"-depth", "-mount", "-xdev", "-readable", "-writable", "-executable", "-daystart", "-follow"}
-    | {"-H", "-L", "-P", "-nouser", "-nogroup"}
+    | {"-depth", "-mount", "-xdev", "-readable", "-writable", "-executable", "-daystart"}
+    | {"-H", "-P", "-nouser", "-nogroup"}
 )
 
 
@@ -119,6 +169,9 @@ _GIT_FORBIDDEN = (
     "--dirty",
     "--broken",
     "--paginate",
+    "--no-index",
+    "--untracked",
+    "--no-exclude-standard",
 )
 _SAFE_DIFF = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=all")
 _git_options = _without(_GIT_FORBIDDEN)
@@ -181,20 +234,47 @@ def git_words(words: Sequence[str]) -> tuple[str, ...]:
 
 _RULES: dict[str, Rule] = {
     **dict.fromkeys(
-        {"basename", "cat", "cksum", "cmp", "comm", "cut", "dirname", "du", "echo", "egrep", "expand"}
-        | {"expr", "false", "fgrep", "fold", "grep", "head", "hexdump", "id", "join", "jq", "ls", "md5sum"}
-        | {"nl", "nproc", "od", "paste", "pwd", "readlink", "realpath", "rev", "seq", "sha1sum", "sha256sum"}
-        | {"stat", "strings", "tac", "tail", "test", "tr", "true", "uname", "wc"},
+        {
+            "basename",
+            "cat",
+            "cmp",
+            "comm",
+            "cut",
+            "dirname",
+            "echo",
+            "expand",
+            "expr",
+            "false",
+            "fold",
+            "head",
+        }
+        | {"hexdump", "id", "join", "ls", "nl", "nproc", "od", "paste", "pwd", "readlink", "realpath", "rev"}
+        | {"seq", "stat", "tac", "tail", "test", "tr", "true", "uname"},
         _anything,
     ),
+    **dict.fromkeys(("egrep", "fgrep", "grep"), _without(("--dereference-recursive",), "R", _LEADS_OUT)),
+    **dict.fromkeys(("du", "wc"), _without(("--files0-from",), "", _LEADS_OUT)),
+    **dict.fromkeys(
+        ("cksum", "md5sum", "sha1sum", "sha256sum"), _without(("--check",), "c", "reads what a file names")
+    ),
     "cd": _anything,
-    "diff": _without(("--paginate",), "l"),
-    "file": _without(("--compile", "--preserve-date", "--uncompress", "--uncompress-noreport"), "CpzZ"),
+    "diff": _both(_without(("--paginate",), "l"), _diff),
+    "file": _both(
+        _without(("--compile", "--preserve-date", "--uncompress", "--uncompress-noreport"), "CpzZ"),
+        _without(("--files-from",), "f", _LEADS_OUT),
+    ),
     "find": _find,
     "git": _git,
+    "jq": _jq,
     "printf": _printf,
-    "rg": _without(("--pre", "--hostname-bin", "--search-zip"), "z"),
+    "rg": _both(
+        _without(("--pre", "--hostname-bin", "--search-zip"), "z"), _without(("--follow",), "L", _LEADS_OUT)
+    ),
     "sed": _sed,
-    "sort": _without(("--output", "--compress-program", "--temporary-directory"), "oT"),
+    "strings": _strings,
+    "sort": _both(
+        _without(("--output", "--compress-program", "--temporary-directory"), "oT"),
+        _without(("--files0-from",), "", _LEADS_OUT),
+    ),
     "uniq": _uniq,
 }

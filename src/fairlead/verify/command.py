@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from .output import Summary, coverage, summaries, useful_part
+from .problems import problem
 from .process import Ran, Stage, run
 from .report import FOCUS, CommandRun, Confidence, Report, Status, fenced, not_verified, render, sections_of
 from .scratch import Scratch, ScratchFault
@@ -36,10 +37,8 @@ SUCCESS_LINES = 5
 MAX_NAMED = 10
 """How many files a gap names."""
 
-NOT_FOUND = 127
-NOT_EXECUTABLE = 126
-NO_TESTS = 5
-"""pytest's exit code when it found nothing to run."""
+NOTHING_CHANGED = "the turn changed no file"
+"""What is said of a turn after which the project is as it was before."""
 
 _CODE = frozenset(
     {".c", ".cc", ".clj", ".cpp", ".cs", ".el", ".ex", ".exs", ".go", ".h", ".hpp", ".java", ".js", ".jsx"}
@@ -115,12 +114,19 @@ async def verify(
         if not fault and not verifier.in_copy:
             after, fault = await asyncio.to_thread(_take, watch)
     found = gaps(done, changes.paths if since is not None else ())
+    if since is None:
+        found.append("what this turn changed is not known, as its beginning was not seen")
+    elif before is not None and not changes:
+        found.append(NOTHING_CHANGED)
     if before is None or after is None:
         found.append(f"what was judged is not known: {fault}")
     elif before.hash != after.hash:
         found.append("files changed while the commands ran")
+    doubt = spoilt(before, after)
+    if doubt:
+        doubt += "; --copy runs commands in a copy"
     return msgspec.structs.replace(
-        judged(done, found, turn=turn, name=verifier.name),
+        judged(done, found, turn=turn, name=verifier.name, doubt=doubt),
         session_id=session_id,
         project=str(project),
         lines=lines,
@@ -131,8 +137,13 @@ async def verify(
     )
 
 
-def judged(done: Sequence[Done], found: Sequence[str], *, turn: int = 0, name: str = "command") -> Report:
-    """The report on commands that were run, with the gaps that are left."""
+def judged(
+    done: Sequence[Done], found: Sequence[str], *, turn: int = 0, name: str = "command", doubt: str = ""
+) -> Report:
+    """The report on commands that were run, with the gaps that are left.
+
+    With a `doubt`, what passed says nothing about the turn.
+    """
     problems = [each for each in done if each.problem]
     failed = [each for each in done if not each.problem and not each.is_good]
     names = ", ".join(f"`{each.command}`" for each in done)
@@ -144,6 +155,8 @@ def judged(done: Sequence[Done], found: Sequence[str], *, turn: int = 0, name: s
         reasons = "; ".join(f"`{each.command}`: {each.problem}" for each in problems)
         report = not_verified(reasons)
         status, confidence, summary = report.status, report.confidence, report.summary
+    elif doubt:
+        status, confidence, summary = Status.UNSURE, Confidence.PARTIAL, f"could not verify: {doubt}"
     else:
         status = Status.VERIFIED
         confidence = Confidence.VERIFIED if found else Confidence.PERFECT
@@ -182,6 +195,8 @@ def gaps(done: Sequence[Done], changed: Sequence[str]) -> list[str]:
     told = [each for one in done for each in one.summaries]
     if not told:
         found.append("no summary of tests was printed that is understood")
+    if left := sum(one.ran.left_behind for one in done if one.ran is not None):
+        found.append(f"{left} process{'es' * (left > 1)} went on when a command had ended")
     for each in told:
         if not each.passed:
             found.append(f"{each.runner} ran no test that passed")
@@ -203,6 +218,17 @@ def gaps(done: Sequence[Done], changed: Sequence[str]) -> list[str]:
         )
         found.append(f"changed code may be untested ({why}): {names}")
     return found
+
+
+def spoilt(before: Tree | None, after: Tree | None) -> str:
+    """Why commands that passed have judged something else than the turn left, if so. New files may be."""
+    if before is None or after is None or before.hash == after.hash:
+        return ""
+    paths = sorted(path for path, it in before.files.items() if after.files.get(path) != it)
+    if not paths:
+        return ""
+    names = ", ".join(paths[:MAX_NAMED]) + (", and more" if len(paths) > MAX_NAMED else "")
+    return f"files were changed while they were judged ({names})"
 
 
 def _is_same(path: str, shown: str) -> bool:
@@ -241,28 +267,14 @@ async def _run_all(verifier: Commands, project: Path, environment: Mapping[str, 
 
 
 async def _run(command: str, place: Path, environment: Mapping[str, str], time_limit: float) -> Done:
-    shell = shutil.which("bash", path=environment.get("PATH")) or "/bin/sh"
+    bash = shutil.which("bash", path=environment.get("PATH"))
+    # without pipefail `pytest | tail` would be good whatever pytest says
+    shell = (bash, "-o", "pipefail", "-c") if bash else ("/bin/sh", "-c")
     try:
-        ran = await run([Stage((shell, "-c", command), environment)], place, time_limit=time_limit)
+        ran = await run([Stage((*shell, command), environment)], place, time_limit=time_limit)
     except OSError as error:
         return Done(command, None, f"it could not be started: {error.strerror or error}")
-    return Done(command, ran, _problem(ran))
-
-
-def _problem(ran: Ran) -> str:
-    """Why an ending says nothing about the work, if so."""
-    code = ran.code
-    if ran.ended:
-        return ran.ended
-    if code in (NOT_FOUND, NOT_EXECUTABLE):
-        last = next((line for line in reversed(ran.text.splitlines()) if line.strip()), "")
-        return f"it could not be started: {last.strip() or f'exit code {code}'}"
-    if code in (-signal.SIGKILL, -signal.SIGTERM, 128 + signal.SIGKILL, 128 + signal.SIGTERM):
-        return f"somebody ended it with signal {-code if code < 0 else code - 128}"
-    told = summaries(ran.text)
-    if code == NO_TESTS and told and told[-1].runner == "pytest" and not told[-1].passed + told[-1].failed:
-        return "it found no tests to run"
-    return ""
+    return Done(command, ran, problem(command, ran, place))
 
 
 def _ending(done: Done) -> str:

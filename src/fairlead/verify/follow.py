@@ -19,7 +19,7 @@ import msgspec
 from ..wire import verifier as wire
 from ..wire.faults import Broken
 from ..wire.verifier import DeliverAs, Event, PromptAck
-from .report import Report, Section, Status, correction, to_wire
+from .report import Confidence, Report, Section, Status, correction, lowered, to_wire
 
 CONNECT_WAIT = 10.0
 """Seconds until a socket that is not there is an error,"""
@@ -30,14 +30,24 @@ LOOK_AGAIN = 0.1
 MAX_STOPS = 1000
 """How many turns may wait to be checked; the oldest is left out then."""
 READ_SIZE = 65_536
-LEFT = ("session_shutdown", "duplicate connection")
-"""Reasons of a builder's bye that mean it."""
+LEFT = "session_shutdown"
+"""The reason of a builder's bye that means it."""
+OCCUPIED = "duplicate connection"
+"""The reason of a real Pi's bye to a second verifier."""
+
+ONLY_JUDGES = "this verifier only judges"
+TOO_LATE = "the next turn began before this one was checked"
+"""Why a report is no more about the turn that it was asked for."""
 
 Check = Callable[[Event], Awaitable[Report]]
 
 
 class Gone(Exception):
     """The session is not there, or not any more. Says why."""
+
+
+class Occupied(Gone):
+    """The session has a verifier and takes no other."""
 
 
 class Judged(NamedTuple):
@@ -52,8 +62,9 @@ class Judged(NamedTuple):
 class Follower:
     """Checks the turns of one session. `check` judges a turn by its stop event; `began` hears of starts.
 
-    With `latest`, of the turns that the builder tells of at once only the last is judged. `missed` is called
-    in a thread while the socket of a builder that was there is not.
+    With `latest`, of the turns that the builder tells of at once only the last is judged. Without
+    `sends_back` what failed is only said. `missed` is called in a thread while the socket of a builder that
+    was there is not. `began` does not hear of turns that began before we came.
     """
 
     def __init__(
@@ -65,7 +76,8 @@ class Follower:
         since: int | None = None,
         deliver_as: DeliverAs | None = None,
         latest: bool = False,
-        began: Callable[[], Awaitable[None]] | None = None,
+        sends_back: bool = True,
+        began: Callable[[Event | None], Awaitable[None]] | None = None,
         told: Callable[[str], None] = lambda line: None,
         missed: Callable[[], None] | None = None,
     ) -> None:
@@ -74,12 +86,14 @@ class Follower:
         self._check = check
         self._since = since
         self._latest = latest
+        self._sends_back = sends_back
         self._deliver_as: DeliverAs | None = deliver_as
         self._began = began
         self._beginning: asyncio.Task[None] | None = None
         self._told = told
         self._missed = missed
-        self._turn: int | None = None  # the last one that began
+        self._turn: int | None = None  # the last one that we saw begin
+        self._newest = 0  # the last one of which we heard
         self._ended: dict[int | None, int | None] = {}  # turns that ended, with their last lines
         self._stops: asyncio.Queue[Event | Gone] = asyncio.Queue()
         self._acks: dict[str, asyncio.Future[PromptAck]] = {}
@@ -104,6 +118,8 @@ class Follower:
                 if self._beginning is not None:
                     await self._beginning
                 report = await self._check(stop)
+                if self._newest > (stop.turn_index or 0):
+                    report = lowered(report, Confidence.PARTIAL, TOO_LATE, is_unsure=True)
                 refusal = await self._sent_back(stop, report) if report.status is Status.FAILED else ""
                 if refusal:
                     note = Section("Sent back?", f"No: {refusal}.")
@@ -125,6 +141,10 @@ class Follower:
 
         If the builder goes away meanwhile it is sent again, unless the next one tells that the turn went on.
         """
+        if not self._sends_back:
+            return ONLY_JUDGES
+        if self._newest > (stop.turn_index or 0):
+            return TOO_LATE
         prompt = wire.Prompt(
             session_id=self._session_id,
             message=correction(report),
@@ -199,11 +219,13 @@ class Follower:
             wait = RECONNECT_WAIT
 
     @staticmethod
-    async def _look(began: Callable[[], Awaitable[None]], before: asyncio.Task[None] | None) -> None:
+    async def _look(
+        began: Callable[[Event | None], Awaitable[None]], start: Event, before: asyncio.Task[None] | None
+    ) -> None:
         """Let the checker see how things are when a turn begins."""
         if before is not None:
             await before
-        await began()
+        await began(start)
 
     async def _found(self, wait: float) -> _Link:
         """A connection on which hello was said."""
@@ -246,15 +268,19 @@ class Follower:
         if self._latest and not self.is_settled.is_set():
             while not self._stops.empty():  # those before are not the last
                 self._stops.get_nowait()
-        if self._began is not None and start.turn_index != self._turn:
+        self._newest = max(self._newest, start.turn_index or 0)
+        is_now = self.is_settled.is_set()  # what is told when we come has begun before
+        if self._began is not None and is_now and start.turn_index != self._turn:
             self._turn = start.turn_index
-            self._beginning = asyncio.ensure_future(self._look(self._began, self._beginning))
+            looking = self._look(self._began, start, self._beginning)
+            self._beginning = asyncio.ensure_future(looking)
 
     def _ends(self, stop: Event) -> None:
         last_line = stop.session_file_end_line
         if not self.is_settled.is_set() and self._ended.get(stop.turn_index, -1) == last_line:
             return  # it is told again because we came again; we have it
         self._ended[stop.turn_index] = last_line
+        self._newest = max(self._newest, stop.turn_index or 0)
         if self._since is None:
             self._since = max(0, (stop.session_file_start_line or 1) - 1)
         if self._stops.qsize() >= MAX_STOPS:
@@ -277,8 +303,13 @@ class Follower:
                 elif nonce == _REPORTED and self._heard is not None and not self._heard.done():
                     self._heard.set_result(None)
                 link.liveness.heard(item)
-            case wire.Bye(reason=reason) if reason in LEFT:
+            case wire.Bye(reason=reason) if reason == LEFT:
                 raise Gone(f"the builder left: {reason}")
+            case wire.Bye(reason=reason) if reason == OCCUPIED:
+                raise Occupied(
+                    f"Pi allows one verifier for each session, and {self._session_id} has one; "
+                    "end that one, then run this again"
+                )
             case Broken(reason=reason):
                 self._told(f"the builder sent what makes no sense: {reason}")
 

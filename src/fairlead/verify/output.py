@@ -61,6 +61,7 @@ _CARGO = re.compile(
 )
 _GO_OK = re.compile(r"^ok\s+\S+\s+(?:\(cached\)|\d[\d.]*m?s)(.*)$")
 _GO_FAIL = re.compile(r"^FAIL\s+\S+(?:\s+\d[\d.]*m?s|\s+\[.*\])$")
+_GO_NONE = re.compile(r"^\?\s+\S+\s+\[no test files\]$")
 _GO_SKIP = re.compile(r"^\s*--- SKIP: ")
 _NODE = re.compile(r"^[#ℹ] (pass|fail|cancelled|skipped|todo) (\d+)$")
 
@@ -74,6 +75,7 @@ def summaries(text: str) -> list[Summary]:
     found: list[Summary] = []
     ran = -1
     go: list[int] = [0, 0, 0]
+    has_go = False
     node: dict[str, int] = {}
     for line in _read(text):
         if match := _PYTEST.match(line):
@@ -94,11 +96,13 @@ def summaries(text: str) -> list[Summary]:
             go[2 if "no tests to run" in match[1] else 0] += 1
         elif _GO_FAIL.match(line):
             go[1] += 1
+        elif _GO_NONE.match(line):
+            has_go = True
         elif _GO_SKIP.match(line):
             go[2] += 1
         elif match := _NODE.match(line):
             node[match[1]] = node.get(match[1], 0) + int(match[2])
-    if go[0] or go[1]:
+    if has_go or go[0] or go[1] or go[2]:
         found.append(Summary("go", *go))
     if "pass" in node:
         failed = node.get("fail", 0) + node.get("cancelled", 0)

@@ -89,6 +89,7 @@ def join(reports: Sequence[Report], quorum: Quorum = "all", *, name: str = "pane
     if len(trees) > 1:
         pairs.insert(1, ("Not the same files", "The members judged different states of the project."))
         confidence = confidence.at_most(Confidence.PARTIAL)
+        status = Status.UNSURE if status is Status.VERIFIED else status
     joined = Report(
         status=status,
         confidence=confidence,

@@ -30,6 +30,7 @@ __all__ = [
     "facts",
     "fenced",
     "from_wire",
+    "lowered",
     "not_verified",
     "parse_report",
     "render",
@@ -261,24 +262,44 @@ def capped(report: Report) -> Report:
     """The report with the confidence that its evidence allows. What was claimed is kept.
 
     1. `failed` is at most FEEDBACK, and `unsure` at most PARTIAL, whatever the verifier calls it.
-    2. A model that called no tool and ran no command has seen nothing but words: at most PARTIAL.
+    2. A model that got no answer of a tool and ran no command has seen nothing but words: `unsure`, at most
+       PARTIAL. So is one whose commands were all refused or ended, and a command that did not exit with 0.
     3. What read-only refused was not checked: at most VERIFIED.
+    4. A verifier of another program does not say what its report is based on: at most VERIFIED.
     """
-    limits: list[tuple[Confidence, str]] = []
     if report.status is Status.FAILED:
-        limits.append((Confidence.FEEDBACK, "its status is failed"))
-    elif report.status is Status.UNSURE:
-        limits.append((Confidence.PARTIAL, "its status is unsure"))
-    if report.kind == "model" and not report.tool_calls and not report.commands:
-        limits.append((Confidence.PARTIAL, "no tool was called and no command was run: there is no evidence"))
+        return lowered(report, Confidence.FEEDBACK, "its status is failed")
+    if report.status is Status.UNSURE:
+        return lowered(report, Confidence.PARTIAL, "its status is unsure")
+    codes = [each.code for each in report.commands]
+    if report.kind in ("model", "panel") and not report.tool_calls and not codes:
+        why = "no tool was called and no command was run: there is no evidence"
+        return lowered(report, Confidence.PARTIAL, why, is_unsure=True)
+    if report.kind == "model" and codes and all(code is None for code in codes):
+        why = "every command that it wanted was refused or ended"
+        return lowered(report, Confidence.PARTIAL, why, is_unsure=True)
+    if report.kind == "command" and (not codes or any(codes) or None in codes):
+        why = "not every command exited with 0"
+        return lowered(report, Confidence.PARTIAL, why, is_unsure=True)
     if report.refused:
-        limits.append((Confidence.VERIFIED, "something was refused, so it was not checked"))
-    if not limits:
+        return lowered(report, Confidence.VERIFIED, "something was refused, so it was not checked")
+    if report.kind not in ("model", "panel", "command"):
+        return lowered(report, Confidence.VERIFIED, "its verifier does not say what it is based on")
+    return report
+
+
+def lowered(report: Report, limit: Confidence, why: str, *, is_unsure: bool = False) -> Report:
+    """The report with at most this confidence, and why. `is_unsure` also takes a `verified` back."""
+    status = Status.UNSURE if is_unsure and report.status is Status.VERIFIED else report.status
+    if report.confidence.rank <= limit.rank and status is report.status:
         return report
-    limit, why = min(limits, key=lambda each: each[0].rank)
-    if report.confidence.rank <= limit.rank:
-        return report
-    return msgspec.structs.replace(report, confidence=limit, claimed=report.confidence, capped_by=why)
+    return msgspec.structs.replace(
+        report,
+        status=status,
+        confidence=report.confidence.at_most(limit),
+        claimed=report.claimed or report.confidence,
+        capped_by=why,
+    )
 
 
 # --- showing ----------------------------------------------------------------------------------------------

@@ -1,9 +1,10 @@
 """Commands that may only read.
 
-Where bubblewrap works, a command runs in it with bash: every file system is read-only, /tmp is its own, there
-is no network, and no socket of another program to talk to. Elsewhere a command is taken apart and run without
-a shell, and only if it consists of programs and options that are known to only read. What is refused is said
-in the answer and kept in `refused`.
+Where bubblewrap works, a command runs in it with bash: every file system is read-only, homes and other places
+with secrets are empty (`places.py`), /tmp is its own, memory is limited, there is no network, and no socket
+of another program to talk to. Elsewhere a command is taken apart and run without a shell, and only if it
+consists of programs and options that are known to only read, and of paths in the project. What is refused is
+said in the answer and kept in `refused`.
 """
 
 from __future__ import annotations
@@ -11,15 +12,18 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 from msgspec import Struct
 
-from .allowed import git_words, refusal
+from . import places
+from .allowed import git_words, leaving_out, refusal
+from .places import Sight, is_within
 from .process import Ran, Stage, run
+from .report import CommandRun, Section
 from .repository import BASE, NoRepository, Shadow
 from .words import NotPlain, Simple, directory_of, read
 
@@ -34,7 +38,15 @@ MAX_SHOWN = 200
 MAX_SOCKETS = 1000
 """How many sockets of other programs can be covered."""
 PRIVATE_BYTES = 512 * 1024 * 1024
-"""How much may be written to /tmp of a sandbox."""
+"""How many bytes may be written to /tmp of a sandbox,"""
+HIDDEN_BYTES = 64 * 1024 * 1024
+"""and to each other directory that is its own, such as /dev/shm and the home."""
+MEMORY_BYTES = 4 * 1024 * 1024 * 1024
+"""How much memory a process may have that is its own."""
+MAX_COMMANDS = 100
+"""How many commands are kept for the report."""
+MAX_STARTS = 3
+"""How often a sandbox is started: a socket that was to be covered may be gone when it comes to that."""
 PROBE_SECONDS = 10.0
 """How long it may take to see whether bubblewrap works."""
 
@@ -43,8 +55,18 @@ _WRITE_REFUSED = "Read-only file system"
 
 Enforcement = Literal["bubblewrap", "allow-list"]
 
-_PRIVATE = ("/tmp", "/var/tmp", "/run")
-"""Directories that are empty in a sandbox, and its own."""
+FALLBACK = (
+    "bubblewrap does not work here, so a persona's commands are run by an allow-list: interpreters, "
+    "test runners, variables, redirections and every file outside of the project are refused"
+)
+"""What people are told where there is no sandbox."""
+_LIMITED = (
+    "/bin/sh",
+    "-c",
+    f'ulimit -c 0; ulimit -d {MEMORY_BYTES // 1024} 2>/dev/null; exec "$@"',
+    "sh",
+)
+"""Begins a command line with limits of memory; a core file would be a copy of it."""
 
 
 class Bubblewrap(Struct, frozen=True):
@@ -59,13 +81,16 @@ class Bubblewrap(Struct, frozen=True):
         return (
             self.program,
             *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
+            *self.private("/dev/shm"),
+            *("--remount-ro", "/dev"),
             *("--unshare-user", "--unshare-all", "--cap-drop", "ALL", "--die-with-parent", "--new-session"),
             *(("--disable-userns",) if self.has_no_nesting else ()),
         )
 
     def private(self, path: str) -> tuple[str, ...]:
         """The options for an empty directory of its own."""
-        size = ("--size", str(PRIVATE_BYTES)) if self.has_sizes else ()
+        most = PRIVATE_BYTES if path == "/tmp" else HIDDEN_BYTES
+        size = ("--size", str(most)) if self.has_sizes else ()
         return (*size, "--tmpfs", path)
 
 
@@ -94,19 +119,27 @@ class ReadOnly:
         environment: Mapping[str, str] | None = None,
         *,
         hidden: Sequence[Path] = (),
+        shown: Sequence[Path] = (),
+        is_secret: Callable[[Path], bool] = lambda path: False,
         enforcement: Enforcement | None = None,
         time_limit: float = TIME_LIMIT,
         max_output: int = MAX_OUTPUT,
     ) -> None:
-        """`environment` must be without secrets; `hidden` are more directories that a sandbox shows empty.
+        """Of `environment` commands get only what `places.VARIABLES` names.
 
-        `enforcement` chooses one of the two ways; if that is bubblewrap and it does not work, every command
-        is refused.
+        `hidden` are more files and directories that a sandbox shows empty, `shown` files that it shows though
+        they are in such a place; `is_secret` says which files of the project are hidden. `enforcement`
+        chooses one of the two ways; if that is bubblewrap and it does not work, every command is refused.
         """
         self.project = Path(os.path.realpath(project))
         self.refused: list[str] = []
-        self._environment = dict(environment if environment is not None else _bare())
+        self.commands: list[CommandRun] = []
+        """What was asked for, with exit codes; without one it was refused, or ended early."""
+        self.environment = places.bare(environment if environment is not None else os.environ)
         self._hidden = [os.path.realpath(each) for each in hidden]
+        self._shown = [Path(os.path.realpath(each)) for each in shown if os.path.isfile(each)]
+        self._is_secret = is_secret
+        self._secrets: list[str] | None = None
         self._wanted = enforcement
         self._time_limit = time_limit
         self._max_output = max_output
@@ -121,12 +154,26 @@ class ReadOnly:
         self._note(f"{what} {path}")
         return f"refused to {what} {path}: {why}"
 
+    async def notes(self) -> tuple[Section, ...]:
+        """What a report should say about how commands were run."""
+        if await self.enforcement() == "bubblewrap":
+            return ()
+        return (Section("How were commands run?", f"Without a sandbox: {FALLBACK}."),)
+
     async def run(self, command: str, *, time_limit: float | None = None) -> Outcome:
         """Run a command line in the project, or say why not."""
         seconds = min(time_limit or self._time_limit, self._time_limit)
-        if await self.enforcement() == "bubblewrap":
-            return await self._in_sandbox(command, seconds)
-        return await self._by_list(command, seconds)
+        if self._secrets is None:
+            self._secrets = await asyncio.to_thread(places.secrets_in, self.project, self._is_secret)
+        if len(self._secrets) > places.MAX_COVERED:
+            outcome = self._refuse(command, f"more than {places.MAX_COVERED} files here may hold secrets")
+        elif await self.enforcement() == "bubblewrap":
+            outcome = await self._in_sandbox(command, seconds)
+        else:
+            outcome = await self._by_list(command, seconds)
+        if len(self.commands) < MAX_COMMANDS:
+            self.commands.append(CommandRun(_brief(command), outcome.code, outcome.seconds))
+        return outcome
 
     def _refuse(self, command: str, why: str) -> Outcome:
         self._note(command)
@@ -135,8 +182,7 @@ class ReadOnly:
 
     def _note(self, what: str) -> None:
         if len(self.refused) < MAX_REFUSED:
-            line = " ".join(what.split())
-            self.refused.append(line if len(line) <= MAX_SHOWN else line[: MAX_SHOWN - 1] + "…")
+            self.refused.append(_brief(what))
 
     # --- in a sandbox -------------------------------------------------------------------------------------
 
@@ -146,25 +192,28 @@ class ReadOnly:
             return self._refuse(command, "bubblewrap does not work here")
         if "\0" in command:
             return self._refuse(command, "it has a NUL character in it")
-        sockets = _sockets()
-        if len(sockets) > MAX_SOCKETS:
-            return self._refuse(command, f"there are more than {MAX_SOCKETS} sockets to cover")
         environment = {
-            **self._environment,
+            **self.environment,
             "TMPDIR": "/tmp",
             "GIT_OPTIONAL_LOCKS": "0",
             "PYTHONDONTWRITEBYTECODE": "1",
-            "PYTEST_ADDOPTS": f"{self._environment.get('PYTEST_ADDOPTS', '')} -p no:cacheprovider".strip(),
+            "PYTEST_ADDOPTS": "-p no:cacheprovider",
         }
-        shell = shutil.which("bash", path=self._environment.get("PATH")) or "/bin/sh"
-        inside = ("--chdir", str(self.project), "--", shell, "-c", command)
-        argv = (*wrap.options, *self._places(wrap, sockets), *inside)
-        try:
-            ran = await run(
-                [Stage(argv, environment)], self.project, time_limit=seconds, max_kept=self._max_output
-            )
-        except OSError as error:
-            return self._refuse(command, f"the sandbox can't be started: {error.strerror or error}")
+        shell = shutil.which("bash", path=self.environment.get("PATH")) or "/bin/sh"
+        inside = ("--chdir", str(self.project), "--", *_LIMITED, shell, "-c", command)
+        for is_last in (*[False] * (MAX_STARTS - 1), True):
+            sockets = _sockets()
+            if len(sockets) > MAX_SOCKETS:
+                return self._refuse(command, f"there are more than {MAX_SOCKETS} sockets to cover")
+            stage = Stage((*wrap.options, *self._places(wrap, sockets), *inside), environment)
+            try:
+                ran = await run([stage], self.project, time_limit=seconds, max_kept=self._max_output)
+            except OSError as error:
+                return self._refuse(command, f"the sandbox can't be started: {error.strerror or error}")
+            if not ran.code or not ran.text.startswith("bwrap: "):
+                break
+            if is_last:
+                return self._refuse(command, f"the sandbox can't be started: {_brief(ran.text)}")
         outcome = _outcome(ran)
         if _WRITE_REFUSED not in ran.text:
             return outcome
@@ -174,36 +223,62 @@ class ReadOnly:
 
     def _places(self, wrap: Bubblewrap, sockets: Sequence[str]) -> list[str]:
         """Mounts: what is empty, the project where that covers it, and nothing where there was a socket."""
-        private = [*_PRIVATE, *self._hidden]
-        if runtime := os.environ.get("XDG_RUNTIME_DIR"):
-            private.append(os.path.realpath(runtime))
-        private = [each for each in dict.fromkeys(private) if os.path.isdir(each)]
-        private = [each for each in private if os.path.realpath(each) == each]
+        project = str(self.project)
+        private = places.hidden_directories(self._hidden)
         arguments: list[str] = []
         for each in sorted(private, key=len):
             arguments += wrap.private(each)
-        shown = [str(self.project), *_outside(self.project)]
+        for each in places.homes():  # an empty one is there to write to
+            if self._is_in(each, private) and each not in private:
+                arguments += ["--dir", each]
+        shown = [
+            *(each for each in places.needed(self.environment.get("PATH", "")) if each != project),
+            *_outside(self.project),
+            project,
+        ]
         for each in shown:
-            if any(_is_within(each, place) for place in private):
+            if any(is_within(each, place) for place in private):
                 arguments += ["--ro-bind", each, each]
         for path in sockets:
-            is_seen = not any(_is_within(path, place) for place in private)
-            if is_seen or any(_is_within(path, each) for each in shown):
+            is_seen = not any(is_within(path, place) for place in private)
+            if is_seen or any(is_within(path, each) for each in shown):
                 arguments += ["--ro-bind", os.devnull, path]
-        for each in private:  # a private directory within the project stays empty
-            if each not in _PRIVATE and _is_within(each, str(self.project)):
+        covered = [
+            *places.HIDDEN_FILES,
+            *self._hidden,
+            *(f"{project}/{name}" for name in self._secrets or ()),
+        ]
+        for each in places.homes():
+            if is_within(each, project):  # the project does not show what is hidden elsewhere
+                covered += places.dotted(each) if each == project else [each]
+        for each in dict.fromkeys(covered):
+            is_seen = any(is_within(each, place) for place in shown)
+            if os.path.isdir(each) and is_seen:
                 arguments += wrap.private(each)
+            elif os.path.isfile(each) and (
+                is_seen or each in places.HIDDEN_FILES or not self._is_in(each, private)
+            ):
+                arguments += ["--ro-bind", os.devnull, os.path.realpath(each)]
+        for file in self._shown:
+            arguments += ["--ro-bind", str(file), str(file)]
         return arguments
+
+    @staticmethod
+    def _is_in(path: str, directories: Sequence[str]) -> bool:
+        return any(is_within(path, each) for each in directories)
 
     # --- by a list ----------------------------------------------------------------------------------------
 
     async def _by_list(self, command: str, seconds: float) -> Outcome:
         """Judge all of a command line first, then run it."""
+        sight = Sight(self.project, self._shown, self._secrets or ())
+        cwd = self.project
         try:
             pipelines = read(command)
             for pipeline in pipelines:
                 for program in pipeline.programs:
-                    self._judge(program, len(pipeline.programs) == 1)
+                    self._judge(program, len(pipeline.programs) == 1, cwd, sight)
+                    cwd = _after(program, cwd)
         except NotPlain as why:
             return self._refuse(command, f"{why} is not possible without a sandbox")
         except _Refused as why:
@@ -212,7 +287,7 @@ class ReadOnly:
         try:
             if any(p.words[0].text == "git" for each in pipelines for p in each.programs):
                 shadow = await asyncio.to_thread(Shadow, self.project)
-            listed = _Listed(self, shadow, seconds, self._max_output)
+            listed = _Listed(self, shadow, sight, seconds, self._max_output)
             for pipeline in pipelines:
                 if await listed.goes_on(pipeline.after):
                     await listed.run(pipeline.programs)
@@ -225,11 +300,11 @@ class ReadOnly:
             if shadow is not None:
                 shadow.close()
 
-    def _judge(self, program: Simple, is_alone: bool) -> None:
+    def _judge(self, program: Simple, is_alone: bool, cwd: Path, sight: Sight) -> None:
         """Raises if a program is not one of those that only read."""
         if program.words[0].glob:
             raise _Refused("the name of a program must be plain")
-        if why := refusal([word.text for word in program.words], self.project):
+        if why := refusal([word.text for word in program.words], cwd, sight):
             raise _Refused(why)
         if program.words[0].text == "cd" and not is_alone:
             raise _Refused("cd within a pipe does nothing")
@@ -242,9 +317,11 @@ class _Refused(Exception):
 class _Listed:
     """A command line that is run program by program, without a shell."""
 
-    def __init__(self, owner: ReadOnly, shadow: Shadow | None, seconds: float, max_output: int) -> None:
+    def __init__(
+        self, owner: ReadOnly, shadow: Shadow | None, sight: Sight, seconds: float, max_output: int
+    ) -> None:
         self._cwd = owner.project
-        self._project = owner.project
+        self._sight = sight
         self._shadow = shadow
         self._left = seconds
         self._max_output = max_output
@@ -252,12 +329,8 @@ class _Listed:
         self._code = 0
         self._ended = ""
         self._seconds = 0.0
-        self._path = _trusted_path(owner._environment.get("PATH") or os.defpath, owner.project)
-        self._environment = {
-            **{name: value for name, value in _bare().items() if name != "HOME"},
-            "PATH": self._path,
-            "HOME": "/nonexistent",
-        }
+        self._path = _trusted_path(owner.environment.get("PATH") or os.defpath, owner.project)
+        self._environment = {**_bare(), "PATH": self._path, "HOME": "/nonexistent"}
 
     async def goes_on(self, after: str) -> bool:
         is_wanted = {"&&": self._code == 0, "||": self._code != 0}.get(after, True)
@@ -270,11 +343,11 @@ class _Listed:
                 words = [name for word in program.words for name in word.expanded(self._cwd)]
             except NotPlain as why:
                 raise _Refused(str(why)) from None
+            if reason := refusal(words, self._cwd, self._sight):
+                raise _Refused(reason)
             if words[0] == "cd":
                 self._change_directory(words)
                 return
-            if reason := refusal(words, self._cwd):
-                raise _Refused(reason)
             stages.append(self._stage(words, program))
         try:
             ran = await run(stages, self._cwd, time_limit=self._left, max_kept=self._max_output)
@@ -305,10 +378,12 @@ class _Listed:
         if words[0] == "git" and self._shadow is not None:
             environment = {**self._shadow.environment, "PATH": self._path}
             before, arguments = BASE[1:], git_words(words[1:])
+        else:
+            arguments += leaving_out(words[0], self._sight.secrets)
         found = shutil.which(words[0], path=self._path)
         if found is None:
             raise _Refused(f"{words[0]!r} is not installed outside of the project")
-        argv = (found, *before, *arguments)
+        argv = (*_LIMITED, found, *before, *arguments)
         return Stage(argv, environment, not program.drops_errors, program.pipes_errors)
 
     def outcome(self) -> Outcome:
@@ -326,9 +401,25 @@ def _outcome(ran: Ran) -> Outcome:
 
 
 def _bare() -> dict[str, str]:
-    """Variables that no secret is in."""
-    names = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM")
+    """The variables of programs on the list: what they print in depends on them."""
+    names = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM")
     return {name: os.environ[name] for name in names if name in os.environ}
+
+
+def _after(program: Simple, cwd: Path) -> Path:
+    """Where the programs after this one run."""
+    words = [word.text for word in program.words]
+    if words[0] != "cd":
+        return cwd
+    try:
+        return directory_of(cwd, words)
+    except NotPlain:
+        return cwd
+
+
+def _brief(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= MAX_SHOWN else line[: MAX_SHOWN - 1] + "…"
 
 
 def _trusted_path(path: str, project: Path) -> str:
@@ -336,13 +427,9 @@ def _trusted_path(path: str, project: Path) -> str:
     kept = []
     for each in path.split(os.pathsep):
         real = os.path.realpath(each)
-        if each.startswith("/") and not _is_within(real, str(project)) and not _is_within(each, str(project)):
+        if each.startswith("/") and not is_within(real, str(project)) and not is_within(each, str(project)):
             kept.append(each)
     return os.pathsep.join(kept) or os.defpath
-
-
-def _is_within(path: str, directory: str) -> bool:
-    return path == directory or path.startswith(directory.rstrip("/") + "/")
 
 
 def _outside(project: Path) -> list[str]:
@@ -394,7 +481,7 @@ async def _probe(program: str) -> Bubblewrap | None:
     probe = "! echo x 2>/dev/null > /fairlead-probe && test -w /tmp && echo works"
     for is_new in (True, False):
         wrap = Bubblewrap(program, is_new, is_new)
-        argv = (*wrap.options, *wrap.private("/tmp"), "--", "/bin/sh", "-c", probe)
+        argv = (*wrap.options, *wrap.private("/tmp"), "--", *_LIMITED, "/bin/sh", "-c", probe)
         try:
             ran = await run([Stage(argv, _bare())], Path("/"), time_limit=PROBE_SECONDS)
         except OSError:

@@ -71,7 +71,7 @@ class Scratch:
         _remove(self._place)
 
     def _copy(self, source: Path, linked: tuple[str, ...]) -> None:
-        self.root.mkdir()
+        self.root.mkdir(mode=0o700)
         names: Iterator[str]
         try:
             shadow = Shadow(source, self.root / ".git")

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from ..database import Database, DatabaseFault, Row, storable
+from ..database import Database, DatabaseFault, Row, Stored, storable
 from .report import MAX_RAW, Confidence, Report, Status, not_verified
 
 MAX_REPORTS = 100_000
@@ -30,6 +30,8 @@ MAX_BUCKETS = 2000
 """Into how many pieces a time is divided at most."""
 MAX_ATTEMPTS = 3
 """How often a verification is begun before it is given up: it may be what takes the daemon down."""
+MAX_ESCALATIONS = 10_000
+"""For how many sessions it is kept that a person is needed; older ones go."""
 MAX_DETAILS = 64 * 1024
 """How many bytes may be kept about how to run a verification again."""
 
@@ -67,6 +69,14 @@ _MIGRATIONS = (
             owner TEXT NOT NULL,
             attempts INTEGER NOT NULL,
             details BLOB NOT NULL
+        )""",
+    ),
+    (
+        """CREATE TABLE escalations (
+            session_id TEXT PRIMARY KEY,
+            turn INTEGER NOT NULL,
+            reason TEXT NOT NULL,
+            time REAL NOT NULL
         )""",
     ),
 )
@@ -131,6 +141,13 @@ class Pending(NamedTuple):
         return msgspec.structs.replace(report, time=time.time())
 
 
+class Escalation(NamedTuple):
+    """A turn for which a person is needed, and why."""
+
+    turn: int
+    reason: str
+
+
 class Bucket(NamedTuple):
     """How many reports of each confidence there were in a piece of time."""
 
@@ -138,7 +155,7 @@ class Bucket(NamedTuple):
     counts: Mapping[Confidence, int]
 
 
-class ReportStore:
+class ReportStore(Stored):
     """The reports in a file, which is opened when it is first used.
 
     >>> store = ReportStore("/tmp/reports.db")
@@ -147,7 +164,7 @@ class ReportStore:
     """
 
     def __init__(self, path: str) -> None:
-        self._database = Database(path, _MIGRATIONS)
+        super().__init__(Database(path, _MIGRATIONS))
         self._owner = _owner()
 
     def __enter__(self) -> ReportStore:
@@ -158,14 +175,6 @@ class ReportStore:
 
     def __repr__(self) -> str:
         return f"<ReportStore {self._database.path}>"
-
-    @property
-    def faults(self) -> list[str]:
-        """What was wrong with the file: a damaged one is set aside, and a new one begun."""
-        return self._database.faults
-
-    def close(self) -> None:
-        self._database.close()
 
     # --- verifications ------------------------------------------------------------------------------------
 
@@ -256,12 +265,13 @@ class ReportStore:
         self,
         *,
         session_id: str | None = None,
+        session_prefix: str | None = None,
         project: str | None = None,
         since: float | None = None,
         limit: int = LISTED,
     ) -> list[Listed]:
-        """Reports, the newest first: of a session, of a project, from a time on."""
-        where, values = _where(session_id, project, since)
+        """Reports, the newest first: of a session, of ids that begin so, of a project, from a time on."""
+        where, values = _where(session_id, project, since, session_prefix)
         rows = self._read(
             f"SELECT {_COLUMNS} FROM reports {where} ORDER BY time DESC, id DESC LIMIT ?",
             (*values, max(0, min(limit, MAX_LISTED))),
@@ -280,6 +290,37 @@ class ReportStore:
         )
         found = {each.session_id: each for each in map(_listed, rows)}
         return {id: each for id, each in found.items() if wanted is None or id in wanted}
+
+    # --- escalations --------------------------------------------------------------------------------------
+
+    def escalate(self, session_id: str, turn: int, reason: str) -> None:
+        """Keep that a session needs a person. Raises StoreFault."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "INSERT OR REPLACE INTO escalations (session_id, turn, reason, time) VALUES (?, ?, ?, ?)",
+                (storable(session_id), turn, storable(reason), time.time()),
+            )
+            connection.execute(
+                "DELETE FROM escalations WHERE session_id NOT IN"
+                " (SELECT session_id FROM escalations ORDER BY time DESC LIMIT ?)",
+                (MAX_ESCALATIONS,),
+            )
+
+        _told(lambda: self._database.write(work))
+
+    def settle(self, session_id: str) -> None:
+        """A person has seen to it, or it is right now."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute("DELETE FROM escalations WHERE session_id = ?", (storable(session_id),))
+
+        _told(lambda: self._database.write(work))
+
+    def escalations(self) -> dict[str, Escalation]:
+        """What needs a person, by session."""
+        rows = self._read("SELECT session_id, turn, reason FROM escalations LIMIT ?", (MAX_ESCALATIONS,))
+        return {str(id): Escalation(int(_float(turn)), str(reason)) for id, turn, reason in rows}
 
     def counts(
         self,
@@ -353,11 +394,13 @@ def _clean(value: object) -> object:
 
 
 def _where(
-    session_id: str | None, project: str | None, since: float | None
+    session_id: str | None, project: str | None, since: float | None, session_prefix: str | None = None
 ) -> tuple[str, tuple[object, ...]]:
     conditions: list[tuple[str, object]] = []
     if session_id is not None:
         conditions.append(("session_id = ?", storable(session_id)))
+    if session_prefix is not None:
+        conditions.append(("instr(session_id, ?) = 1", storable(session_prefix)))
     if project is not None:
         conditions.append(("project = ?", storable(project)))
     if since is not None:

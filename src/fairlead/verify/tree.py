@@ -28,10 +28,13 @@ MAX_BYTES = 1024 * 1024 * 1024
 """and how many bytes."""
 MAX_NAMED = 20
 """How many files a diff stat names."""
+CLOCK_SECONDS = 0.05
+"""By how much the times of files may be behind those of events."""
 CHUNK = 1024 * 1024
 
 LEFT_OUT = frozenset(
-    {".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv", ".tox", "target"}
+    {".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv", ".tox", ".nox", "target"}
+    | {".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".gradle", ".cache", ".coverage"}
 )
 """Directories that are no part of a project without git."""
 
@@ -97,6 +100,8 @@ class Watch:
         self._lock = threading.Lock()
         self._seconds = time_limit
         self._shadow: Shadow | None = None
+        self.last: Tree | None = None
+        """What was taken last."""
         self.without_git = ""
         """Why git is not used, if it is not."""
         try:
@@ -118,12 +123,39 @@ class Watch:
         """The files as they are now. Raises TreeFault. Several threads may call it."""
         deadline = time.monotonic() + self._seconds
         if self._shadow is None:
-            return _content_tree(self.project, deadline)
+            self.last = _content_tree(self.project, deadline)
+            return self.last
         try:
             with self._lock:
-                return self._git_tree(self._shadow, deadline)
+                self.last = self._git_tree(self._shadow, deadline)
+                return self.last
         except GitFault as fault:
             raise TreeFault(str(fault)) from None
+
+    def take_at(self, moment: float) -> Tree | None:
+        """The files as they were at a moment just now, in seconds since 1970. Raises TreeFault.
+
+        What was changed since then is as it was when the last tree was taken; without one nobody knows.
+        """
+        before, now = self.last, self.take()
+        if before is None or before.hash == now.hash:
+            return before
+        files = dict(now.files)
+        for path in before.files.keys() | now.files.keys():
+            if before.files.get(path) != now.files.get(path) and self._is_later(path, moment):
+                if (old := before.files.get(path)) is None:
+                    del files[path]
+                else:
+                    files[path] = old
+        return now if files == now.files else Tree("", files, now.is_git)
+
+    def _is_later(self, path: str, moment: float) -> bool:
+        """Whether a file was changed after a moment; one that is gone may have been."""
+        top = self._shadow.root if self._shadow is not None else self.project
+        try:
+            return (top / path).lstat().st_ctime >= moment - CLOCK_SECONDS
+        except OSError:
+            return True
 
     def changes(self, before: Tree | None, after: Tree) -> Changes:
         """What changed from one tree to another; from the last commit if the first is None.

@@ -83,6 +83,10 @@ class Wish(IntFlag, boundary=STRICT):
     """The client shows the session in a terminal; it tells which one, and the session that this is in."""
     NOTICES = 32
     """Error frames with what the person should know and the program does not say."""
+    DIRECT = 64
+    """The program's terminal itself comes with the HelloAck, and a writer may type on it when all that it
+    sent before was typed: a Pong says so, which comes only then. A Pong that was not asked for takes the
+    terminal back."""
 
 
 _ALL_WISHES = sum(Wish)
@@ -237,6 +241,13 @@ class Output(_Raw):
 
     __slots__ = ()
     kind = Kind.OUTPUT
+
+
+def output_frames(data: bytes) -> list[bytes]:
+    """The frames of some output: mostly one."""
+    if 0 < len(data) <= MAX_PAYLOAD:
+        return [_HEADER.pack(len(data) + _MIN_BODY, PROTOCOL_VERSION, Kind.OUTPUT) + data]
+    return [output.encode() for output in Output.split(data)]
 
 
 class Resize(Message):
@@ -713,14 +724,23 @@ def socket_dir(environ: Mapping[str, str]) -> str:
     return f"{(environ.get('TMPDIR') or '/tmp').rstrip('/')}/keepty"
 
 
-def socket_path(session_id: str, environ: Mapping[str, str]) -> str:
-    """The path of a session's socket. Raises ValueError for an id or a path that can't be."""
+def socket_dirs(environ: Mapping[str, str], own: str) -> tuple[str, ...]:
+    """Where our sessions have their sockets: keepty's directory if each user has one, else also our `own`
+    before it, as another user may have made keepty's."""
+    shared = socket_dir(environ)
+    return (shared,) if environ.get("XDG_RUNTIME_DIR") else (own, shared)
+
+
+def socket_path(session_id: str, environ: Mapping[str, str], directory: str = "") -> str:
+    """The path of a session's socket, at keepty's place or in a directory. Raises ValueError for an id or a
+    path that can't be."""
     if not session_id or "/" in session_id or "\0" in session_id:
-        raise ValueError(f"a session id is not empty and has no slash or NUL: {session_id!r}")
-    path = f"{socket_dir(environ)}/keepty-{session_id}.sock"
+        raise ValueError(f"a session's name must not be empty, nor have a slash or NUL in it: {session_id!r}")
+    path = f"{directory or socket_dir(environ)}/keepty-{session_id}.sock"
     length = len(path.encode("utf-8", "surrogateescape"))
     if length > MAX_SOCKET_PATH:
         raise ValueError(
-            f"the socket's path has {length} bytes; at most {MAX_SOCKET_PATH} are possible: {path}"
+            f"the name is too long: the socket's path has {length} bytes, at most {MAX_SOCKET_PATH} are"
+            f" possible: {path}"
         )
     return path

@@ -63,3 +63,10 @@ class LineBuffer:
                 self._kept.clear()
                 self._skipping = True
         return lines
+
+    def finish(self) -> list[bytes | TooLong]:
+        """The last line, if it has no newline and nothing more will come."""
+        last = bytes(self._kept)
+        self._kept.clear()
+        self._skipping = False
+        return [last] if last.strip() else []

@@ -20,7 +20,7 @@ from ..formats.edn import EdnError, Keyword
 from ..formats.frozen import Frozen
 from .faults import Broken, LocalError
 from .lines import LineBuffer, TooLong
-from .rpc_catalog import OPS, OWN_TOPICS, TOPICS, Op, fault_in_params
+from .rpc_catalog import OPS, OWN_TOPICS, TOPICS, Op, fault_in_params, fault_in_target
 
 PROTOCOL_VERSION: Final = "1.0"
 MAJOR: Final = 1
@@ -46,6 +46,7 @@ class ErrorCode(StrEnum):
     MAX_PENDING_EXCEEDED = "transport/max-pending-exceeded"
     UNSUPPORTED_VERSION = "protocol/unsupported-version"
     INVALID_ENVELOPE = "protocol/invalid-envelope"
+    INVALID_EVENT = "protocol/invalid-event-payload"
     INVALID_ID = "request/invalid-id"
     INVALID_OP = "request/invalid-op"
     INVALID_PARAMS = "request/invalid-params"
@@ -225,7 +226,7 @@ _REQUEST_KEYS = frozenset({_ID, _KIND, _OP, _PARAMS})
 def _echo(frame: Mapping[Any, Any], key: Keyword) -> str | None:
     """The frame's id or op, if it can be read."""
     value = frame.get(key)
-    return value if type(value) is str and 0 < len(value) <= MAX_ID else None
+    return value if type(value) is str and value.strip() and len(value) <= MAX_ID else None
 
 
 def _names(keys: Iterable[Any]) -> list[str]:
@@ -308,13 +309,21 @@ class ServerConnection:
     def receive(self, data: bytes) -> list[Request | Error | Broken]:
         """What the client asks for. After a Broken, send its reply and close."""
         received: list[Request | Error | Broken] = []
-        for line in self._lines.feed(data) if self.state is not State.CLOSED else ():
-            received.append(self._judged(line))
+        for line in self.feed(data):
+            received.append(self.judge(line))
             if isinstance(received[-1], Broken):
                 break
         return received
 
-    def _judged(self, line: bytes | TooLong) -> Request | Error | Broken:
+    def feed(self, data: bytes) -> list[bytes | TooLong]:
+        """The lines that are complete with this data, for `judge`."""
+        return self._lines.feed(data) if self.state is not State.CLOSED else []
+
+    def finish(self) -> list[bytes | TooLong]:
+        """The last line, if it has no newline: nothing more will come."""
+        return self._lines.finish() if self.state is not State.CLOSED else []
+
+    def judge(self, line: bytes | TooLong) -> Request | Error | Broken:
         """One line, by the protocol's steps in their order. Only an accepted request changes anything."""
         frame = _loaded(line)
         if isinstance(frame, Error):
@@ -340,23 +349,22 @@ class ServerConnection:
         params = {} if params is None else params
         if type(params) is not dict:
             return refused(ErrorCode.INVALID_PARAMS, "request :params must be a map")
+        if wrong := fault_in_target(params):
+            return refused(ErrorCode.INVALID_PARAMS, wrong)
         known = self._ops.get(op)
         if known is None:
             supported = fields(supported_ops=sorted(self._ops))
             return refused(ErrorCode.OP_NOT_SUPPORTED, f"unsupported op: {op}", supported)
-        if wrong := fault_in_params(known, params):
+        if wrong := fault_in_params(op, known, params):
             return refused(ErrorCode.INVALID_PARAMS, wrong)
         if op == "handshake":
             version = offered_version(params)
             if version is None:
                 wanted = "handshake requires :params :client-info :protocol-version string"
                 return refused(ErrorCode.INVALID_PARAMS, wanted)
-            major = version.partition(".")[0]
-            if major != str(MAJOR):
+            if (major := major_of(version)) != str(MAJOR):
                 self.state = State.CLOSED
-                error = refused(
-                    ErrorCode.UNSUPPORTED_VERSION, f"unsupported protocol major: {major[:MAX_ID]}"
-                )
+                error = refused(ErrorCode.UNSUPPORTED_VERSION, f"unsupported protocol major: {major}")
                 return Broken(error.message, encode(error))
             self.state = State.READY
         self.pending[id_] = op
@@ -389,7 +397,10 @@ class ServerConnection:
         if required is None:
             raise LocalError(f"no such topic: {topic}")
         if missing := [name for name in required if Keyword(name) not in data]:
-            raise LocalError(f"the event {topic} lacks {', '.join(missing)}")
+            why = f"the event {topic} lacks {', '.join(missing)}"
+            code = ErrorCode.INVALID_EVENT.value
+            data = fields(error_code=code, error_message=why, event=topic, missing_keys=missing)
+            topic = "error"
         if not self.wants(topic):
             return b""
         line = encode(Event(topic, data, id, self._seq + 1, ts))
@@ -417,9 +428,15 @@ class ServerConnection:
 
 
 def _why_no_text(value: object, name: str) -> str:
-    if type(value) is str and value:
+    if type(value) is str and value.strip():
         return f"request {name} must have at most {MAX_ID} characters"
     return f"request {name} must be a non-empty string"
+
+
+def major_of(version: str) -> str:
+    """The digits before the first dot, or `unknown`."""
+    major = version.partition(".")[0]
+    return major[:MAX_ID] if major.isascii() and major.isdigit() else "unknown"
 
 
 def offered_version(params: Data) -> str | None:
@@ -430,6 +447,19 @@ def offered_version(params: Data) -> str | None:
     if version is None:
         version = params.get(name)
     return version if type(version) is str and version.strip() else None
+
+
+INCREMENTS: Final = "increments"
+"""A feature that clients ask for: answers in pieces, and each message and call as the model makes it."""
+
+
+def offered_features(params: Data) -> frozenset[str]:
+    """The features that a handshake's parameters name."""
+    info = params.get(Keyword("client-info"))
+    named = info.get(Keyword("features")) if isinstance(info, Mapping) else None
+    if not isinstance(named, list | tuple | frozenset):
+        return frozenset()
+    return frozenset(each for each in named if type(each) is str)
 
 
 def server_info(*, features: Iterable[str] = FEATURES, **more: Any) -> dict[Keyword, Any]:
@@ -484,10 +514,13 @@ class ClientConnection:
     def __repr__(self) -> str:
         return f"<ClientConnection {self.state.value}, {len(self.pending)} pending>"
 
-    def handshake(self, name: str, version: str, features: Iterable[str] = ()) -> bytes:
-        """The request that comes first."""
+    def handshake(
+        self, name: str, version: str, features: Iterable[str] = (), *, key_names: Iterable[str] = ()
+    ) -> bytes:
+        """The request that comes first. `key_names` are variables whose values the client will lend."""
         info = fields(name=name, version=version, protocol_version=PROTOCOL_VERSION, features=list(features))
-        return self._sent("handshake", fields(client_info=info))[1]
+        lends = {"key_names": names} if (names := list(key_names)) else {}
+        return self._sent("handshake", fields(client_info=info, **lends))[1]
 
     def request(self, op: str, params: Data | None = None) -> tuple[str, bytes]:
         """A request's id and its bytes."""

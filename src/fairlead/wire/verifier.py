@@ -41,6 +41,8 @@ Status = Literal["verified", "failed", "unsure"]
 Confidence = Literal["perfect", "verified", "partial", "feedback", "failed"]
 DeliverAs = Literal["followUp", "steer"]
 EventName = Literal["start", "stop", "error"]
+Outcome = Literal["done", "failed", "aborted", "interrupted", "lost"]
+"""How a run ended: by itself, with an error, by a person (the next two), or with the program that ran it."""
 
 CONFIDENCE_OF: dict[Status, Confidence] = {"verified": "verified", "failed": "feedback", "unsure": "failed"}
 """The confidence of a report that doesn't say it."""
@@ -168,8 +170,11 @@ class Event(_Envelope, frozen=True, kw_only=True, tag="event"):
     user_prompt: str | None = None
     session_file_start_line: int | None = None
     session_file_end_line: int | None = None
+    outcome: Outcome | None = None
+    """Ours alone: how the run that stopped ended; `detail` says why if it failed."""
 
     def __post_init__(self) -> None:
+        _check(self, outcome=(None, *get_args(Outcome)))
         _check(self, name=get_args(EventName), session_id=str, turn_index=int | None, detail=str | None)
         _check(self, timestamp=int | float, user_prompt=str | None)
         _check(self, session_file_start_line=int | None, session_file_end_line=int | None)

@@ -113,8 +113,11 @@ class ModelError(Exception):
         *,
         status: int | None = None,
         retry_after: float | None = None,
+        reason: str | None = None,
     ) -> None:
+        """`reason` is the message without what to do about it, for those who do it."""
         super().__init__(message)
+        self.reason = reason or message
         self.kind = kind
         self.status = status
         self.retry_after = retry_after

@@ -10,18 +10,18 @@ library when first asked.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
 
-from ...settings import SettingError
+from ...settings import USUAL_KEYS, SettingError
 from ..messages import Cost, Usage
 from . import Model, ModelError, ModelInfo, Prices, guide, replay
 from .guide import Guide
-from .keys import Keys, read_key
+from .keys import Keys, is_key, read_key
 from .remote import Kind, Remote
 from .replay import Recording, Replay
 
@@ -97,27 +97,27 @@ KNOWN = {
     "openai": _Known(
         "openai",
         "https://api.openai.com/v1",
-        ("OPENAI_API_KEY",),
+        USUAL_KEYS["openai"],
         "OPENAI_BASE_URL",
         "https://platform.openai.com/api-keys",
     ),
     "anthropic": _Known(
         "anthropic",
         "https://api.anthropic.com",
-        ("ANTHROPIC_API_KEY",),
+        USUAL_KEYS["anthropic"],
         "ANTHROPIC_BASE_URL",
         "https://console.anthropic.com/settings/keys",
     ),
     "google": _Known(
         "google",
         "https://generativelanguage.googleapis.com",
-        ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        USUAL_KEYS["google"],
         keys_at="https://aistudio.google.com/apikey",
     ),
     "openrouter": _Known(
         "openai",
         "https://openrouter.ai/api/v1",
-        ("OPENROUTER_API_KEY",),
+        USUAL_KEYS["openrouter"],
         keys_at="https://openrouter.ai/settings/keys",
     ),
     "ollama": _Known("openai", "http://127.0.0.1:11434/v1"),
@@ -144,8 +144,13 @@ class Catalog:
         config: Mapping[str, object] | None = None,
         environ: Mapping[str, str] = os.environ,
         entered: Keys | None = None,
+        refresh: Callable[[], None] = lambda: None,
     ) -> None:
+        """`refresh` is called before a model is chosen or asked: it may give this catalogue another's
+        models, with `take`."""
         config = config or {}
+        self._refresh = refresh
+        self._lent: dict[str, str] = {}
         self._environ = environ
         self._entered = entered
         self._agent = _convert(
@@ -161,6 +166,11 @@ class Catalog:
     def __repr__(self) -> str:
         return f"Catalog({len(self._models)} models, {', '.join(self.authenticated_providers())})"
 
+    def take(self, other: Catalog) -> None:
+        """Know what another catalogue knows, and no more what this one did; keys that were lent stay."""
+        self._agent, self._providers = other._agent, other._providers
+        self._models, self._default = other._models, other._default
+
     def find(self, provider: str, id: str) -> ModelInfo | None:
         """The model, if it is known."""
         return self._models.get((provider, id))
@@ -171,6 +181,7 @@ class Catalog:
 
     def default(self) -> ModelInfo:
         """The model of a new session: `model = "provider/id"` of `[agent]`, else the offline guide."""
+        self._refresh()
         return self._default
 
     def authenticated_providers(self) -> list[str]:
@@ -198,6 +209,7 @@ class Catalog:
 
     def model(self, info: ModelInfo) -> Model:
         """Something that answers as this model. It is cheap to make; what fails, fails when it is asked."""
+        self._refresh()
         made = self._made(info)
         if self._agent.record is None or isinstance(made, Replay):
             return made
@@ -270,7 +282,9 @@ class Catalog:
         if table.key_env:
             if key := self._environ.get(table.key_env, "").strip():
                 return key
-            raise ModelError("refused", f"{whose} has no key: the environment has no {table.key_env}")
+            if table.key_env in self._lent:
+                return self._lent[table.key_env]
+            raise ModelError("refused", f"{whose} has no key: {_how_to_lend(table.key_env)}")
         if table.key_file:
             return read_key(os.path.expanduser(table.key_file), whose)
         if self._entered is not None and (entered := self._entered.find(name)):
@@ -278,13 +292,34 @@ class Catalog:
         known = KNOWN.get(name)
         variables = known.variables if known else ()
         for variable in variables:
-            if key := self._environ.get(variable, "").strip():
+            if key := self._environ.get(variable, "").strip() or self._lent.get(variable, ""):
                 return key
         if variables or self._reach(name)[0] != "openai":
-            hint = f"key_env or key_file of [providers.{name}]"
-            places = " or ".join([*variables[:1], hint])
-            raise ModelError("refused", f"{whose} has no key: set {places}, or /login {name}")
+            hint = f"set key_env or key_file of [providers.{name}], or enter it with /login {name}"
+            places = f"{_how_to_lend(variables[0])}; or {hint}" if variables else hint
+            raise ModelError("refused", f"{whose} has no key: {places}")
         return None
+
+    # --- lending keys -------------------------------------------------------------------------------------
+
+    def lacked(self, provider: str) -> tuple[str, ...]:
+        """The variables that would hold a provider's key, if neither this environment nor anything else has
+        one. What was lent does not count: its owner may have another one by now."""
+        table = self._providers.get(provider, Provider())
+        known = KNOWN.get(provider)
+        names = (table.key_env,) if table.key_env else known.variables if known else ()
+        if not names or table.key or any(self._environ.get(name, "").strip() for name in names):
+            return ()
+        is_elsewhere = not table.key_env and (
+            table.key_file or (self._entered is not None and provider in self._entered.providers())
+        )
+        return () if is_elsewhere else names
+
+    def lend(self, variable: str, key: str) -> None:
+        """Use a client's key. It is kept in memory alone. Raises ModelError if it can be none."""
+        if variable not in self.key_variables() or not is_key(key.strip()):
+            raise ModelError("refused", f"what {variable} holds is no key: a key is one word of ASCII")
+        self._lent[variable] = key.strip()
 
     # --- entering keys ------------------------------------------------------------------------------------
 
@@ -315,6 +350,10 @@ class Catalog:
         table, known = self._providers.get(name, Provider()), KNOWN.get(name)
         is_set = table.key or table.key_env or table.key_file
         return not is_set and (known is None or bool(known.variables))
+
+
+def _how_to_lend(variable: str) -> str:
+    return f"export {variable} where you run `fairlead agent`, or `fairlead daemon restart` where it is set"
 
 
 def priced(info: ModelInfo, usage: Usage) -> Usage:

@@ -39,7 +39,7 @@ class Keys:
     def enter(self, provider: str, key: str) -> None:
         """Keep a key, in place of the one before. Raises ValueError if it can be none, or OSError."""
         key = key.strip()
-        if not _is_key(key):
+        if not is_key(key):
             raise ValueError("a key is one word of ASCII characters")
         safe_dir(self._directory)
         descriptor, path = tempfile.mkstemp(dir=self._directory, prefix=".")
@@ -71,10 +71,11 @@ def read_key(path: str, whose: str) -> str:
             text = file.read(MAX_KEY + 1).decode("ascii", "replace").strip()
     except OSError as error:
         raise ModelError("refused", f"{whose} has no key: can't read {path}: {error.strerror}") from None
-    if not _is_key(text):
+    if not is_key(text):
         raise ModelError("refused", f"{whose} has no key: {path} must hold the key and nothing else")
     return text
 
 
-def _is_key(text: str) -> bool:
+def is_key(text: str) -> bool:
+    """True if a text can be a key: one word of ASCII."""
     return 0 < len(text) <= MAX_KEY and text.isascii() and text.isprintable() and len(text.split()) == 1

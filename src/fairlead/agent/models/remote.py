@@ -1,16 +1,15 @@
 """Models of providers, through pydantic-ai's model layer: our messages to theirs, their stream to our events.
 
-The one module that knows that library. It is imported when a model is first asked, in a thread, because that
-takes seconds. There is no retrying here, and every answer has a connection of its own, which ends with it:
-who closes the iterator closes the connection. Errors say what the provider said, without the key.
+With `faults` the one module that knows that library. It is imported when a model is first asked, in a thread,
+because that takes seconds. There is no retrying here, and every answer has a connection of its own, which
+ends with it: who closes the iterator closes the connection.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
-import re
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 from urllib.parse import urlsplit
@@ -21,7 +20,6 @@ from ...extras import missing
 from ..messages import (
     Assistant,
     Image,
-    Message,
     StopReason,
     Text,
     Thinking,
@@ -49,25 +47,14 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model, StreamedResponse
     from pydantic_ai.settings import ModelSettings
 
-Kind = Literal["openai", "anthropic", "google"]
+    from .faults import Server
 
-CONNECT_TIMEOUT = 15.0
-"""Seconds until a connection must stand."""
-SILENCE_TIMEOUT = 300.0
-"""Seconds between two pieces of an answer; a model that thinks in silence needs some."""
-MAX_WORDS = 600
-"""How many characters of a provider's error are told."""
+Kind = Literal["openai", "anthropic", "google"]
 
 OPENAI_HOST = "api.openai.com"
 PACKED = "fairlead:"
 """How a signature begins that is more than one thought's own: JSON, [[length, id, signature], …]."""
 
-_OVERFLOW = re.compile(
-    r"context_length_exceeded|context (?:length|window|size)|prompt is too long|input is too long"
-    r"|too many (?:input )?tokens|token count .{0,80}exceeds|request_too_large",
-    re.IGNORECASE,
-)
-_BUSY = frozenset({408, 425, 429})
 _Row = tuple[int, str | None, str | None]
 """Of a thought: its length, its id and its signature."""
 
@@ -85,13 +72,14 @@ class Remote:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         key = self._key()
+        opened: _Opened | None = None
         # What else is raised in here is the library's, or the provider's in disguise.
         try:
             async with AsyncExitStack() as stack:
                 opened = await asyncio.to_thread(_open, self._kind, self._base_url, key, request)
                 await stack.enter_async_context(opened.client)
                 streamed = await stack.enter_async_context(opened.answering)
-                answer = _Answer(request.messages)
+                answer = _Answer(request, opened.server)
                 async for event in streamed:
                     for ours in answer.take(event):
                         yield ours
@@ -103,11 +91,15 @@ class Remote:
             needs = f"remote models need more packages ({error.name or error} is missing)"
             raise ModelError("refused", missing(needs, "models")) from None
         except Exception as error:
+            from .faults import Server, fault_of
+
+            server = opened.server if opened is not None else Server(self._base_url)
             # Not chained: what the library keeps in its errors may hold the key.
-            raise _told(error, request.info, key) from None
+            raise fault_of(error, request.info, server, key) from None
 
 
 class _Opened(NamedTuple):
+    server: Server
     client: httpx2.AsyncClient
     answering: AbstractAsyncContextManager[StreamedResponse]
     """To be entered: then the model is asked."""
@@ -121,7 +113,11 @@ def _open(kind: Kind, base_url: str, key: str | None, request: ModelRequest) -> 
     from pydantic_ai.models import ModelRequestParameters, create_async_httpx2_client
     from pydantic_ai.tools import ToolDefinition
 
+    from .faults import CONNECT_TIMEOUT, SILENCE_TIMEOUT, Server
+
     client = create_async_httpx2_client(timeout=httpx2.Timeout(SILENCE_TIMEOUT, connect=CONNECT_TIMEOUT))
+    server = Server(base_url)
+    client.event_hooks["response"].append(server.heard)
     model = _model(kind, base_url, key, request.info, client)
     parameters = ModelRequestParameters(
         function_tools=[
@@ -141,7 +137,7 @@ def _open(kind: Kind, base_url: str, key: str | None, request: ModelRequest) -> 
         model_settings=_settings(kind, base_url, request),
         model_request_parameters=parameters,
     )
-    return _Opened(client, answering)
+    return _Opened(server, client, answering)
 
 
 def _model(kind: Kind, base_url: str, key: str | None, info: ModelInfo, client: httpx2.AsyncClient) -> Model:
@@ -182,6 +178,8 @@ def _is_openai(base_url: str) -> bool:
 
 
 def _settings(kind: Kind, base_url: str, request: ModelRequest) -> ModelSettings:
+    from .faults import SILENCE_TIMEOUT
+
     settings: dict[str, Any] = {"max_retries": 0, "timeout": SILENCE_TIMEOUT}
     thinks = request.info.reasoning and request.thinking != "off"
     if request.info.max_output:
@@ -306,9 +304,15 @@ def _unpacked(part: Thinking) -> list[_Row]:
 class _Answer:
     """An answer as it comes."""
 
-    def __init__(self, messages: Sequence[Message]) -> None:
+    def __init__(self, request: ModelRequest, server: Server) -> None:
+        self._info = request.info
+        self._server = server
+        self._is_asked = bool(request.messages) and isinstance(request.messages[-1], User)
         self._taken = {
-            call.id for message in messages if isinstance(message, Assistant) for call in message.calls
+            call.id
+            for message in request.messages
+            if isinstance(message, Assistant)
+            for call in message.calls
         }
         self._ids: dict[int, str] = {}
 
@@ -340,13 +344,19 @@ class _Answer:
         """The calls, now that they are whole, and the end."""
         from pydantic_ai import messages as theirs
 
-        if response.state == "incomplete":
-            raise ModelError("busy", "the answer was cut off")
+        from .faults import cut_off, empty
+
+        # A stream that ends without the provider's reason was cut, however tidily a proxy closed it.
+        if response.state == "incomplete" or response.finish_reason is None:
+            raise cut_off(self._server, self._info)
         made = [
             _made(self._ids.get(index) or self._id(index, part.tool_call_id), part)
             for index, part in enumerate(response.parts)
             if isinstance(part, theirs.ToolCallPart)
         ]
+        said = any(isinstance(part, theirs.TextPart) and part.content.strip() for part in response.parts)
+        if not said and not made and response.finish_reason == "stop" and self._is_asked:
+            raise empty(self._server, self._info)  # after a tool's result, nothing to add is an answer
         yield from made
         thoughts = [part for part in response.parts if isinstance(part, theirs.ThinkingPart)]
         yield Finished(_stop_reason(response.finish_reason, bool(made)), _usage(used), _packed(thoughts))
@@ -395,68 +405,3 @@ def _usage(used: Any) -> Usage:
     fresh = max(used.input_tokens - cached, 0)
     total = fresh + cached + used.output_tokens
     return Usage(fresh, used.output_tokens, used.cache_read_tokens, used.cache_write_tokens, total)
-
-
-# --- their errors to ours ---------------------------------------------------------------------------------
-
-
-def _told(error: Exception, info: ModelInfo, key: str | None) -> ModelError:
-    import httpx2
-    from pydantic_ai import exceptions as theirs
-
-    words = _words(getattr(error, "body", None)) or getattr(error, "message", None) or str(error)
-    if isinstance(error, theirs.ModelConnectionError):
-        words = f"{words} {_root(error)}"
-    elif not isinstance(error, theirs.AgentRunError | theirs.UserError | OSError | httpx2.TransportError):
-        words = f"what came made no sense: {words}"
-    if key:
-        words = words.replace(key, "…")
-    words = " ".join(words.split()) or type(error).__name__
-    status = error.status_code if isinstance(error, theirs.ModelHTTPError) else None
-    said = words if len(words) <= MAX_WORDS else words[:MAX_WORDS] + "…"
-    message = f"{info.provider}/{info.id}: {f'{status}: ' if status else ''}{said}"
-    kind: Literal["busy", "overflow", "refused", "broken"]
-    match error:
-        case theirs.ModelContextWindowExceededError():
-            kind = "overflow"
-        case theirs.ModelHTTPError() if error.status_code in (400, 413, 422) and _OVERFLOW.search(words):
-            kind = "overflow"
-        case theirs.ModelQuotaExceededError():
-            kind = "refused"
-        case theirs.ModelHTTPError():
-            kind = "busy" if error.status_code in _BUSY or error.status_code >= 500 else "refused"
-        case theirs.ModelRequestRejectedError() | theirs.UserError():
-            kind = "refused"
-        case (
-            theirs.ModelRateLimitError()
-            | theirs.ModelUnavailableError()
-            | theirs.ModelServerError()
-            | theirs.ModelConnectionError()
-            | theirs.ModelRequestTimeout()
-            | httpx2.TransportError()
-            | OSError()
-        ):
-            kind = "busy"
-        case _:
-            kind = "broken"
-    return ModelError(kind, message, status=status, retry_after=getattr(error, "retry_after", None))
-
-
-def _root(error: BaseException) -> str:
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return str(error)
-
-
-def _words(body: object) -> str | None:
-    """What a provider says in the body of an error, wherever it puts it."""
-    match body:
-        case {"error": inner}:
-            return _words(inner) or str(inner)
-        case {"message": str(message)}:
-            return message
-        case [inner, *_]:
-            return _words(inner)
-        case str():
-            return body
-    return None

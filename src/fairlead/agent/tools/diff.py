@@ -12,8 +12,9 @@ CONTEXT = 3
 MAX_COMPARED = 3000
 """How many lines of a changed region are compared one by one; a larger one is shown as replaced."""
 MAX_SHOWN = 1000
-"""How many lines a diff has at the most."""
+"""How many lines a diff has at the most; of a longer one the middle is left out: harm hides at the end."""
 MAX_LINE = 500
+"""How many characters of a line are shown, from its beginning and its end."""
 
 
 class Diff(Struct, frozen=True):
@@ -55,9 +56,10 @@ def between(old: str, new: str) -> Diff:
         lines = list(islice(difflib.unified_diff(*changed, n=CONTEXT, lineterm=""), 2, None))
     added = sum(line.startswith("+") for line in lines)
     removed = sum(line.startswith("-") for line in lines)
-    shown = [_moved(line, start) for line in lines[:MAX_SHOWN]]
-    if len(lines) > MAX_SHOWN:
-        shown.append(f"... {len(lines) - MAX_SHOWN} more lines of the diff are not shown")
+    half = MAX_SHOWN // 2
+    note = [f"[{len(lines) - 2 * half} lines of the diff are hidden here]"]
+    parts = (lines, [], []) if len(lines) <= MAX_SHOWN else (lines[:half], note, lines[-half:])
+    shown = [line if part is note else _moved(line, start) for part in parts for line in part]
     return Diff("\n".join(shown), same + 1, added, removed)
 
 
@@ -80,7 +82,10 @@ def _replaced(before: list[str], after: list[str], head: int, tail: int) -> list
 def _moved(line: str, by: int) -> str:
     """A line of a diff; the numbers of a hunk are moved, as only a region was compared."""
     if not line.startswith("@@"):
-        return line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]}..."
+        if len(line) <= MAX_LINE:
+            return line
+        half = MAX_LINE // 2
+        return f"{line[:half]} [{len(line) - 2 * half} characters are hidden here] {line[-half:]}"
     ranges = []
     for part in line.split()[1:3]:
         number, comma, count = part[1:].partition(",")

@@ -12,6 +12,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from ...formats.shown import middle
+from ...keeper import masks
 from ..models import ToolSpec
 from ..secrets import is_secret_file
 from . import Context, Result, Touch, diff, kinds
@@ -27,8 +29,8 @@ MAX_TEXT = 8 * 1024 * 1024
 """How large a file may be that is edited, and how much can be written."""
 MAX_PREVIEWED = 1024 * 1024
 """How large a file may be for its diff to be shown before the change is allowed."""
-MAX_PREVIEW = 20_000
-"""How many characters a preview has at the most."""
+MAX_PREVIEW = 64 * 1024
+"""How many characters a preview has at the most; of a longer one the middle is left out."""
 MAX_EDITS = 100
 """How many replacements one call makes at the most."""
 MAX_ENTRIES = 500
@@ -286,15 +288,13 @@ def _details(path: Path, made: diff.Diff) -> dict[str, Any]:
 
 
 def _as_diff(each: Replacement) -> str:
-    taken = (f"-{line}" for line in each.old_text.splitlines())
-    given = (f"+{line}" for line in each.new_text.splitlines())
+    taken = (f"-{line}" for line in each.old_text.removesuffix("\n").split("\n"))
+    given = (f"+{line}" for line in each.new_text.removesuffix("\n").split("\n"))
     return "\n".join((*taken, *given))
 
 
 def _cut(preview: str) -> str:
-    if len(preview) <= MAX_PREVIEW:
-        return preview
-    return f"{preview[:MAX_PREVIEW]}\n[{len(preview) - MAX_PREVIEW} more characters]"
+    return middle(preview, MAX_PREVIEW, "the call in the session's journal has all")
 
 
 class WriteArguments(Struct, frozen=True, forbid_unknown_fields=True):
@@ -401,6 +401,8 @@ def _save(path: Path, name: str, text: str, seen: os.stat_result | None) -> int:
             with os.fdopen(descriptor, "wb") as file:
                 if seen is not None:
                     _take_after(file.fileno(), seen)
+                elif (mode := masks.users_mode(0o666)) is not None:
+                    os.fchmod(file.fileno(), mode)
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())

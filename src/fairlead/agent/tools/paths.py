@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ...keeper import masks
+
 MAX_PATH = 4096
 _STEP = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -59,6 +61,8 @@ def directory(path: Path, *, create: bool = False) -> Iterator[int]:
             if create:
                 try:
                     os.mkdir(part, dir_fd=here)
+                    if (mode := masks.users_mode(0o777)) is not None:
+                        os.chmod(part, mode, dir_fd=here)
                 except FileExistsError:
                     pass
             try:

@@ -123,7 +123,8 @@ def _read(path: str, base: str) -> Iterator[_Ignored]:
     except OSError:
         return
     for line in lines:
-        line = re.sub(r"(?<!\\)\s+$", "", line)
+        bare = line.rstrip()
+        line = line[: len(bare) + 1] if bare.endswith("\\") else bare  # a blank that is quoted stays
         if not line or line.startswith("#"):
             continue
         is_exception = line.startswith("!")

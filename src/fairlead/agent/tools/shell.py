@@ -19,6 +19,7 @@ from typing import IO, Annotated, Any
 from msgspec import Meta, Struct
 
 from ...formats.printed import Printed
+from ...formats.shown import one_line
 from ..models import ToolSpec
 from ..secrets import Redactor
 from . import Context, Result, Touch
@@ -43,7 +44,8 @@ UPDATE_PAUSE = 0.1
 """Seconds between two updates, at least."""
 LAST_WORDS = 2.0
 """Seconds in which the rest of the output must come when all processes are gone."""
-MAX_SUMMARY = 100
+MAX_SUMMARY = 160
+"""How many characters a command has in one line; of a longer one the middle is left out."""
 
 
 class BashArguments(Struct, frozen=True, forbid_unknown_fields=True):
@@ -74,11 +76,7 @@ class Bash:
             raise ValueError("bash: `command` must not have a NUL character in it")
         if not command.strip():
             raise ValueError("bash: `command` must not be blank")
-        first = command.strip().partition("\n")[0]
-        is_cut = first != command.strip() or len(first) > MAX_SUMMARY
-        return Touch(
-            "run", f"$ {first[:MAX_SUMMARY]}{' ...' if is_cut else ''}", command=command, preview=command
-        )
+        return Touch("run", f"$ {one_line(command, MAX_SUMMARY)}", command=command, preview=command)
 
     async def run(self, arguments: dict[str, Any], context: Context) -> Result:
         self.touches(arguments, context.cwd)

@@ -1,0 +1,690 @@
+"""Programs that run what they are given, as tables: their options, and where the command is in their words.
+
+`timeout 5 rm x` runs `rm x`, `sh -c 'rm x'` runs what its text says, `python -c ...` runs code that nobody
+here understands. An option that is not in the table is not understood, so what the program runs isn't either.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from .shell_text import ASSIGNMENT, Word
+from .wildcards import HOLE
+
+MAX_STEPS = 64
+"""How many options, and how many commands of one `find`, are looked at."""
+
+
+class Runs(NamedTuple):
+    """What a command runs besides itself."""
+
+    commands: tuple[tuple[Word, ...], ...] = ()
+    """Other commands, as words."""
+    scripts: tuple[str, ...] = ()
+    """Texts for a shell."""
+    opaque: str = ""
+    """Why it may run something that can't be seen."""
+    reads_script: bool = False
+    """Whether it is a shell that runs what it reads."""
+    also: tuple[tuple[Word, ...], ...] = ()
+    """The same command, written otherwise: `git push` for `git -C . push`, `tool x` for `sh tool x`."""
+    is_own: bool = False
+    """Whether what can't be seen is still the program's own, so that who allows the program allows it."""
+    is_unknown: bool = False
+    """Whether nothing is known of the program: its words may be a command."""
+
+
+NOTHING = Runs()
+UNKNOWN = Runs(is_unknown=True)
+
+
+class Options(NamedTuple):
+    """How a program's options are written. Short ones are letters, long ones names with blanks between."""
+
+    flags: str = ""
+    valued: str = ""
+    longs: str = ""
+    long_valued: str = ""
+    before: int = 0
+    """How many words come between the options and the command."""
+    assigns: bool = False
+    """Whether assignments may come before the command."""
+    scripts: str = ""
+    """Options among those with values whose value is text for a shell."""
+    is_joined: bool = False
+    """Whether the words of the command are joined to text for a shell."""
+    silent: str = ""
+    """Options with which nothing is run."""
+    optional: str = ""
+    """Short options whose value, if any, is in the same word."""
+
+
+class _Parsed(NamedTuple):
+    options: tuple[tuple[str, str], ...]
+    assigned: tuple[Word, ...]
+    rest: tuple[Word, ...]
+
+
+_RUNNERS: dict[str, Options] = {
+    "command": Options("pvV", silent="vV"),
+    "builtin": Options(),
+    "exec": Options("cl", "a"),
+    "nohup": Options(longs="help version"),
+    "setsid": Options("cfw", longs="ctty fork wait help version"),
+    "nice": Options("0123456789", "n", long_valued="adjustment"),
+    "ionice": Options("t", "cn", "ignore", "class classdata"),
+    "chrt": Options(
+        "abdfiormv", "TPD", "all-tasks batch deadline fifo idle other reset-on-fork rr", before=1
+    ),
+    "taskset": Options("ac", longs="all-tasks cpu-list", before=1),
+    "timeout": Options("v", "ks", "foreground preserve-status verbose", "kill-after signal", before=1),
+    "gtimeout": Options("v", "ks", "foreground preserve-status verbose", "kill-after signal", before=1),
+    "stdbuf": Options("", "ioe", "", "input output error"),
+    "unbuffer": Options("p"),
+    "time": Options("apvqlh", "fo", "append portability verbose quiet", "format output"),
+    "env": Options(
+        "i0v",
+        "uCSP",
+        "ignore-environment null debug list-signal-handling",
+        "unset chdir split-string",
+        assigns=True,
+        scripts="S split-string",
+    ),
+    "sudo": Options(
+        "AbBEHiKknPsSN",
+        "aCcDgpRrTtUu",
+        "askpass background bell preserve-env set-home login shell reset-timestamp non-interactive stdin",
+        "auth-type close-from chdir group host prompt chroot role command-timeout type other-user user",
+        assigns=True,
+    ),
+    "doas": Options("Lns", "aCu"),
+    "pkexec": Options(longs="disable-internal-agent keep-cwd", long_valued="user"),
+    "runuser": Options("lfmp", "ucgGs", "login", "user command group shell", scripts="c command"),
+    "chroot": Options(longs="skip-chdir", long_valued="userspec groups", before=1),
+    "unshare": Options("muinpUCTrfc", "SGRw", "mount uts ipc net pid user cgroup time fork map-root-user"),
+    "nsenter": Options("ae", "tSG", "all", "target setuid setgid"),
+    "flock": Options(
+        "sexunoFv",
+        "wEc",
+        "shared exclusive unlock nonblock nb close no-fork verbose",
+        "timeout wait conflict-exit-code command",
+        before=1,
+        scripts="c command",
+    ),
+    "xargs": Options(
+        "0rtxpo",
+        "adEILnPsJRS",
+        "null no-run-if-empty verbose exit interactive open-tty show-limits replace eof max-lines",
+        "arg-file delimiter max-args max-procs max-chars process-slot-var",
+        optional="ile",
+    ),
+    "watch": Options(
+        "bcCdegptwx",
+        "nq",
+        "beep color errexit chgexit precise no-title no-wrap exec no-rerun differences",
+        "interval equexit",
+        is_joined=True,
+    ),
+    "ssh": Options("46AaCfGgKkMNnqsTtVvXxYy", "BbcDEeFIiJLlmOoPpQRSWw", before=1, is_joined=True),
+    "caffeinate": Options("disum", "tw"),
+    "busybox": Options(),
+    "toybox": Options(),
+    "eval": Options(is_joined=True),
+    "prlimit": Options("", "o", "", "nofile nproc as core cpu data fsize memlock stack rss"),
+    "catchsegv": Options(),
+    "fakeroot": Options(),
+    "dbus-run-session": Options(),
+    "winpty": Options(),
+    "rlwrap": Options(),
+    "arch": Options(),
+    "cpulimit": Options("zib", "lpe"),
+}
+
+_SHELLS = frozenset(
+    {"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "yash", "rbash", "fish", "csh", "tcsh"}
+)
+_RUN_ANYTHING_NAMES = """
+    Rscript alias at batch bind bun bwrap capsh compgen complete crontab daemonize dc deno ed emacs enable
+    entr ex expect fairlead fc firejail gdb getopts guile guix hash hyperfine ipython irb julia let
+    lldb logsave
+    ltrace lua luajit m4 mapfile nc ncat netcat nix-shell nvim osascript parallel perf php proot pwsh racket
+    readarray run-parts sbcl screen script setpriv socat start-stop-daemon strace su systemd-run tclsh tmux
+    trap valgrind vi view vim xterm
+"""
+_RUN_ANYTHING = frozenset(_RUN_ANYTHING_NAMES.split())
+"""Programs with so many ways to run others that these are not followed."""
+_RISKY_OPTIONS: dict[str, tuple[str, ...]] = {
+    "tar": (
+        "--to-command",
+        "--checkpoint-action",
+        "-I",
+        "--use-compress",
+        "-F",
+        "--info-script",
+        "--rsh-command",
+    ),
+    "rsync": ("-e", "--rsh", "--rsync-path"),
+    "zip": ("-TT", "--unzip-command"),
+    "man": ("-P", "--pager", "-H", "--html"),
+    "rg": ("--pre", "--hostname-bin"),
+    "sort": ("--compress-prog",),
+    "fd": ("-x", "-X", "--exec"),
+    "fdfind": ("-x", "-X", "--exec"),
+    "jobs": ("-x",),
+    "gcc": ("-wrapper",),
+    "less": ("+",),
+    "split": ("--filter",),
+    "make": ("--eval", "-E"),
+    "gmake": ("--eval", "-E"),
+    "install": ("--strip-program",),
+    "dpkg": ("--pre-invoke", "--post-invoke"),
+    "apt": ("-o", "--option"),
+    "apt-get": ("-o", "--option"),
+}
+_NAMING = frozenset({"test", "[", "printf", "unset", "read", "wait", "declare", "typeset", "local"})
+_DECLARING = frozenset({"declare", "typeset", "local", "export", "readonly"})
+_RISKY_VARIABLES = re.compile(
+    r"PATH|IFS|ENV|BASH.*|SHELL.*|PS[0-9]|PROMPT.*|.*_COMMAND|.*PAGER|.*EDITOR|VISUAL|BROWSER|GIT_.*|SSH_.*"
+    r"|LESS.*|LD_.*|DYLD_.*|PYTHON.*|PERL.*|RUBY.*|NODE_.*|MAKE.*|.*_ASKPASS|.*_WRAPPER|GLOBIGNORE|CDPATH|HOME"
+)
+"""Variables that decide what is run, by the shell or by well-known programs."""
+_PLAIN_PROGRAMS_NAMES = """
+    : [ awk basename break cat cd chmod chown cmp column comm continue cp curl cut date df diff dirname du
+    echo egrep exit export expr false fgrep file find fmt fold gawk git grep gzip head hexdump hostname id
+    join jq kill ln ls man mawk md5sum mkdir mv mypy nawk nl nproc od paste printenv printf ps pwd pytest
+    read readlink realpath return rev rg rm rmdir rsync ruff sed seq set sha256sum shift sleep sort stat tac
+    tail tar tee test touch tr tree true type uname uniq unset unzip wait wc wget which whoami xxd zip
+"""
+_PLAIN_PROGRAMS = frozenset(_PLAIN_PROGRAMS_NAMES.split())
+"""Programs whose words are never commands."""
+
+
+def what_runs(words: Sequence[Word]) -> Runs:
+    """What a simple command runs, by its words; the first one is its name."""
+    name = base_name(words[0].value)
+    rest = tuple(words[1:])
+    if special := _SPECIAL.get(name):
+        return special(rest)
+    if name in _SHELLS:
+        return _shell(rest)
+    if re.fullmatch(r"python[0-9.]*|pypy[0-9.]*", name):
+        return _code(rest, "bBdEhIOPqRsSuvVx", "WX", "", "m")
+    if re.fullmatch(r"perl[0-9.]*", name):
+        return _code(rest, "acfnpsStTuUvVwWX", "I", "CDFxil0")
+    if re.fullmatch(r"ruby[0-9.]*", name):
+        return _code(rest, "acdlnpsSvwy", "rICE", "KTFiWx0")
+    if name in ("node", "nodejs"):
+        return _code(rest, "chv", "r", "")
+    if name in _RUN_ANYTHING:
+        return Runs(opaque=f"`{name}` can run other commands", scripts=_texts(name, rest))
+    if risky := _RISKY_OPTIONS.get(name):
+        hit = next((word.value for at, word in enumerate(rest) if _is_risky(word.value, risky, at == 0)), "")
+        return Runs(opaque=f"`{name} {shown(hit)}` can run other commands") if hit else NOTHING
+    if name in _NAMING or name in _DECLARING:
+        return _names(name, rest)
+    if name in _RUNNERS:
+        return _runner(name, _RUNNERS[name], rest)
+    return NOTHING if name in _PLAIN_PROGRAMS else UNKNOWN
+
+
+def _is_risky(value: str, risky: Sequence[str], is_first: bool) -> bool:
+    """True if a word may be one of these options: shortened, among others, or first and without a dash."""
+    if value.startswith("--"):
+        name = value.partition("=")[0]
+        longs = [each for each in risky if each.startswith("--")]
+        return len(name) > 2 and any(each.startswith(name) or name.startswith(each) for each in longs)
+    if value.startswith("-") or (is_first and value.isalpha()):
+        return any(each[1:] in value for each in risky if not each.startswith("--"))
+    return value.startswith((HOLE, *(each for each in risky if not each.startswith("-"))))
+
+
+def risky_assignment(word: Word) -> str:
+    """Why an assignment may make something run; empty if it doesn't."""
+    found = ASSIGNMENT.match(word.value)
+    if found is None:
+        return ""
+    if _RISKY_VARIABLES.fullmatch(found[1]):
+        return f"`{found[1]}=` decides what is run"
+    value = word.value[found.end() :]
+    return f"`{found[1]}` has a command in it" if "$(" in value or "`" in value else ""
+
+
+def base_name(value: str) -> str:
+    """A program's name without its directory, as file systems find it that know no case."""
+    name = value.rpartition("/")[2]
+    return name if name in _KEEP_CASE else name.lower()
+
+
+_KEEP_CASE = frozenset({"Rscript"})
+
+
+def shown(value: str) -> str:
+    """A value as people are shown it."""
+    return value.replace(HOLE, "…")
+
+
+# --- options ----------------------------------------------------------------------------------------------
+
+
+class _Unknown(Exception):
+    """Options that are not understood."""
+
+
+def _parsed(spec: Options, words: Sequence[Word]) -> _Parsed:
+    """The options, the assignments and what comes after them. Raises `_Unknown`."""
+    found: list[tuple[str, str]] = []
+    assigned: list[Word] = []
+    at = 0
+    while at < len(words):
+        word = words[at]
+        value = word.value
+        if at > MAX_STEPS or not word.is_one or value.startswith((HOLE, f"-{HOLE}")):
+            raise _Unknown
+        if value == "--":
+            at += 1
+            break
+        if spec.assigns and ASSIGNMENT.match(value):
+            assigned.append(word)
+        elif value == "-" and spec.assigns:
+            pass
+        elif value.startswith("--"):
+            at += _long(spec, words, at, found)
+        elif value.startswith("-") and value != "-":
+            at += _shorts(spec, words, at, found)
+        else:
+            break
+        at += 1
+    between = words[at : at + spec.before]
+    if any(not word.is_one for word in between):
+        raise _Unknown
+    return _Parsed(tuple(found), tuple(assigned), tuple(words[at + spec.before :]))
+
+
+def _long(spec: Options, words: Sequence[Word], at: int, found: list[tuple[str, str]]) -> int:
+    """Read a long option, perhaps shortened; returns how many more words it takes."""
+    name, equals, value = words[at].value[2:].partition("=")
+    valued, flags = spec.long_valued.split(), spec.longs.split()
+    near = [each for each in (*valued, *flags) if each == name] or [
+        each for each in (*valued, *flags) if name and each.startswith(name)
+    ]
+    if len(near) != 1:
+        raise _Unknown
+    if near[0] in flags or equals:
+        found.append((near[0], value))
+        return 0
+    if at + 1 >= len(words) or not words[at + 1].is_one:
+        raise _Unknown
+    found.append((near[0], words[at + 1].value))
+    return 1
+
+
+def _shorts(spec: Options, words: Sequence[Word], at: int, found: list[tuple[str, str]]) -> int:
+    """Read short options that are written together; returns how many more words they take."""
+    letters = words[at].value[1:]
+    for place, letter in enumerate(letters):
+        if letter in spec.flags:
+            found.append((letter, ""))
+        elif letter in spec.valued:
+            if rest := letters[place + 1 :]:
+                found.append((letter, rest))
+                return 0
+            if at + 1 >= len(words) or not words[at + 1].is_one:
+                raise _Unknown
+            found.append((letter, words[at + 1].value))
+            return 1
+        elif letter in spec.optional:
+            found.append((letter, letters[place + 1 :]))
+            return 0
+        else:
+            raise _Unknown
+    return 0
+
+
+def _runner(name: str, spec: Options, words: tuple[Word, ...]) -> Runs:
+    try:
+        parsed = _parsed(spec, words)
+    except _Unknown:
+        return Runs(opaque=f"an option of `{name}` is not understood")
+    given = dict(parsed.options)
+    if any(letter in given for letter in spec.silent):
+        return NOTHING
+    rest = parsed.rest
+    scripts = [value for option, value in parsed.options if option in spec.scripts.split()]
+    if name == "flock" and rest and rest[0].value in ("-c", "--command"):
+        scripts.append(" ".join(word.value for word in rest[1:]))
+        rest = ()
+    if name == "env" and scripts:
+        scripts[-1] = " ".join([scripts[-1], *(word.value for word in rest)])
+        rest = ()
+    if name == "ssh" and any("command" in value.lower() for option, value in parsed.options if option == "o"):
+        return Runs(opaque="an option of `ssh` runs a command")
+    if name == "sudo" and {"s", "i", "login", "c"} & given.keys() and not rest:
+        return Runs(opaque=f"`{name}` begins a shell", reads_script=True)
+    if spec.is_joined and rest and not (name == "watch" and {"x", "exec"} & given.keys()):
+        scripts.append(" ".join(word.value for word in rest))
+        rest = ()
+    if name == "xargs":
+        rest = _with_input(rest, given)
+    risks = [risk for word in parsed.assigned if (risk := risky_assignment(word))]
+    if name == "env" and {"P", "S", "split-string"} & given.keys():
+        risks.append("`env` splits text into a command")
+    return Runs((rest,) if rest else (), tuple(scripts), risks[0] if risks else "")
+
+
+def _with_input(words: tuple[Word, ...], given: dict[str, str]) -> tuple[Word, ...]:
+    """The command of `xargs` with what it reads, which may be anything."""
+    if not words:
+        return ()
+    replaced = next((given[each] for each in ("I", "J", "i", "replace") if given.get(each)), "{}")
+    holed = tuple(word._replace(value=word.value.replace(replaced, HOLE)) for word in words)
+    return (*holed, Word("…", HOLE, is_one=False))
+
+
+# --- programs that are special -----------------------------------------------------------------------------
+
+
+def _shell(words: tuple[Word, ...]) -> Runs:
+    """`sh`, with a script, a text, or nothing but its input."""
+    is_text = reads = False
+    at = 0
+    while at < len(words) and words[at].value[:1] in ("-", "+") and len(words[at].value) > 1:
+        value = words[at].value
+        if HOLE in value or at > MAX_STEPS:
+            return Runs(opaque="an option of a shell is not understood")
+        if value == "--":
+            at += 1
+            break
+        if value.startswith("--"):
+            if value in ("--rcfile", "--init-file"):
+                return Runs(opaque=f"`{value}` names a file that a shell runs")
+            if value not in ("--norc", "--noprofile", "--posix", "--login", "--verbose", "--restricted"):
+                return Runs(opaque="an option of a shell is not understood")
+        else:
+            is_text = is_text or "c" in value[1:]
+            reads = reads or "s" in value[1:]
+            at += sum(letter in "oO" for letter in value[1:])
+        at += 1
+    rest = words[at:]
+    if is_text and rest:
+        return Runs(
+            scripts=(rest[0].value,), opaque="" if rest[0].is_one else "the text of a shell is not known"
+        )
+    if rest and not is_text and not reads and _is_file(rest[0]):
+        return Runs(also=(rest,))
+    return Runs(opaque="a shell runs what it reads", reads_script=True)
+
+
+def _is_file(word: Word) -> bool:
+    """Whether a script is a file like any other program."""
+    return (
+        HOLE not in word.value
+        and word.value not in ("-", "")
+        and not word.value.startswith(("/dev/", "/proc/"))
+    )
+
+
+def _source(words: tuple[Word, ...]) -> Runs:
+    if words and _is_file(words[0]):
+        return Runs(also=(words,))
+    return Runs(opaque="a shell runs what it reads", reads_script=True)
+
+
+def _code(words: tuple[Word, ...], flags: str, valued: str, joined: str, module: str = "") -> Runs:
+    """An interpreter with a script or a module. `joined` options have their value in the same word.
+
+    Any other option may bring code of its own.
+    """
+    opaque = Runs(opaque="it runs code that is not a shell's")
+    at = 0
+    while at < len(words) and words[at].value.startswith("-"):
+        value = words[at].value
+        if value in ("--version", "--help", "-V", "-v", "-h") and len(words) == 1:
+            return NOTHING
+        if value.startswith("--") or value == "-" or HOLE in value or at > MAX_STEPS:
+            return opaque
+        for place, letter in enumerate(value[1:], 1):
+            if letter in module:
+                return NOTHING
+            if letter in joined:
+                break
+            if letter in valued:
+                at += place == len(value) - 1
+                break
+            if letter not in flags:
+                return opaque
+        at += 1
+    return NOTHING if at < len(words) and _is_file(words[at]) else opaque
+
+
+_FIND_RUNS = ("-exec", "-execdir", "-ok", "-okdir")
+
+
+def _find(words: tuple[Word, ...]) -> Runs:
+    found: list[tuple[Word, ...]] = []
+    opaque = ""
+    at = 0
+    while at < len(words):
+        word = words[at]
+        at += 1
+        if HOLE in word.value and (not word.is_one or word.value.startswith((HOLE, f"-{HOLE}"))):
+            before, _, after = word.value.partition(HOLE)
+            if any(
+                each.startswith(before) and each.endswith(after.rpartition(HOLE)[2]) for each in _FIND_RUNS
+            ):
+                opaque = "`find` has words that are not known"
+        if word.value not in _FIND_RUNS:
+            continue
+        start = at
+        while at < len(words) and words[at].value not in (";", "+"):
+            at += 1
+        inner = tuple(each._replace(value=each.value.replace("{}", HOLE)) for each in words[start:at])
+        if inner:
+            found.append(inner)
+        if len(found) > MAX_STEPS:
+            return Runs(tuple(found), opaque="`find` runs too many commands")
+    return Runs(tuple(found), opaque=opaque)
+
+
+_SAFE_AWK = re.compile(r"(?!.*(?:system|getline|[|@>\x00]))", re.DOTALL)
+
+
+def _awk(words: tuple[Word, ...]) -> Runs:
+    opaque = Runs(opaque="`awk` can run other commands", is_own=True)
+    at = 0
+    while at < len(words) and words[at].value.startswith("-"):
+        value = words[at].value
+        if value[:2] not in ("-F", "-v"):
+            return opaque
+        at += 2 if len(value) == 2 else 1
+    if at < len(words) and words[at].is_one and _SAFE_AWK.match(words[at].value):
+        return NOTHING
+    return opaque
+
+
+_SED_ADDRESS = re.compile(r"(?:[0-9]+|\$|/[^/\\]*/)(?:,(?:[0-9]+|\$|\+[0-9]+|/[^/\\]*/))?!?[ \t]*")
+
+
+def _sed(words: tuple[Word, ...]) -> Runs:
+    opaque = Runs(opaque="`sed` can run other commands", is_own=True)
+    scripts: list[str] = []
+    has_expression = False
+    at = 0
+    while at < len(words):
+        value = words[at].value
+        at += 1
+        if value in ("-e", "--expression"):
+            has_expression = True
+            scripts += [word.value for word in words[at : at + 1]]
+            at += 1
+        elif value.startswith("--expression="):
+            has_expression = True
+            scripts.append(value.partition("=")[2])
+        elif value.startswith("-i") or re.fullmatch(
+            r"-[nErsuz]+|--(?:quiet|silent|regexp-extended|null-data)", value
+        ):
+            continue
+        elif value.startswith(("-", HOLE)) and value != "-":
+            return opaque
+        elif not has_expression:
+            has_expression = True
+            scripts.append(value)
+    return NOTHING if scripts and all(map(_is_safe_sed, scripts)) else opaque
+
+
+def _is_safe_sed(script: str) -> bool:
+    """Whether a script is one command that neither runs nor writes anything."""
+    if address := _SED_ADDRESS.match(script):
+        script = script[address.end() :]
+    if re.fullmatch(r"[pdqDPnNgGhHx=l]", script):
+        return True
+    if script[:1] not in ("s", "y") or len(script) < 4 or HOLE in script:
+        return False
+    sign = script[1]
+    pieces = re.split(re.escape(sign), re.sub(r"\\.", "xx", script[2:], flags=re.DOTALL))
+    return len(pieces) == 3 and re.fullmatch(r"[gpiIm0-9]*", pieces[2]) is not None
+
+
+def _names(name: str, words: tuple[Word, ...]) -> Runs:
+    """Builtins that take names of variables: an index in a name is computed, which can run commands."""
+    takes_names = name not in ("test", "[", "printf") or any(word.value == "-v" for word in words)
+    for word in words:
+        is_index = "[" in word.value and ("$" in word.value or "`" in word.value)
+        is_assigned = bool(ASSIGNMENT.match(word.value))
+        if (is_index or (HOLE in word.value and not is_assigned)) and takes_names:
+            return Runs(opaque=f"`{name}` takes a name that is computed")
+        if name in _DECLARING and (risk := risky_assignment(word)):
+            return Runs(opaque=risk)
+    if name in _DECLARING and any(
+        word.value.startswith("-") and set(word.value) & set("ifn") for word in words
+    ):
+        return Runs(opaque=f"`{name}` computes values")
+    return NOTHING
+
+
+def _texts(name: str, words: tuple[Word, ...]) -> tuple[str, ...]:
+    """Texts for a shell among the words of programs that are not followed otherwise."""
+    values = [word.value for word in words]
+    if name == "trap":
+        return tuple(values[:1])
+    if name == "alias":
+        return tuple(value.partition("=")[2] for value in values[:MAX_STEPS] if "=" in value)
+    if name in ("su", "script"):
+        letters = (at for at, value in enumerate(values) if re.fullmatch(r"-[a-zA-Z]*c|--command", value))
+        return tuple(values[at + 1] for at in letters if at + 1 < len(values))[:1]
+    if name == "parallel":
+        return (" ".join(values),)
+    return ()
+
+
+# --- git ----------------------------------------------------------------------------------------------------
+
+_GIT_OPTIONS = Options(
+    "pPhv",
+    "Cc",
+    "paginate no-pager bare no-replace-objects literal-pathspecs glob-pathspecs noglob-pathspecs "
+    "icase-pathspecs no-optional-locks no-lazy-fetch version help html-path man-path info-path",
+    "git-dir work-tree namespace attr-source exec-path config-env super-prefix list-cmds",
+)
+_GIT_RISKS = frozenset({"c", "exec-path", "config-env", "paginate", "p"})
+_GIT_NAMES = """
+    add am annotate apply archive bisect blame branch bundle cat-file check-attr check-ignore check-mailmap
+    check-ref-format checkout cherry cherry-pick clean clone column commit commit-graph commit-tree config
+    count-objects describe diff diff-files diff-index diff-tree difftool fast-export fast-import fetch
+    fetch-pack filter-branch fmt-merge-msg for-each-ref for-each-repo format-patch fsck gc get-tar-commit-id
+    grep hash-object help index-pack init interpret-trailers log ls-files ls-remote ls-tree mailinfo mailsplit
+    maintenance merge merge-base merge-file merge-tree mergetool mktag mktree multi-pack-index mv name-rev
+    notes pack-objects pack-refs patch-id prune pull push range-diff read-tree rebase receive-pack reflog
+    remote repack replace request-pull rerere reset restore rev-list rev-parse revert rm send-email send-pack
+    shortlog show show-branch show-index show-ref sparse-checkout stage stash status stripspace submodule
+    switch symbolic-ref tag unpack-file unpack-objects update-index update-ref update-server-info upload-pack
+    var verify-commit verify-pack verify-tag version whatchanged worktree write-tree
+"""
+_GIT_COMMANDS = frozenset(_GIT_NAMES.split())
+"""What git has itself. Any other subcommand may be an alias, which can be anything."""
+_GIT_RUN_OTHERS = frozenset(
+    {"filter-branch", "difftool", "mergetool", "for-each-repo", "send-email", "maintenance", "fetch-pack"}
+    | {"send-pack", "receive-pack", "upload-pack"}
+)
+_GIT_RISKY_LONG = tuple(
+    f"--{name}"
+    for name in (
+        *("exec", "upload-pack", "receive-pack", "open-files-in-pager", "extcmd", "ext-diff", "config"),
+        *("server-option", "template"),
+    )
+)
+_GIT_RISKY_WORDS = re.compile(r"-[xOu].*|ext::.*")
+_GIT_READS_CONFIG = frozenset(
+    {"--get", "--get-all", "--list", "-l", "get", "list", "--get-regexp", "--show-origin"}
+)
+
+
+def _git(words: tuple[Word, ...]) -> Runs:
+    git = Word("git", "git")
+    try:
+        parsed = _parsed(_GIT_OPTIONS, words)
+    except _Unknown:
+        return Runs(opaque="an option or subcommand of `git` is not understood", is_own=True)
+    rest = parsed.rest
+    also = ((git, *rest),) if len(rest) < len(words) else ()
+    if risk := next((name for name, _ in parsed.options if name in _GIT_RISKS), ""):
+        return Runs(
+            opaque=f"`git {'-' if len(risk) == 1 else '--'}{risk}` can make git run commands", also=also
+        )
+    if not rest:
+        return Runs(also=also, is_own=True)
+    name, others = rest[0].value, [word.value for word in rest[1:]]
+    if name not in _GIT_COMMANDS:
+        return Runs(opaque=f"`git {shown(name)}` may be an alias", also=also, is_own=True)
+    if name == "config" and not (others and others[0] in _GIT_READS_CONFIG):
+        return Runs(opaque="`git config` can make git run commands", also=also, is_own=True)
+    if name == "bisect" and others[:1] == ["run"]:
+        return Runs((rest[2:],) if rest[2:] else (), also=also, is_own=True)
+    if name == "submodule" and "foreach" in others:
+        after = others[others.index("foreach") + 1 :]
+        script = " ".join(value for value in after if value != "--recursive")
+        return Runs(scripts=(script,), opaque="`git submodule foreach` runs commands", also=also, is_own=True)
+    if name == "rebase":
+        scripts = tuple(one for option, one in pairwise(others) if option in ("-x", "--exec"))
+        if scripts:
+            return Runs(scripts=scripts[:MAX_STEPS], also=also, is_own=True)
+    if name in _GIT_RUN_OTHERS:
+        return Runs(opaque=f"`git {name}` can run other commands", also=also, is_own=True)
+    asks_more = name in (
+        "rebase",
+        "grep",
+        "fetch",
+        "clone",
+        "pull",
+        "archive",
+        "ls-remote",
+        "push",
+        "diff",
+        "show",
+    )
+    for value in others:
+        is_risky = value.startswith("--") and _is_risky(value, _GIT_RISKY_LONG, is_first=False)
+        if asks_more and not (name == "push" and value.startswith("-u")):
+            is_risky = is_risky or _GIT_RISKY_WORDS.fullmatch(value) is not None
+        if name == "clone" and re.fullmatch(r"-[A-Za-z]*c.*", value):
+            is_risky = True
+        if is_risky:
+            return Runs(opaque=f"`git {name} {shown(value)}` can run other commands", also=also, is_own=True)
+    return Runs(also=also, is_own=True)
+
+
+_SPECIAL: dict[str, Callable[[tuple[Word, ...]], Runs]] = {
+    "git": _git,
+    "find": _find,
+    "gfind": _find,
+    "awk": _awk,
+    "gawk": _awk,
+    "mawk": _awk,
+    "nawk": _awk,
+    "sed": _sed,
+    "gsed": _sed,
+    "source": _source,
+    ".": _source,
+}

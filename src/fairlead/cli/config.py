@@ -1,0 +1,88 @@
+"""`fairlead config`: every setting with its value, its default and where it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .arguments import JSON, Argument, Command, Failure, parsed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..settings import Settings
+
+COMMAND = Command(
+    "config",
+    "Show every setting: its value, its default, and where it comes from. A changed config.toml holds at\n"
+    "once, but for what the daemon reads when it starts; where the daemon has another value, that is said.\n"
+    "A mistake in the file is told with its line. Keys and passwords are hidden.",
+    takes=(Argument("name", "only this setting or section, as agent or agent.model", optional=True),),
+    options=(JSON,),
+    examples=(
+        ("fairlead config", "all settings"),
+        ("fairlead config agent", "those of one section"),
+        ("fairlead config --json | jq '.[] | select(.source != \"default\")'", "what was set"),
+    ),
+    codes={1: "config.toml has a mistake, or there is no such setting"},
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = parsed(COMMAND, arguments)
+    from ..setting_rows import rows
+    from ..settings import Settings
+
+    settings = Settings()
+    settings.check()
+    found: list[dict[str, Any]] = [dict(row) for row in rows(settings)]
+    held = {row["name"]: row["value"] for row in _of_daemon(settings)}
+    for row in found:
+        row["daemon"] = held.get(row["name"], row["value"])
+    if options.name:
+        names = [row["name"] for row in found]
+        found = [row for row in found if f"{row['name']}.".startswith(f"{options.name}.")]
+        if not found:
+            from .arguments import nearest
+
+            raise Failure(f"there is no setting {options.name!r}{nearest(options.name, names)}")
+    if options.json:
+        import json
+
+        print(json.dumps(found, indent=2))
+        return 0
+    from .columns import table
+
+    table([("SETTING", "VALUE", "DEFAULT", "FROM"), *map(_cells, found)])
+    return 0
+
+
+def _of_daemon(settings: Settings) -> list[dict[str, Any]]:
+    """What the daemon works with, if there is one."""
+    from ..client.control import Control, RequestError
+
+    try:
+        with Control(settings, start=False) as control:
+            rows: list[dict[str, Any]] = control.ask("config")["rows"]
+            return rows
+    except (ConnectionError, RequestError):  # none, or an older one
+        return []
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, str, str, str]:
+    note = ""
+    if row["daemon"] != row["value"]:
+        note = f"; the daemon has {_text(row['daemon'])}: after daemon restart"
+    return row["name"], _text(row["value"]), _text(row["default"]), row["source"] + note
+
+
+def _text(value: Any) -> str:
+    if value is None or value == "":
+        return "-"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int | float):
+        return str(value)
+    import json
+
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,184 @@
+"""Background jobs, as psi's clients call them: the tool calls of a session that run, or ran lately.
+
+A call that takes long is shown beside the conversation, as a widget of all of them and a status each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from ..agent import events
+from ..agent.events import Event
+from ..agent.session import AgentSession, Job
+from ..formats.edn import Keyword
+from ..wire.rpc import ErrorCode, Request, fields
+from .rpc import Caller, CallerHandler, OpError
+
+Data = Mapping[Any, Any]
+
+SHOWN_AFTER = 5.0
+"""Seconds that a call runs before it is shown beside the conversation."""
+STATUSES = ("running", "pending-cancel", "completed", "failed", "cancelled", "timed-out")
+_OVER = ("completed", "failed", "cancelled", "timed-out")
+_EXTENSION, _WIDGET = "psi-background-jobs", "background-jobs"
+
+
+def jobs_of(session: AgentSession, statuses: Sequence[str] = ()) -> list[Job]:
+    """Those that run and those that ran lately, the oldest first."""
+    found = [*session.past_jobs, *session.jobs.values()]
+    return [job for job in found if not statuses or job.status in statuses]
+
+
+def line_of(job: Job) -> str:
+    return f"{job.call.id}  [{job.status}]  {job.call.name}"
+
+
+def shown(session: AgentSession, job: Job) -> Data:
+    """A job as clients know it."""
+    is_over = job.status in _OVER
+    summary = fields(
+        job_id=job.call.id,
+        tool_name=job.call.name,
+        status=job.status,
+        status_label=f"[{job.status}]",
+        is_terminal=is_over,
+        is_running=job.status == "running",
+        is_cancelling=job.status == "pending-cancel",
+        list_line=line_of(job),
+    )
+    return fields(
+        job_id=job.call.id,
+        thread_id=session.id,
+        tool_call_id=job.call.id,
+        tool_name=job.call.name,
+        job_kind="tool-call",
+        status=job.status,
+        started_at=_time(job.began),
+        completed_at=_time(job.ended),
+        cancel_requested_at=_time(job.cancelled),
+        terminal_payload=fields(text=job.said, is_error=job.is_error) if is_over else None,
+        summary=summary,
+    )
+
+
+def _time(seconds: float | None) -> str | None:
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def statuses_in(given: Any) -> list[str] | None:
+    """The statuses that are named, by keywords or strings, or None if one is no status."""
+    if not isinstance(given, list | tuple | frozenset):
+        return None
+    words = [each.name if isinstance(each, Keyword) else each for each in given]
+    return words if all(each in STATUSES for each in words) else None
+
+
+class AgentJobs:
+    """The ops about jobs. `session` finds the session that a request means."""
+
+    def __init__(
+        self,
+        session: Callable[[Request, Caller], AgentSession],
+        loaded: Callable[[], Sequence[AgentSession]],
+    ) -> None:
+        self._session = session
+        self._loaded = loaded
+
+    @property
+    def ops(self) -> dict[str, CallerHandler]:
+        return {
+            "list_background_jobs": self._list,
+            "inspect_background_job": self._inspect,
+            "cancel_background_job": self._cancel,
+        }
+
+    async def _list(self, request: Request, caller: Caller) -> Data:
+        statuses = statuses_in(request.get("statuses") or ())
+        if statuses is None:
+            wanted = f"a vector of {', '.join(STATUSES)}"
+            raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :statuses: {wanted}")
+        session = self._session(request, caller)
+        return fields(jobs=[shown(session, job) for job in jobs_of(session, statuses)])
+
+    async def _inspect(self, request: Request, caller: Caller) -> Data:
+        session, job = self._found(request, caller)
+        return fields(job=shown(session, job))
+
+    async def _cancel(self, request: Request, caller: Caller) -> Data:
+        session, job = self._found(request, caller)
+        if job.call.id in session.jobs:
+            session.end_job(job.call.id)
+        return fields(accepted=True, job=shown(session, job))
+
+    def _found(self, request: Request, caller: Caller) -> tuple[AgentSession, Job]:
+        session, id = self._session(request, caller), request.get("job-id")
+        job = job_of(session, id)
+        if job is None:
+            is_elsewhere = any(job_of(each, id) is not None for each in self._loaded())
+            why = "Job not found in this thread" if is_elsewhere else "Job not found"
+            raise OpError(ErrorCode.FAILED, why)
+        return session, job
+
+
+def job_of(session: AgentSession, id: str) -> Job | None:
+    return next((job for job in reversed(jobs_of(session)) if job.call.id == id), None)
+
+
+class JobBoard:
+    """What is shown of jobs beside the conversation. `sessions` are those that a client sees."""
+
+    def __init__(self, sessions: Callable[[Caller], Sequence[AgentSession]]) -> None:
+        self._sessions = sessions
+        self._shown: set[str] = set()
+
+    def show(self, caller: Caller, *, first: bool = False) -> None:
+        """All of it; the first time also that there are no specifications of widgets."""
+        jobs = [
+            job
+            for session in self._sessions(caller)
+            for job in session.jobs.values()
+            if time.time() - job.began >= SHOWN_AFTER
+        ]
+        caller.event("ui/widgets-updated", fields(widgets=[_widget(jobs)] if jobs else []))
+        if first:
+            caller.event("ui/widget-specs-updated", {})
+        statuses = [fields(extension_id=f"{_EXTENSION}/{job.call.id}", text=line_of(job)) for job in jobs]
+        caller.event("ui/status-updated", fields(statuses=statuses))
+
+    def heard(self, event: Event, session: AgentSession, callers: Callable[[], Sequence[Caller]]) -> None:
+        """Something happened in a session that these clients hear of."""
+
+        def later() -> None:
+            if isinstance(event, events.ToolExecuting) and event.call_id in session.jobs:
+                self._shown.add(event.call_id)
+                self._show_all(callers())
+
+        if isinstance(event, events.ToolExecuting):
+            asyncio.get_running_loop().call_later(SHOWN_AFTER, later)
+        elif isinstance(event, events.ToolEnded) and event.call_id in self._shown:
+            self._shown.discard(event.call_id)
+            self._show_all(callers())
+
+    def _show_all(self, callers: Sequence[Caller]) -> None:
+        for caller in callers:
+            self.show(caller)
+
+
+def _widget(jobs: Sequence[Job]) -> Data:
+    lines = [
+        fields(text=line_of(job), action=fields(type="command", command=f"/job {job.call.id}"))
+        for job in jobs
+    ]
+    return fields(
+        extension_id=_EXTENSION,
+        widget_id=_WIDGET,
+        placement="left",
+        content=[line_of(job) for job in jobs],
+        content_lines=lines,
+    )

@@ -1,0 +1,148 @@
+"""Text of a model or a stranger as a person can judge it: nothing of it is invisible, and what has no room is
+left out of the middle, with a note that says how much that is and where to see it. Does no I/O.
+
+What somebody is asked about goes through here in every door, so that all of them show the same.
+"""
+
+from __future__ import annotations
+
+import re
+from unicodedata import category
+
+TAB = 4
+FEWEST_EMPTY = 3
+"""So many empty lines in a row, or more, are shown as their number."""
+FEWEST_SPACES = 40
+"""So many spaces in a row, or more, are shown as their number."""
+MAX_LOOKED_AT = 32 * 1024
+"""How many characters of a text are made visible, from its beginning and its end; more would take long."""
+BREAK = " ⏎ "
+"""What stands for the end of a line where there is room for one line only."""
+
+_UNSEEN = frozenset(
+    [
+        *"\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0",  # letters and marks that draw nothing
+        *map(chr, range(0x180B, 0x1810)),  # selectors of variants
+        *map(chr, range(0xFE00, 0xFE10)),
+        *map(chr, range(0xE0100, 0xE01F0)),
+    ]
+)
+_PLAIN = re.compile(r"[\n -~]*\Z")
+_SPACES = re.compile(f" {{{FEWEST_SPACES},}}")
+_EMPTY = re.compile(rf"(?:^[ \t]*\n){{{FEWEST_EMPTY},}}", re.MULTILINE)
+
+
+def visible(text: str) -> str:
+    """A text with a name in place of each character that would not be seen, or would change how others are:
+    controls, writing directions, zero-width and odd spaces. Line feeds stay, tabs become spaces.
+
+    >>> visible("rm \\u202ex\\x1b[1m")
+    'rm <U+202E>x<U+001B>[1m'
+    """
+    text = text.expandtabs(TAB)
+    if _PLAIN.match(text):
+        return text
+    names = {ord(char): f"<U+{ord(char):04X}>" for char in set(text) if _is_unseen(char)}
+    return text.translate(names) if names else text
+
+
+def _is_unseen(char: str) -> bool:
+    return char not in " \n" and (category(char)[0] in "CZ" or char in _UNSEEN)
+
+
+def _folded(text: str) -> str:
+    """A visible text whose padding is shown as its size: what follows it would be out of sight."""
+    text = _EMPTY.sub(lambda found: f"[{found[0].count(chr(10))} empty lines]\n", text)
+    return _SPACES.sub(lambda found: f" [{len(found[0])} spaces] ", text)
+
+
+def middle(text: str, characters: int, where: str = "") -> str:
+    """The beginning and the end of a text that is too long, with a note between them; else the text.
+
+    >>> middle("a" * 200 + "b" * 200, 100, "see the log")
+    'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\\n[300 characters are hidden here: see the log]\\n\
+bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb'
+    """
+    if len(text) <= characters:
+        return text
+    half = characters // 2
+    return _joined(text, text[:half], text[-half:], where)
+
+
+def _clear(text: str) -> str:
+    return _folded(visible(text)).strip("\n")
+
+
+def several_lines(text: str, *, lines: int, characters: int, where: str = "") -> str:
+    """A text for a place with room for so much, all of it visible.
+
+    >>> print(several_lines("echo x" + 60 * "\\n" + "touch y", lines=20, characters=1000))
+    echo x
+    [59 empty lines]
+    touch y
+    """
+    is_looked_at = len(text) <= MAX_LOOKED_AT
+    head = _clear(text if is_looked_at else text[: MAX_LOOKED_AT // 2])
+    tail = head if is_looked_at else _clear(text[-MAX_LOOKED_AT // 2 :])
+    if is_looked_at and head.count("\n") < lines and len(head) <= characters:
+        return head
+    whole = head if is_looked_at else text
+    half, room = max(1, lines // 2), max(1, characters // 2)
+    if not is_looked_at or head.count("\n") >= lines:
+        head, tail = "\n".join(head.split("\n")[:half]), "\n".join(tail.split("\n")[-half:])
+    return _joined(whole, head[:room], tail[-room:], where)
+
+
+def one_line(text: str, characters: int) -> str:
+    """A text in one line with room for so much, of which the end is always seen.
+
+    >>> one_line("echo x" + 60 * "\\n" + "touch y", 60)
+    'echo x ⏎ [59 empty lines] ⏎ touch y'
+    """
+    is_looked_at = len(text) <= MAX_LOOKED_AT
+    head = _in_line(text if is_looked_at else text[: MAX_LOOKED_AT // 2])
+    tail = head if is_looked_at else _in_line(text[-MAX_LOOKED_AT // 2 :])
+    if is_looked_at and len(head) <= characters:
+        return head
+    size = len(head) if is_looked_at else len(text)
+    note = " [{} characters are hidden here] "
+    room = max(2, characters - len(note.format(size)))
+    return f"{head[: room - room // 2]}{note.format(size - room)}{tail[-(room // 2) :]}"
+
+
+def _in_line(text: str) -> str:
+    return BREAK.join(row.strip() for row in _clear(text).split("\n"))
+
+
+def _joined(text: str, head: str, tail: str, where: str) -> str:
+    """A text's beginning and end, with a note about what is between."""
+    hidden = max(1, len(text) - len(head) - len(tail))
+    head, tail = head.rstrip("\n"), tail.lstrip("\n")
+    lines = text.strip("\n").count("\n") - head.count("\n") - tail.count("\n") - 1
+    parts = f"{lines} lines, " if lines > 1 else ""
+    return f"{head}\n[{parts}{hidden} characters are hidden here{f': {where}' if where else ''}]\n{tail}"
+
+
+def asked_about(
+    *, what: str, reason: str, who: str, whole: str, lines: int, characters: int, where: str = ""
+) -> str:
+    """A question to a person, as every door shows it: what will happen in one line, why that is asked, who
+    asks in which project, and all of what will happen, if it is more than the line."""
+    body = several_lines(whole, lines=lines, characters=characters, where=where)
+    rows = [what, reason and one_line(reason, characters), who]
+    if body and body != what.removeprefix("$ "):
+        rows.append(body)
+    return "\n".join(row for row in rows if row)
+
+
+def asker(session_name: str, session_id: str | None, project: str) -> str:
+    """Who asks a question: the session with its project, or the daemon.
+
+    >>> asker("garden", "0c0b2e1a-88", "/home/me/garden"), asker("", None, "")
+    ('session garden (0c0b2e1a) in /home/me/garden', 'the daemon itself')
+    """
+    if session_id is None:
+        return "the daemon itself"
+    name = one_line(session_name, 80)
+    called = f"{name} ({session_id[:8]})" if name else session_id[:8]
+    return f"session {called}" + (f" in {one_line(project, 200)}" if project else "")

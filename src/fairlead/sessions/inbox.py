@@ -1,0 +1,334 @@
+"""The inbox: everything that waits for a person, from whoever asks, and one way back for the answers.
+
+Who asks makes its question durable itself, before it asks, and its answer before that counts; so a consent
+needs nothing but its own session's journal. The inbox writes a file as well, only to know after a restart
+which questions nobody asks again: those are shown as lost instead of vanishing. Nothing waits for that file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+from msgspec import Struct
+
+from ..formats.shown import middle
+from .questions import WITHDRAWN, Answer, Question
+
+log = logging.getLogger("fairlead")
+
+MAX_CLOSED = 500
+"""Of how many questions it is remembered who answered them."""
+LOST_KEPT = 7 * 86_400.0
+"""Seconds that a lost question is shown, unless somebody dismisses it."""
+FILED_WHOLE = 4000
+"""How many characters of what would happen are in the file."""
+MAX_FILE = 1024 * 1024
+"""How large the file may be before it is written anew with what still counts."""
+MAX_READ = 8 * 1024 * 1024
+"""How many bytes of the file are read, from its end."""
+LEAST_PREFIX = 4
+"""How many characters of an id are enough, if no other has the same."""
+
+
+class NotOpen(Exception):
+    """No such question waits. Says why."""
+
+
+class AnsweredAlready(NotOpen):
+    """Somebody was first, or it was withdrawn. Says who answered what, and when."""
+
+
+class NoSuchOption(Exception):
+    """The question has other answers."""
+
+
+class AskerGone(Exception):
+    """Nobody is there any more to hear the answer: the question is lost. Says why."""
+
+
+class Unheard(Exception):
+    """The answer could not be taken now; the question waits on. Says why."""
+
+
+class Asker(Protocol):
+    """Who asks, and hears the answer."""
+
+    async def answered(self, question: Question, answer: Answer) -> None:
+        """Make the answer durable and act on it. It counts when this returns, or when the asker withdraws
+        the question meanwhile. Raises AskerGone or Unheard."""
+
+
+class Listener(Protocol):
+    """Who is told what is asked and what became of it."""
+
+    def asked(self, question: Question) -> None: ...
+
+    def closed(self, question: Question, answer: Answer) -> None: ...
+
+
+class _Waiting:
+    """A question that is open."""
+
+    def __init__(self, question: Question, asker: Asker | None) -> None:
+        self.question = question
+        self.asker = asker
+        self.lock = asyncio.Lock()
+        self.answer: Answer | None = None  # the one that its asker is being told
+
+
+class _Closed(Struct, frozen=True):
+    """What is remembered of a question that was answered."""
+
+    id: str
+    what: str
+    answer: Answer
+
+
+class _Lost(Struct, frozen=True):
+    id: str
+    why: str
+
+
+class _Line(Struct, frozen=True, omit_defaults=True):
+    """A line of the file: one of these."""
+
+    asked: Question | None = None
+    closed: _Closed | None = None
+    lost: _Lost | None = None
+
+
+class Inbox:
+    """The questions of a daemon. Without a path nothing is written."""
+
+    def __init__(self, path: str | None = None) -> None:
+        self._path = path
+        self._open: dict[str, _Waiting] = {}  # the oldest first
+        self._closed: dict[str, _Closed] = {}  # the oldest first
+        self._unclaimed: dict[str, Question] = {}  # asked before this daemon, and not yet again
+        self._listeners: list[Listener] = []
+        self._size = 0
+        self._limit = MAX_FILE
+        self._is_torn = False  # the last line was not written whole
+
+    def listen(self, listener: Listener) -> None:
+        self._listeners.append(listener)
+
+    # --- what is there --------------------------------------------------------------------------------------
+
+    def open(self, project: str | None = None) -> list[Question]:
+        """The questions that wait, lost ones too, the oldest first: of a project, or all."""
+        found = (each.question for each in self._open.values())
+        return [each for each in found if project is None or each.project == project]
+
+    def find(self, id: str) -> Question:
+        """The question of this id, or of the only one that begins so. Raises NotOpen."""
+        return self._found(id).question
+
+    def _found(self, id: str) -> _Waiting:
+        if waiting := self._open.get(id):
+            return waiting
+        if closed := self._closed.get(id):
+            raise AnsweredAlready(f"{id} {closed.answer.sentence} ({closed.what})")
+        begun = [each for each in self._open if len(id) >= LEAST_PREFIX and each.startswith(id)]
+        if len(begun) > 1:
+            raise NotOpen(f"{len(begun)} questions begin with {id!r}; give more of the token")
+        if not begun:
+            raise NotOpen(f"no question {id!r:.80} waits; `fairlead approvals` lists those that do")
+        return self._open[begun[0]]
+
+    # --- asking and answering -------------------------------------------------------------------------------
+
+    def ask(self, question: Question, asker: Asker) -> None:
+        """A question waits, which its asker has made durable. It may be asked again, by the same."""
+        self._unclaimed.pop(question.id, None)
+        if known := self._open.get(question.id):
+            if known.question.session != question.session:
+                log.warning("two sessions ask a question with the id %s; one waits", question.id)
+                return
+            known.asker = asker
+            if known.question == question:
+                return
+            is_new = bool(known.question.lost)
+            known.question = question
+        else:
+            self._closed.pop(question.id, None)
+            self._open[question.id] = _Waiting(question, asker)
+            is_new = True
+        self._write(_Line(asked=_filed(question)))
+        if is_new:
+            self._tell(lambda listener: listener.asked(question))
+
+    async def answer(self, id: str, option: str, by: str) -> tuple[Question, Answer]:
+        """Answer; the first one counts. What is lost is dismissed by any answer.
+
+        Raises NotOpen, NoSuchOption, AskerGone or Unheard.
+        """
+        waiting = self._found(id)
+        id = waiting.question.id
+        async with waiting.lock:  # a second answer waits to see what becomes of the first
+            if self._open.get(id) is not waiting:
+                self._found(id)
+                raise NotOpen(f"no question {id!r} waits any more")
+            question = waiting.question
+            values = [each.value for each in question.options]
+            if option not in values:
+                raise NoSuchOption(f"{option!r} is no answer to {id}; it takes {', '.join(values)}")
+            answer = Answer(option, by, time.time())
+            if not question.lost:
+                assert waiting.asker is not None
+                waiting.answer = answer
+                try:
+                    await waiting.asker.answered(question, answer)
+                except AskerGone as error:
+                    self._lose(waiting, str(error))
+                    raise AskerGone(f"{id} is lost: {error}") from None
+                finally:
+                    waiting.answer = None
+            self._close(waiting, answer)
+        return question, answer
+
+    def withdraw(self, id: str, why: str) -> None:
+        """Its asker no longer waits: because of the answer that it is just told, or for a reason of its
+        own."""
+        if waiting := self._open.get(id):
+            self._close(waiting, waiting.answer or Answer(WITHDRAWN, why, time.time()))
+
+    def _close(self, waiting: _Waiting, answer: Answer) -> None:
+        question = waiting.question
+        if self._open.get(question.id) is not waiting:
+            return  # its asker was quicker
+        del self._open[question.id]
+        self._remember(_Closed(question.id, question.what, answer))
+        self._write(_Line(closed=self._closed[question.id]))
+        self._tell(lambda listener: listener.closed(question, answer))
+
+    def _tell(self, tell: Callable[[Listener], None]) -> None:
+        """Tell everybody who listens; one that fails keeps nothing from the others, nor from who asks."""
+        for listener in self._listeners:
+            try:
+                tell(listener)
+            except Exception:
+                log.exception("a question could not be shown")
+
+    def _remember(self, closed: _Closed) -> None:
+        self._closed.pop(closed.id, None)
+        self._closed[closed.id] = closed
+        if len(self._closed) > MAX_CLOSED:
+            del self._closed[next(iter(self._closed))]
+
+    def _lose(self, waiting: _Waiting, why: str) -> None:
+        waiting.question = msgspec.structs.replace(waiting.question, lost=why)
+        waiting.asker = None
+        self._write(_Line(lost=_Lost(waiting.question.id, why)))
+
+    # --- over restarts --------------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Read what the last daemon left. Then askers ask again, and `reconcile` is for what they don't."""
+        for line in self._read():
+            if line.asked is not None:
+                self._unclaimed[line.asked.id] = line.asked
+            elif line.closed is not None:
+                self._unclaimed.pop(line.closed.id, None)
+                self._remember(line.closed)
+            elif line.lost is not None and line.lost.id in self._unclaimed:
+                known = self._unclaimed[line.lost.id]
+                self._unclaimed[known.id] = msgspec.structs.replace(known, lost=line.lost.why)
+
+    def reconcile(self, fate: Callable[[Question], Asker | str | None]) -> None:
+        """Settle what nobody asked again. `fate` gives who will hear the answer after all, or why nobody
+        will, or None if it was answered and only this file does not know."""
+        oldest = time.time() - LOST_KEPT
+        for question in list(self._unclaimed.values()):
+            found = question.lost or fate(question)
+            if isinstance(found, str):
+                if question.asked_at > oldest:
+                    lost = msgspec.structs.replace(question, lost=found)
+                    self._open[question.id] = _Waiting(lost, None)
+            elif found is not None:
+                self._open[question.id] = _Waiting(question, found)
+        self._unclaimed.clear()
+        self._open = dict(sorted(self._open.items(), key=lambda each: each[1].question.asked_at))
+        self._compact()
+
+    # --- the file -------------------------------------------------------------------------------------------
+
+    def _read(self) -> list[_Line]:
+        if self._path is None:
+            return []
+        try:
+            with open(self._path, "rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(0, size - MAX_READ))
+                lines = file.read(MAX_READ).split(b"\n")
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            log.warning("what waited for an answer can't be read from %s: %s", self._path, error.strerror)
+            return []
+        found = []
+        for line in lines:
+            with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                found.append(msgspec.json.decode(line, type=_Line))
+        return found
+
+    def _write(self, line: _Line) -> None:
+        """Add a line. If that fails, no question and no answer waits for it."""
+        if self._path is None:
+            return
+        try:
+            data = _encoded(line)
+            if self._is_torn:
+                data = b"\n" + data
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+            descriptor = os.open(self._path, flags, 0o600)
+            try:
+                self._is_torn = os.write(descriptor, data) < len(data)
+                self._size = os.fstat(descriptor).st_size
+            finally:
+                os.close(descriptor)
+        except (OSError, UnicodeEncodeError) as error:
+            log.warning("can't write %s: %s", self._path, error)
+            return
+        if self._size > self._limit:
+            self._compact()
+
+    def _compact(self) -> None:
+        """Write the file anew, with what still counts."""
+        if self._path is None or not (self._open or os.path.lexists(self._path)):
+            return
+        kept = [_Line(closed=each) for each in self._closed.values()]
+        for waiting in self._open.values():
+            kept.append(_Line(asked=_filed(waiting.question)))
+        data = b"".join(map(_encoded, kept))
+        new = f"{self._path}.new"
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(new)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            with open(os.open(new, flags, 0o600), "wb", buffering=0) as file:
+                if file.write(data) != len(data):
+                    raise OSError(0, "not all of it could be written")
+            os.replace(new, self._path)
+        except OSError as error:
+            log.warning("can't write %s anew: %s", self._path, error.strerror)
+        else:
+            self._is_torn = False
+            self._size = len(data)
+        self._limit = max(MAX_FILE, 2 * len(data))
+
+
+def _filed(question: Question) -> Question:
+    whole = middle(question.whole, FILED_WHOLE, "it is not kept in whole after a restart")
+    return msgspec.structs.replace(question, whole=whole)
+
+
+def _encoded(line: _Line) -> bytes:
+    return msgspec.json.encode(line) + b"\n"

@@ -1,0 +1,105 @@
+"""What waits for a person, and what a person said to it. Plain values, the same for every kind and door."""
+
+from __future__ import annotations
+
+import time
+from typing import Literal
+
+from msgspec import Struct
+
+from ..formats.shown import asked_about, asker, middle
+
+Kind = Literal["consent", "action", "escalation", "permission", "dialog"]
+"""Consent to an agent's tool call, an action of the daemon's own, a verifier that needs somebody, a
+permission that an agent of another maker asks for, or any other dialog."""
+
+MAX_WHOLE = 256 * 1024
+"""How many characters of what will happen a question carries."""
+WHOLE_LINES, WHOLE_CHARACTERS = 200, 16_000
+"""How much of that is shown where there is much room."""
+
+
+class Option(Struct, frozen=True):
+    """One of the answers that a question has."""
+
+    value: str
+    label: str
+
+
+ALLOW, ALWAYS, DENY = Option("allow", "Allow"), Option("always", "Always allow this"), Option("deny", "Deny")
+WITHDRAWN = "withdrawn"
+"""The option of a question that nobody answered: who asked gave it up, and `by` says why."""
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """Something that waits for a person."""
+
+    id: str
+    kind: Kind
+    session: str | None = None
+    """The id of the session that asks; None for the daemon itself."""
+    session_name: str = ""
+    project: str = ""
+    """The directory that it is about; empty if it is about none."""
+    title: str
+    """What asks, in a word: a tool, an actuator."""
+    what: str
+    """What will happen, in one honest line."""
+    whole: str = ""
+    """All of what will happen."""
+    reason: str = ""
+    """Why it is not simply done."""
+    options: tuple[Option, ...] = (ALLOW, ALWAYS, DENY)
+    asked_at: float
+    about: str = ""
+    """The id of the tool call, if it is about one."""
+    lost: str = ""
+    """Why nobody is there any more to hear the answer; empty while somebody is."""
+
+    @property
+    def who(self) -> str:
+        """Who asks, in which project."""
+        return asker(self.session_name, self.session, self.project)
+
+    @property
+    def see_all(self) -> str:
+        """Where all of it is shown."""
+        return f"`fairlead approvals show {self.id}` shows all"
+
+    def text(self, *, lines: int = WHOLE_LINES, characters: int = WHOLE_CHARACTERS) -> str:
+        """The whole question for a place with room for so much."""
+        return asked_about(
+            what=self.what,
+            reason=self.reason,
+            who=self.who,
+            whole=self.whole,
+            lines=lines,
+            characters=characters,
+            where=self.see_all,
+        )
+
+
+def bounded(whole: str, where: str) -> str:
+    """All of what will happen, as long as a question may carry."""
+    return middle(whole, MAX_WHOLE, where)
+
+
+class Answer(Struct, frozen=True):
+    """What was said to a question, by whom, and when."""
+
+    option: str
+    by: str
+    at: float
+
+    @property
+    def allows(self) -> bool:
+        return self.option in (ALLOW.value, ALWAYS.value)
+
+    @property
+    def sentence(self) -> str:
+        """What became of the question, after its id."""
+        moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.at))
+        if self.option == WITHDRAWN:
+            return f"was withdrawn at {moment}: {self.by}"
+        said = {"allow": "allowed", "always": "allowed for always", "deny": "denied"}
+        return f"was answered already: {said.get(self.option, self.option)} by {self.by} at {moment}"

@@ -1,0 +1,135 @@
+"""Why the end of a command says nothing about the work: it was not run, was ended, or checked nothing.
+
+Runners have exit codes and words of their own for that; those of pytest, unittest, jest, vitest, node, npm,
+make, cargo, go and shells are known here. In doubt it is "could not verify": that is never green, and nothing
+is sent back for what is no fault of the builder.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import signal
+from pathlib import Path
+
+from .output import Summary, summaries
+from .process import Ran
+
+NOT_FOUND = 127
+NOT_EXECUTABLE = 126
+TIMED_OUT = 124
+"""What timeout(1) exits with."""
+MAX_SCRIPT = 64 * 1024
+"""How many bytes a script has at most that is looked at."""
+LAST_LINES = 200
+"""In how many of the last lines a reason is looked for."""
+MAX_REASON = 200
+"""How many characters of a line are given as one."""
+
+_ENDED_BY = frozenset(
+    {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGALRM}
+    | {signal.SIGXCPU, signal.SIGXFSZ, signal.SIGPIPE}
+)
+"""Signals that come from outside of a program. Others are of its own making: it crashed."""
+
+_PYTEST = re.compile(r"\bpy\.?test\b")
+_PYTEST_CODES = {
+    3: "pytest had an internal error",
+    4: "pytest was called wrongly",
+    5: "it found no tests to run",
+}
+_TIMEOUT = re.compile(r"\btimeout\b")
+
+_NOT_RUN = re.compile(
+    r"^(?:"
+    r"make(?:\[\d+\])?: \*\*\* (?:No rule to make target|No targets specified)"
+    r"|make(?:\[\d+\])?: \*\*\* .*(?:Error 12[467]|Error 137|Error 143|Killed|Terminated)$"
+    r"|npm (?:ERR!|error) (?:Missing script|code ENOENT|enoent)"
+    r"|Error: no test specified$"
+    r"|No tests? (?:files )?found, exiting with code"
+    r"|\S*python[\d.]*: No module named (?:pytest|unittest|coverage|mypy|ruff|tox|nox|black|pylint|pyright)\b"
+    r"|\S*python[\d.]*: can't open file "
+    r"|ERROR: (?:usage: |file or directory not found: |not found: )"
+    r"|error: (?:could not find `Cargo\.toml`|no such (?:sub)?command\b|Failed to spawn)"
+    r"|go: (?:cannot find main module|go\.mod file not found|no such tool)"
+    r"|Could not find '.*'$"
+    r"|!+ (?:KeyboardInterrupt|_pytest\.outcomes\.Exit)"
+    r"|(?:\S*/)?(?:ba|da|z|k)?sh: (?:line )?\d*:? ?.+: (?:command not found|not found)$"
+    r")"
+)
+"""What a line begins with that says why something failed before it could check anything."""
+_NOTHING_DONE = re.compile(r"^make(?:\[\d+\])?: (?:Nothing to be done for |'.*' is up to date\.)")
+_INTERPRETERS = re.compile(r"(?:.*/)?(?:sh|bash|dash|zsh|ksh|python[\d.]*|node|ruby|perl)")
+
+
+def problem(command: str, ran: Ran, place: Path) -> str:
+    """Why an ending says nothing about the work, if so. `place` is where the command ran."""
+    code = ran.code
+    if ran.ended:
+        return ran.ended
+    assert code is not None
+    if code in (NOT_FOUND, NOT_EXECUTABLE):
+        last = next((line for line in reversed(ran.text.splitlines()) if line.strip()), "")
+        return f"it could not be started: {last.strip() or f'exit code {code}'}"
+    number = -code if code < 0 else code - 128
+    if number in _ENDED_BY:
+        return f"somebody ended it with signal {number}"
+    if code == TIMED_OUT and _TIMEOUT.search(command):
+        return "it ran into its own time limit (exit code 124)"
+    told = summaries(ran.text)
+    if code == 0:
+        return _nothing_checked(command, ran, told, place)
+    if any(each.passed or each.failed for each in told):
+        return ""
+    if code in _PYTEST_CODES and _PYTEST.search(command):
+        return f"{_PYTEST_CODES[code]} (exit code {code})"
+    if told:
+        return _none_ran(told)
+    lines = ran.text.split("\n")[-LAST_LINES:]
+    said = next((line for line in reversed(lines) if _NOT_RUN.match(line)), None)
+    return f"it could not be run: {said.strip()[:MAX_REASON]}" if said is not None else ""
+
+
+def _nothing_checked(command: str, ran: Ran, told: list[Summary], place: Path) -> str:
+    """Why exit code 0 does not mean that something was checked, if so."""
+    if bad := next((each for each in told if each.failed), None):
+        return f"it exited with 0, but tests failed ({bad})"
+    if told and not any(each.passed for each in told):
+        return _none_ran(told)
+    if _PYTEST.search(command) and not told:  # it may have collected only, or been told to print its help
+        return "pytest printed no summary with tests that passed; without -qq it does, if it runs any"
+    lines = [line for line in ran.text.split("\n") if line.strip()]
+    if lines and all(map(_NOTHING_DONE.match, lines)):
+        return f"nothing was run: {lines[-1].strip()[:MAX_REASON]}"
+    if not lines and (script := _empty_script(command, place)):
+        return f"its script {script} is empty"
+    return ""
+
+
+def _none_ran(told: list[Summary]) -> str:
+    skipped = next((each for each in told if each.skipped), None)
+    return f"no test was run ({skipped})" if skipped is not None else "it found no tests to run"
+
+
+def _empty_script(command: str, place: Path) -> str:
+    """The script that a command runs, if there is nothing in it."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return ""
+    while words and (_INTERPRETERS.fullmatch(words[0]) or words[0].startswith("-")):
+        del words[0]
+    if not words:
+        return ""
+    try:
+        with open(place / words[0], "rb") as file:
+            text = file.read(MAX_SCRIPT + 1)
+    except (OSError, ValueError):
+        return ""
+    if len(text) > MAX_SCRIPT or any(_is_code(line) for line in text.splitlines()):
+        return ""
+    return words[0]
+
+
+def _is_code(line: bytes) -> bool:
+    return bool(line.strip()) and not line.lstrip().startswith((b"#", b"//"))

@@ -1,0 +1,527 @@
+"""Rules that deny and ask find a command however it is written. The real shell says what is run."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairlead.agent.commands import MAX_JUDGED, take_apart
+from fairlead.agent.policy import Policy, Rule, Verdict
+from fairlead.agent.tools import Touch
+
+PROJECT = Path("/home/me/project")
+DENY_RM = Rule("bash", "deny", match="rm *")
+ASK_PUSH = Rule("bash", "ask", match="git push*")
+DOCUMENTED = (Rule("bash", "allow", match="git *"), ASK_PUSH, DENY_RM)
+EVERYTHING = (Rule("bash", "allow"), ASK_PUSH, DENY_RM)
+"""All is allowed, but for these two."""
+BY_PATTERN = (Rule("bash", "allow", match="*"), ASK_PUSH, DENY_RM)
+PATIENCE = 20.0
+
+
+def verdict(rules: tuple[Rule, ...], command: str, *, allows_all: bool = False) -> Verdict:
+    return Policy(PROJECT, rules, allows_all).judge("bash", Touch("run", "", command=command))
+
+
+def decide(rules: tuple[Rule, ...], command: str) -> str:
+    return verdict(rules, command).decision
+
+
+PUSHES = [
+    "git push",
+    'git "push" origin main',
+    "git \\push",
+    "git -C . push",
+    "git -c x.y=z push",
+    "git --git-dir=.git push",
+    "git --git-dir .git push",
+    "git --no-pager -C . --work-tree=. push",
+    "git $(echo push)",
+    "git `echo push`",
+    "git $'pu\\x73h'",
+    "git p''ush",
+    "X=push; git $X",
+    "git pus\\\nh",
+    "git ${X:-push}",
+    "git {push,origin}",
+    "git pu?h",
+    "/usr/bin/env git push",
+    "g=git; $g push",
+    "cd . && git push",
+    "(git push)",
+    "{ git push; }",
+    "echo x | git push",
+    "git status; git push",
+    "git status\ngit push",
+    "git status & git push",
+    "! git push",
+    "git $EMPTY push",
+    "sh -c 'git push'",
+    "eval git push",
+    "git -c alias.p=push p",
+    "git $(printf 'pu%s' sh)",
+    "> /dev/null git push",
+    "A=b git push",
+    "git push < /dev/null",
+    "echo $(git push)",
+    'echo "$(git push)"',
+    "cat <(git push)",
+    "xargs git < words",
+    "IFS=_; c=git_push; $c",
+]
+REMOVALS = [
+    "rm x",
+    "'rm' x",
+    "\\rm x",
+    '"r"m x',
+    "$'\\x72m' x",
+    "$'\\162\\155' x",
+    "{rm,-rf,x}",
+    "r{m,} x",
+    "timeout 5 rm x",
+    "timeout -k 1 -s KILL 5 rm x",
+    "timeout --signal=KILL 5 rm x",
+    "nice -n 5 rm x",
+    "nice -5 rm x",
+    "nice --adjustment=5 rm x",
+    "nohup rm x",
+    "setsid -w rm x",
+    "stdbuf -o0 rm x",
+    "stdbuf --output=0 rm x",
+    "env rm x",
+    "env A=b rm x",
+    "env -S 'rm x'",
+    'env -i PATH="$PATH" LOG="$LOG" rm x',
+    "env -u FOO rm x",
+    "env --unset=FOO rm x",
+    "echo x | xargs rm",
+    "echo x | xargs -n 1 rm",
+    "echo x | xargs -I{} rm {}",
+    "echo x | xargs -i rm {}",
+    "echo rm | xargs -I{} env {} x",
+    "echo 'rm x' | xargs -I{} sh -c '{}'",
+    "find . -maxdepth 0 -exec rm {} \\;",
+    "find . -maxdepth 0 -exec rm {} +",
+    "find . -maxdepth 0 -execdir rm {} ';'",
+    "sh -c 'rm x'",
+    "bash -lc 'rm x'",
+    "bash -c -e 'rm x'",
+    "bash --norc -c 'rm x'",
+    "sh -c 'sh -c \"rm x\"'",
+    'sh -c "$(echo rm x)"',
+    "bash -c '$0 x' rm",
+    "bash -c '\"$@\"' _ rm x",
+    "eval rm x",
+    "eval 'r''m x'",
+    'eval "$(echo cm0geA== | base64 -d)"',
+    "echo rm x | sh",
+    "echo 'rm x' | bash -s",
+    "echo 'rm x' | sh -s git",
+    'bash "$BIN/rm" x',
+    "bash rm x",
+    ". rm x",
+    "sh <<< 'rm x'",
+    "sh <<EOF\nrm x\nEOF",
+    "sh <<'E'F\nrm x\nEF",
+    "cat <<EOF | sh\nrm x\nEOF",
+    "cat <<EOF\n$(rm x)\nEOF",
+    "cat <<EOF\nEOF\nrm x",
+    "bash <(echo rm x)",
+    ". <(echo rm x)",
+    "source /dev/stdin <<< 'rm x'",
+    "exec rm x",
+    "exec -a y rm x",
+    "command rm x",
+    "command -p env rm x",
+    "builtin command rm x",
+    "time rm x",
+    "time -p rm x",
+    "flock /dev/null rm x",
+    "flock /dev/null -c 'rm x'",
+    "script -qc 'rm x' /dev/null",
+    "X=rm; $X x",
+    "X='rm x'; $X",
+    "X=r; ${X}m x",
+    'a=(rm x); "${a[@]}"',
+    'set -- rm x; "$@"',
+    'rm() { command rm "$@"; }; rm x',
+    "f() { rm x; }; f",
+    "function f { rm x; }; f",
+    "if true; then rm x; fi",
+    "for f in x; do rm $f; done",
+    "for c in rm; do $c x; done",
+    "set -- x; for f do rm $f; done",
+    "for f\nin x; do rm $f; done",
+    "while rm x; do break; done",
+    "until rm x; do break; done",
+    "case a in a) rm x;; esac",
+    "case a in (b) :;; a|c) rm x; esac",
+    "case rm in r*) rm x ;; esac",
+    "[[ a == a ]] && rm x",
+    "[[ -n $(rm x) ]]",
+    "((1)) && rm x",
+    "echo $((1 + $(rm x; echo 1)))",
+    "a='z[$(rm x)]'; echo $((a))",
+    "a='z[$(rm x)]'; [[ $a -eq 1 ]]",
+    "printf -v 'z[$(rm x)]' y",
+    "PS4='$(rm x)'; set -x; true",
+    "a='$(rm x)'; echo \"${a@P}\"",
+    "echo ${Y:-$(rm x)}",
+    'echo "${Y:-`rm x`}"',
+    'echo "a\\"$(rm x)"',
+    "true & rm x",
+    "true || true; rm x",
+    "true |& rm x",
+    "true # y\nrm x",
+    "true \\# ; rm x",
+    "echo a#b; rm x",
+    "r\\\nm x",
+    "true &&\\\nrm x",
+    "echo $\\\n(rm x)",
+    "trap 'rm x' EXIT",
+    "alias y='rm x'\nshopt -s expand_aliases\ny",
+    "shopt -s expand_aliases\nalias y=rm\ny x",
+    "coproc rm x; wait",
+    "coproc Y { rm x; }; wait",
+    "cd . ; $(which rm) x",
+    "$(command -v rm) x",
+    '"$BIN/rm" x',
+    "$BIN/r? x",
+    "$BIN/[r]m x",
+    'cd "$BIN"; ./rm x',
+    'cd "$BIN"; ./r* x',
+    'hash -p "$BIN/rm" y; y x',
+    "PATH=$BIN:$PATH rm x",
+    "python3 -c 'import os; os.system(\"rm x\")'",
+    "echo 'import os; os.system(\"rm x\")' | python3",
+    "perl -e 'system(\"rm x\")'",
+    "perl -pi -e 'system(\"rm x\")' words",
+    "perl -l -0777 -ne 'system(\"rm x\")' words",
+    "python3 -W ignore -uc 'import os; os.system(\"rm x\")'",
+    "awk 'BEGIN { system(\"rm x\") }'",
+    'awk \'BEGIN { print "x" | "rm x" }\'',
+    "sed '1e rm x' /etc/hostname",
+    "echo rm x | sed 's/y//;e'",
+    "git -c alias.y='!rm x' y",
+    "git -c core.fsmonitor='rm x' status",
+    "GIT_EXTERNAL_DIFF='rm x' git diff --no-index /etc/hostname /etc/passwd",
+    "tar cf /dev/null --checkpoint=1 --checkpoint-action=exec='rm x' /etc/hostname",
+    "tar cf /dev/null --checkpoint=1 --checkpoint-act=exec='rm x' /etc/hostname",
+    "tar -c -I 'rm x' -f /dev/null /etc/hostname",
+    "tar cIf 'rm x' /dev/null /etc/hostname",
+    "jobs -x rm x",
+    "mapfile -C 'rm x' -c 1 y <<< z",
+    "exec 3>&1; rm x >&3",
+    ">/dev/null rm x",
+    "2>/dev/null rm x",
+    "{ rm x; } 2>/dev/null",
+    "let 'a[$(rm x)]=1'",
+    "declare -i a='b[$(rm x)]'",
+    "read 'a[$(rm x)]' <<< 1",
+    "unset 'a[$(rm x)]'",
+    "test -v 'a[$(rm x)]'",
+    "nice timeout 5 env nohup rm x",
+    "busybox sh -c 'rm x'",
+    "sudo -u root rm x",
+    "doas -u root rm x",
+    "su -c 'rm x'",
+    "watch -n 1 rm x",
+    "ionice -c 3 rm x",
+    "chroot / rm x",
+    "unshare -r rm x",
+    "parallel rm ::: x",
+    "strange-wrapper --option rm x",
+    "ssh host rm x",
+    "/bin/rm x",
+    "./rm x",
+    "RM x",
+    "sudo --unknown-option rm x",
+]
+
+
+@pytest.fixture(scope="module")
+def stand_ins(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with an `rm` and a `git` that do nothing but write down how they were called."""
+    directory = tmp_path_factory.mktemp("bin")
+    real = shutil.which("git") or "true"
+    (directory / "rm").write_text('#!/bin/sh\necho rm "$@" >> "$LOG"\n')
+    (directory / "git").write_text(
+        f'#!/bin/sh\necho git "$@" >> "$LOG"\ncase "$*" in *push*) ;; *) exec {real} "$@";; esac\n'
+    )
+    for each in directory.iterdir():
+        each.chmod(0o700)
+    return directory
+
+
+def ran(command: str, shell: str, stand_ins: Path, directory: Path) -> list[str]:
+    """How the stand-ins were called when a shell ran a command."""
+    log = directory / "log"
+    log.unlink(missing_ok=True)
+    (directory / "push").touch()  # what a glob may find
+    (directory / "words").write_text("push\n")
+    environment = {
+        **{"PATH": f"{stand_ins}:/usr/bin:/bin", "LOG": str(log), "BIN": str(stand_ins)},
+        **{"HOME": str(directory), "GIT_CONFIG_NOSYSTEM": "1"},
+    }
+    subprocess.run(
+        [shell, "-c", command],
+        cwd=directory,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    return log.read_text().splitlines() if log.exists() else []
+
+
+def is_harmful(called: list[str]) -> bool:
+    return any(call.startswith("rm") or (call.startswith("git") and "push" in call) for call in called)
+
+
+NOT_RUN = (
+    "bash -lc",
+    "sudo",
+    "doas",
+    "su",
+    "ssh",
+    "watch",
+    "chroot",
+    "unshare",
+    "parallel",
+    "/bin/rm",
+    "./rm",
+    "RM",
+    "strange",
+)
+"""Commands that are only judged: they would need rights or programs, or reach the real thing."""
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("repository")
+    subprocess.run(["git", "init", "-q", str(directory)], check=False, capture_output=True)
+    return directory
+
+
+@pytest.mark.parametrize("command", [*PUSHES, *REMOVALS])
+def test_what_the_shell_runs_is_never_allowed_unseen(command: str, stand_ins: Path, repository: Path) -> None:
+    """Not by the rules of the documentation, nor where all else is allowed, nor with `yes`."""
+    if not command.startswith(NOT_RUN):
+        called = ran(command, shutil.which("bash") or "/bin/sh", stand_ins, repository)
+        is_there = shutil.which(command.split(maxsplit=1)[0]) is not None and sys.platform == "linux"
+        assert is_harmful(called) or not is_there, "the example does nothing"
+    for rules in (DOCUMENTED, EVERYTHING, BY_PATTERN):
+        assert decide(rules, command) != "allow", rules
+    if command in REMOVALS:
+        assert verdict((DENY_RM,), command, allows_all=True).decision != "allow"
+
+
+ATOMS = ["rm", "git", "push", "x", "echo", "sh -c", "eval", "env", "nice", "'", '"', "\\", "$(", ")", "`"]
+ATOMS += [
+    ";",
+    "|",
+    "&&",
+    "\n",
+    " ",
+    " ",
+    " ",
+    "{",
+    "}",
+    ",",
+    "(",
+    "#",
+    "$X",
+    "${X}",
+    "$'",
+    "<<E\n",
+    "E\n",
+    "=",
+    "-c",
+]
+
+
+@settings(max_examples=150, deadline=None)
+@given(pieces=st.lists(st.sampled_from(ATOMS), min_size=1, max_size=9))
+def test_no_mixture_of_quotes_and_words_runs_unseen(
+    pieces: list[str], stand_ins: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    command = "".join(pieces)
+    if decide(EVERYTHING, command) != "allow":
+        return
+    directory = tmp_path_factory.mktemp("mixed")
+    for shell in filter(None, (shutil.which("bash"), shutil.which("dash"))):
+        called = ran(command, shell, stand_ins, directory)
+        assert not is_harmful(called), (shell, called)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "timeout 5 rm x",
+        "sudo -u root rm x",
+        "nice -n 5 rm x",
+        "env -S 'rm x'",
+        "find . | xargs rm",
+        "find . -exec rm {} \\;",
+        "sh -c 'rm x'",
+        "bash -lc 'cd y && rm -rf x'",
+        "eval 'r''m x'",
+        "$'\\x72m' x",
+        "{rm,-rf,x}",
+        "/bin/rm x",
+        "sh <<E\nrm x\nE",
+        "trap 'rm x' EXIT",
+        "git bisect run rm x",
+        "git submodule foreach 'rm x'",
+        "git rebase -x 'rm x' main",
+        "rm $X",
+        'sh -c "rm $X"',
+    ],
+)
+def test_a_rule_that_denies_is_not_evaded_by_what_runs_the_command(command: str) -> None:
+    for rules in ((DENY_RM,), EVERYTHING, BY_PATTERN):
+        assert decide(rules, command) == "deny"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git status",
+        'git commit -m "rm is not push"',
+        "git -C sub --no-pager log",
+        "git show $(git rev-parse HEAD)",
+        "git log --oneline | git shortlog 2>&1",
+        "git log '*.py' && git diff *.py",
+        "git stash push",
+        "git remote -v",
+    ],
+)
+def test_what_is_understood_and_allowed_is_not_asked_about(command: str) -> None:
+    assert decide(DOCUMENTED, command) == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "make test",
+        "grep -r rm .",
+        "echo 'rm x' > notes.txt",
+        "for x in *.py; do echo $x; done",
+        "cat <<'EOF' > a.py\nimport x  # rm y\nEOF",
+        "timeout 60 pytest -q tests",
+        "cd src && ls -l | sort -k 2 | head",
+        "if [ -f x ]; then cat x; fi",
+        "awk '{ print $1 }' file",
+        "sed -n '1,20p' file; sed -i 's/a/b/g' file",
+        "python3 script.py --rm",
+        "bash build.sh",
+        "A=1 B=2 make",
+        "find . -name '*.py' -type f",
+        "git commit -m 'git push comes later'",
+        "command -v rm",
+        "bash -o pipefail -c 'make | tee log'",
+        "perl -w tool.pl; node app.js; python3 -m pytest -q",
+    ],
+)
+def test_where_all_is_allowed_only_what_could_be_meant_is_asked_about(command: str) -> None:
+    assert decide(EVERYTHING, command) == "allow"
+    assert verdict((DENY_RM,), command, allows_all=True).decision == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git ls-remote --upload-pa='rm x;' .",
+        "git fetch-pack --exec='rm x;' .",
+        "git clone -c core.fsmonitor='rm x;' . z",
+        "git clone -qc core.fsmonitor='rm x;' . z",
+        "git rebase --exe='rm x' HEAD",
+        "git push --exe='rm x' origin",
+        "split --filter='rm x' /etc/hostname",
+        r"make --eval='$(shell \rm x)'",
+        "fairlead approvals allow 7",
+    ],
+)
+def test_options_that_run_commands_are_asked_about_however_short_they_are(command: str) -> None:
+    allowed = tuple(Rule("bash", "allow", match=f"{name} *") for name in ("git", "split", "make", "fairlead"))
+    assert decide((*allowed, Rule("bash", "deny", match="rm *")), command) != "allow"
+
+
+def test_what_cant_be_understood_is_never_allowed_by_a_pattern() -> None:
+    allow = (Rule("bash", "allow", match="*"),)
+    for command in (
+        "eval $X",
+        "$X",
+        "python -c 1",
+        "sudo --strange ls",
+        "echo 'unclosed",
+        "cat <<E\nE",
+        "f() { ls; }",
+    ):
+        assert decide(allow, command) == "ask", command
+    assert decide(allow, "make && ls -l") == "allow"
+    assert decide((Rule("bash", "allow"),), "eval $X") == "allow"
+
+
+def test_a_redirection_out_of_an_allowed_directory_asks() -> None:
+    rules = (Rule("bash", "allow", match="git *"), Rule("bash", "allow", match="> out/*"))
+    assert decide(rules, "git log > out/x") == "allow"
+    for command in ("git log > out/../.bashrc", "git log > out/$X", "git log > ~/.bashrc", "git log >| x"):
+        assert decide(rules, command) == "ask", command
+    assert (
+        decide((Rule("bash", "allow"), Rule("bash", "deny", match="> *.bashrc")), "ls > ~/.bashrc") == "deny"
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("git log; git -C . push -f", "`git -C . push -f`: a rule says: ask bash git push*"),
+        ("ls && timeout 5 rm x", "`rm x`: a rule says: deny bash rm *"),
+        ("git $X", "`git $X` may be what a rule is about: ask bash git push*"),
+        ("make", "no rule allows `make`"),
+        ("eval $X", "`eval $X` may be what a rule is about: ask bash git push*"),
+        (
+            "git -c a.b='!x' y",
+            "`git -c a.b='!x' y` may be what a rule is about (`git -c` can make git run commands): "
+            "ask bash git push*",
+        ),
+        ("for x in a; do git log; done", "it is more than a list of simple commands: `for`"),
+        ("git log\x1b[2J; rm x\x07", "`rm x\\x07`: a rule says: deny bash rm *"),
+    ],
+)
+def test_the_reason_names_the_rule_and_the_part(command: str, reason: str) -> None:
+    assert verdict(DOCUMENTED, command).reason == reason
+
+
+def test_a_command_that_is_too_long_is_asked_about_and_not_read() -> None:
+    long = "git log " + "x" * MAX_JUDGED
+    found = verdict(DOCUMENTED, long)
+    assert found.decision == "ask"
+    assert f"it has {len(long)} characters, and only {MAX_JUDGED} are looked at" in found.reason
+    assert verdict((DENY_RM,), long, allows_all=True).decision == "ask"
+    assert decide((Rule("bash", "allow"),), long) == "allow"
+    remembered = Policy(PROJECT, DOCUMENTED).remembering("bash", Touch("run", "", command=long), "allow")
+    assert remembered.judge("bash", Touch("run", "", command=long)).decision == "allow"
+
+
+def test_consent_for_the_session_holds_for_what_could_not_be_understood() -> None:
+    touch = Touch("run", "", command="eval $X")
+    policy = Policy(PROJECT, DOCUMENTED).remembering("bash", touch, "allow")
+    assert policy.judge("bash", touch).decision == "allow"
+    assert policy.judge("bash", msgspec.structs.replace(touch, command="eval $Y")).decision == "ask"
+
+
+def test_what_is_taken_apart_is_bounded() -> None:
+    for command in ("a;" * 5000, "sudo " * 2000, "eval " * 2000, "$(" * 5000, "{a,b}" * 2000, "`\\" * 5000):
+        taken = take_apart(command)
+        assert not taken.is_understood
+        assert sum(len(each.text) for part in taken.parts for each in part.readings) < 300_000

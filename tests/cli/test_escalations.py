@@ -1,0 +1,100 @@
+"""Where a person sees that a verifier calls for one: in lists, in conversations, at attached terminals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.client.sdk import connect
+from fairlead.settings import Settings
+from tests.cli.test_hook import Verifier
+from tests.client.persons import Person
+from tests.hosting import WAIT, Hosting
+
+REASON = "the tests could not be run"
+
+
+@pytest.fixture
+def hosting() -> Iterator[Hosting]:
+    hosting = Hosting()
+    yield hosting
+    hosting.close()
+
+
+class AgentVerifier(Verifier):
+    """A verifier of an agent session."""
+
+    kind = "agent"
+
+
+def call_for_a_person(hosting: Hosting, name: str, kind: type[Verifier] = Verifier) -> str:
+    """A verifier can't judge a turn. Returns the session's id."""
+    verifier = kind(hosting, name)
+    try:
+        report: dict[str, Any] = {"status": "unsure", "summary": REASON}
+        verifier.send("report", sessionId=verifier.name, turnIndex=1, sections={}, raw="", **report)
+        verifier.told("verify/escalated")
+        return verifier.name
+    finally:
+        verifier.close()
+
+
+def had_a_turn(hosting: Hosting, name: str) -> None:
+    """An agent in a terminal has done something."""
+    hosting.start(name, "stty -echo; echo ready; cat")
+    hosting.wait_text(name, "ready")
+    for event in ("start", "stop"):
+        hosting.ask("terminal_turn", name=name, event=event, agent="other", prompt="build it")
+
+
+def test_it_is_seen_in_lists_and_at_the_terminals_attached(hosting: Hosting) -> None:
+    had_a_turn(hosting, "work")
+    hosting.start("elsewhere", "echo here; cat")
+    needs = f"work needs a person: {REASON}"
+    with Person(hosting, "attach", "work") as person, Person(hosting, "attach", "elsewhere") as other:
+        person.until("ready")
+        other.until("here")
+        call_for_a_person(hosting, "work")
+        for each in (person, other):  # nothing is configured, so everybody at a terminal is told
+            each.until(needs)
+        other.type(b"typed\r")  # the note goes, and the screen is as it was
+        other.until_screen(hosting, "elsewhere")
+    with Person(hosting, "attach", "work") as late:
+        late.until(needs)
+        assert late.leave() == 0
+        assert needs in late.text
+
+    listed = hosting.run("ls")
+    assert (
+        next(line for line in listed.stdout.splitlines() if line.startswith("work ")).split()[2] == "failed!"
+    )
+    assert listed.stderr == f"{needs}\n"
+    assert needs in hosting.run("talk", "/status").stdout
+    hosting.kill_daemon()
+    hosting.until(lambda: "work" in hosting.sessions())
+    assert needs in hosting.run("ls").stderr
+
+    hosting.ask("terminal_turn", name="work", event="start", agent="other", prompt="never mind")
+    assert "needs a person" not in hosting.run("ls").stderr  # somebody has seen to it
+    hosting.kill_daemon()
+    hosting.until(lambda: "work" in hosting.sessions())
+    assert "needs a person" not in hosting.run("ls").stderr
+
+
+def test_it_is_seen_in_the_sessions_the_status_and_the_chat_of_an_agent(
+    hosting: Hosting, tmp_path: Path
+) -> None:
+    hosting.run("ls")
+    with connect(Settings(hosting.environment)) as host:
+        host.agent("build", cwd=str(tmp_path)).ask("ls", approve=True, timeout=WAIT)
+    call_for_a_person(hosting, "build", AgentVerifier)
+    needs = f"build needs a person: {REASON}"
+    listed = hosting.run("sessions")
+    assert "failed!" in listed.stdout
+    assert listed.stderr == f"{needs}\n"
+    assert needs in hosting.run("talk", "/status").stdout
+    with Person(hosting, "agent", "-C", str(tmp_path), "build") as person:
+        person.until(f"a person is needed: {REASON}")

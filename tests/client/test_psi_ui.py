@@ -1,0 +1,145 @@
+"""psi's own Emacs UI drives `fairlead rpc`. Its source is looked for beside us and is never a part of us:
+in `$FAIRLEAD_PSI_UI`, else in the cache directory `fairlead/peers/psi/components/emacs-ui`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.hosting import WAIT, Hosting
+
+pytestmark = pytest.mark.peers
+
+TALK = Path(__file__).with_name("psi_ui.el")
+NO_IDLE_TIMERS = (
+    "(advice-add 'run-with-idle-timer :override"
+    " (lambda (seconds _repeat function &rest values) (apply #'run-at-time seconds nil function values)))"
+)
+"""In batch mode Emacs is never idle, so timers that wait for it run as others do."""
+
+
+@pytest.fixture
+def ui() -> Path:
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    given = os.environ.get("FAIRLEAD_PSI_UI") or f"{cache}/fairlead/peers/psi/components/emacs-ui"
+    if not Path(given, "psi.el").is_file():
+        pytest.skip(f"psi's UI is not at {given}: check out davidwuchn/psi and set FAIRLEAD_PSI_UI")
+    return Path(given)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    place = tmp_path / "project"
+    place.mkdir()
+    (place / "notes.txt").write_text("buy milk\n")
+    subprocess.run(["git", "init", "-q", "-b", "main", str(place)], check=True)
+    return place
+
+
+@pytest.fixture
+def emacs(peer: Callable[[str], str]) -> str:
+    return peer("emacs")
+
+
+def environment(hosting: Hosting) -> dict[str, str]:
+    return {**hosting.environment, "LANG": "C.UTF-8"}
+
+
+def talked(hosting: Hosting, emacs: str, ui: Path, project: Path, steps: str, choices: str = "()") -> str:
+    """What the UI has shown in a dialogue."""
+    backend = " ".join(json.dumps(word) for word in (sys.executable, "-m", "fairlead", "rpc"))
+    lisp = f"(progn (setq talk-backend '({backend}) talk-choices '{choices}) (talk {steps}))"
+    done = subprocess.run(
+        [emacs, "-Q", "--batch", "-L", str(ui), "-l", str(TALK), "--eval", lisp],
+        env=environment(hosting),
+        cwd=project,
+        capture_output=True,
+        text=True,
+        timeout=2 * WAIT,
+        check=False,
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def test_psis_own_end_to_end_test_passes(hosting: Hosting, emacs: str, ui: Path, project: Path) -> None:
+    programs = hosting.directory / "bin"
+    programs.mkdir()
+    psi = programs / "psi"
+    psi.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m fairlead "$@"\n')
+    psi.chmod(0o755)
+    words = ["-L", str(ui), "-l", str(ui / "test/psi-e2e-test.el"), "-f", "psi-e2e-run"]
+    done = subprocess.run(
+        [emacs, "-Q", "--batch", "--eval", NO_IDLE_TIMERS, *words],
+        env={**environment(hosting), "PATH": f"{programs}:{hosting.environment['PATH']}"},
+        cwd=project,
+        capture_output=True,
+        text=True,
+        timeout=2 * WAIT,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "psi-emacs-e2e:ok"), done.stderr
+
+
+def test_a_dialogue_shows_each_thing_once_and_every_picker_works(
+    hosting: Hosting, emacs: str, ui: Path, project: Path
+) -> None:
+    shown = talked(
+        hosting,
+        emacs,
+        ui,
+        project,
+        """
+        '("read notes.txt" "Done: read")
+        '("run: echo hi" "Done: run")
+        '("/new" "[New session started]")
+        '("help" "I am the offline guide")
+        '("/model" "Model set to offline replay")
+        '("/thinking" "Thinking level set to high")
+        '("/tree" "Done: run" "help [" "← current [waiting]")
+        '("/tree" "Cancelled select-session.")
+        '("/worktree" "[main]")
+        '("/status" "Worktree:")
+        """,
+        '("offline replay" "high" "run: echo" quit)',
+    )
+    read = shown.partition('=== "read notes.txt"')[2].partition('=== "run: echo hi"')[0]
+    assert read.count("I will read `notes.txt`.") == 1
+    assert read.count("Done: read `notes.txt`.") == 1
+    assert "? $ echo hi" in shown  # consent, which it gave
+    switched = shown.partition('=== "/tree"')[2].partition('=== "/tree"')[0]
+    assert switched.count("Done: read `notes.txt`.") == 1
+    assert "⎇ read notes.txt" in shown  # a place to fork at
+
+
+def test_emacs_on_a_terminal_shows_a_turn_and_an_abort(
+    hosting: Hosting, emacs: str, ui: Path, project: Path
+) -> None:
+    backend = " ".join(json.dumps(word) for word in (sys.executable, "-m", "fairlead", "rpc"))
+    words = [emacs, "-nw", "-Q", "-L", str(ui), "-l", "psi"]
+    words += ["--eval", f"(setq psi-emacs-command '({backend}))", "-f", "psi-emacs-start"]
+    words += ["-f", "delete-other-windows"]
+    script = f"cd {shlex.quote(str(project))} && LANG=C.UTF-8 exec {shlex.join(words)}"
+    hosting.start("emacs", script)
+    hosting.wait_text("emacs", "(offline) guide")
+    hosting.run("send", "emacs", "read notes.txt")
+    hosting.run("send", "emacs", "-k", "C-c", "-k", "Enter")
+    hosting.wait_text("emacs", "Done: read")
+    screen = hosting.screen("emacs")
+    assert screen.count("I will read") == 1
+    assert "/project (main)" in screen
+    hosting.run("send", "emacs", "run: sleep 60")
+    hosting.run("send", "emacs", "-k", "C-c", "-k", "Enter")
+    hosting.wait_text("emacs", "(y or n)")
+    hosting.run("send", "emacs", "y")
+    hosting.wait_text("emacs", "sleep 60 running")
+    hosting.run("send", "emacs", "-k", "C-c", "-k", "C-k")
+    hosting.wait_text("emacs", "[error] Aborted")
