@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -182,6 +183,24 @@ def test_a_session_that_is_full_refuses_another_client_with_the_reason(
         work = host.start("work", ECHO)
         with work.attach("monitor"), pytest.raises(RequestError, match="as many clients as it may have"):
             work.attach("monitor")
+
+
+def test_a_session_whose_socket_goes_while_it_is_asked_is_asked_again(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.start("brief", ["echo", "seen"])
+    find = fairlead.client.sdk.session_socket
+    gone, also_gone, heard_first = socket.socketpair(), socket.socketpair(), socket.socketpair()
+    for ours, theirs in (gone, also_gone):
+        ours.send(b"left unread")  # closing resets the connection then
+        theirs.close()
+    heard_first[1].close()
+    there = [gone[0], also_gone[0], heard_first[0]]
+    monkeypatch.setattr(
+        fairlead.client.sdk, "session_socket", lambda *at: there.pop() if there else find(*at)
+    )
+    assert b"seen" in b"".join(host.terminal("brief").output())
+    assert not there
 
 
 def test_output_goes_on_by_itself_when_the_daemon_is_killed(hosting: Hosting, host: Host) -> None:

@@ -52,8 +52,19 @@ ANSWER_WAIT = 5.0
 """Seconds until a session that does not let us in is an error."""
 
 
+LET_IN_TRIES = 5
+"""How often a session is asked to let us in: its socket or its daemon may go before it has answered."""
+
+
 def let_in(view: View, settings: Settings) -> tuple[socket.socket, list[bytes]]:
     """A connection on which a session has let its client in, and what it has shown by then."""
+    for _ in range(LET_IN_TRIES - 1):
+        with contextlib.suppress(ConnectionResetError):
+            return _asked_in(view, settings)
+    return _asked_in(view, settings)
+
+
+def _asked_in(view: View, settings: Settings) -> tuple[socket.socket, list[bytes]]:
     connection = session_socket(view.name, settings)
     if connection is None:
         raise calls.no_session(view.name)
@@ -63,7 +74,10 @@ def let_in(view: View, settings: Settings) -> tuple[socket.socket, list[bytes]]:
         with contextlib.suppress(BrokenPipeError):  # it refused us already; reading tells why
             connection.sendall(view.begin())
         while not view.is_open:
-            output += view.receive(connection.recv(READ_SIZE))
+            data = connection.recv(READ_SIZE)
+            if not data:
+                raise ConnectionResetError(f"the daemon closed the connection to session {view.name!r}")
+            output += view.receive(data)
     except BaseException:
         connection.close()
         raise
