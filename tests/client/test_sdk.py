@@ -13,6 +13,7 @@ import pytest
 
 import fairlead
 from fairlead.client.events import Bell, Exited, Happened, Notification, Progress, Started, Title
+from fairlead.client.launch import session_socket
 from fairlead.client.sdk import Ended, Host, RequestError
 from tests.hosting import WAIT, Hosting
 
@@ -189,16 +190,14 @@ def test_a_session_whose_socket_goes_while_it_is_asked_is_asked_again(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host.start("brief", ["echo", "seen"])
-    find = fairlead.client.sdk.session_socket
+    find = session_socket
     gone, also_gone, heard_first = socket.socketpair(), socket.socketpair(), socket.socketpair()
     for ours, theirs in (gone, also_gone):
         ours.send(b"left unread")  # closing resets the connection then
         theirs.close()
     heard_first[1].close()
     there = [gone[0], also_gone[0], heard_first[0]]
-    monkeypatch.setattr(
-        fairlead.client.sdk, "session_socket", lambda *at: there.pop() if there else find(*at)
-    )
+    monkeypatch.setattr("fairlead.client.sdk.session_socket", lambda *at: there.pop() if there else find(*at))
     assert b"seen" in b"".join(host.terminal("brief").output())
     assert not there
 
