@@ -49,7 +49,7 @@ uninstall: ## take away what `make install` installed
 	tools/install --remove
 
 test: setup peers lint types imports ## run every check and the tests with coverage
-	$(BIN)/pytest -n auto --cov=fairlead --cov-report=term $(ARGS)
+	$(BIN)/pytest -n auto --durations=30 --cov=fairlead --cov-report=term $(ARGS)
 	$(BIN)/python tools/coverage_floor.py
 
 test-peers: setup ## the tests that take long or need others: installing, many kills, real peers
