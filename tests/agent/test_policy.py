@@ -317,7 +317,9 @@ def test_deeply_nested_commands_are_not_understood() -> None:
 
 def test_an_answer_for_the_session_wins_over_ask_but_not_over_deny() -> None:
     policy = Policy(PROJECT, (bash("ask", "git push*"), bash("deny", "rm *")))
-    answered = policy.with_rule(bash("allow", "git push*")).with_rule(bash("allow", "rm *"))
+    answered = policy
+    for command in ("git push origin", "rm x"):
+        answered = answered.remembering("bash", running(command), "allow")
     assert decide(policy, "git push origin") == "ask"
     assert decide(answered, "git push origin") == "allow"
     assert decide(answered, "rm x") == "deny"
