@@ -87,7 +87,8 @@ def what_runs(words: Sequence[Word]) -> Runs:
         why = f"`{name}` can run other commands"
         return Runs(opaque=why, scripts=_texts(name, rest), is_own=name in RUN_OWN)
     if risky := RISKY_OPTIONS.get(name):
-        words_at = enumerate(word.value for word in rest)
+        is_fetched = name in ("curl", "wget")  # a hole among their words is an address
+        words_at = enumerate(word.value for word in rest if not (is_fetched and word.value.startswith(HOLE)))
         hit = next((each for at, each in words_at if _is_risky(each, risky, at == 0 and name == "tar")), "")
         if hit:
             return Runs(opaque=f"`{name} {shown(hit)}` can run other commands")

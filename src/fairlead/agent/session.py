@@ -19,6 +19,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ..keeper.credentials import AGENT_MARK
 from . import context, events
 from .answer import Answer
 from .approvals import Approvals
@@ -115,7 +116,7 @@ class AgentSession:
         self._judge = judge
         self._listen = listen
         self._system = system
-        self._environment = dict(environment or {})
+        self._environment = {**(environment or {}), AGENT_MARK: self.id}
         self._sleep = pause
         self._is_ours = is_ours
         self._approvals = Approvals(journal, self._tell)

@@ -20,9 +20,10 @@ import msgspec
 
 from ..database import DatabaseFault
 from ..sessions import questions
-from ..sessions.inbox import Asker, AskerGone, Inbox, NoSuchOption, NotOpen, Unheard
+from ..sessions.inbox import Asker, AskerGone, Inbox, NoSuchOption, NotOpen, Unheard, answering_agent
 from ..sessions.questions import WITHDRAWN, Question
 from ..wire.passepartout import Message
+from ..wire.passepartout import log as log_message
 from .actuators import Acting, Actuators, Feedback, GiveUp
 from .answering import Answer
 from .gates import Gates, Outcome
@@ -294,6 +295,10 @@ class Control:
         signal = Signal("approval-settled", text=question.what, session=question.session, fields=fields)
         self._tell(told(self._clean(signal)))
 
+    def warned(self, question: Question, why: str) -> None:
+        """Tell all clients that an agent tried to answer for a person."""
+        self._tell(log_message(f"{question.id}: {why}", "warn"))
+
     def ask_again(self) -> None:
         """Ask what waited when the last daemon ended. Raises DatabaseFault."""
         for asked in self._store.asked():
@@ -331,6 +336,7 @@ class Control:
             id = self._inbox.find(token).id
             if context.client is not None:
                 self._answering[id] = context.client
+                answering_agent.set(await asyncio.to_thread(context.client.agent))
             try:
                 question, _ = await self._inbox.answer(
                     id, "allow" if allowed else "deny", context.signal.source
