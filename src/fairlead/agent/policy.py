@@ -19,6 +19,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from ..formats.guess import meant
 from ..settings import tables_from
 from .commands import Part, Reading, Taken, take_apart
 from .secrets import is_secret_file
@@ -30,6 +31,8 @@ from .wildcards import MAX_PATTERN, literally, only_text, wildcard
 Choice = Literal["allow", "ask", "deny"]
 
 MAX_RULES = 1000
+TAKE_PATHS, TAKE_COMMANDS = ("read", "ls", "find", "grep", "edit", "write"), ("bash",)
+"""The tools that rules can be about: those that touch files, and those that run commands."""
 _STRICTNESS: dict[Choice, int] = {"allow": 0, "ask": 1, "deny": 2}
 
 
@@ -50,6 +53,14 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
             raise ValueError("a rule has either `match`, for commands, or `path`, for files")
         if self.match == "" or self.path == "" or self.tool == "":
             raise ValueError("a rule's `tool`, `match` and `path` must not be empty")
+        if self.tool not in (*TAKE_PATHS, *TAKE_COMMANDS, "*"):
+            tools = (*TAKE_PATHS, *TAKE_COMMANDS)
+            known = f"{', '.join(tools)}, or * for all"
+            raise ValueError(f"no tool {self.tool[:80]!r}; there are {known}{meant(self.tool, tools)}")
+        if self.match is not None and self.tool in TAKE_PATHS:
+            raise ValueError(f"`match` is for commands, and {self.tool} takes files: write `path`")
+        if self.path is not None and self.tool in TAKE_COMMANDS:
+            raise ValueError(f"`path` is for files, and {self.tool} takes commands: write `match`")
         if self.path is not None and ".." in self.path.split("/"):
             raise ValueError("a rule's `path` must not have .. in it")
         if self.path is not None:

@@ -268,8 +268,8 @@ class Control:
             self._inbox.ask(question, self)
         finally:
             self._traces.pop(asked.token, None)
-        lines = (f"{question.title} waits for your consent:", question.text(), _choices(question))
-        self._answer(context, "\n".join(lines))
+        body = question.text().replace("\n", "\n    ")
+        self._answer(context, f"{question.title} waits for your consent:\n    {body}\n{_choices(question)}")
 
     def _soon(self, work: Coroutine[Any, Any, None], context: Context) -> None:
         """Do something that waits for the store, which the loop does not."""
