@@ -205,6 +205,8 @@ REMOVALS = [
     "perl -e 'system(\"rm x\")'",
     "perl -pi -e 'system(\"rm x\")' words",
     "perl -l -0777 -ne 'system(\"rm x\")' words",
+    "perl -0777pe 'system(\"rm x\")' words",
+    "perl -l012ne 'system(\"rm x\")' words",
     "python3 -W ignore -uc 'import os; os.system(\"rm x\")'",
     "awk 'BEGIN { system(\"rm x\") }'",
     'awk \'BEGIN { print "x" | "rm x" }\'',

@@ -78,9 +78,9 @@ def what_runs(words: Sequence[Word]) -> Runs:
     if re.fullmatch(r"(?:python|pypy)[0-9.]*[a-z]?(?:-dbg)?", name):
         return _code(rest, "bBdEhIOPqRsSuvVx", "WX", "", "m")
     if re.fullmatch(r"perl[0-9.]*(?:-.*)?", name):
-        return _code(rest, "acfnpsStTuUvVwWX", "I", "CDFxil0")
+        return _code(rest, "acflnpsStTuUvVwWX01234567", "I", "CDFxi")
     if re.fullmatch(r"ruby[0-9.]*", name):
-        return _code(rest, "acdlnpsSvwy", "rICE", "KTFiWx0")
+        return _code(rest, "acdlnpsSTvwWy01234567", "rICE", "Fix")
     if name in ("node", "nodejs"):
         return _code(rest, "chv", "r", "")
     if name in RUN_ANYTHING or name in RUN_OWN:
