@@ -268,6 +268,10 @@ class ControlRoom:
         if self._is_open:
             self.control.closed(question, answer)
 
+    def warned(self, question: Question, why: str) -> None:
+        if self._is_open:
+            self.control.warned(question, why)
+
     def _fate(self, question: Question) -> Asker | str | None:
         return (self.control.fate if question.kind == "action" else self._fate_of_agents)(question)
 

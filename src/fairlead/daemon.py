@@ -32,6 +32,7 @@ from .doors.terminal_ops import terminal_ops
 from .doors.terminal_turns import TerminalTurns
 from .doors.verify_ops import verify_ops
 from .keeper import masks
+from .keeper.credentials import AGENT_MARK
 from .logfile import LogFile
 from .sessions.inbox import Inbox
 from .setting_rows import rows
@@ -333,6 +334,7 @@ class Daemon:
             self._python = python if os.access(python, os.X_OK) else sys.executable
         if (env := request.get("env")) and not self._supervised:
             self.environment = {str(name): str(value) for name, value in env.items()}
+            self.environment.pop(AGENT_MARK, None)
         return await self._stop(request)
 
 
@@ -423,6 +425,7 @@ def run(
     log_file.rotate_if_due()
     _tell_where_it_hangs(log_file)
     supervisor = Supervisor()
+    os.environ.pop(AGENT_MARK, None)  # what we start is no agent's, whoever started us
 
     environment: dict[str, str] | None = None
 

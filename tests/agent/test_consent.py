@@ -76,6 +76,7 @@ PUSHES = [
     "xargs git < words",
     "IFS=_; c=git_push; $c",
 ]
+TAR_OPTIONS = 'TAR_OPTIONS="--checkpoint=1 --checkpoint-action=exec=rm"'
 REMOVALS = [
     "rm x",
     "'rm' x",
@@ -204,6 +205,8 @@ REMOVALS = [
     "perl -e 'system(\"rm x\")'",
     "perl -pi -e 'system(\"rm x\")' words",
     "perl -l -0777 -ne 'system(\"rm x\")' words",
+    "perl -0777pe 'system(\"rm x\")' words",
+    "perl -l012ne 'system(\"rm x\")' words",
     "python3 -W ignore -uc 'import os; os.system(\"rm x\")'",
     "awk 'BEGIN { system(\"rm x\") }'",
     'awk \'BEGIN { print "x" | "rm x" }\'',
@@ -243,6 +246,35 @@ REMOVALS = [
     "./rm x",
     "RM x",
     "sudo --unknown-option rm x",
+    "python3 -m timeit -n1 -r1 'import os; os.system(\"rm x\")'",
+    "python3 -mtimeit -n1 -r1 'import os; os.system(\"rm x\")'",
+    "echo 'import os; os.system(\"rm x\")' | python3 -m code",
+    "python3 -m pdb -c '!import os; os.system(\"rm x\")' -c q plain.py",
+    "make CC='rm x;'",
+    "make SHELL=rm",
+    "printf 'all:\\n\\trm x\\n' | make -f -",
+    "printf 'all:\\n\\trm x\\n' | make --makefile=/dev/stdin",
+    "printf 'all:\\n\\trm x\\n' | make -kf-",
+    "make -f <(printf 'all:\\n\\trm x\\n')",
+    "CC=rm make -e",
+    f"{TAR_OPTIONS} tar xf a.tar",
+    f"env {TAR_OPTIONS} tar xf a.tar",
+    f"nice env {TAR_OPTIONS} nice tar xf a.tar",
+    f"export {TAR_OPTIONS}; tar xf a.tar",
+    f"{TAR_OPTIONS}; export TAR_OPTIONS; tar xf a.tar",
+    f"declare -gx {TAR_OPTIONS}; tar xf a.tar",
+    f"set -a; {TAR_OPTIONS}; tar xf a.tar",
+    f"set -o allexport; {TAR_OPTIONS}; tar xf a.tar",
+    f"set -k; tar xf a.tar {TAR_OPTIONS}",
+    f"bash -ac '{TAR_OPTIONS}; tar xf a.tar'",
+    'read PATH <<< "$BIN"; r""m x',
+    'for PATH in "$BIN"; do r""m x; done',
+    'scp -S "$BIN/rm" words localhost:',
+    "scp -o ProxyCommand='rm x' words localhost:",
+    "ssh -F config localhost",
+    "strange-wrapper run python3 -c 'import os; os.system(\"rm x\")'",
+    "strange-wrapper sh -c 'cd .;rm x'",
+    "strange-wrapper --call='cd .&&rm x'",
 ]
 
 
@@ -308,6 +340,9 @@ NOT_RUN = (
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("repository")
     subprocess.run(["git", "init", "-q", str(directory)], check=False, capture_output=True)
+    (directory / "Makefile").write_text("all:\n\t$(CC) x\n")
+    (directory / "plain.py").write_text("pass\n")
+    subprocess.run(["tar", "cf", "a.tar", "Makefile"], cwd=directory, check=False)
     return directory
 
 
@@ -453,6 +488,54 @@ def test_where_all_is_allowed_only_what_could_be_meant_is_asked_about(command: s
 def test_options_that_run_commands_are_asked_about_however_short_they_are(command: str) -> None:
     allowed = tuple(Rule("bash", "allow", match=f"{name} *") for name in ("git", "split", "make", "fairlead"))
     assert decide((*allowed, Rule("bash", "deny", match="rm *")), command) != "allow"
+
+
+@pytest.mark.parametrize(
+    ("command", "rule", "allowed"),
+    [
+        ("LANG=C LC_ALL=C TZ=UTC CI=1 NO_COLOR=1 sort x", "sort *", True),
+        ("DEBUG=1 VERBOSE=yes tool x", "tool *", True),
+        ("X=y tool x", "tool *", False),
+        ("X=y tool x", "*", False),
+        ("X=y tool x", "X=* tool *", True),
+        ("X=y tool x", "X=z tool *", False),
+        ("X='y z' Z=1 tool x", "X=* tool *", True),
+        ("X=y Y=z tool x", "X=* tool *", False),
+        ("X=y other; X=y tool x", "X=* tool *", False),
+        ("X=y rm y tool x", "X=* tool *", False),
+        ("tool x", "DRY=1 tool *", False),
+        ("DRY=1 tool x", "DRY=1 tool *", True),
+        ("DRY=1 DRY=0 tool x", "DRY=1 tool *", False),
+        ("env X=y tool x", "tool *", False),
+        ("env LANG=C tool x", "tool *", True),
+        ("env X=y tool x", "X=* tool *", True),
+        ("export X=y; tool x", "tool *", False),
+        ("export LANG=C; tool x", "tool *", True),
+        ("PATH=1 tool x", "tool *", False),
+        ("make V=1 all", "make *", True),
+        ("make CC=gcc all", "make *", False),
+        ("make CC=gcc all", "make CC=* *", True),
+        ("make CC=gcc LD=x all", "make CC=* *", False),
+        ("make -f other.mk -j4 all", "make *", True),
+        ("python3 -m pytest -q", "python3 *", True),
+        ("python3 -m timeit pass", "python3 *", False),
+    ],
+)
+def test_what_is_set_for_a_command_is_allowed_only_by_a_rule_that_names_it(
+    command: str, rule: str, allowed: bool
+) -> None:
+    also = tuple(Rule("bash", "allow", match=match) for match in ("env *", "export *"))
+    rules = (*also, Rule("bash", "allow", match=rule))
+    assert (decide(rules, command) == "allow") == allowed
+    assert (decide((*rules, Rule("bash", "deny", match="shred *")), command) == "allow") == allowed
+
+
+def test_an_answer_is_for_the_place_where_it_was_given() -> None:
+    policy = Policy(PROJECT, (Rule("bash", "allow", match="cd *"),))
+    policy = policy.remembering("bash", Touch("run", "", command="./build.sh"), "allow")
+    for command in ("cd /elsewhere && ./build.sh", "cd sub; ./build.sh", "cd ..\n./build.sh"):
+        assert policy.judge("bash", Touch("run", "", command=command)).decision == "ask", command
+    assert policy.judge("bash", Touch("run", "", command="./build.sh")).decision == "allow"
 
 
 def test_what_cant_be_understood_is_never_allowed_by_a_pattern() -> None:

@@ -173,6 +173,14 @@ def test_yes_allows_all_that_no_rule_denies() -> None:
         ([{"tool": "read", "then": "ask", "path": "../x"}], "must not have .. in it"),
         ([{"tool": "read", "then": "ask", "path": "{a,b}" * 20}], "braces"),
         (["x"], "number 1: Expected `object`"),
+        (
+            [{"tool": "bsah", "then": "ask"}],
+            "number 1: no tool 'bsah'; there are read, ls, find, grep, edit, ",
+        ),
+        ([{"tool": "bsah", "then": "ask"}], "write, bash, or * for all; did you mean bash?"),
+        ([{"tool": "Bash", "then": "deny", "match": "rm *"}], "did you mean bash?"),
+        ([{"tool": "write", "then": "deny", "match": "*.py"}], "write takes files: write `path`"),
+        ([{"tool": "bash", "then": "deny", "path": "/etc/**"}], "bash takes commands: write `match`"),
     ],
 )
 def test_a_wrong_rule_is_named(value: object, words: str) -> None:
@@ -317,7 +325,9 @@ def test_deeply_nested_commands_are_not_understood() -> None:
 
 def test_an_answer_for_the_session_wins_over_ask_but_not_over_deny() -> None:
     policy = Policy(PROJECT, (bash("ask", "git push*"), bash("deny", "rm *")))
-    answered = policy.with_rule(bash("allow", "git push*")).with_rule(bash("allow", "rm *"))
+    answered = policy
+    for command in ("git push origin", "rm x"):
+        answered = answered.remembering("bash", running(command), "allow")
     assert decide(policy, "git push origin") == "ask"
     assert decide(answered, "git push origin") == "allow"
     assert decide(answered, "rm x") == "deny"

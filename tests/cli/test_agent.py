@@ -117,6 +117,18 @@ def test_a_conversation_is_shown_as_it_goes_and_can_be_left_and_come_back_to(
         assert person.leave(b"/quit\r") == 0
 
 
+def test_what_a_long_question_is_about_stands_beside_its_keys(hosting: Hosting, place: Path) -> None:
+    (place / "far-above.txt").write_text("".join(f"{number} old\n" for number in range(30)))
+    with talk(hosting, place, "long", rows=12) as person:
+        person.type(b"write far-above.txt: new\r")
+        person.until(KEYS)
+        rows = person.screen.text().splitlines()
+        (at,) = [at for at, row in enumerate(rows) if KEYS in row]
+        assert rows[at - 1].rstrip() == "? write far-above.txt"
+        person.type(b"n")
+        person.until("denied: the person said no to write: write far-above.txt")
+
+
 def test_one_key_says_yes_no_or_always(hosting: Hosting, host: Host, place: Path) -> None:
     with talk(hosting, place, "keys") as person:
         say(person, "write a.txt: hello", KEYS)
@@ -129,7 +141,7 @@ def test_one_key_says_yes_no_or_always(hosting: Hosting, host: Host, place: Path
         assert b"\x1b[31m  -hello" in person.seen
         assert b"\x1b[32m  +bye" in person.seen
         person.type(b"n")
-        person.until_all(["✗ denied", "● edit a.txt", "denied: the person said no"])
+        person.until_all(["✗ denied", "● edit a.txt", "denied: the person said no to edit: edit a.txt"])
         assert (place / "a.txt").read_text().strip() == "hello"
         idle(person)
         agent = host.agent("keys")

@@ -87,6 +87,11 @@ def settings_of(hosting: Hosting) -> Settings:
             '[[agent.rules]]\ntool = "bash"\nthen = "deny"\n[[agent.rules]]\ntool = "bash"\nthen = "no"\n',
             "{config}, line 4: [agent] rules, number 2: Invalid enum value 'no' - at `$.then`",
         ),
+        (
+            '[agent]\nyes = false\n[[agent.rules]]\ntool = "wirte"\nthen = "deny"\n',
+            "{config}, line 3: [agent] rules, number 1: no tool 'wirte'; there are read, ls, find, grep, "
+            "edit, write, bash, or * for all; did you mean write?",
+        ),
         ("[notify]\nurls = 3\n", "{config}, line 2: [notify] urls must be a list of texts"),
     ],
 )

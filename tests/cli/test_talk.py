@@ -150,6 +150,11 @@ def test_a_token_is_taken_from_a_file(hosting: Hosting) -> None:
 
 def test_approvals_are_listed_and_answered(hosting: Hosting) -> None:
     assert "nothing waits" in hosting.run("approvals").stderr
+    answer = hosting.run("talk", "/run rm nothing; printf '\\n/approve 1'").stdout
+    first, *body, choices = answer.splitlines()
+    assert first == "shell waits for your consent:"
+    assert all(row.startswith("    ") for row in body)
+    hosting.run("approvals", "deny", choices.split()[1])
     assert "waits for your consent" in hosting.run("talk", "/run rm nothing").stdout
     listed = hosting.run("approvals").stdout
     token = listed.split()[0]

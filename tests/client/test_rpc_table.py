@@ -142,8 +142,9 @@ WANTS_CONSENT = step(
 DENIED = [
     of_s1(
         "tool/result",
-        '{:tool-id "c1" :tool-name "write" :content [{:type :text :text "denied: the person said no"}]'
-        ' :result-text "denied: the person said no" :is-error true :details {}}',
+        '{:tool-id "c1" :tool-name "write" :content [{:type :text :text "'
+        'denied: the person said no to write: make out.txt"}]'
+        ' :result-text "denied: the person said no to write: make out.txt" :is-error true :details {}}',
     ),
     footer(ANSWERED),
     delta("do"),

@@ -38,6 +38,9 @@ class Client:
         self.got.append(message)
         self._changed.set()
 
+    def agent(self) -> str:
+        return ""
+
     @property
     def texts(self) -> list[str]:
         """The texts of answers; an empty one ends each."""

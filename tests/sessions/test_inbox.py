@@ -65,6 +65,9 @@ class Listener:
     def closed(self, question: Question, answer: Answer) -> None:
         self.told.append(f"{answer.option} {question.id} by {answer.by}")
 
+    def warned(self, question: Question, why: str) -> None:
+        self.told.append(f"{question.id}: {why}")
+
 
 def nobody(question: Question) -> Asker | str | None:
     return "its session is gone"

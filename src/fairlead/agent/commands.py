@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+import msgspec
 from msgspec import Struct
 
 from .runners import UNKNOWN, Runs, base_name, risky_assignment, what_runs
@@ -54,6 +55,12 @@ class Part(Struct, frozen=True):
     """What a rule that allows must match; None if no pattern can allow it."""
     why: str = ""
     """Why it can't be understood."""
+    assigned: tuple[str, ...] = ()
+    """What is set for it, the last value of each name: a rule that begins with assignments wants these."""
+    named: tuple[str, ...] = ()
+    """Assignments that may change what it does: a rule that allows it has all of them."""
+    is_set: bool = False
+    """Whether only those make it doubtful, so that a rule with them leaves no doubt."""
 
     @property
     def shown(self) -> str:
@@ -93,8 +100,8 @@ def take_apart(command: str) -> Taken:
     return Taken(tuple(parts), compound)
 
 
-def _anything(text: str, why: str, plain: str | None = None) -> Part:
-    return Part(text, (Reading(HOLE, is_sure=False),), plain, why)
+def _anything(text: str, why: str) -> Part:
+    return Part(text, (Reading(HOLE, is_sure=False),), why=why)
 
 
 class _Taking:
@@ -125,43 +132,65 @@ class _Taking:
             self.parts.append(_anything(" ".join(text.split()), why))
 
     def _simple(self, command: Simple, depth: int) -> None:
-        assigned = " ".join(word.raw for word in command.assigned)
+        if command.words:
+            self._command(command.words, command.assigned, command.fed, depth)
+            return
         for word in command.assigned:
             if why := risky_assignment(word):
                 self.parts.append(_anything(word.raw, why))
-        if command.words:
-            self._command(command.words, assigned, command.fed, depth)
-        else:
-            plain = assigned if all(word.is_plain for word in command.assigned) else None
-            self.parts.append(Part(assigned, (Reading(assigned),), plain))
+        assigned = " ".join(word.raw for word in command.assigned)
+        plain = assigned if all(word.is_plain for word in command.assigned) else None
+        self.parts.append(Part(assigned, (Reading(assigned),), plain))
 
-    def _command(self, words: tuple[Word, ...], assigned: str, fed: Sequence[str], depth: int) -> None:
+    def _command(
+        self, words: tuple[Word, ...], assigned: tuple[Word, ...], fed: Sequence[str], depth: int
+    ) -> None:
         """Take a command with all that it runs."""
         if self.is_full:
             return
         is_named = HOLE not in words[0].value and words[0].value != ""
         runs = what_runs(words) if is_named else UNKNOWN
-        raw = " ".join(word.raw for word in words)
-        text = f"{assigned} {raw}" if assigned else raw
+        text = " ".join(word.raw for word in (*assigned, *words))
         readings = tuple(dict.fromkeys(_readings(words, text, runs)))
-        # a name in quotes, or with something set for it, is not what a person had in mind who allowed it
-        is_plain = words[0].is_plain and not assigned
-        plain = " ".join(word.value.replace(" ", _QUOTED_BLANK) for word in words) if is_plain else None
+        # a name in quotes is not what a person had in mind who allowed it
+        plain = " ".join(map(_unbroken, words)) if words[0].is_plain else None
         why = "" if is_named else "which program it is, is only known when it runs"
-        self.parts.append(Part(text, readings, plain, why))
+        risks = {word: risk for word in assigned if (risk := risky_assignment(word, is_passed=True))}
+        part = Part(
+            text,
+            readings,
+            plain,
+            why,
+            assigned=tuple({word.value.partition("=")[0]: _unbroken(word) for word in assigned}.values()),
+            named=tuple(map(_unbroken, risks)),
+        )
+        self.parts.append(part)
         self._read += sum(len(reading.text) for reading in readings)
+        unseen = msgspec.structs.replace(part, readings=(Reading(HOLE, is_sure=False),))
+        for word, risk in risks.items():
+            self.parts.append(msgspec.structs.replace(unseen, text=word.raw, why=risk, is_set=True))
         if depth >= MAX_RUNNERS and (runs.commands or runs.scripts or runs.reads_script):
             self.parts.append(_anything(text, f"more than {MAX_RUNNERS} programs run each other"))
             return
         for inner in runs.commands:
-            self._command(inner, "", fed, depth + 1)
+            self._command(inner, (*assigned, *runs.assigned), fed, depth + 1)
         for script in runs.scripts:
             self.script(script, depth + 1)
         if runs.reads_script:
             for script in fed:
                 self.script(script, depth + 1)
         if runs.opaque:
-            self.parts.append(_anything(text, runs.opaque, plain if runs.is_own else None))
+            named = tuple(each.replace(" ", _QUOTED_BLANK) for each in runs.named)
+            allowed = plain if runs.is_own else None
+            self.parts.append(
+                msgspec.structs.replace(
+                    unseen, plain=allowed, why=runs.opaque, named=(*part.named, *named), is_set=bool(named)
+                )
+            )
+
+
+def _unbroken(word: Word) -> str:
+    return word.value.replace(" ", _QUOTED_BLANK)
 
 
 def _redirection(redirection: Redirection) -> Part:

@@ -19,9 +19,11 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from ..formats.guess import meant
 from ..settings import tables_from
 from .commands import Part, Reading, Taken, take_apart
 from .secrets import is_secret_file
+from .shell_text import ASSIGNMENT
 from .tools import Effect, Touch
 from .tools.globs import escaped, matcher
 from .wildcards import MAX_PATTERN, literally, only_text, wildcard
@@ -29,6 +31,8 @@ from .wildcards import MAX_PATTERN, literally, only_text, wildcard
 Choice = Literal["allow", "ask", "deny"]
 
 MAX_RULES = 1000
+TAKE_PATHS, TAKE_COMMANDS = ("read", "ls", "find", "grep", "edit", "write"), ("bash",)
+"""The tools that rules can be about: those that touch files, and those that run commands."""
 _STRICTNESS: dict[Choice, int] = {"allow": 0, "ask": 1, "deny": 2}
 
 
@@ -49,6 +53,14 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
             raise ValueError("a rule has either `match`, for commands, or `path`, for files")
         if self.match == "" or self.path == "" or self.tool == "":
             raise ValueError("a rule's `tool`, `match` and `path` must not be empty")
+        if self.tool not in (*TAKE_PATHS, *TAKE_COMMANDS, "*"):
+            tools = (*TAKE_PATHS, *TAKE_COMMANDS)
+            known = f"{', '.join(tools)}, or * for all"
+            raise ValueError(f"no tool {self.tool[:80]!r}; there are {known}{meant(self.tool, tools)}")
+        if self.match is not None and self.tool in TAKE_PATHS:
+            raise ValueError(f"`match` is for commands, and {self.tool} takes files: write `path`")
+        if self.path is not None and self.tool in TAKE_COMMANDS:
+            raise ValueError(f"`path` is for files, and {self.tool} takes commands: write `match`")
         if self.path is not None and ".." in self.path.split("/"):
             raise ValueError("a rule's `path` must not have .. in it")
         if self.path is not None:
@@ -111,10 +123,6 @@ class Policy(Struct, frozen=True):
         verdicts = (self.judge(tool, Touch("read", "", (path,))) for tool in ("read", "grep"))
         return any(verdict.decision != "allow" and verdict.rule is not None for verdict in verdicts)
 
-    def with_rule(self, rule: Rule) -> Policy:
-        """The policy with an answer that holds for the session."""
-        return msgspec.structs.replace(self, remembered=(*self.remembered, rule))
-
     def remembering(self, tool: str, touch: Touch, then: Choice) -> Policy:
         """The policy that gives this answer whenever just the same is asked again."""
         rules = [Rule(tool, then, path=escaped(str(path))) for path in touch.paths]
@@ -139,27 +147,27 @@ class Policy(Struct, frozen=True):
 
     def _judge_command(self, tool: str, command: str) -> list[Verdict]:
         """The verdicts on a command: of rules that deny and ask, and of those that allow."""
-        rules = self._rules_for(tool)
+        rules = [rule for rule in self.rules if rule.tool in (tool, "*")]
         taken = take_apart(command)
-        answers = [rule for rule in rules if rule in self.remembered and rule.match is not None]
+        # an answer is for the whole command: as a part of another it may run elsewhere, as after `cd`
+        answers = [rule for rule in self.remembered if rule.tool == tool and rule.match is not None]
         answered = [rule for rule in answers if only_text(rule.match or "") == command.strip()]
-        agreed = [rule for rule in answers if rule.then == "allow"]
-        allowed = [part for part in taken.parts if any(_allows(rule, part) for rule in agreed)]
-        verdicts = []
-        for rule in rules:
-            if rule.match is None or rule.then == "allow" or rule in answered:
-                continue
-            hits = [hit for part in taken.parts if (hit := _hit(rule, part))]
-            is_overruled = bool(answered) or all(hit.part in allowed for hit in hits)
-            verdicts += [
-                hit.verdict()
-                for hit in hits
-                if (hit.is_sure and rule.then == "deny")
-                or not (is_overruled or (self.allows_all and rule.then == "ask"))
-            ]
-        for_all = [rule for rule in rules if _is_for_all(rule)]
-        if not answered and not taken.compound and allowed and len(allowed) == len(taken.parts):
-            answered = agreed
+        allowing = [rule for rule in rules if rule.then == "allow"]
+        doubtful = [part for part in taken.parts if not part.is_set or not _any_allows(allowing, part)]
+        hits = [
+            hit
+            for rule in rules
+            if rule.match is not None and rule.then != "allow"
+            for part in doubtful
+            if (hit := _hit(rule, part))
+        ]
+        verdicts = [
+            hit.verdict()
+            for hit in hits
+            if (hit.is_sure and hit.rule.then == "deny")
+            or not (answered or (self.allows_all and hit.rule.then == "ask"))
+        ]
+        for_all = [rule for rule in self._rules_for(tool) if _is_for_all(rule)]
         if answered:
             for_all = [*answered, *(rule for rule in for_all if rule.then == "deny")]
         if for_all or self.allows_all:
@@ -173,7 +181,7 @@ class Policy(Struct, frozen=True):
             return Verdict("ask", _ASKS["run"])
         used = None
         for part in taken.parts:
-            found = next((rule for rule in reversed(allowing) if _allows(rule, part)), None)
+            found = _any_allows(allowing, part)
             if found is None:
                 because = f", as {part.why}" if part.why else ""
                 return Verdict("ask", f"no rule allows `{part.shown}`{because}")
@@ -272,9 +280,32 @@ def _hit(rule: Rule, part: Part) -> _Hit | None:
 
 
 def _allows(rule: Rule, part: Part) -> bool:
+    """Whether a rule allows a part, with all that is set for it."""
     if rule.match is None or part.plain is None or len(rule.match) > MAX_PATTERN:
         return False
-    return wildcard(rule.match).surely(part.plain)
+    before, command, sets = _pattern(rule.match)
+    return (
+        wildcard(command).surely(part.plain)
+        and all(any(wildcard(each).surely(value) for value in part.assigned) for each in before)
+        and all(any(wildcard(each).surely(value) for each in sets) for value in part.named)
+    )
+
+
+def _any_allows(rules: Sequence[Rule], part: Part) -> Rule | None:
+    return next((rule for rule in reversed(rules) if _allows(rule, part)), None)
+
+
+@lru_cache(maxsize=MAX_RULES)
+def _pattern(match: str) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
+    """A pattern's assignments before the command, its command, and all of its assignments.
+
+    >>> _pattern("A=* make CC=gcc *")
+    (('A=*',), 'make CC=gcc *', ('A=*', 'CC=gcc'))
+    """
+    words = match.split(" ")
+    first = next((at for at, word in enumerate(words) if not ASSIGNMENT.match(word)), 0)
+    sets = tuple(word for word in words if ASSIGNMENT.match(word))
+    return tuple(words[:first]), " ".join(words[first:]), sets
 
 
 @lru_cache(maxsize=MAX_RULES)

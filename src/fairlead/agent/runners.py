@@ -1,4 +1,4 @@
-"""Programs that run what they are given, as tables: their options, and where the command is in their words.
+"""Programs that run what they are given (`programs.py` has them): where the command is in their words.
 
 `timeout 5 rm x` runs `rm x`, `sh -c 'rm x'` runs what its text says, `python -c ...` runs code that nobody
 here understands. An option that is not in the table is not understood, so what the program runs isn't either.
@@ -11,11 +11,27 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from .shell_text import ASSIGNMENT, Word
+from .programs import (
+    CODE_MODULES,
+    DECLARING,
+    HARMLESS_VALUES,
+    HARMLESS_VARIABLES,
+    NAMING,
+    PLAIN_PROGRAMS,
+    RISKY_OPTIONS,
+    RUN_ANYTHING,
+    RUN_OWN,
+    RUNNERS,
+    SHELLS,
+    Options,
+)
+from .shell_text import ASSIGNMENT, RISKY_VARIABLES, Word
 from .wildcards import HOLE
 
 MAX_STEPS = 64
 """How many options, and how many commands of one `find`, are looked at."""
+MAX_NESTED = 4
+"""How many programs that run each other are followed among the words of an unknown one."""
 
 
 class Runs(NamedTuple):
@@ -35,31 +51,14 @@ class Runs(NamedTuple):
     """Whether what can't be seen is still the program's own, so that who allows the program allows it."""
     is_unknown: bool = False
     """Whether nothing is known of the program: its words may be a command."""
+    assigned: tuple[Word, ...] = ()
+    """What is set for its commands, as by `env A=b make`."""
+    named: tuple[str, ...] = ()
+    """Assignments among its words: a rule that allows it must have them, too, as `make CC=* *` does."""
 
 
 NOTHING = Runs()
 UNKNOWN = Runs(is_unknown=True)
-
-
-class Options(NamedTuple):
-    """How a program's options are written. Short ones are letters, long ones names with blanks between."""
-
-    flags: str = ""
-    valued: str = ""
-    longs: str = ""
-    long_valued: str = ""
-    before: int = 0
-    """How many words come between the options and the command."""
-    assigns: bool = False
-    """Whether assignments may come before the command."""
-    scripts: str = ""
-    """Options among those with values whose value is text for a shell."""
-    is_joined: bool = False
-    """Whether the words of the command are joined to text for a shell."""
-    silent: str = ""
-    """Options with which nothing is run."""
-    optional: str = ""
-    """Short options whose value, if any, is in the same word."""
 
 
 class _Parsed(NamedTuple):
@@ -68,166 +67,51 @@ class _Parsed(NamedTuple):
     rest: tuple[Word, ...]
 
 
-_RUNNERS: dict[str, Options] = {
-    "command": Options("pvV", silent="vV"),
-    "builtin": Options(),
-    "exec": Options("cl", "a"),
-    "nohup": Options(longs="help version"),
-    "setsid": Options("cfw", longs="ctty fork wait help version"),
-    "nice": Options("0123456789", "n", long_valued="adjustment"),
-    "ionice": Options("t", "cn", "ignore", "class classdata"),
-    "chrt": Options(
-        "abdfiormv", "TPD", "all-tasks batch deadline fifo idle other reset-on-fork rr", before=1
-    ),
-    "taskset": Options("ac", longs="all-tasks cpu-list", before=1),
-    "timeout": Options("v", "ks", "foreground preserve-status verbose", "kill-after signal", before=1),
-    "gtimeout": Options("v", "ks", "foreground preserve-status verbose", "kill-after signal", before=1),
-    "stdbuf": Options("", "ioe", "", "input output error"),
-    "unbuffer": Options("p"),
-    "time": Options("apvqlh", "fo", "append portability verbose quiet", "format output"),
-    "env": Options(
-        "i0v",
-        "uCSP",
-        "ignore-environment null debug list-signal-handling",
-        "unset chdir split-string",
-        assigns=True,
-        scripts="S split-string",
-    ),
-    "sudo": Options(
-        "AbBEHiKknPsSN",
-        "aCcDgpRrTtUu",
-        "askpass background bell preserve-env set-home login shell reset-timestamp non-interactive stdin",
-        "auth-type close-from chdir group host prompt chroot role command-timeout type other-user user",
-        assigns=True,
-    ),
-    "doas": Options("Lns", "aCu"),
-    "pkexec": Options(longs="disable-internal-agent keep-cwd", long_valued="user"),
-    "runuser": Options("lfmp", "ucgGs", "login", "user command group shell", scripts="c command"),
-    "chroot": Options(longs="skip-chdir", long_valued="userspec groups", before=1),
-    "unshare": Options("muinpUCTrfc", "SGRw", "mount uts ipc net pid user cgroup time fork map-root-user"),
-    "nsenter": Options("ae", "tSG", "all", "target setuid setgid"),
-    "flock": Options(
-        "sexunoFv",
-        "wEc",
-        "shared exclusive unlock nonblock nb close no-fork verbose",
-        "timeout wait conflict-exit-code command",
-        before=1,
-        scripts="c command",
-    ),
-    "xargs": Options(
-        "0rtxpo",
-        "adEILnPsJRS",
-        "null no-run-if-empty verbose exit interactive open-tty show-limits replace eof max-lines",
-        "arg-file delimiter max-args max-procs max-chars process-slot-var",
-        optional="ile",
-    ),
-    "watch": Options(
-        "bcCdegptwx",
-        "nq",
-        "beep color errexit chgexit precise no-title no-wrap exec no-rerun differences",
-        "interval equexit",
-        is_joined=True,
-    ),
-    "ssh": Options("46AaCfGgKkMNnqsTtVvXxYy", "BbcDEeFIiJLlmOoPpQRSWw", before=1, is_joined=True),
-    "caffeinate": Options("disum", "tw"),
-    "busybox": Options(),
-    "toybox": Options(),
-    "eval": Options(is_joined=True),
-    "prlimit": Options("", "o", "", "nofile nproc as core cpu data fsize memlock stack rss"),
-    "catchsegv": Options(),
-    "fakeroot": Options(),
-    "dbus-run-session": Options(),
-    "winpty": Options(),
-    "rlwrap": Options(),
-    "arch": Options(),
-    "cpulimit": Options("zib", "lpe"),
-}
-
-_SHELLS = frozenset(
-    {"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "yash", "rbash", "fish", "csh", "tcsh"}
-)
-_RUN_ANYTHING_NAMES = """
-    Rscript alias at batch bind bun bwrap capsh compgen complete crontab daemonize dc deno ed emacs enable
-    entr ex expect fairlead fc firejail gdb getopts guile guix hash hyperfine ipython irb julia let
-    lldb logsave
-    ltrace lua luajit m4 mapfile nc ncat netcat nix-shell nvim osascript parallel perf php proot pwsh racket
-    readarray run-parts sbcl screen script setpriv socat start-stop-daemon strace su systemd-run tclsh tmux
-    trap valgrind vi view vim xterm
-"""
-_RUN_ANYTHING = frozenset(_RUN_ANYTHING_NAMES.split())
-"""Programs with so many ways to run others that these are not followed."""
-_RISKY_OPTIONS: dict[str, tuple[str, ...]] = {
-    "tar": (
-        "--to-command",
-        "--checkpoint-action",
-        "-I",
-        "--use-compress",
-        "-F",
-        "--info-script",
-        "--rsh-command",
-    ),
-    "rsync": ("-e", "--rsh", "--rsync-path"),
-    "zip": ("-TT", "--unzip-command"),
-    "man": ("-P", "--pager", "-H", "--html"),
-    "rg": ("--pre", "--hostname-bin"),
-    "sort": ("--compress-prog",),
-    "fd": ("-x", "-X", "--exec"),
-    "fdfind": ("-x", "-X", "--exec"),
-    "jobs": ("-x",),
-    "gcc": ("-wrapper",),
-    "less": ("+",),
-    "split": ("--filter",),
-    "make": ("--eval", "-E"),
-    "gmake": ("--eval", "-E"),
-    "install": ("--strip-program",),
-    "dpkg": ("--pre-invoke", "--post-invoke"),
-    "apt": ("-o", "--option"),
-    "apt-get": ("-o", "--option"),
-}
-_NAMING = frozenset({"test", "[", "printf", "unset", "read", "wait", "declare", "typeset", "local"})
-_DECLARING = frozenset({"declare", "typeset", "local", "export", "readonly"})
-_RISKY_VARIABLES = re.compile(
-    r"PATH|IFS|ENV|BASH.*|SHELL.*|PS[0-9]|PROMPT.*|.*_COMMAND|.*PAGER|.*EDITOR|VISUAL|BROWSER|GIT_.*|SSH_.*"
-    r"|LESS.*|LD_.*|DYLD_.*|PYTHON.*|PERL.*|RUBY.*|NODE_.*|MAKE.*|.*_ASKPASS|.*_WRAPPER|GLOBIGNORE|CDPATH|HOME"
-)
-"""Variables that decide what is run, by the shell or by well-known programs."""
-_PLAIN_PROGRAMS_NAMES = """
-    : [ awk basename break cat cd chmod chown cmp column comm continue cp curl cut date df diff dirname du
-    echo egrep exit export expr false fgrep file find fmt fold gawk git grep gzip head hexdump hostname id
-    join jq kill ln ls man mawk md5sum mkdir mv mypy nawk nl nproc od paste printenv printf ps pwd pytest
-    read readlink realpath return rev rg rm rmdir rsync ruff sed seq set sha256sum shift sleep sort stat tac
-    tail tar tee test touch tr tree true type uname uniq unset unzip wait wc wget which whoami xxd zip
-"""
-_PLAIN_PROGRAMS = frozenset(_PLAIN_PROGRAMS_NAMES.split())
-"""Programs whose words are never commands."""
-
-
 def what_runs(words: Sequence[Word]) -> Runs:
     """What a simple command runs, by its words; the first one is its name."""
     name = base_name(words[0].value)
     rest = tuple(words[1:])
     if special := _SPECIAL.get(name):
         return special(rest)
-    if name in _SHELLS:
+    if name in SHELLS:
         return _shell(rest)
-    if re.fullmatch(r"python[0-9.]*|pypy[0-9.]*", name):
+    if re.fullmatch(r"(?:python|pypy)[0-9.]*[a-z]?(?:-dbg)?", name):
         return _code(rest, "bBdEhIOPqRsSuvVx", "WX", "", "m")
-    if re.fullmatch(r"perl[0-9.]*", name):
-        return _code(rest, "acfnpsStTuUvVwWX", "I", "CDFxil0")
+    if re.fullmatch(r"perl[0-9.]*(?:-.*)?", name):
+        return _code(rest, "acflnpsStTuUvVwWX01234567", "I", "CDFxi")
     if re.fullmatch(r"ruby[0-9.]*", name):
-        return _code(rest, "acdlnpsSvwy", "rICE", "KTFiWx0")
+        return _code(rest, "acdlnpsSTvwWy01234567", "rICE", "Fix")
     if name in ("node", "nodejs"):
         return _code(rest, "chv", "r", "")
-    if name in _RUN_ANYTHING:
-        return Runs(opaque=f"`{name}` can run other commands", scripts=_texts(name, rest))
-    if risky := _RISKY_OPTIONS.get(name):
-        hit = next((word.value for at, word in enumerate(rest) if _is_risky(word.value, risky, at == 0)), "")
-        return Runs(opaque=f"`{name} {shown(hit)}` can run other commands") if hit else NOTHING
-    if name in _NAMING or name in _DECLARING:
+    if name in RUN_ANYTHING or name in RUN_OWN:
+        why = f"`{name}` can run other commands"
+        return Runs(opaque=why, scripts=_texts(name, rest), is_own=name in RUN_OWN)
+    if risky := RISKY_OPTIONS.get(name):
+        is_fetched = name in ("curl", "wget")  # a hole among their words is an address
+        words_at = enumerate(word.value for word in rest if not (is_fetched and word.value.startswith(HOLE)))
+        hit = next((each for at, each in words_at if _is_risky(each, risky, at == 0 and name == "tar")), "")
+        if hit:
+            return Runs(opaque=f"`{name} {shown(hit)}` can run other commands")
+    if name in NAMING or name in DECLARING:
         return _names(name, rest)
-    if name in _RUNNERS:
-        return _runner(name, _RUNNERS[name], rest)
-    return NOTHING if name in _PLAIN_PROGRAMS else UNKNOWN
+    if name in RUNNERS:
+        return _runner(name, RUNNERS[name], rest)
+    if name in PLAIN_PROGRAMS:
+        return NOTHING
+    why = next((why for at in range(min(len(rest) - 1, MAX_STEPS)) if (why := _hidden(rest[at:]))), "")
+    return Runs(opaque=why, is_own=True, is_unknown=True)
+
+
+def _hidden(words: tuple[Word, ...], depth: int = 0) -> str:
+    """Why words of an unknown program, as `uv run python -c ...`, may be a command that can't be seen."""
+    name = base_name(words[0].value)
+    is_known = name in SHELLS or name in RUNNERS or name in RUN_ANYTHING or name in _SPECIAL
+    if len(words) < 2 or depth > MAX_NESTED or not (is_known or _INTERPRETER.fullmatch(name)):
+        return ""
+    runs = what_runs(words)
+    if runs.opaque or runs.scripts:
+        return runs.opaque or f"`{name}` runs a text"
+    return next((why for inner in runs.commands if (why := _hidden(inner, depth + 1))), "")
 
 
 def _is_risky(value: str, risky: Sequence[str], is_first: bool) -> bool:
@@ -241,15 +125,23 @@ def _is_risky(value: str, risky: Sequence[str], is_first: bool) -> bool:
     return value.startswith((HOLE, *(each for each in risky if not each.startswith("-"))))
 
 
-def risky_assignment(word: Word) -> str:
-    """Why an assignment may make something run; empty if it doesn't."""
+def risky_assignment(word: Word, *, is_passed: bool = False) -> str:
+    """Why an assignment may make something run; empty if it doesn't.
+
+    One that is passed on to a program, which may do anything with it, is harmless only by its name, or if its
+    value is no more than a number or a yes.
+    """
     found = ASSIGNMENT.match(word.value)
     if found is None:
         return ""
-    if _RISKY_VARIABLES.fullmatch(found[1]):
-        return f"`{found[1]}=` decides what is run"
     value = word.value[found.end() :]
-    return f"`{found[1]}` has a command in it" if "$(" in value or "`" in value else ""
+    if RISKY_VARIABLES.fullmatch(found[1]):
+        return f"`{found[1]}=` decides what is run"
+    if "$(" in value or "`" in value:
+        return f"`{found[1]}` has a command in it"
+    if is_passed and not (HARMLESS_VARIABLES.fullmatch(found[1]) or HARMLESS_VALUES.fullmatch(value)):
+        return f"`{found[1]}=` may change what the program does"
+    return ""
 
 
 def base_name(value: str) -> str:
@@ -258,7 +150,8 @@ def base_name(value: str) -> str:
     return name if name in _KEEP_CASE else name.lower()
 
 
-_KEEP_CASE = frozenset({"Rscript"})
+_KEEP_CASE = frozenset({"R", "Rscript"})
+_INTERPRETER = re.compile(r"(?:python|pypy|perl|ruby|node)[0-9.]*|nodejs")
 
 
 def shown(value: str) -> str:
@@ -359,8 +252,8 @@ def _runner(name: str, spec: Options, words: tuple[Word, ...]) -> Runs:
     if name == "env" and scripts:
         scripts[-1] = " ".join([scripts[-1], *(word.value for word in rest)])
         rest = ()
-    if name == "ssh" and any("command" in value.lower() for option, value in parsed.options if option == "o"):
-        return Runs(opaque="an option of `ssh` runs a command")
+    if name == "ssh" and any(map(_is_risky_for_ssh, parsed.options)):
+        return Runs(opaque="an option of `ssh` can run a command")
     if name == "sudo" and {"s", "i", "login", "c"} & given.keys() and not rest:
         return Runs(opaque=f"`{name}` begins a shell", reads_script=True)
     if spec.is_joined and rest and not (name == "watch" and {"x", "exec"} & given.keys()):
@@ -368,10 +261,66 @@ def _runner(name: str, spec: Options, words: tuple[Word, ...]) -> Runs:
         rest = ()
     if name == "xargs":
         rest = _with_input(rest, given)
-    risks = [risk for word in parsed.assigned if (risk := risky_assignment(word))]
-    if name == "env" and {"P", "S", "split-string"} & given.keys():
-        risks.append("`env` splits text into a command")
-    return Runs((rest,) if rest else (), tuple(scripts), risks[0] if risks else "")
+    splits = name == "env" and {"P", "S", "split-string"} & given.keys()
+    why = "`env` splits text into a command" if splits else ""
+    return Runs((rest,) if rest else (), tuple(scripts), why, assigned=parsed.assigned)
+
+
+def _is_risky_for_ssh(option: tuple[str, str]) -> bool:
+    name, value = option
+    if name == "o":
+        return re.search("command|provider|include|xauth", value.lower()) is not None
+    return name == "I" or (name == "F" and value not in ("none", "/dev/null"))
+
+
+def _copying(words: tuple[Word, ...]) -> Runs:
+    """`scp` and `sftp`, which pass options on to ssh."""
+    for word, after in pairwise((*words, Word("", ""))):
+        letter = word.value[:1] == "-" and next((each for each in word.value[1:] if each in "oFSDI"), "")
+        value = word.value.partition(letter)[2] or after.value if letter else ""
+        if word.value.startswith(HOLE) or (letter and (letter in "SD" or _is_risky_for_ssh((letter, value)))):
+            return Runs(opaque="an option of it can run a command")
+    return NOTHING
+
+
+def _make(words: tuple[Word, ...]) -> Runs:
+    """`make`: its makefile is a file like any program, its variables may be what it runs."""
+    named = []
+    for word, after in pairwise((*words, Word("", ""))):
+        value, file = word.value, "makefile"
+        if value.startswith("--"):
+            name, _, given = value[2:].partition("=")
+            if name and any(each.startswith(name) for each in ("file", "makefile")):
+                file = given or after.value
+        elif value.startswith("-") and "f" in value:
+            file = value.partition("f")[2] or after.value
+        is_eval = value.startswith(("--e", f"-{HOLE}", HOLE)) or (
+            value[:1] == "-" != value[1:2] and "E" in value
+        )
+        if is_eval or not _is_file(after._replace(value=file)):
+            return Runs(opaque=f"`make {shown(value)}` can run other commands")
+        if (found := _MAKE_SETS.match(value)) and not (
+            HARMLESS_VALUES.fullmatch(value[found.end() :]) and not RISKY_VARIABLES.fullmatch(found[1])
+        ):
+            named.append(value)
+    why = f"`{shown(named[0])}` can make it run other commands" if named else ""
+    return Runs(opaque=why, is_own=True, named=tuple(named), is_unknown=True)
+
+
+_MAKE_SETS = re.compile(r"([^-\s:+?!=][^\s:+?!=]*)[:+?!]*=")
+
+
+def _set(words: tuple[Word, ...]) -> Runs:
+    """`set`: with some options, what is assigned later is passed on to programs."""
+    for word in words:
+        if word.value in ("--", "-"):
+            break
+        if word.value[:1] not in ("-", "+") and word.value not in ("allexport", "keyword"):
+            if HOLE in word.value and not word.is_one:
+                return Runs(opaque="an option of `set` is not understood")
+        elif word.value[:1] != "+" and set("ak") & set(word.value):
+            return Runs(opaque="`set` passes variables on to programs")
+    return NOTHING
 
 
 def _with_input(words: tuple[Word, ...], given: dict[str, str]) -> tuple[Word, ...]:
@@ -403,6 +352,10 @@ def _shell(words: tuple[Word, ...]) -> Runs:
             if value not in ("--norc", "--noprofile", "--posix", "--login", "--verbose", "--restricted"):
                 return Runs(opaque="an option of a shell is not understood")
         else:
+            if set("ak") & set(value[1:]) or {"allexport", "keyword"} & {
+                each.value for each in words[at + 1 :]
+            }:
+                return Runs(opaque="a shell passes its variables on to programs")
             is_text = is_text or "c" in value[1:]
             reads = reads or "s" in value[1:]
             at += sum(letter in "oO" for letter in value[1:])
@@ -447,7 +400,8 @@ def _code(words: tuple[Word, ...], flags: str, valued: str, joined: str, module:
             return opaque
         for place, letter in enumerate(value[1:], 1):
             if letter in module:
-                return NOTHING
+                name = value[place + 1 :] or next((word.value for word in words[at + 1 :]), "")
+                return opaque if name.partition(".")[0] in CODE_MODULES or HOLE in name else UNKNOWN
             if letter in joined:
                 break
             if letter in valued:
@@ -549,19 +503,29 @@ def _is_safe_sed(script: str) -> bool:
 
 def _names(name: str, words: tuple[Word, ...]) -> Runs:
     """Builtins that take names of variables: an index in a name is computed, which can run commands."""
-    takes_names = name not in ("test", "[", "printf") or any(word.value == "-v" for word in words)
+    takes_names = name not in ("test", "[", "printf") or any(word.value.startswith("-v") for word in words)
+    options = "".join(word.value[1:] for word in words if word.value.startswith("-"))
+    is_passed = name == "export" or (name in DECLARING and "x" in options)
+    named = []
     for word in words:
         is_index = "[" in word.value and ("$" in word.value or "`" in word.value)
         is_assigned = bool(ASSIGNMENT.match(word.value))
         if (is_index or (HOLE in word.value and not is_assigned)) and takes_names:
             return Runs(opaque=f"`{name}` takes a name that is computed")
-        if name in _DECLARING and (risk := risky_assignment(word)):
-            return Runs(opaque=risk)
-    if name in _DECLARING and any(
-        word.value.startswith("-") and set(word.value) & set("ifn") for word in words
-    ):
+        variable = word.value.removeprefix("-v")
+        if name in ("read", "printf") and takes_names and RISKY_VARIABLES.fullmatch(variable):
+            return Runs(opaque=f"`{variable}` decides what is run")
+        if is_passed and not is_assigned and not word.value.startswith("-"):
+            if not HARMLESS_VARIABLES.fullmatch(word.value):
+                return Runs(opaque=f"`{name} {shown(word.value)}` passes a variable on to programs")
+        elif name in DECLARING and (risk := risky_assignment(word, is_passed=is_passed)):
+            if not is_passed:
+                return Runs(opaque=risk)
+            named.append(word.value)
+    if name in DECLARING and set(options) & set("ifn"):
         return Runs(opaque=f"`{name}` computes values")
-    return NOTHING
+    why = f"`{shown(named[0])}` may change what programs do" if named else ""
+    return Runs(opaque=why, is_own=True, named=tuple(named))
 
 
 def _texts(name: str, words: tuple[Word, ...]) -> tuple[str, ...]:
@@ -685,6 +649,11 @@ _SPECIAL: dict[str, Callable[[tuple[Word, ...]], Runs]] = {
     "nawk": _awk,
     "sed": _sed,
     "gsed": _sed,
+    "make": _make,
+    "gmake": _make,
+    "scp": _copying,
+    "sftp": _copying,
+    "set": _set,
     "source": _source,
     ".": _source,
 }

@@ -19,6 +19,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ..keeper.credentials import AGENT_MARK
 from . import context, events
 from .answer import Answer
 from .approvals import Approvals
@@ -115,7 +116,7 @@ class AgentSession:
         self._judge = judge
         self._listen = listen
         self._system = system
-        self._environment = dict(environment or {})
+        self._environment = {**(environment or {}), AGENT_MARK: self.id}
         self._sleep = pause
         self._is_ours = is_ours
         self._approvals = Approvals(journal, self._tell)
@@ -723,7 +724,7 @@ class AgentSession:
             is_late = self._aborted.is_set()  # somebody said yes, and then stop
             result = Result("aborted", is_error=True) if is_late else await self._executed(call, touch)
         else:
-            result = Result("denied: the person said no", is_error=True)
+            result = Result(f"denied: the person said no to {call.name}: {touch.summary}", is_error=True)
         content = (Text(result.text),)
         said = ToolResult(call.id, call.name, content, result.details, result.is_error, now())
         self._say(said)

@@ -37,6 +37,12 @@ _REDIRECTION = re.compile(r"(?:[0-9]+|\{[A-Za-z_][A-Za-z0-9_]*\})?(&>>|&>|<<<|<<
 _OPERATOR = re.compile(r"&&|\|\||\|&|[;&|]")
 _CASE_END = re.compile(r";;&|;;|;&")
 ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:\[[^\]=]*\])?\+?=")
+RISKY_VARIABLES = re.compile(
+    r"PATH|IFS|ENV|BASH.*|SHELL.*|PS[0-9]|PROMPT.*|.*_COMMAND|.*PAGER|.*EDITOR|VISUAL|BROWSER|GIT_.*|SSH_.*"
+    r"|LESS.*|LD_.*|DYLD_.*|PYTHON.*|PERL.*|RUBY.*|NODE_.*|MAKE.*|.*_ASKPASS|.*_WRAPPER|GLOBIGNORE|CDPATH|HOME"
+    r"|.*_OPTIONS|.*_CONFIG_PATH|GCONV_PATH|LOCPATH"
+)
+"""Variables that decide what is run, by the shell or by well-known programs."""
 _ESCAPE = re.compile(
     r"\\(?:([0-7]{1,3})|x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|c(.)|(.))", re.DOTALL
 )
@@ -309,7 +315,8 @@ class _Reader:
         if self._text.startswith("((", self._at):
             self._arithmetic()
             return
-        self._word()
+        if RISKY_VARIABLES.fullmatch(self._word()[0].value):
+            self._script.hide("a loop over a variable that decides what is run")
         self._gap()
         if re.compile(r"in(?=[\s;]|\Z)").match(self._text, self._at):
             while self._at < len(self._text) and self._text[self._at] not in ";\n":

@@ -17,6 +17,9 @@ MAX_PATTERN = 1000
 MAX_KEPT = 2000
 """How many patterns are kept compiled."""
 
+_BEFORE_COMMANDS = " /;&|(){}<>`'\"=,:!$\n\t\x1f"
+"""After which of these a command may begin in text that somebody else takes apart."""
+
 _Fits = Callable[[str], bool]
 
 
@@ -73,7 +76,7 @@ class Wildcard:
         start = self._onward(1)
         places, before = start, " "
         for at, character in enumerate(text):
-            if anywhere and before in " /":
+            if anywhere and before in _BEFORE_COMMANDS:
                 places |= start
             if character == HOLE and not sure:
                 if places:

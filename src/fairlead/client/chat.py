@@ -15,6 +15,7 @@ import sys
 import time
 from typing import Any
 
+from ..formats.shown import one_line
 from ..settings import Settings, safe_dir
 from ..wire.rpc import MAX_PENDING
 from .agents import (
@@ -38,13 +39,15 @@ from .calls import RequestError
 from .chat_line import History, Key, Line
 from .chat_talk import TICK, Talk
 from .chat_terminal import ChatTerminal
-from .chat_view import LADDER, Paint, Row, Screen, clean, marked
+from .chat_view import LADDER, Paint, Row, Screen, clean, ends, marked
 from .control import READ_SIZE
 from .hung import lock_holder
 from .launch import RECONNECT_WAIT, Starting, reached, spawn
 from .own_terminal import Gone
 from .sdk import Agent
 
+MAX_WHAT = 1000
+"""How many characters of what will happen are looked at for the row beside the keys."""
 ESCAPE_WAIT = 0.05
 """Seconds after which an Escape is a key and not the beginning of one."""
 CONSENT_PAUSE = 0.4
@@ -434,7 +437,7 @@ class _Chat:
         rows = self._talk.rows()
         rows += [(f"↳ {clean(text).partition(chr(10))[0]}", "dim") for text in self._queued[-QUEUED_ROWS:]]
         if self._wanted:
-            rows.append(self._asking())
+            rows += self._asking()
         elif self._is_hung:
             pid = lock_holder(self._settings)
             who = f"the daemon, process {pid}, is hung: it" if pid else "the daemon"
@@ -451,11 +454,12 @@ class _Chat:
         place = len(rows) + cursor[0], cursor[1]
         self._screen.draw([*rows, *((row, "") for row in typed)], place, always=always)
 
-    def _asking(self) -> Row:
+    def _asking(self) -> list[Row]:
         wanted = next(iter(self._wanted.values()))
         more = f" ({len(self._wanted) - 1} more wait)" if len(self._wanted) > 1 else ""
         keys = " y yes · a always · n no" if self._takes_answer() else ""
-        return f"allow {marked(wanted.tool)}?{keys}{more}", "yellow"
+        what = ends(one_line(wanted.summary, MAX_WHAT), self._screen.columns - 2)  # the rest may be far above
+        return [(f"? {what}", "yellow"), (f"allow {marked(wanted.tool)}?{keys}{more}", "yellow")]
 
     # --- what happens ---------------------------------------------------------------------------------------
 
@@ -486,6 +490,8 @@ class _Chat:
                 self._talk.show([(f"◆ a person is needed: {clean(reason)}", "red")], "note")
             case Other() if event.topic == "command-result":
                 self._command_done(event.data)
+            case Other() if event.topic == "ui/notification":
+                self._talk.show([(clean(str(event.data.get("message"))), "yellow")], "note")
             case Other() if event.topic == "ui/frontend-action-requested":
                 self._offer(event.data)
             case _:

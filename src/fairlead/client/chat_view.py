@@ -84,6 +84,12 @@ def cut(text: str, columns: int) -> str:
     return "".join(taken) + "…"
 
 
+def ends(text: str, columns: int) -> str:
+    """As much of a line as has room, with its end, where the name of a file is."""
+    room = max(2, columns - 1)
+    return text if width(text) <= columns else f"{text[: room // 3]}…{text[room // 3 - room :]}"
+
+
 def wrapped(text: str, columns: int) -> list[str]:
     """A line as rows of a terminal."""
     rows: list[str] = []

@@ -15,6 +15,7 @@ import socket
 import sys
 import time
 
+from ..keeper.credentials import AGENT_MARK
 from ..settings import SettingError, Settings, foreign, safe_dir
 
 START_WAIT = 10.0
@@ -307,7 +308,7 @@ def _launch(settings: Settings) -> tuple[int, int]:
         shell = os.posix_spawn(
             "/bin/sh",
             ["sh", "-c", '"$@" &', "sh", *command, "--asked-at", str(time.time()), "--news", str(NEWS_FD)],
-            {**os.environ, **settings.environ},
+            {name: value for name, value in (os.environ | settings.environ).items() if name != AGENT_MARK},
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, nothing, 0),
                 (os.POSIX_SPAWN_DUP2, log, 1),

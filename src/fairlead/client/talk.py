@@ -43,6 +43,8 @@ MAX_LINE = 1024 * 1024
 """How many characters one line may have."""
 RECONNECT_PAUSE = 0.1
 """Seconds between looks for the next daemon."""
+QUOTED = "    "
+"""Stands before each line of what somebody is asked about."""
 _FAILED = re.compile(r"\A:[A-Z-]+ failed: ")
 """What an answer begins with if an actuator could not do it: nothing for people."""
 HUNG = "the daemon is hung: it does not answer; `fairlead daemon restart` replaces it"
@@ -245,7 +247,9 @@ class Talk:
         if sensor == "APPROVAL-REQUIRED" and not is_asked_here:
             token = message.get("payload", "token")
             title = message.get("payload", "title", default="")
-            self._line(f"{title} waits for your consent:\n{text}\n    /approve {token} or /deny {token}")
+            body = text.replace("\n", f"\n{QUOTED}")  # nothing of it may pass for a line of ours
+            choices = f"/approve {token} or /deny {token}"
+            self._line(f"{title} waits for your consent:\n{QUOTED}{body}\n{choices}")
         elif text == self._fault:
             self._fault = ""
         elif sensor in ("TOOL-ERROR", "LOOP-ERROR", "VERIFIER-ESCALATED", "SESSION-FAILED"):

@@ -20,9 +20,10 @@ import msgspec
 
 from ..database import DatabaseFault
 from ..sessions import questions
-from ..sessions.inbox import Asker, AskerGone, Inbox, NoSuchOption, NotOpen, Unheard
+from ..sessions.inbox import Asker, AskerGone, Inbox, NoSuchOption, NotOpen, Unheard, answering_agent
 from ..sessions.questions import WITHDRAWN, Question
 from ..wire.passepartout import Message
+from ..wire.passepartout import log as log_message
 from .actuators import Acting, Actuators, Feedback, GiveUp
 from .answering import Answer
 from .gates import Gates, Outcome
@@ -267,8 +268,8 @@ class Control:
             self._inbox.ask(question, self)
         finally:
             self._traces.pop(asked.token, None)
-        lines = (f"{question.title} waits for your consent:", question.text(), _choices(question))
-        self._answer(context, "\n".join(lines))
+        body = question.text().replace("\n", "\n    ")
+        self._answer(context, f"{question.title} waits for your consent:\n    {body}\n{_choices(question)}")
 
     def _soon(self, work: Coroutine[Any, Any, None], context: Context) -> None:
         """Do something that waits for the store, which the loop does not."""
@@ -293,6 +294,10 @@ class Control:
         fields = {"token": question.id, "result": result, "by": answer.by}
         signal = Signal("approval-settled", text=question.what, session=question.session, fields=fields)
         self._tell(told(self._clean(signal)))
+
+    def warned(self, question: Question, why: str) -> None:
+        """Tell all clients that an agent tried to answer for a person."""
+        self._tell(log_message(f"{question.id}: {why}", "warn"))
 
     def ask_again(self) -> None:
         """Ask what waited when the last daemon ended. Raises DatabaseFault."""
@@ -331,6 +336,7 @@ class Control:
             id = self._inbox.find(token).id
             if context.client is not None:
                 self._answering[id] = context.client
+                answering_agent.set(await asyncio.to_thread(context.client.agent))
             try:
                 question, _ = await self._inbox.answer(
                     id, "allow" if allowed else "deny", context.signal.source

@@ -87,6 +87,9 @@ class Client(Protocol):
 
     def send(self, message: Message) -> None: ...
 
+    def agent(self) -> str:
+        """The agent session of which it is a command; empty if it is none. Takes a while: for a thread."""
+
 
 class Signal(Struct, frozen=True):
     """Something heard. `fields` are more words about it, for rules."""

@@ -348,6 +348,11 @@ class AgentOps:
         """Something no longer waits."""
         self._tell_of(question, "ui/dialog-resolved", frames.dialog_resolved(question, answer))
 
+    def warned(self, question: Question, why: str) -> None:
+        """An agent tried to answer for a person."""
+        shown = fields(id=question.id, message=f"{question.id}: {why}", level="warning")
+        self._tell_of(question, "ui/notification", shown)
+
     def _tell_of(self, question: Question, topic: str, data: Data) -> None:
         session = self._store.get(question.session) if question.session is not None else None
         if session is not None:

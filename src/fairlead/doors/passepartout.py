@@ -46,7 +46,7 @@ from ..wire.passepartout import (
     log as log_message,
 )
 from .listening import UnixServer
-from .proof import Token, peer_uid
+from .proof import Token, agent_behind, peer_uid
 
 log = logging.getLogger("fairlead.passepartout")
 
@@ -261,6 +261,9 @@ class _Client(asyncio.Protocol):
     @property
     def is_proven(self) -> bool:
         return self._wire.proven and self.is_open
+
+    def agent(self) -> str:
+        return agent_behind(self._transport.get_extra_info("socket"))
 
     # --- asyncio's side -----------------------------------------------------------------------------------
 

@@ -11,6 +11,9 @@ import socket
 import stat
 import struct
 import sys
+from collections.abc import Iterator
+
+from ..keeper.credentials import agent_of, peer_pid
 
 MAX_TABLE = 8 * 1024 * 1024
 """How many bytes of the kernel's table of sockets are looked at."""
@@ -29,14 +32,44 @@ def peer_uid(connection: socket.socket) -> int | None:
     more there are. A socket that nobody holds any more has no inode, and stands under user 0: that says
     nothing about its user.
     """
+    owner = _peer_owner(connection)
+    return owner[0] if owner is not None else None
+
+
+def agent_behind(connection: socket.socket | None) -> str:
+    """The agent session one of whose commands is the other end of a connection; empty if none is known.
+
+    A client over a unix socket that is gone, and left its connection to another process, is taken for one.
+    """
+    if connection is None:
+        return ""
+    if connection.family == socket.AF_UNIX:
+        pid = peer_pid(connection)
+        found = agent_of(pid) if pid is not None else ""
+        return "that is not known, as who connected is gone" if found is None else found
+    owner = _peer_owner(connection)
+    return next((found for pid in _holders(owner[1]) if (found := agent_of(pid))), "") if owner else ""
+
+
+def _holders(inode: int) -> Iterator[int]:
+    """The processes of ours that have a socket."""
+    wanted = f"socket:[{inode}]"
+    for pid in filter(str.isdecimal, os.listdir("/proc")):
+        with contextlib.suppress(OSError):  # it is gone, or not ours
+            if any(os.readlink(f"/proc/{pid}/fd/{each}") == wanted for each in os.listdir(f"/proc/{pid}/fd")):
+                yield int(pid)
+
+
+def _peer_owner(connection: socket.socket) -> tuple[int, int] | None:
+    """The user and the inode of the socket at the other end."""
     try:
         ours, theirs = connection.getsockname()[:2], connection.getpeername()[:2]
     except OSError:
         return None
     try:
-        return uid_by_netlink(theirs, ours)
+        return owner_by_netlink(theirs, ours)
     except (OSError, AttributeError):  # not Linux, or a kernel without it
-        return uid_in_table(theirs, ours)
+        return owner_in_table(theirs, ours)
 
 
 Address = tuple[str, int]
@@ -50,8 +83,11 @@ _NETLINK_WAIT = 1.0
 _ANSWER = 8192
 
 
-def uid_by_netlink(local: Address, remote: Address) -> int | None:
-    """The user of the TCP socket with these ends: sock_diag(7). Raises OSError where it can't be asked."""
+def owner_by_netlink(local: Address, remote: Address) -> tuple[int, int] | None:
+    """The user and the inode of the TCP socket with these ends: sock_diag(7).
+
+    Raises OSError where it can't be asked.
+    """
     wanted = _SOCKET.pack(local[1], remote[1], socket.inet_aton(local[0]), socket.inet_aton(remote[0]))
     which = _WHICH.pack(socket.AF_INET, socket.IPPROTO_TCP, 0, 0, 0xFFFFFFFF) + wanted + _ANY_OF_IT
     with socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, _SOCK_DIAG) as kernel:
@@ -69,7 +105,7 @@ def uid_by_netlink(local: Address, remote: Address) -> int | None:
     if kind != _BY_FAMILY or body[4 : 4 + _SOCKET.size] != mapped:  # it found who listens there
         return None
     uid, inode = struct.unpack_from("=II", body, 4 + _SOCKET.size + len(_ANY_OF_IT) + 12)
-    return int(uid) if inode else None
+    return (int(uid), int(inode)) if inode else None
 
 
 def _mapped(ends: bytes) -> bytes:
@@ -79,7 +115,7 @@ def _mapped(ends: bytes) -> bytes:
     return ports + prefix + ours + prefix + theirs
 
 
-def uid_in_table(local: Address, remote: Address) -> int | None:
+def owner_in_table(local: Address, remote: Address) -> tuple[int, int] | None:
     """The same by /proc/net/tcp, and by that of IPv6, where IPv4 may be inside of it."""
     for path in _TABLES:
         prefix = _MAPPED if path.endswith("6") else ""
@@ -90,7 +126,7 @@ def uid_in_table(local: Address, remote: Address) -> int | None:
             if at >= 0:
                 words = rows[at : rows.find(b"\n", at)].split()
                 uid, inode = int(words[6]), int(words[8])
-                return uid if inode else None
+                return (uid, inode) if inode else None
     return None
 
 

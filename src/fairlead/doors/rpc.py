@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, Protocol, cast
 from .. import __version__
 from ..formats.edn import Keyword
 from ..keeper.credentials import is_our_user
+from ..sessions.inbox import answering_agent
 from ..settings import Settings
 from ..wire import rpc
 from ..wire.faults import Broken
@@ -25,6 +26,7 @@ from ..wire.lines import TooLong
 from ..wire.rpc import ErrorCode, Request, fields
 from ..wire.rpc_catalog import OPS, PARAMS, TOPICS, Op
 from .listening import UnixServer
+from .proof import agent_behind
 
 Handler = Callable[[Request], Awaitable[Mapping[Any, Any]]]
 CallerHandler = Callable[[Request, "Caller"], Awaitable[Mapping[Any, Any]]]
@@ -69,6 +71,10 @@ LAST_ANSWERS_WAIT = 10.0
 """Seconds that answers may take when nothing more will be asked."""
 CANCELLABLE = frozenset({"terminal_wait"})
 """Ops that `cancel` ends itself: those that only wait, so that nothing is left half done."""
+
+
+ANSWERS = frozenset({"approval_settle", "resolve_dialog"})
+"""Ops that answer for a person, which an agent's own commands may not."""
 
 
 class OpError(Exception):
@@ -461,6 +467,9 @@ class _Connection(asyncio.Protocol):
     async def _run(self, request: Request) -> None:
         try:
             self._door.refresh()
+            if request.op in ANSWERS:
+                connection = self._transport.get_extra_info("socket")
+                answering_agent.set(await asyncio.to_thread(agent_behind, connection))
             if request.op == "subscribe":
                 work: Awaitable[Mapping[Any, Any]] = self._subscribe(request)
             elif request.op in self._door.handlers:

@@ -13,13 +13,14 @@ import logging
 import os
 import time
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Protocol
 
 import msgspec
 from msgspec import Struct
 
 from ..formats.shown import middle
-from .questions import WITHDRAWN, Answer, Question
+from .questions import DENY, WITHDRAWN, Answer, Question
 
 log = logging.getLogger("fairlead")
 
@@ -57,6 +58,10 @@ class Unheard(Exception):
     """The answer could not be taken now; the question waits on. Says why."""
 
 
+answering_agent: ContextVar[str] = ContextVar("answering_agent", default="")
+"""The agent session one of whose commands gives an answer, as far as a door can see that."""
+
+
 class Asker(Protocol):
     """Who asks, and hears the answer."""
 
@@ -71,6 +76,9 @@ class Listener(Protocol):
     def asked(self, question: Question) -> None: ...
 
     def closed(self, question: Question, answer: Answer) -> None: ...
+
+    def warned(self, question: Question, why: str) -> None:
+        """An agent tried to answer for a person."""
 
 
 class _Waiting:
@@ -180,6 +188,8 @@ class Inbox:
             values = [each.value for each in question.options]
             if option not in values:
                 raise NoSuchOption(f"{option!r} is no answer to {id}; it takes {', '.join(values)}")
+            if not question.lost and option != DENY.value and (agent := answering_agent.get()):
+                raise Unheard(self._warn(waiting, agent))
             answer = Answer(option, by, time.time())
             if not question.lost:
                 assert waiting.asker is not None
@@ -193,6 +203,18 @@ class Inbox:
                     waiting.answer = None
             self._close(waiting, answer)
         return question, answer
+
+    def _warn(self, waiting: _Waiting, agent: str) -> str:
+        """Tell people, once for each question, that an agent tried to answer it."""
+        question = waiting.question
+        why = f"a command of an agent session ({agent:.80}) tried to allow this; only a person may"
+        log.warning("%s: %s", question.id, why)
+        if why not in question.reason:
+            question = msgspec.structs.replace(question, reason=f"{question.reason}; {why}".lstrip("; "))
+            waiting.question = question
+            self._write(_Line(asked=_filed(question)))
+            self._tell(lambda listener: listener.warned(question, why))
+        return f"{question.id} waits on: {why}"
 
     def withdraw(self, id: str, why: str) -> None:
         """Its asker no longer waits: because of the answer that it is just told, or for a reason of its

@@ -1,0 +1,184 @@
+"""Tables of programs: those that run others, with their options, and those whose words are never commands."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+
+class Options(NamedTuple):
+    """How a program's options are written. Short ones are letters, long ones names with blanks between."""
+
+    flags: str = ""
+    valued: str = ""
+    longs: str = ""
+    long_valued: str = ""
+    before: int = 0
+    """How many words come between the options and the command."""
+    assigns: bool = False
+    """Whether assignments may come before the command."""
+    scripts: str = ""
+    """Options among those with values whose value is text for a shell."""
+    is_joined: bool = False
+    """Whether the words of the command are joined to text for a shell."""
+    silent: str = ""
+    """Options with which nothing is run."""
+    optional: str = ""
+    """Short options whose value, if any, is in the same word."""
+
+
+RUNNERS: dict[str, Options] = {
+    "command": Options("pvV", silent="vV"),
+    "builtin": Options(),
+    "exec": Options("cl", "a"),
+    "nohup": Options(longs="help version"),
+    "setsid": Options("cfw", longs="ctty fork wait help version"),
+    "nice": Options("0123456789", "n", long_valued="adjustment"),
+    "ionice": Options("t", "cn", "ignore", "class classdata"),
+    "chrt": Options(
+        "abdfiormv", "TPD", "all-tasks batch deadline fifo idle other reset-on-fork rr", before=1
+    ),
+    "taskset": Options("ac", longs="all-tasks cpu-list", before=1),
+    "timeout": Options("v", "ks", "foreground preserve-status verbose", "kill-after signal", before=1),
+    "gtimeout": Options("v", "ks", "foreground preserve-status verbose", "kill-after signal", before=1),
+    "stdbuf": Options("", "ioe", "", "input output error"),
+    "unbuffer": Options("p"),
+    "time": Options("apvqlh", "fo", "append portability verbose quiet", "format output"),
+    "env": Options(
+        "i0v",
+        "uCSP",
+        "ignore-environment null debug list-signal-handling",
+        "unset chdir split-string",
+        assigns=True,
+        scripts="S split-string",
+    ),
+    "sudo": Options(
+        "AbBEHiKknPsSN",
+        "aCcDgpRrTtUu",
+        "askpass background bell preserve-env set-home login shell reset-timestamp non-interactive stdin",
+        "auth-type close-from chdir group host prompt chroot role command-timeout type other-user user",
+        assigns=True,
+    ),
+    "doas": Options("Lns", "aCu"),
+    "pkexec": Options(longs="disable-internal-agent keep-cwd", long_valued="user"),
+    "runuser": Options("lfmp", "ucgGs", "login", "user command group shell", scripts="c command"),
+    "chroot": Options(longs="skip-chdir", long_valued="userspec groups", before=1),
+    "unshare": Options("muinpUCTrfc", "SGRw", "mount uts ipc net pid user cgroup time fork map-root-user"),
+    "nsenter": Options("ae", "tSG", "all", "target setuid setgid"),
+    "flock": Options(
+        "sexunoFv",
+        "wEc",
+        "shared exclusive unlock nonblock nb close no-fork verbose",
+        "timeout wait conflict-exit-code command",
+        before=1,
+        scripts="c command",
+    ),
+    "xargs": Options(
+        "0rtxpo",
+        "adEILnPsJRS",
+        "null no-run-if-empty verbose exit interactive open-tty show-limits replace eof max-lines",
+        "arg-file delimiter max-args max-procs max-chars process-slot-var",
+        optional="ile",
+    ),
+    "watch": Options(
+        "bcCdegptwx",
+        "nq",
+        "beep color errexit chgexit precise no-title no-wrap exec no-rerun differences",
+        "interval equexit",
+        is_joined=True,
+    ),
+    "ssh": Options("46AaCfGgKkMNnqsTtVvXxYy", "BbcDEeFIiJLlmOoPpQRSWw", before=1, is_joined=True),
+    "caffeinate": Options("disum", "tw"),
+    "busybox": Options(),
+    "toybox": Options(),
+    "eval": Options(is_joined=True),
+    "prlimit": Options("", "o", "", "nofile nproc as core cpu data fsize memlock stack rss"),
+    "catchsegv": Options(),
+    "fakeroot": Options(),
+    "dbus-run-session": Options(),
+    "winpty": Options(),
+    "rlwrap": Options(),
+    "arch": Options(),
+    "cpulimit": Options("zib", "lpe"),
+}
+
+SHELLS = frozenset(
+    {"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "yash", "rbash", "fish", "csh", "tcsh"}
+)
+_RUN_ANYTHING_NAMES = """
+    Rscript alias at batch bind bun bwrap capsh compgen complete crontab daemonize dc deno ed emacs
+    emacsclient enable entr ex expect fairlead fc firejail gdb getopts guile guix gvim hash hyperfine ipython
+    irb julia let lldb logsave ltrace lua luajit m4 mapfile nc ncat netcat nix-shell nvim osascript parallel
+    perf php proot pwsh racket readarray run-parts rview rvim sbcl screen script setpriv socat
+    start-stop-daemon strace su systemd-run tclsh tmux trap valgrind vi view vim vimdiff xterm
+"""
+RUN_ANYTHING = frozenset(_RUN_ANYTHING_NAMES.split())
+"""Programs with so many ways to run others that these are not followed."""
+_RUN_OWN_NAMES = """
+    R clj clojure elixir erl ftp ghc gnuplot groovy iex jshell mysql ocaml octave psql raku runghc scala
+    sqlite3 ts-node tsx
+"""
+RUN_OWN = frozenset(_RUN_OWN_NAMES.split())
+"""The same, but who allows such a program by name means its own language, which can run commands, too."""
+_CODE_MODULE_NAMES = """
+    IPython asyncio bdb bpython cProfile code coverage debugpy doctest idlelib pdb pickle profile ptpython
+    pydoc runpy timeit trace xonsh
+"""
+CODE_MODULES = frozenset(_CODE_MODULE_NAMES.split())
+"""Modules for `python -m` that run code in their words, in their input, or in any file."""
+_NODE_RUNNERS = (
+    *("--script-shell", "--shell", "--node-options", "-c", "--call", "--git", "--init-module"),
+    *("--userconfig", "--globalconfig", "--viewer", "--editor", "--browser"),
+)
+_COMPILERS = ("-wrapper", "-fplugin", "-specs", "-load", "-fuse-ld", "--ld-path", "--specs")
+RISKY_OPTIONS: dict[str, tuple[str, ...]] = {
+    "tar": (
+        "--to-command",
+        "--checkpoint-action",
+        "-I",
+        "--use-compress",
+        "-F",
+        "--info-script",
+        "--rsh-command",
+        "--rmt-command",
+    ),
+    "cpio": ("--rsh-command", "--rmt-command"),
+    "curl": ("--engine",),
+    "wget": ("--use-askpass", "-e", "--execute"),
+    "openssl": ("-engine", "-provider"),
+    "go": ("-exec", "--exec", "-toolexec", "--toolexec", "-vettool", "--vettool", "-extld", "-overlay"),
+    "cargo": ("--config",),
+    "rake": ("-e", "-E", "-p", "--execute"),
+    **dict.fromkeys(("npm", "npx", "pnpm", "yarn"), _NODE_RUNNERS),
+    **dict.fromkeys(("gcc", "g++", "cc", "c++", "clang", "clang++"), _COMPILERS),
+    "rsync": ("-e", "--rsh", "--rsync-path"),
+    "zip": ("-TT", "--unzip-command"),
+    "man": ("-P", "--pager", "-H", "--html"),
+    "rg": ("--pre", "--hostname-bin"),
+    "sort": ("--compress-prog",),
+    "fd": ("-x", "-X", "--exec"),
+    "fdfind": ("-x", "-X", "--exec"),
+    "jobs": ("-x",),
+    "less": ("+",),
+    "split": ("--filter",),
+    "install": ("--strip-program",),
+    "dpkg": ("--pre-invoke", "--post-invoke"),
+    "apt": ("-o", "--option"),
+    "apt-get": ("-o", "--option"),
+}
+NAMING = frozenset({"test", "[", "printf", "unset", "read", "wait", "declare", "typeset", "local"})
+DECLARING = frozenset({"declare", "typeset", "local", "export", "readonly"})
+HARMLESS_VARIABLES = re.compile(
+    "LANG|LANGUAGE|LC_[A-Z]+|TZ|CI|TERM|COLORTERM|NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|COLUMNS|LINES"
+)
+"""Variables that only change how a program prints."""
+HARMLESS_VALUES = re.compile("[0-9]*|yes|no|true|false|on|off", re.IGNORECASE)
+_PLAIN_PROGRAMS_NAMES = """
+    : [ awk basename break cat cd chmod chown cmp column comm continue cp curl cut date df diff dirname du
+    echo egrep exit export expr false fgrep file find fmt fold gawk git grep gzip head hexdump hostname id
+    join jq kill ln ls man mawk md5sum mkdir mv mypy nawk nl nproc od paste printenv printf ps pwd pytest
+    read readlink realpath return rev rg rm rmdir rsync ruff sed seq set sha256sum shift sleep sort stat tac
+    tail tar tee test touch tr tree true type uname uniq unset unzip wait wc wget which whoami xxd zip
+"""
+PLAIN_PROGRAMS = frozenset(_PLAIN_PROGRAMS_NAMES.split())
+"""Programs whose words are never commands."""

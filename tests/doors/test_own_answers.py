@@ -1,0 +1,114 @@
+"""An agent's own commands can't answer what it asks a person, as far as the daemon can see whose they are."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fairlead.keeper.credentials import agent_of
+from tests.agent.playing import calls, cassette, says
+from tests.client.test_bridge import Editor
+from tests.doors.passepartout_peer import Peer, port_of
+from tests.hosting import Hosting
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells whose a process is")
+
+SCRIPT = """\
+import json, os, subprocess, sys, time
+from fairlead.client.control import Control
+from fairlead.settings import Settings
+from tests.doors.passepartout_peer import Peer
+
+def waiting():
+    with Control(Settings(os.environ), start=False) as control:
+        return [row["token"] for row in control.ask("approvals")["approvals"]]
+
+while not waiting():
+    time.sleep(0.02)
+[token] = waiting()
+said = {}
+fairlead = [sys.executable, "-m", "fairlead"]
+bare = {name: value for name, value in os.environ.items() if name != "FAIRLEAD_AGENT"}
+for door, words, environment in (
+    ("approvals", ["approvals", "allow", token], None),
+    ("always", ["approvals", "always", token], None),
+    ("without the mark", ["approvals", "allow", token], bare),
+    ("talk", ["talk", f"/approve {token}"], None),
+):
+    done = subprocess.run([*fairlead, *words], env=environment, capture_output=True, text=True)
+    said[door] = done.stdout + done.stderr
+with Peer(int(sys.argv[1])) as lisp:
+    said["tcp"] = lisp.ask(f"/approve {token}")
+with Control(Settings(os.environ), start=False) as control:
+    try:
+        said["rpc"] = str(control.ask("resolve_dialog", dialog_id=token, result=True))
+    except Exception as error:
+        said["rpc"] = str(error)
+with open("said.new", "w") as file:
+    json.dump(said, file)
+os.rename("said.new", "said")
+"""
+
+
+@pytest.fixture
+def hosting(tmp_path: Path) -> Iterator[Hosting]:
+    config = tmp_path / "config.toml"
+    rules = '{ tool = "bash", match = "sh *", then = "allow" }'
+    config.write_text(f'[agent]\nmodel = "offline/replay"\ncassette = "{tmp_path}/tape"\nrules = [{rules}]\n')
+    places = os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])
+    hosting = Hosting({"FAIRLEAD_CONFIG": str(config), "PLACES": places})
+    yield hosting
+    hosting.close()
+
+
+def test_a_command_that_an_agent_left_in_the_background_cant_allow_its_next_call(
+    hosting: Hosting, tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    hosting.run("ls")
+    (project / "answer.py").write_text(SCRIPT)
+    (project / "answer.sh").write_text(
+        f'touch left\nexport PYTHONPATH="$PLACES"\n"{sys.executable}" answer.py {port_of(hosting)}\n'
+    )
+    (project / "leave.sh").write_text(
+        "setsid sh answer.sh > log 2>&1 < /dev/null &\nuntil [ -e left ]; do sleep 0.02; done\n"
+    )
+    cassette(
+        tmp_path / "tape",
+        calls(("c1", "bash", {"command": "sh leave.sh"})),
+        calls(("c2", "bash", {"command": "touch made"})),
+        says("done"),
+    )
+    editor = Editor(hosting, project)
+    editor.ask("handshake")
+    editor.ask("subscribe")
+    session = hosting.ask("open_session", name="garden", cwd=str(project))["session_id"]
+    with Peer(hosting=hosting) as person:
+        person.health()
+        hosting.ask("prompt", session_id=session, message="do it")
+        hosting.until((project / "said").exists)
+        [row] = hosting.ask("approvals")["approvals"]
+        refused = f"a command of an agent session ({session}) tried to allow this; only a person may"
+        for door, text in json.loads((project / "said").read_text()).items():
+            assert f"{row['token']} waits on: {refused}" in " ".join(text.split()), (door, text)
+        assert not (project / "made").exists()
+        assert row["reason"].endswith(f"; {refused}")
+        assert hosting.log().count(f"{row['token']}: {refused}") >= 6
+        assert refused in str(person.until(lambda item: refused in str(item)))
+        told = editor.until(lambda frame: getattr(frame, "topic", "") == "ui/notification")
+        assert refused in str(told.data)
+    editor.close()
+    hosting.run("approvals", "allow", row["token"])
+    hosting.until((project / "made").exists)
+
+
+def test_a_process_that_is_no_agents_is_known_as_such() -> None:
+    assert agent_of(os.getpid()) == ""
+    assert agent_of(1) == ""
+    assert agent_of(2**22 + 1) is None
