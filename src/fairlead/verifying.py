@@ -30,6 +30,7 @@ from .verify import command, panel
 from .verify.command import Commands
 from .verify.panel import Quorum
 from .verify.persona import Persona, stop_prompt
+from .verify.places import Secrets
 from .verify.report import (
     Confidence,
     Report,
@@ -221,7 +222,7 @@ class ModelChecker(_Watching):
             journal,
             _OneModel(self._places.catalog, self._info),
             self._tools(reader),
-            _Reading(Policy(project, readable=_shown(self._target))),
+            _Reading(Policy(project, readable=_shown(self._target)), await reader.secrets()),
             lambda event: None,
             system=self._persona.system_prompt(
                 session_id=self._target.session_id,
@@ -334,19 +335,22 @@ class _OneModel:
 class _Reading:
     """The policy of a verifier: what may be read is read; nobody is there to be asked."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, secrets: Secrets) -> None:
         self._policy = policy
+        self._covered = {policy.project / name for name in secrets.names}
 
     def judge(self, tool: str, touch: Touch) -> Decision:
         if touch.effect != "read":  # its tools see to it
             return Decision("allow")
+        if hidden := next(filter(self.is_hidden, touch.paths), None):
+            return Decision("deny", f"{hidden.name} may hold secrets")
         verdict = self._policy.judge(tool, touch)
         if verdict.decision == "allow":
             return Decision("allow")
         return Decision("deny", f"a verifier can't ask a person, and {verdict.reason}")
 
     def is_hidden(self, path: Path) -> bool:
-        return self._policy.is_hidden(path)
+        return path in self._covered or ".git" in path.parts or self._policy.is_hidden(path)
 
     def remembering(self, tool: str, touch: Touch, then: str) -> _Reading:
         return self

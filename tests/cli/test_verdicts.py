@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -235,6 +236,8 @@ def test_no_tool_of_a_persona_shows_a_secret(
     write(project, ".env", f"TOKEN={SECRET}\n")
     (project / "link").symlink_to(home / ".ssh")
     (project / "key").symlink_to(home / ".ssh/id_rsa")
+    os.link(home / ".ssh/id_rsa", project / "hard")
+    write(project, ".git/config", f"[remote]\n\turl = https://user:{SECRET}@example.org/x\n")
     persona(project)
     built(host, "private", project)
     tries = calls(
@@ -248,6 +251,10 @@ def test_no_tool_of_a_persona_shows_a_secret(
         ("8", "bash", {"command": f"cat ~/.ssh/id_rsa {home}/.ssh/id_rsa key link/* .env; env"}),
         ("9", "bash", {"command": "cat key || cat .env"}),
         ("10", "read", {"path": "/proc/self/environ"}),
+        ("11", "read", {"path": ".git/config"}),
+        ("12", "grep", {"pattern": "s3cret", "path": ".git"}),
+        ("13", "read", {"path": "hard"}),
+        ("14", "bash", {"command": "cat .git/config hard"}),
     )
     for path in (hosting.environment["PATH"], without_bubblewrap(tmp_path, hosting)):
         tape = cassette(tmp_path / "tape.jsonl", tries, says(VERIFIED))
@@ -260,7 +267,7 @@ def test_no_tool_of_a_persona_shows_a_secret(
     assert len(asked) == 2
     for journal in asked:
         results = [line for line in journal.read_text().splitlines() if '"toolResult"' in line]
-        assert len(results) == 10
+        assert len(results) == 14
         assert [line for line in results if SECRET in line] == []
 
 

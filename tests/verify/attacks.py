@@ -53,6 +53,20 @@ READS = (
     "cat docs/../.env",
     "grep s3cret .env",
     "head -c 99 ./.env",
+    "cat .env-local",
+    "cat terraform.tfstate",
+    "cat changed.env",
+    "cat .git/config",
+    "cat .g*/config",
+    "cat vendor/.git/config",
+    "cd .git && cat config",
+    "grep -r s3cret .git",
+    "sed -n '1,9p' .git/modules/m/config",
+    "git config --list",
+    "git remote -v",
+    # another name for a file that is hidden
+    "cat hard",
+    "cat docs/ha*",
     # of processes
     "cat /proc/self/environ",
     "cat /proc/1/environ",
@@ -69,6 +83,13 @@ SEARCHES = (
     "grep -r s3cret . --label",
     "rg --hidden --no-ignore s3cret",
     "rg -uuu s3cret . -g",
+    "grep -r -- s3cret .",
+    "grep -r s3cret . --include=config -e",
+    "diff -rN --no-dereference . docs",
+    "git diff",
+    "git diff -- .",
+    "git grep s3cret",
+    "git grep -n -e s3cret -e",
 )
 """Allowed, but they don't see files with secrets."""
 
