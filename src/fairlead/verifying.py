@@ -73,6 +73,8 @@ class Checker(Protocol):
     """Checks turns."""
 
     name: str
+    notes: Sequence[str]
+    """What people must know before it begins."""
 
     async def began(self, start: Event | None) -> None:
         """A turn begins; without one, look at the project before the first."""
@@ -112,6 +114,7 @@ class _Watching:
 
     def __init__(self, project: str) -> None:
         self._project = Path(project)
+        self.notes: Sequence[str] = ()
         self._since: tuple[int | None, Tree] | None = None
         self._watch: Watch | None = None
         self._looks = 0
@@ -182,6 +185,7 @@ class PanelChecker:
     def __init__(self, members: Sequence[Checker], quorum: Quorum) -> None:
         panel.needed(quorum, len(members))
         self.name = "panel"
+        self.notes: Sequence[str] = [note for each in members for note in each.notes]
         self._members = members
         self._quorum = quorum
 
@@ -206,6 +210,7 @@ class ModelChecker(_Watching):
     def __init__(self, persona: Persona, info: ModelInfo, target: Target, places: Places) -> None:
         super().__init__(target.project)
         self.name = persona.name
+        self.notes = [persona.note] if persona.note else []
         self._persona = persona
         self._info = info
         self._target = target
@@ -257,7 +262,7 @@ class ModelChecker(_Watching):
             commands=tuple(reader.commands),
             tool_calls=sum(map(_is_answer, session.messages)),
             refused=tuple(reader.refused),
-            sections=(*report.sections, *await reader.notes()),
+            sections=(*report.sections, *self._about_persona(), *await reader.notes()),
             time=now,
         )
         whole = capped(whole)
@@ -270,6 +275,10 @@ class ModelChecker(_Watching):
             note = Section("What did the turn change?", "Nothing: the files are as they were before.")
             whole = msgspec.structs.replace(whole, sections=(*whole.sections, note))
         return whole
+
+    def _about_persona(self) -> tuple[Section, ...]:
+        note = self._persona.note
+        return (Section("Who judged?", f"{note[0].upper()}{note[1:]}."),) if note else ()
 
     async def _asked(self, session: AgentSession, stop: Event) -> Report:
         session.prompt(stop_prompt(stop))

@@ -271,6 +271,29 @@ def test_no_tool_of_a_persona_shows_a_secret(
         assert [line for line in results if SECRET in line] == []
 
 
+def test_people_are_told_when_the_project_brings_its_own_judge(
+    hosting: Hosting, host: Host, project: Path, tmp_path: Path
+) -> None:
+    persona(project)
+    persona(project, "reviewer")
+    write(project, "answer.txt", "right\n")
+    built(host, "own-judge", project)
+    for name, told in (
+        ("judge", "the persona judge is of the project that is checked"),
+        ("project:reviewer", "the persona project:reviewer is of the project that is checked"),
+        ("reviewer", "the project has a persona reviewer too, which is not used"),
+    ):
+        tape = cassette(tmp_path / "tape.jsonl", calls(("r", "read", {"path": "answer.txt"})), says(VERIFIED))
+        words = ("verify", "-q", "--once", "own-judge", "--persona", name, "--model", "offline/replay")
+        done = fairlead(hosting, project, *words, FAIRLEAD_AGENT_CASSETTE=tape)
+        assert told in done.stderr
+        last = report(hosting, reports(hosting, project)[0].id)
+        assert last.verifier == name
+        assert [
+            told.lower() in each.text.lower() for each in last.sections if each.title == "Who judged?"
+        ] == [True]
+
+
 def without_bubblewrap(tmp_path: Path, hosting: Hosting) -> str:
     """A PATH with a bubblewrap that does not work."""
     write(tmp_path, "bin/bwrap", "#!/bin/sh\nexit 1\n").chmod(0o755)

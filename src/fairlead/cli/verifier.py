@@ -144,9 +144,10 @@ def checked(settings: Settings, wanted: Wanted, builder: str, project: str) -> N
     checker(settings, Target("", "", project, model=f"{model.provider}/{model.id}"), wanted).close()
 
 
-async def fallback(wanted: Wanted) -> str:
-    """What to tell people before personas begin where there is no sandbox."""
-    return f"without a sandbox: {FALLBACK}" if wanted.personas and await bubblewrap() is None else ""
+async def warnings(wanted: Wanted, checking: Checker) -> list[str]:
+    """What to tell people before checks begin."""
+    is_open = bool(wanted.personas) and await bubblewrap() is None
+    return [*([f"without a sandbox: {FALLBACK}"] if is_open else []), *checking.notes]
 
 
 def _path(text: str) -> Any:
@@ -235,8 +236,8 @@ async def watch(
         missed=waker(settings, target),
     )
     await checking.began(None)
-    if told := await fallback(wanted):
-        say(told)
+    for warning in await warnings(wanted, checking):
+        _say(warning)
     say(f"checking the turns of {target.session_id} with {checking.name}")
     try:
         async for judged in follower.judgements():
