@@ -274,6 +274,10 @@ class ModelChecker(_Watching):
             whole = lowered(whole, Confidence.VERIFIED, command.NOTHING_CHANGED)
             note = Section("What did the turn change?", "Nothing: the files are as they were before.")
             whole = msgspec.structs.replace(whole, sections=(*whole.sections, note))
+        elif why := command.weakened(changes):
+            whole = lowered(whole, Confidence.VERIFIED, why)
+            note = Section("What did the turn change?", f"{why[0].upper()}{why[1:]}.")
+            whole = msgspec.structs.replace(whole, sections=(*whole.sections, note))
         return whole
 
     def _about_persona(self) -> tuple[Section, ...]:

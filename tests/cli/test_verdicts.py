@@ -33,7 +33,7 @@ from tests.hosting import WAIT, Hosting
 from tests.verify.attacks import SECRET
 from tests.verify.projects import repository, write
 
-PASSES = "touch ran; echo '== 2 passed in 0.1s =='"
+PASSES = "touch ran && echo '== 2 passed in 0.1s =='"
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +102,7 @@ def test_a_turn_that_changed_nothing_says_so_and_is_at_most_verified(
     hosting: Hosting, tmp_path: Path
 ) -> None:
     project = repository(tmp_path / "repository")
-    passes = "echo '== 2 passed in 0.1s =='"
+    passes = "test -d . && echo '== 2 passed in 0.1s =='"
     idle = fairlead(hosting, project, "run", "-q", "--yes", "--verify", passes, "ls")
     assert (idle.returncode, idle.stdout[:10]) == (0, "VERIFIED  ")
     assert "the turn changed no file" in idle.stdout
@@ -169,7 +169,7 @@ def test_what_an_agent_changed_is_known_though_it_tells_only_of_the_end(
     hosting: Hosting, project: Path
 ) -> None:
     hosting.run("start", "codex", "-d", "--", "sleep", "600")
-    with verifying(hosting, project, "codex", "--project", str(project), "--", "true") as verifier:
+    with verifying(hosting, project, "codex", "--project", str(project), "--", "test -d .") as verifier:
         for number, change in enumerate((True, False), 1):
             if change:
                 write(project, "answer.txt", "right\n")
@@ -385,7 +385,7 @@ def test_reports_are_found_by_the_id_that_their_table_prints(
     hosting: Hosting, host: Host, project: Path
 ) -> None:
     agent = built(host, "found", project)
-    fairlead(hosting, project, "verify", "--once", "-q", "found", "--", "true")
+    fairlead(hosting, project, "verify", "--once", "-q", "found", "--", "test -d .")
     table = fairlead(hosting, project, "reports", str(project)).stdout.splitlines()
     shown = table[1].split()[3]
     assert agent.id.startswith(shown)

@@ -109,3 +109,78 @@ IN_A_SHELL = (
     "ln -s {home}/.ssh/id_rsa /tmp/x; cat /tmp/x",
 )
 """For a sandbox, which has a shell and interpreters."""
+
+CHECK_NOTHING = (
+    'bash -c ""',
+    "true",
+    ":",
+    "echo ok",
+    "exit 0",
+    "exit 0; test -d .",
+    "(true)",
+    "sh -c true",
+    "bash -c 'bash -c \"bash -c true\"'",
+    "env A=1 true",
+    "timeout 5 true",
+    "A=1",
+    "bash",
+    'eval "true"',
+    "true # test -d .",
+    "# nothing",
+    "echo a | cat",
+    "python3 -c pass",
+    "make --version",
+    "echo '== 12 passed in 0.1s =='",
+)
+"""Checks that can't fail."""
+
+HIDE_THE_CODE = (
+    "test -d . || true",
+    "test -d . || echo failed",
+    "test -d . || exit 0",
+    "test -d .||:",
+    "test -d .; true",
+    "test -d . > /dev/null 2>&1; true",
+    "(test -d . || true)",
+    "{ test -d .; true; }",
+    "test -d . && test -f a.py || true",
+    "bash -c 'test -d . | cat'",
+    "sh -c 'test -d . ; exit 0'",
+    "set +o pipefail; test -d . | cat",
+    "set +e\ntest -d .\ntrue",
+    "trap 'exit 0' EXIT; test -d .",
+    "test -d . & wait",
+)
+"""Checks that could fail, but nobody would hear of it."""
+
+SAY_SOMETHING = (
+    "pytest -q",
+    "pytest | tail -1",
+    "cd x; pytest",
+    "cd x && pytest",
+    "pytest || exit 1",
+    "pytest && true",
+    "true && pytest",
+    "grep -q x f || pytest",
+    "set -e; ruff check; pytest",
+    "test -d . && echo ok",
+    "false",
+    'sh -c "exit 3"',
+    'bash -eo pipefail -c "pytest | cat"',
+    "npm install; npm test",
+    "(pytest)",
+    "if pytest; then true; fi",
+    "pytest || { echo bad; exit 1; }",
+    "pytest 2>&1 | tee log",
+    "sh check.sh",
+    "mkdir -p x; pytest",
+    "test -f a; exit $?",
+    "export A=1\npytest",
+    'pytest -k "a; true"',
+    "env -i pytest",
+    "pytest -q # || true",
+    "pytest \\\n -q",
+    "sleep 300 & test -d .",
+    "ruff check && pytest && mypy src",
+)
+"""Checks that people write and that are none of these."""

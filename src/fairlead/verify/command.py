@@ -47,6 +47,12 @@ _CODE = frozenset(
 _TEST = re.compile(
     r"(?:^|/)(?:tests?|__tests__|spec)/|(?:^|/)(?:test_|conftest\.)[^/]*$|[._](?:test|spec)\.\w+$"
 )
+_SAYS_WHAT_RUNS = re.compile(
+    r"(?:^|/)(?:GNUm|M|m)akefile$|\.mk$|(?:^|/)(?:package\.json|pyproject\.toml|pytest\.ini|\.?pytest\.toml|tox\.ini"
+    r"|setup\.cfg|conftest\.py|sitecustomize\.py|noxfile\.py|\.coveragerc|mypy\.ini|\.?ruff\.toml|[Jj]ustfile"
+    r"|Cargo\.toml|deno\.jsonc?|tsconfig[^/]*\.json|(?:jest|vitest|babel|eslint)\.config\.\w+|\.eslintrc[^/]*)$"
+)
+"""Files that say which tests run, and how."""
 
 
 class Commands(Struct, frozen=True, kw_only=True):
@@ -118,6 +124,8 @@ async def verify(
         found.append("what this turn changed is not known, as its beginning was not seen")
     elif before is not None and not changes:
         found.append(NOTHING_CHANGED)
+    elif why := weakened(changes):
+        found.append(why)
     if before is None or after is None:
         found.append(f"what was judged is not known: {fault}")
     elif before.hash != after.hash:
@@ -210,14 +218,29 @@ def gaps(done: Sequence[Done], changed: Sequence[str]) -> list[str]:
         path for path in wanted if not any(_is_same(path, name) and whole for name, whole in shown.items())
     ]
     if missing:
-        names = ", ".join(missing[:MAX_NAMED]) + (", and more" if len(missing) > MAX_NAMED else "")
         why = (
             "the coverage report does not show that all of it was run"
             if shown
             else "no coverage was reported"
         )
-        found.append(f"changed code may be untested ({why}): {names}")
+        found.append(f"changed code may be untested ({why}): {_named(missing)}")
     return found
+
+
+def weakened(changes: Changes) -> str:
+    """What a turn changed of that which judges it, if anything."""
+    told = []
+    kinds = (("changed", changes.modified), ("added", changes.added), ("deleted", changes.deleted))
+    for verb, paths in kinds:
+        config = [path for path in paths if _SAYS_WHAT_RUNS.search(path)]
+        tests = [path for path in paths if verb == "deleted" and path not in config and _TEST.search(path)]
+        if names := config + tests:
+            told.append(f"{verb} {_named(names)}")
+    return f"the turn itself changed what checks it: {'; '.join(told)}" if told else ""
+
+
+def _named(paths: Sequence[str]) -> str:
+    return ", ".join(paths[:MAX_NAMED]) + (", and more" if len(paths) > MAX_NAMED else "")
 
 
 def spoilt(before: Tree | None, after: Tree | None) -> str:
@@ -227,8 +250,7 @@ def spoilt(before: Tree | None, after: Tree | None) -> str:
     paths = sorted(path for path, it in before.files.items() if after.files.get(path) != it)
     if not paths:
         return ""
-    names = ", ".join(paths[:MAX_NAMED]) + (", and more" if len(paths) > MAX_NAMED else "")
-    return f"files were changed while they were judged ({names})"
+    return f"files were changed while they were judged ({_named(paths)})"
 
 
 def _is_same(path: str, shown: str) -> bool:
@@ -274,7 +296,7 @@ async def _run(command: str, place: Path, environment: Mapping[str, str], time_l
         ran = await run([Stage((*shell, command), environment)], place, time_limit=time_limit)
     except OSError as error:
         return Done(command, None, f"it could not be started: {error.strerror or error}")
-    return Done(command, ran, problem(command, ran, place))
+    return Done(command, ran, await asyncio.to_thread(problem, command, ran, place))
 
 
 def _ending(done: Done) -> str:
