@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,22 @@ def test_a_turn_that_changed_nothing_says_so_and_is_at_most_verified(
     judged = json.loads(fairlead(hosting, project, *words, FAIRLEAD_AGENT_CASSETTE=tape).stdout)
     assert (judged["confidence"], judged["capped_by"]) == ("verified", "the turn changed no file")
     assert "What did the turn change?" in [each["title"] for each in judged["sections"]]
+
+
+NOTHING = [{"event": "finished", "stop_reason": "stop", "usage": {"input": 10, "output": 0}}]
+
+
+def test_a_turn_in_which_nothing_was_said_or_done_says_so(hosting: Hosting, tmp_path: Path) -> None:
+    project = repository(tmp_path / "repository")
+    tape = cassette(tmp_path / "nothing.jsonl", NOTHING)
+    with closing(Hosting({"FAIRLEAD_AGENT_CASSETTE": tape})) as silent:
+        words = ("run", "--model", "offline/replay", "--verify", PASSES, "do it")
+        done = fairlead(silent, project, *words)
+        assert (done.returncode, done.stdout[:10]) == (0, "VERIFIED  ")
+        assert "(pytest: 2 passed); the builder said nothing and called no tool" in done.stdout
+        assert "Nothing: the builder said nothing and called no tool." in done.stdout
+        (row,) = reports(silent, project)
+        assert "the builder said nothing" in row.summary
 
 
 ANSWERED = {

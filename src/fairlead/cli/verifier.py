@@ -13,7 +13,7 @@ from ..agent.models import ModelError
 from ..settings import Settings, foreign
 from ..verify.command import Commands
 from ..verify.follow import Follower, Gone, Judged, Occupied
-from ..verify.outcome import ending_of, judged_by_outcome, not_checked
+from ..verify.outcome import ending_of, judged_by_outcome, marked_as_nothing, not_checked, nothing_done
 from ..verify.panel import needed, parse_quorum
 from ..verify.persona import PersonaError, load
 from ..verify.report import Confidence, Report, Status, correction, not_verified, render
@@ -190,7 +190,9 @@ class Written:
             report = await self._checker.check(stop)
         except Exception as error:  # whatever is wrong with a checker, its turn is not lost
             return not_verified(f"{type(error).__name__}: {error}", **facts)
-        return judged_by_outcome(report, ending.outcome, ending.why)
+        report = judged_by_outcome(report, ending.outcome, ending.why)
+        is_nothing = await asyncio.to_thread(nothing_done, self._file(), stop)
+        return marked_as_nothing(report) if is_nothing else report
 
     def _file(self) -> str:
         """The session's file; a real Pi writes it only when it is asked for something."""
