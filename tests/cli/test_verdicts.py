@@ -408,4 +408,23 @@ def test_reports_are_found_by_the_id_that_their_table_prints(
     assert agent.id.startswith(shown)
     assert len(shown) < len(agent.id)
     assert table[1] in fairlead(hosting, project, "reports", shown).stdout
-    assert fairlead(hosting, project, "reports", "no-such-id").returncode == 1
+    for of, why in (
+        ("no-such-id", "no reports of a session 'no-such-id', neither by its name nor by how its id begins"),
+        (shown[:3], f"no reports of a session named '{shown[:3]}'; the beginning of an id has at least 4 "),
+        ("./nowhere", "there is no directory ./nowhere"),
+        ("/usr", "no reports of the project /usr"),
+    ):
+        none = fairlead(hosting, project, "reports", of)
+        assert (none.returncode, none.stdout) == (1, "")
+        assert none.stderr.startswith(f"fairlead reports: {why}")
+
+
+def test_a_session_without_a_turn_can_not_be_judged_once(hosting: Hosting, host: Host, project: Path) -> None:
+    host.agent("unasked", cwd=str(project))
+    for name in ("unasked", "unasked-terminal"):
+        if name != "unasked":
+            hosting.run("start", name, "-d", "--", "sleep", "600")
+        done = fairlead(hosting, project, "verify", "--once", name, "--", "test -d .")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "has had no turn yet, so there is none to judge" in done.stderr
+    assert reports(hosting, project) == []

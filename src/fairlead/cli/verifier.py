@@ -234,6 +234,7 @@ async def watch(
         began=checking.began,
         told=say,
         latest=once,
+        tells_all=target.is_ours,
         sends_back=not once,
         missed=waker(settings, target),
     )
