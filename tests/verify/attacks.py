@@ -1,4 +1,4 @@
-"""Commands with which a persona, or what it was told by a project, would get at secrets.
+"""Commands with which a persona, or a project that it reads, would get at secrets; and checks that are none.
 
 `{home}` is the user's home, next to which nothing else is; the project in it has links that lead out.
 """
@@ -184,3 +184,17 @@ SAY_SOMETHING = (
     "ruff check && pytest && mypy src",
 )
 """Checks that people write and that are none of these."""
+
+FOUND_NOTHING = (
+    "No tests found, exiting with code 0",
+    "No test files found, exiting with code 0",
+    "  0 passing (3ms)",
+    "0 examples, 0 failures",
+    "No tests were found!!!",
+    "No tests executed!",
+    "warning: No Python files found under the given path(s)",
+    "Tests run: 0, Failures: 0, Errors: 0, Skipped: 0",
+    " 0 pass",
+    "testing: warning: no tests to run",
+)
+"""What runners print that exit with 0 and have run no test."""

@@ -120,6 +120,8 @@ def test_a_turn_that_changed_nothing_says_so_and_is_not_perfect(project: Path) -
         ("make -f Makefile idle", "its recipe: it checks nothing"),
         ("make -f Makefile hides", "its recipe: it hides the exit code of `test -d .`"),
         ("make -f Makefile ignores", "make ignored a failure: "),
+        *((f"test -d . && echo '{line}'", "it found nothing to check: ") for line in attacks.FOUND_NOTHING),
+        (f"{sys.executable} -m mypy", "the project has a module mypy of its own"),
         ("./green.sh", "its script ./green.sh: it hides the exit code of `test -d .`"),
         ("bash green.sh", "its script green.sh: it hides the exit code of `test -d .`"),
     ],
@@ -127,6 +129,7 @@ def test_a_turn_that_changed_nothing_says_so_and_is_not_perfect(project: Path) -
 def test_a_check_that_checked_nothing_is_not_green(project: Path, command: str, why: str) -> None:
     write(project, "empty.sh", "#!/bin/sh\n# to be written\n\n").chmod(0o755)
     write(project, "green.sh", "#!/bin/bash\ntest -d .\nexit 0\n").chmod(0o755)
+    write(project, "mypy.py", "print('Success: no issues found')\n")
     recipes = "idle:\n\t@echo all is well\nhides:\n\ttest -d . || true\nignores:\n\t-false\n"
     phony = ".PHONY: test idle hides ignores\ntest:\ndocs:\n\tfalse\n"
     write(project, "Makefile", phony + recipes)
@@ -160,10 +163,35 @@ def test_what_a_turn_changed_of_its_own_checks_is_said(project: Path) -> None:
     write(project, "Makefile", "test:\n\ttest -d .\n")
     write(project, "pytest.ini", "[pytest]\naddopts = --co\n")
     (project / "tests/test_b.py").unlink()
-    report = judge(project, "test -d . && echo '== 2 passed in 0.1s =='", since=start)
+    write(project, "check.sh", "test -d . && echo '== 2 passed in 0.1s =='\n")
+    report = judge(project, "sh ./check.sh", since=start)
     assert (report.status, report.confidence) == (Status.VERIFIED, Confidence.VERIFIED)
-    told = "changed Makefile; added pytest.ini; deleted tests/test_b.py"
+    told = "changed Makefile; added check.sh, pytest.ini; deleted tests/test_b.py"
     assert f"the turn itself changed what checks it: {told}" in report.sections[-1].text
+
+
+@pytest.mark.parametrize("option", ["--assume-unchanged", "--skip-worktree"])
+def test_a_file_that_git_was_told_not_to_look_at_is_looked_at(project: Path, option: str) -> None:
+    git(project, "update-index", option, "a.py")
+    with Watch(project) as watch:
+        start = watch.take()
+        write(project, "a.py", "one = 9\n")
+        assert watch.changes(start, watch.take()).modified == ("a.py",)
+    assert git(project, "ls-files", "-v", "a.py")[:1] in ("h", "S")  # the project's own index is as it was
+
+
+def test_what_can_not_be_looked_at_is_a_gap(project: Path) -> None:
+    write(project, "lib/x.py", "x = 1\n")
+    git(project / "lib", "init", "-q")
+    git(project / "lib", "add", ".")
+    git(project / "lib", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x")
+    with Watch(project) as watch:
+        start = watch.take()
+    write(project, "lib/x.py", "x = 2\n")
+    write(project, "a.py", "one = 9  # pragma: no cover\n")
+    gaps = judge(project, "test -d . && echo '== 2 passed in 0.1s =='", since=start).sections[-1].text
+    assert "other repositories within were not looked at: lib" in gaps
+    assert "changed code is marked as not to be covered: a.py" in gaps
 
 
 def test_a_failure_within_a_pipe_is_a_failure(project: Path) -> None:

@@ -66,6 +66,15 @@ _NOT_RUN = re.compile(
 )
 """What a line begins with that says why something failed before it could check anything."""
 _NOTHING_DONE = re.compile(r"^make(?:\[\d+\])?: (?:Nothing to be done for |'.*' is up to date\.)")
+_NONE_FOUND = re.compile(
+    r"^\s*(?:No tests? (?:files )?found, exiting with code 0|0 passing\b|0 examples, 0 failures|0 pass$"
+    r"|No tests were found|No tests executed|No tests to run|No test is available|Tests run: 0, "
+    r"|testing: warning: no tests to run|warning: No Python files found)"
+)
+"""What runners say that found nothing and are content,"""
+_SOME_FOUND = re.compile(r"\bTests run: [1-9]|\b[1-9]\d* (?:passing|passed|examples?|pass)\b|^ok\s")
+"""and what they say that found something, too."""
+_MODULE = re.compile(r"-m\s+(pytest|unittest|coverage|mypy|ruff|pylint|flake8|tox|nox)\b")
 _IGNORED = re.compile(r"^make(?:\[\d+\])?: .*\(ignored\)$")
 _SHEBANG = re.compile(r"#![^\n]*\b(?:ba|da|z|k)?sh\b")
 
@@ -112,9 +121,18 @@ def _nothing_checked(command: str, ran: Ran, told: list[Summary], place: Path) -
     lines = [line for line in ran.text.split("\n") if line.strip()]
     if lines and all(map(_NOTHING_DONE.match, lines)):
         return f"nothing was run: {lines[-1].strip()[:MAX_REASON]}"
+    none = next((line for line in lines if _NONE_FOUND.search(line)), None)
+    if none is not None and not any(map(_SOME_FOUND.search, lines)):
+        return f"it found nothing to check: {none.strip()[:MAX_REASON]}"
+    if own := next((name for name in _MODULE.findall(command) if _is_module(place, name)), ""):
+        return f"the project has a module {own} of its own, which was run in place of the real one"
     if ignored := next((line for line in lines if _IGNORED.match(line)), None):
         return f"make ignored a failure: {ignored.strip()[:MAX_REASON]}"
     return blind(command) or _blind_script(*script_of(command), place)
+
+
+def _is_module(place: Path, name: str) -> bool:
+    return (place / f"{name}.py").is_file() or (place / name / "__main__.py").is_file()
 
 
 def _none_ran(told: list[Summary]) -> str:
