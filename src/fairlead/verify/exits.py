@@ -11,12 +11,15 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 MAX_TEXT = 64 * 1024
 """How many characters of a command or script are judged,"""
 MAX_DEPTH = 5
 """and how deep one may be within another."""
+MAX_PROGRAMS = 500
+"""How many programs one may run; with more it is not judged."""
 MAX_SHOWN = 60
 """How many characters of a command are named."""
 
@@ -62,6 +65,7 @@ class _Group(Exception):
     """Shell that is not judged."""
 
 
+@lru_cache(maxsize=64)  # a text within others is looked at several times
 def blind(text: str, *, pipefail: bool = True, depth: int = 0) -> str:
     """Why exit code 0 of a command line says nothing, if so.
 
@@ -120,7 +124,7 @@ def _lists(text: str) -> Iterator[_List]:
     pipelines: list[tuple[str, list[_Program]]] = []
     programs: list[_Program] = []
     words: list[str] = []
-    before, is_target = "", False
+    before, is_target, count = "", False, 0
     for token, is_sign in (*_tokens(text), ("\n", True)):
         if token in _GROUPS and (is_sign or not words):
             raise _Group
@@ -136,6 +140,9 @@ def _lists(text: str) -> Iterator[_List]:
             if words:
                 programs.append(_Program(_bare(words), bool(programs)))
                 words = []
+                count += 1
+                if count > MAX_PROGRAMS:
+                    raise _Group
             if token.startswith("|") and token != "||":
                 continue
             if programs:
