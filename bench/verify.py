@@ -49,7 +49,7 @@ async def overhead(contender: Fairlead, place: Path) -> list[float]:
     del told
     plain = {key.name: value for key, value in target_of.items()}
     target = Target(plain["session-id"], plain["socket"], plain["project"], plain["file"])
-    checker = CommandChecker(Commands(commands=("true",)), target, Places(contender.settings))
+    checker = CommandChecker(Commands(commands=("test -d .",)), target, Places(contender.settings))
     follower = Follower(target.socket, target.session_id, checker.check, began=checker.began)
     topics = ["session/turn-ended", "verify/report"]
     await asyncio.to_thread(lambda: client.ask("subscribe", topics=topics))

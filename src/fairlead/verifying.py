@@ -30,6 +30,7 @@ from .verify import command, panel
 from .verify.command import Commands
 from .verify.panel import Quorum
 from .verify.persona import Persona, stop_prompt
+from .verify.places import Secrets
 from .verify.report import (
     Confidence,
     Report,
@@ -72,6 +73,8 @@ class Checker(Protocol):
     """Checks turns."""
 
     name: str
+    notes: Sequence[str]
+    """What people must know before it begins."""
 
     async def began(self, start: Event | None) -> None:
         """A turn begins; without one, look at the project before the first."""
@@ -111,6 +114,7 @@ class _Watching:
 
     def __init__(self, project: str) -> None:
         self._project = Path(project)
+        self.notes: Sequence[str] = ()
         self._since: tuple[int | None, Tree] | None = None
         self._watch: Watch | None = None
         self._looks = 0
@@ -181,6 +185,7 @@ class PanelChecker:
     def __init__(self, members: Sequence[Checker], quorum: Quorum) -> None:
         panel.needed(quorum, len(members))
         self.name = "panel"
+        self.notes: Sequence[str] = [note for each in members for note in each.notes]
         self._members = members
         self._quorum = quorum
 
@@ -205,6 +210,7 @@ class ModelChecker(_Watching):
     def __init__(self, persona: Persona, info: ModelInfo, target: Target, places: Places) -> None:
         super().__init__(target.project)
         self.name = persona.name
+        self.notes = [persona.note] if persona.note else []
         self._persona = persona
         self._info = info
         self._target = target
@@ -221,7 +227,7 @@ class ModelChecker(_Watching):
             journal,
             _OneModel(self._places.catalog, self._info),
             self._tools(reader),
-            _Reading(Policy(project, readable=_shown(self._target))),
+            _Reading(Policy(project, readable=_shown(self._target)), await reader.secrets()),
             lambda event: None,
             system=self._persona.system_prompt(
                 session_id=self._target.session_id,
@@ -256,7 +262,7 @@ class ModelChecker(_Watching):
             commands=tuple(reader.commands),
             tool_calls=sum(map(_is_answer, session.messages)),
             refused=tuple(reader.refused),
-            sections=(*report.sections, *await reader.notes()),
+            sections=(*report.sections, *self._about_persona(), *await reader.notes()),
             time=now,
         )
         whole = capped(whole)
@@ -268,7 +274,15 @@ class ModelChecker(_Watching):
             whole = lowered(whole, Confidence.VERIFIED, command.NOTHING_CHANGED)
             note = Section("What did the turn change?", "Nothing: the files are as they were before.")
             whole = msgspec.structs.replace(whole, sections=(*whole.sections, note))
+        elif why := command.weakened(changes):
+            whole = lowered(whole, Confidence.VERIFIED, why)
+            note = Section("What did the turn change?", f"{why[0].upper()}{why[1:]}.")
+            whole = msgspec.structs.replace(whole, sections=(*whole.sections, note))
         return whole
+
+    def _about_persona(self) -> tuple[Section, ...]:
+        note = self._persona.note
+        return (Section("Who judged?", f"{note[0].upper()}{note[1:]}."),) if note else ()
 
     async def _asked(self, session: AgentSession, stop: Event) -> Report:
         session.prompt(stop_prompt(stop))
@@ -334,19 +348,22 @@ class _OneModel:
 class _Reading:
     """The policy of a verifier: what may be read is read; nobody is there to be asked."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, secrets: Secrets) -> None:
         self._policy = policy
+        self._covered = {policy.project / name for name in secrets.names}
 
     def judge(self, tool: str, touch: Touch) -> Decision:
         if touch.effect != "read":  # its tools see to it
             return Decision("allow")
+        if hidden := next(filter(self.is_hidden, touch.paths), None):
+            return Decision("deny", f"{hidden.name} may hold secrets")
         verdict = self._policy.judge(tool, touch)
         if verdict.decision == "allow":
             return Decision("allow")
         return Decision("deny", f"a verifier can't ask a person, and {verdict.reason}")
 
     def is_hidden(self, path: Path) -> bool:
-        return self._policy.is_hidden(path)
+        return path in self._covered or ".git" in path.parts or self._policy.is_hidden(path)
 
     def remembering(self, tool: str, touch: Touch, then: str) -> _Reading:
         return self

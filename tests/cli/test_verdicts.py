@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +34,7 @@ from tests.hosting import WAIT, Hosting
 from tests.verify.attacks import SECRET
 from tests.verify.projects import repository, write
 
-PASSES = "touch ran; echo '== 2 passed in 0.1s =='"
+PASSES = "touch ran && echo '== 2 passed in 0.1s =='"
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +103,7 @@ def test_a_turn_that_changed_nothing_says_so_and_is_at_most_verified(
     hosting: Hosting, tmp_path: Path
 ) -> None:
     project = repository(tmp_path / "repository")
-    passes = "echo '== 2 passed in 0.1s =='"
+    passes = "test -d . && echo '== 2 passed in 0.1s =='"
     idle = fairlead(hosting, project, "run", "-q", "--yes", "--verify", passes, "ls")
     assert (idle.returncode, idle.stdout[:10]) == (0, "VERIFIED  ")
     assert "the turn changed no file" in idle.stdout
@@ -113,6 +115,22 @@ def test_a_turn_that_changed_nothing_says_so_and_is_at_most_verified(
     judged = json.loads(fairlead(hosting, project, *words, FAIRLEAD_AGENT_CASSETTE=tape).stdout)
     assert (judged["confidence"], judged["capped_by"]) == ("verified", "the turn changed no file")
     assert "What did the turn change?" in [each["title"] for each in judged["sections"]]
+
+
+NOTHING = [{"event": "finished", "stop_reason": "stop", "usage": {"input": 10, "output": 0}}]
+
+
+def test_a_turn_in_which_nothing_was_said_or_done_says_so(hosting: Hosting, tmp_path: Path) -> None:
+    project = repository(tmp_path / "repository")
+    tape = cassette(tmp_path / "nothing.jsonl", NOTHING)
+    with closing(Hosting({"FAIRLEAD_AGENT_CASSETTE": tape})) as silent:
+        words = ("run", "--model", "offline/replay", "--verify", PASSES, "do it")
+        done = fairlead(silent, project, *words)
+        assert (done.returncode, done.stdout[:10]) == (0, "VERIFIED  ")
+        assert "(pytest: 2 passed); the builder said nothing and called no tool" in done.stdout
+        assert "Nothing: the builder said nothing and called no tool." in done.stdout
+        (row,) = reports(silent, project)
+        assert "the builder said nothing" in row.summary
 
 
 ANSWERED = {
@@ -168,7 +186,7 @@ def test_what_an_agent_changed_is_known_though_it_tells_only_of_the_end(
     hosting: Hosting, project: Path
 ) -> None:
     hosting.run("start", "codex", "-d", "--", "sleep", "600")
-    with verifying(hosting, project, "codex", "--project", str(project), "--", "true") as verifier:
+    with verifying(hosting, project, "codex", "--project", str(project), "--", "test -d .") as verifier:
         for number, change in enumerate((True, False), 1):
             if change:
                 write(project, "answer.txt", "right\n")
@@ -235,6 +253,8 @@ def test_no_tool_of_a_persona_shows_a_secret(
     write(project, ".env", f"TOKEN={SECRET}\n")
     (project / "link").symlink_to(home / ".ssh")
     (project / "key").symlink_to(home / ".ssh/id_rsa")
+    os.link(home / ".ssh/id_rsa", project / "hard")
+    write(project, ".git/config", f"[remote]\n\turl = https://user:{SECRET}@example.org/x\n")
     persona(project)
     built(host, "private", project)
     tries = calls(
@@ -248,6 +268,10 @@ def test_no_tool_of_a_persona_shows_a_secret(
         ("8", "bash", {"command": f"cat ~/.ssh/id_rsa {home}/.ssh/id_rsa key link/* .env; env"}),
         ("9", "bash", {"command": "cat key || cat .env"}),
         ("10", "read", {"path": "/proc/self/environ"}),
+        ("11", "read", {"path": ".git/config"}),
+        ("12", "grep", {"pattern": "s3cret", "path": ".git"}),
+        ("13", "read", {"path": "hard"}),
+        ("14", "bash", {"command": "cat .git/config hard"}),
     )
     for path in (hosting.environment["PATH"], without_bubblewrap(tmp_path, hosting)):
         tape = cassette(tmp_path / "tape.jsonl", tries, says(VERIFIED))
@@ -260,8 +284,30 @@ def test_no_tool_of_a_persona_shows_a_secret(
     assert len(asked) == 2
     for journal in asked:
         results = [line for line in journal.read_text().splitlines() if '"toolResult"' in line]
-        assert len(results) == 10
+        assert len(results) == 14
         assert [line for line in results if SECRET in line] == []
+
+
+def test_people_are_told_when_the_project_brings_its_own_judge(
+    hosting: Hosting, host: Host, project: Path, tmp_path: Path
+) -> None:
+    persona(project)
+    persona(project, "reviewer")
+    write(project, "answer.txt", "right\n")
+    built(host, "own-judge", project)
+    for name, told in (
+        ("judge", "the persona judge is of the project that is checked"),
+        ("project:reviewer", "the persona project:reviewer is of the project that is checked"),
+        ("reviewer", "the project has a persona reviewer too, which is not used"),
+    ):
+        tape = cassette(tmp_path / "tape.jsonl", calls(("r", "read", {"path": "answer.txt"})), says(VERIFIED))
+        words = ("verify", "-q", "--once", "own-judge", "--persona", name, "--model", "offline/replay")
+        done = fairlead(hosting, project, *words, FAIRLEAD_AGENT_CASSETTE=tape)
+        assert told in done.stderr
+        last = report(hosting, reports(hosting, project)[-1].id)
+        assert last.verifier == name
+        (note,) = [each.text for each in last.sections if each.title == "Who judged?"]
+        assert told[1:] in note
 
 
 def without_bubblewrap(tmp_path: Path, hosting: Hosting) -> str:
@@ -356,10 +402,29 @@ def test_reports_are_found_by_the_id_that_their_table_prints(
     hosting: Hosting, host: Host, project: Path
 ) -> None:
     agent = built(host, "found", project)
-    fairlead(hosting, project, "verify", "--once", "-q", "found", "--", "true")
+    fairlead(hosting, project, "verify", "--once", "-q", "found", "--", "test -d .")
     table = fairlead(hosting, project, "reports", str(project)).stdout.splitlines()
     shown = table[1].split()[3]
     assert agent.id.startswith(shown)
     assert len(shown) < len(agent.id)
     assert table[1] in fairlead(hosting, project, "reports", shown).stdout
-    assert fairlead(hosting, project, "reports", "no-such-id").returncode == 1
+    for of, why in (
+        ("no-such-id", "no reports of a session 'no-such-id', neither by its name nor by how its id begins"),
+        (shown[:3], f"no reports of a session named '{shown[:3]}'; the beginning of an id has at least 4 "),
+        ("./nowhere", "there is no directory ./nowhere"),
+        ("/usr", "no reports of the project /usr"),
+    ):
+        none = fairlead(hosting, project, "reports", of)
+        assert (none.returncode, none.stdout) == (1, "")
+        assert none.stderr.startswith(f"fairlead reports: {why}")
+
+
+def test_a_session_without_a_turn_can_not_be_judged_once(hosting: Hosting, host: Host, project: Path) -> None:
+    host.agent("unasked", cwd=str(project))
+    for name in ("unasked", "unasked-terminal"):
+        if name != "unasked":
+            hosting.run("start", name, "-d", "--", "sleep", "600")
+        done = fairlead(hosting, project, "verify", "--once", name, "--", "test -d .")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "has had no turn yet, so there is none to judge" in done.stderr
+    assert reports(hosting, project) == []

@@ -188,8 +188,8 @@ def test_the_last_turn_is_judged_once_for_scripts(hosting: Hosting, host: Host, 
     def code(*words: str) -> int:
         return fairlead(hosting, project, "verify", "--once", *words).returncode
 
-    assert code("once", "--", "true") == 0
-    assert code(agent.id, "--check", "true", "--check", "test -d .") == 0
+    assert code("once", "--", "test", "-d", ".") == 0
+    assert code(agent.id, "--check", "test -e .", "--check", "test -d .") == 0
     assert code("once", "--", "no-such-command-here") == 2
     done = fairlead(
         hosting, project, "verify", "--once", "-q", "once", "--", "sh", "-c", "echo oh no; exit 3"
@@ -291,7 +291,7 @@ def test_a_builder_that_is_not_ours_is_checked_and_its_reports_are_kept_here(
         listening.bind(str(path))
         listening.listen()
         listening.settimeout(WAIT)
-        command = [sys.executable, "-m", "fairlead", "verify", "--once", "-q", "pi-1", "--", "true"]
+        command = [sys.executable, "-m", "fairlead", "verify", "--once", "-q", "pi-1", "--", "test -d ."]
         with subprocess.Popen(command, env=hosting.environment, cwd=project) as verifier:
             try:
                 connection, _ = listening.accept()
@@ -319,7 +319,7 @@ def test_a_pi_that_has_its_verifier_is_an_error_that_says_so(
         listening.bind(str(path))
         listening.listen()
         listening.settimeout(WAIT)
-        command = [sys.executable, "-m", "fairlead", "verify", *words, "pi-2", "--", "true"]
+        command = [sys.executable, "-m", "fairlead", "verify", *words, "pi-2", "--", "test -d ."]
         with subprocess.Popen(
             command, env=hosting.environment, cwd=project, stderr=subprocess.PIPE, text=True
         ) as verifier:

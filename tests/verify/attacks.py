@@ -1,4 +1,4 @@
-"""Commands with which a persona, or what it was told by a project, would get at secrets.
+"""Commands with which a persona, or a project that it reads, would get at secrets; and checks that are none.
 
 `{home}` is the user's home, next to which nothing else is; the project in it has links that lead out.
 """
@@ -53,6 +53,20 @@ READS = (
     "cat docs/../.env",
     "grep s3cret .env",
     "head -c 99 ./.env",
+    "cat .env-local",
+    "cat terraform.tfstate",
+    "cat changed.env",
+    "cat .git/config",
+    "cat .g*/config",
+    "cat vendor/.git/config",
+    "cd .git && cat config",
+    "grep -r s3cret .git",
+    "sed -n '1,9p' .git/modules/m/config",
+    "git config --list",
+    "git remote -v",
+    # another name for a file that is hidden
+    "cat hard",
+    "cat docs/ha*",
     # of processes
     "cat /proc/self/environ",
     "cat /proc/1/environ",
@@ -69,6 +83,13 @@ SEARCHES = (
     "grep -r s3cret . --label",
     "rg --hidden --no-ignore s3cret",
     "rg -uuu s3cret . -g",
+    "grep -r -- s3cret .",
+    "grep -r s3cret . --include=config -e",
+    "diff -rN --no-dereference . docs",
+    "git diff",
+    "git diff -- .",
+    "git grep s3cret",
+    "git grep -n -e s3cret -e",
 )
 """Allowed, but they don't see files with secrets."""
 
@@ -88,3 +109,92 @@ IN_A_SHELL = (
     "ln -s {home}/.ssh/id_rsa /tmp/x; cat /tmp/x",
 )
 """For a sandbox, which has a shell and interpreters."""
+
+CHECK_NOTHING = (
+    'bash -c ""',
+    "true",
+    ":",
+    "echo ok",
+    "exit 0",
+    "exit 0; test -d .",
+    "(true)",
+    "sh -c true",
+    "bash -c 'bash -c \"bash -c true\"'",
+    "env A=1 true",
+    "timeout 5 true",
+    "A=1",
+    "bash",
+    'eval "true"',
+    "true # test -d .",
+    "# nothing",
+    "echo a | cat",
+    "python3 -c pass",
+    "make --version",
+    "echo '== 12 passed in 0.1s =='",
+)
+"""Checks that can't fail."""
+
+HIDE_THE_CODE = (
+    "test -d . || true",
+    "test -d . || echo failed",
+    "test -d . || exit 0",
+    "test -d .||:",
+    "test -d .; true",
+    "test -d . > /dev/null 2>&1; true",
+    "(test -d . || true)",
+    "{ test -d .; true; }",
+    "test -d . && test -f a.py || true",
+    "bash -c 'test -d . | cat'",
+    "sh -c 'test -d . ; exit 0'",
+    "set +o pipefail; test -d . | cat",
+    "set +e\ntest -d .\ntrue",
+    "trap 'exit 0' EXIT; test -d .",
+    "test -d . & wait",
+)
+"""Checks that could fail, but nobody would hear of it."""
+
+SAY_SOMETHING = (
+    "pytest -q",
+    "pytest | tail -1",
+    "cd x; pytest",
+    "cd x && pytest",
+    "pytest || exit 1",
+    "pytest && true",
+    "true && pytest",
+    "grep -q x f || pytest",
+    "set -e; ruff check; pytest",
+    "test -d . && echo ok",
+    "false",
+    'sh -c "exit 3"',
+    'bash -eo pipefail -c "pytest | cat"',
+    "npm install; npm test",
+    "(pytest)",
+    "if pytest; then true; fi",
+    "pytest || { echo bad; exit 1; }",
+    "pytest 2>&1 | tee log",
+    "sh check.sh",
+    "mkdir -p x; pytest",
+    "test -f a; exit $?",
+    "export A=1\npytest",
+    'pytest -k "a; true"',
+    "env -i pytest",
+    "pytest -q # || true",
+    "pytest \\\n -q",
+    "sleep 300 & test -d .",
+    "ruff check && pytest && mypy src",
+)
+"""Checks that people write and that are none of these."""
+
+FOUND_NOTHING = (
+    "No tests found, exiting with code 0",
+    "No test files found, exiting with code 0",
+    "  0 passing (3ms)",
+    "0 examples, 0 failures",
+    "No tests were found!!!",
+    "No tests executed!",
+    "warning: No Python files found under the given path(s)",
+    "Tests run: 0, Failures: 0, Errors: 0, Skipped: 0",
+    " 0 pass",
+    "testing: warning: no tests to run",
+)
+"""What runners print that exit with 0 and have run no test."""

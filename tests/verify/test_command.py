@@ -1,6 +1,7 @@
 """Commands that verify: real processes, well behaved and not."""
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -12,11 +13,14 @@ import pytest
 
 from fairlead.verify import process, scratch
 from fairlead.verify.command import Commands, verify
-from fairlead.verify.process import Stage
+from fairlead.verify.exits import blind
+from fairlead.verify.problems import problem
+from fairlead.verify.process import Ran, Stage
 from fairlead.verify.report import Confidence, Report, Status, correction, parse_report
 from fairlead.verify.scratch import Scratch, ScratchFault, remove_stale
 from fairlead.verify.tree import Watch
 from tests.hosting import is_alive
+from tests.verify import attacks
 from tests.verify.projects import ENVIRONMENT, fingerprint, git, repository, write
 
 UNITTEST = f"{sys.executable} -m unittest"
@@ -66,16 +70,16 @@ def test_tests_that_all_pass_are_perfect_and_the_report_says_what_was_judged(pro
 @pytest.mark.parametrize(
     ("code", "gap"),
     [
-        ("echo fine", "no summary of tests was printed"),
+        ("test -d .", "no summary of tests was printed"),
         (
-            "echo '== 2 passed, 1 skipped in 0.1s =='",
+            "test -d . && echo '== 2 passed, 1 skipped in 0.1s =='",
             "not all tests passed: pytest: 2 passed, 1 skipped",
         ),
-        ("echo '== 2 passed, 1 xfailed in 0.1s =='", "not all tests passed"),
-        ("echo '== 2 passed, 9 deselected in 0.1s =='", "not all tests passed"),
-        ("echo '== 2 passed in 0.1s =='; echo new > new.txt", "files changed while the commands ran"),
-        ("echo '== 2 passed in 0.1s =='", "what this turn changed is not known"),
-        ("sleep 300 & echo '== 2 passed in 0.1s =='", "1 process went on when a command had ended"),
+        ("test -d . && echo '== 2 passed, 1 xfailed in 0.1s =='", "not all tests passed"),
+        ("test -d . && echo '== 2 passed, 9 deselected in 0.1s =='", "not all tests passed"),
+        ("test -d . && echo '== 2 passed in 0.1s ==' > new.txt && cat new.txt", "files changed while"),
+        ("test -d . && echo '== 2 passed in 0.1s =='", "what this turn changed is not known"),
+        ("sleep 300 & test -d . && echo '== 2 passed in 0.1s =='", "1 process went on when"),
     ],
 )
 def test_whatever_is_left_open_is_verified_and_not_perfect(project: Path, code: str, gap: str) -> None:
@@ -88,7 +92,7 @@ def test_whatever_is_left_open_is_verified_and_not_perfect(project: Path, code: 
 def test_a_turn_that_changed_nothing_says_so_and_is_not_perfect(project: Path) -> None:
     with Watch(project) as watch:
         start = watch.take()
-    report = judge(project, "echo '== 2 passed in 0.1s =='", since=start)
+    report = judge(project, "test -d . && echo '== 2 passed in 0.1s =='", since=start)
     assert (report.status, report.confidence) == (Status.VERIFIED, Confidence.VERIFIED)
     assert "the turn changed no file" in report.sections[-1].text
 
@@ -110,15 +114,84 @@ def test_a_turn_that_changed_nothing_says_so_and_is_not_perfect(project: Path) -
         ("sed -i s/one/two/ a.py", "files were changed while they were judged (a.py)"),
         ("rm a.py", "files were changed while they were judged (a.py)"),
         ("no-such-program | tail -1", "it could not be started"),
+        *((command, "it checks nothing: no part of it can fail") for command in attacks.CHECK_NOTHING),
+        *((command, "it hides the exit code of `") for command in attacks.HIDE_THE_CODE),
+        ("! make -f none test", "it turns the exit code of `make -f none test` round"),
+        ("make -f Makefile idle", "its recipe: it checks nothing"),
+        ("make -f Makefile hides", "its recipe: it hides the exit code of `test -d .`"),
+        ("make -f Makefile ignores", "make ignored a failure: "),
+        *((f"test -d . && echo '{line}'", "it found nothing to check: ") for line in attacks.FOUND_NOTHING),
+        (f"{sys.executable} -m mypy", "the project has a module mypy of its own"),
+        ("./green.sh", "its script ./green.sh: it hides the exit code of `test -d .`"),
+        ("bash green.sh", "its script green.sh: it hides the exit code of `test -d .`"),
     ],
 )
 def test_a_check_that_checked_nothing_is_not_green(project: Path, command: str, why: str) -> None:
     write(project, "empty.sh", "#!/bin/sh\n# to be written\n\n").chmod(0o755)
-    write(project, "Makefile", ".PHONY: test\ntest:\ndocs:\n\tfalse\n")
+    write(project, "green.sh", "#!/bin/bash\ntest -d .\nexit 0\n").chmod(0o755)
+    write(project, "mypy.py", "print('Success: no issues found')\n")
+    recipes = "idle:\n\t@echo all is well\nhides:\n\ttest -d . || true\nignores:\n\t-false\n"
+    phony = ".PHONY: test idle hides ignores\ntest:\ndocs:\n\tfalse\n"
+    write(project, "Makefile", phony + recipes)
     report = judge(project, command)
     assert report.status is Status.UNSURE, report.raw
     assert report.confidence.colour != "green"
     assert why in report.summary, report.summary
+
+
+@pytest.mark.parametrize("command", attacks.SAY_SOMETHING)
+def test_a_check_that_can_fail_is_not_taken_for_one_that_can_not(command: str) -> None:
+    assert blind(command) == ""
+
+
+def test_a_script_of_npm_is_judged_by_what_it_runs(project: Path) -> None:
+    ran = Ran(0, "> test\n> jest || true\n", 0.1)
+    rows = (("jest || true", "it hides the exit code of `jest`"), ("exit 0", "it checks nothing"))
+    for script, why in rows:
+        write(project, "package.json", json.dumps({"scripts": {"test": script}}))
+        for command in ("npm test", "npm run test", "yarn -s test", "npm t"):
+            assert f"its script 'test' of package.json: {why}" in problem(command, ran, project)
+    write(project, "package.json", json.dumps({"scripts": {"test": "jest"}}))
+    assert problem("npm test", ran, project) == ""
+
+
+def test_what_a_turn_changed_of_its_own_checks_is_said(project: Path) -> None:
+    write(project, "Makefile", "test:\n\ttrue\n")
+    write(project, "tests/test_b.py", "def test_b(): pass\n")
+    with Watch(project) as watch:
+        start = watch.take()
+    write(project, "Makefile", "test:\n\ttest -d .\n")
+    write(project, "pytest.ini", "[pytest]\naddopts = --co\n")
+    (project / "tests/test_b.py").unlink()
+    write(project, "check.sh", "test -d . && echo '== 2 passed in 0.1s =='\n")
+    report = judge(project, "sh ./check.sh", since=start)
+    assert (report.status, report.confidence) == (Status.VERIFIED, Confidence.VERIFIED)
+    told = "changed Makefile; added check.sh, pytest.ini; deleted tests/test_b.py"
+    assert f"the turn itself changed what checks it: {told}" in report.sections[-1].text
+
+
+@pytest.mark.parametrize("option", ["--assume-unchanged", "--skip-worktree"])
+def test_a_file_that_git_was_told_not_to_look_at_is_looked_at(project: Path, option: str) -> None:
+    git(project, "update-index", option, "a.py")
+    with Watch(project) as watch:
+        start = watch.take()
+        write(project, "a.py", "one = 9\n")
+        assert watch.changes(start, watch.take()).modified == ("a.py",)
+    assert git(project, "ls-files", "-v", "a.py")[:1] in ("h", "S")  # the project's own index is as it was
+
+
+def test_what_can_not_be_looked_at_is_a_gap(project: Path) -> None:
+    write(project, "lib/x.py", "x = 1\n")
+    git(project / "lib", "init", "-q")
+    git(project / "lib", "add", ".")
+    git(project / "lib", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x")
+    with Watch(project) as watch:
+        start = watch.take()
+    write(project, "lib/x.py", "x = 2\n")
+    write(project, "a.py", "one = 9  # pragma: no cover\n")
+    gaps = judge(project, "test -d . && echo '== 2 passed in 0.1s =='", since=start).sections[-1].text
+    assert "other repositories within were not looked at: lib" in gaps
+    assert "changed code is marked as not to be covered: a.py" in gaps
 
 
 def test_a_failure_within_a_pipe_is_a_failure(project: Path) -> None:
@@ -132,7 +205,7 @@ def test_changed_code_must_be_shown_as_run_in_full(project: Path) -> None:
     write(project, "a.py", "one = 1\n")
     write(project, "test_a.py", "")
     write(project, "docs/page.md", "new\n")
-    passed = "echo '== 2 passed in 0.1s =='"
+    passed = "test -d . && echo '== 2 passed in 0.1s =='"
     table = "echo 'Name  Stmts  Miss  Cover'; echo 'a.py   2   {}   {}%'; "
     assert "no coverage was reported): a.py" in judge(project, passed, since=start).sections[-1].text
     partly = judge(project, table.format(1, 50) + passed, since=start)
@@ -370,5 +443,5 @@ def test_copies_of_processes_that_were_killed_are_removed_later(project: Path, t
 def test_what_a_runner_keeps_for_itself_is_no_change_of_the_project(tmp_path: Path) -> None:
     (tmp_path / ".pytest_cache").mkdir()
     (tmp_path / ".pytest_cache" / "lastfailed").write_text("1")
-    report = judge(tmp_path, "echo 2 > .pytest_cache/lastfailed; echo '== 1 passed in 0.1s =='")
+    report = judge(tmp_path, "echo 2 > .pytest_cache/lastfailed; test -d . && echo '== 1 passed in 0.1s =='")
     assert report.status is Status.VERIFIED, report.summary

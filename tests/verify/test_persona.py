@@ -112,21 +112,30 @@ def minimal(place: Path, name: str, body: str) -> None:
     write(place, f"{name}.md", f"---\nname: {name}\n---\n{body}\n")
 
 
-def test_the_projects_personas_come_first_then_the_users_then_ours(tmp_path: Path) -> None:
+def test_a_project_does_not_replace_the_judge_that_was_named(tmp_path: Path) -> None:
     project, config = tmp_path / "project", tmp_path / "config"
-    assert load("reviewer", project, config).source == "built in"
+    assert load("reviewer", project, config).note == ""
+    minimal(project / PLACE, "reviewer", "of the project")
+    ours = load("reviewer", project, config)
+    assert (ours.source, ours.is_of_project) == ("built in", False)
+    assert "which is not used (--persona project:reviewer takes it)" in ours.note
     minimal(config, "reviewer", "of the user")
     assert load("reviewer", project, config).body == "of the user"
-    minimal(project / PLACE, "reviewer", "of the project")
-    assert load("reviewer", project, config).body == "of the project"
+    theirs = load("project:reviewer", project, config)
+    assert (theirs.name, theirs.body) == ("project:reviewer", "of the project")
+    assert "is of the project that is checked: " in theirs.note
     minimal(config, "mine", "of the user")
+    write(project / PLACE, "posing.md", "---\nname: reviewer\n---\nI pose as another.\n")
+    assert load("posing", project, config).name == "posing"
     write(config, "broken.md", "nothing")
     found, faults = available(project, config)
-    assert [each.name for each in found] == ["mine", "reviewer", "security", "tester"]
-    assert found[1].body == "of the project"
+    names = ["mine", "posing", "project:reviewer", "reviewer", "security", "tester"]
+    assert [each.name for each in found] == names
     assert [str(each) for each in faults] == [
         f"{config}/broken.md, line 1: a persona begins with a line '---'"
     ]
+    with pytest.raises(PersonaError, match="there is no persona 'project:tester'"):
+        load("project:tester", project, config)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,17 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write(place, ".docker/config.json", f'"{SECRET}"\n')
     write(place, ".local/bin/tool", "#!/bin/sh\necho tool runs\n").chmod(0o755)
     project = repository(place / "project")
-    write(project, ".env", f"TOKEN={SECRET}\n")
+    for name in (".env", ".env-local", "terraform.tfstate"):
+        write(project, name, f"TOKEN={SECRET}\n")
+    write(project, "changed.env", "TOKEN=\n")
+    git(project, "add", "changed.env")
+    write(project, "changed.env", f"TOKEN={SECRET}\n")
+    for name in (".git/config", "vendor/.git/config", ".git/modules/m/config"):
+        with write(project, name, (project / ".git/config").read_text()).open("a") as file:
+            file.write(f'[remote "origin"]\n\turl = https://user:{SECRET}@example.org/x\n')
+    for name in ("hard", "docs/hard"):
+        write(project, name, "").unlink()
+        os.link(place / ".ssh/id_rsa", project / name)
     write(project, "names", f"{place}/.ssh/id_rsa\0")
     (project / "link").symlink_to(place / ".ssh")
     (project / "key-link").symlink_to("../.ssh/id_rsa")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -50,7 +49,7 @@ COMMAND = Command(
         ("fairlead reports . --plot=confidence.svg", "this project's, as a picture"),
         ("fairlead reports --show 12", "the whole report"),
     ),
-    codes={1: "there are none"},
+    codes={0: "there are some, and they were shown", 1: "there are none, or what was named is not there"},
 )
 
 
@@ -62,8 +61,7 @@ def main(arguments: Sequence[str]) -> int:
 
     settings = Settings()
     if not os.path.exists(settings.reports_path):
-        print("no reports yet", file=sys.stderr)
-        return 1
+        raise Failure("no reports yet")
     with ReportStore(settings.reports_path) as store:
         try:
             if options.show:
@@ -77,7 +75,7 @@ def main(arguments: Sequence[str]) -> int:
 
         print(json.dumps([row._asdict() for row in rows], indent=2))
     elif not rows:
-        print("no reports yet", file=sys.stderr)
+        raise Failure(_none(options.of))
     elif options.plot:
         _plot(rows, options.plot)
     else:
@@ -97,6 +95,18 @@ def _found(store: ReportStore, of: str | None, limit: int, settings: object) -> 
         or store.list(session_id=_id_of(of, settings) or of, limit=limit)
         or (store.list(session_prefix=of, limit=limit) if len(of) >= MIN_PREFIX else [])
     )
+
+
+def _none(of: str | None) -> str:
+    """Why nothing is found."""
+    if of is None:
+        return "no reports yet"
+    if "/" in of or of in (".", ".."):
+        return f"no reports of the project {of}" if os.path.isdir(of) else f"there is no directory {of}"
+    if len(of) < MIN_PREFIX:
+        least = f"the beginning of an id has at least {MIN_PREFIX} characters, as fewer fit too many"
+        return f"no reports of a session named {of!r}; {least}"
+    return f"no reports of a session {of!r}, neither by its name nor by how its id begins"
 
 
 def _id_of(name: str, settings: object) -> str | None:

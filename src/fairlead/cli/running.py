@@ -26,11 +26,11 @@ from .verifier import (
     checked,
     checker,
     coloured,
-    fallback,
     found,
     printable_lines,
     show,
     waker,
+    warnings,
 )
 
 
@@ -48,8 +48,6 @@ class Job(NamedTuple):
 async def run(settings: Settings, job: Job, wanted: Wanted) -> int:
     """Do it; gives the exit code."""
     checked(settings, wanted, job.model, os.getcwd())
-    if told := await fallback(wanted):
-        _say(told)
     async with aio.connect(settings) as host:
         agent = await host.agent(job.name, cwd=os.getcwd())
         if job.model:
@@ -57,6 +55,8 @@ async def run(settings: Settings, job: Job, wanted: Wanted) -> int:
             await agent.set_model(provider, id)
         target = found(settings, agent.id)
         checking = checker(settings, target, wanted)
+        for warning in await warnings(wanted, checking):
+            _say(warning)
         writing = Written(settings, target, checking)
         follower = Follower(
             target.socket,

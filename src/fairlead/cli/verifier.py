@@ -13,7 +13,7 @@ from ..agent.models import ModelError
 from ..settings import Settings, foreign
 from ..verify.command import Commands
 from ..verify.follow import Follower, Gone, Judged, Occupied
-from ..verify.outcome import ending_of, judged_by_outcome, not_checked
+from ..verify.outcome import ending_of, judged_by_outcome, marked_as_nothing, not_checked, nothing_done
 from ..verify.panel import needed, parse_quorum
 from ..verify.persona import PersonaError, load
 from ..verify.report import Confidence, Report, Status, correction, not_verified, render
@@ -144,9 +144,10 @@ def checked(settings: Settings, wanted: Wanted, builder: str, project: str) -> N
     checker(settings, Target("", "", project, model=f"{model.provider}/{model.id}"), wanted).close()
 
 
-async def fallback(wanted: Wanted) -> str:
-    """What to tell people before personas begin where there is no sandbox."""
-    return f"without a sandbox: {FALLBACK}" if wanted.personas and await bubblewrap() is None else ""
+async def warnings(wanted: Wanted, checking: Checker) -> list[str]:
+    """What to tell people before checks begin."""
+    is_open = bool(wanted.personas) and await bubblewrap() is None
+    return [*([f"without a sandbox: {FALLBACK}"] if is_open else []), *checking.notes]
 
 
 def _path(text: str) -> Any:
@@ -189,7 +190,9 @@ class Written:
             report = await self._checker.check(stop)
         except Exception as error:  # whatever is wrong with a checker, its turn is not lost
             return not_verified(f"{type(error).__name__}: {error}", **facts)
-        return judged_by_outcome(report, ending.outcome, ending.why)
+        report = judged_by_outcome(report, ending.outcome, ending.why)
+        is_nothing = await asyncio.to_thread(nothing_done, self._file(), stop)
+        return marked_as_nothing(report) if is_nothing else report
 
     def _file(self) -> str:
         """The session's file; a real Pi writes it only when it is asked for something."""
@@ -231,12 +234,13 @@ async def watch(
         began=checking.began,
         told=say,
         latest=once,
+        tells_all=target.is_ours,
         sends_back=not once,
         missed=waker(settings, target),
     )
     await checking.began(None)
-    if told := await fallback(wanted):
-        say(told)
+    for warning in await warnings(wanted, checking):
+        _say(warning)
     say(f"checking the turns of {target.session_id} with {checking.name}")
     try:
         async for judged in follower.judgements():

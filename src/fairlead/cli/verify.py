@@ -40,7 +40,7 @@ COMMAND = Command(
     codes={
         0: "the session ended; with --once: verified",
         1: "it could not be done, as where a real Pi has its verifier; with --once: the work failed",
-        2: "wrong usage; with --once: could not verify, or the turn failed or was stopped",
+        2: "wrong usage; with --once: could not verify, no turn yet, or the turn failed or was stopped",
     },
 )
 

@@ -38,24 +38,31 @@ def refusal(words: Sequence[str], cwd: Path, sight: Sight) -> str:
         return f"{strange} is no file of a project"
     if why := next((why for word in rest if (why := sight.refusal(word, cwd))), ""):
         return why
-    if sight.secrets and name in _SEARCHES and "--" in rest:
-        return "'--' is not possible here, as files that may hold secrets are left out of what is searched"
     return rule(rest)
 
 
-def leaving_out(name: str, secrets: Sequence[str]) -> tuple[str, ...]:
-    """Words to add at the end with which a program that searches directories leaves files out.
+def leaving_out(words: Sequence[str], secrets: Sequence[str]) -> tuple[str, ...]:
+    """The words after a program's name, with those by which one that searches leaves secrets out.
 
-    They are there twice, as the last word of a person's may be an option that takes the next as its value.
+    Those come last, as the last one counts, but before a `--`. They are there twice, as the word before them
+    may be an option that takes the next as its value.
     """
+    name, rest = words[0], tuple(words[1:])
     if name not in _SEARCHES:
-        return ()
-    names = dict.fromkeys(re.sub(r"([][*?\\{}!])", r"\\\1", os.path.basename(each)) for each in secrets)
-    return tuple(_SEARCHES[name] + each for each in (*names, *names))
+        return rest
+    names = [re.sub(r"([][*?\\{}!])", r"\\\1", os.path.basename(each)) for each in secrets]
+    directory, file = _SEARCHES[name]
+    out = (directory + ".git", *dict.fromkeys(file + each for each in names))
+    at = rest.index("--") if "--" in rest else len(rest)
+    return (*rest[:at], *out, *out, *rest[at:])
 
 
-_SEARCHES = {"grep": "--exclude=", "egrep": "--exclude=", "fgrep": "--exclude=", "rg": "--glob=!"}
-"""How these leave out files of a name."""
+_SEARCHES = {
+    **dict.fromkeys(("grep", "egrep", "fgrep"), ("--exclude-dir=", "--exclude=")),
+    "rg": ("--glob=!", "--glob=!"),
+    "diff": ("--exclude=", "--exclude="),
+}
+"""How these leave out directories and files of a name."""
 
 
 def _is_strange_place(word: str, cwd: Path) -> bool:
@@ -227,9 +234,10 @@ def _git(words: Sequence[str]) -> str:
     return f"git {words[0]}: {why}" if why else ""
 
 
-def git_words(words: Sequence[str]) -> tuple[str, ...]:
-    """The words after `git` with which an allowed subcommand is run."""
-    return (words[0], *_GIT[words[0]][1], *words[1:])
+def git_words(words: Sequence[str], secrets: Sequence[str]) -> tuple[str, ...]:
+    """The words after `git` with which an allowed subcommand is run. `secrets` are paths from the top."""
+    out = tuple(f":(exclude,top,literal){each}" for each in secrets) if words[0] in ("diff", "grep") else ()
+    return (words[0], *_GIT[words[0]][1], *words[1:], *out, *out)
 
 
 _RULES: dict[str, Rule] = {

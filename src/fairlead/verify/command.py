@@ -8,6 +8,8 @@ printed; and what could not be run, or did not end, leaves the turn unverified.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import re
 import shutil
 import signal
@@ -19,6 +21,7 @@ from pathlib import Path, PurePath
 import msgspec
 from msgspec import Struct
 
+from .exits import script_of
 from .output import Summary, coverage, summaries, useful_part
 from .problems import problem
 from .process import Ran, Stage, run
@@ -34,6 +37,8 @@ MAX_COMMAND = 10_000
 """and how many characters each."""
 SUCCESS_LINES = 5
 """How many lines are shown of a command that did well."""
+MAX_SEARCHED = 1024 * 1024
+"""How many bytes of a file are searched for marks that keep coverage away."""
 MAX_NAMED = 10
 """How many files a gap names."""
 
@@ -47,6 +52,13 @@ _CODE = frozenset(
 _TEST = re.compile(
     r"(?:^|/)(?:tests?|__tests__|spec)/|(?:^|/)(?:test_|conftest\.)[^/]*$|[._](?:test|spec)\.\w+$"
 )
+_NOT_COVERED = re.compile(rb"pragma:\s*no\s*(?:cover|branch)|(?:istanbul|c8|v8)\s+ignore")
+_SAYS_WHAT_RUNS = re.compile(
+    r"(?:^|/)(?:GNUm|M|m)akefile$|\.mk$|(?:^|/)(?:package\.json|pyproject\.toml|pytest\.ini|\.?pytest\.toml|tox\.ini"
+    r"|setup\.cfg|conftest\.py|sitecustomize\.py|noxfile\.py|\.coveragerc|mypy\.ini|\.?ruff\.toml|[Jj]ustfile"
+    r"|Cargo\.toml|deno\.jsonc?|tsconfig[^/]*\.json|(?:jest|vitest|babel|eslint)\.config\.\w+|\.eslintrc[^/]*)$"
+)
+"""Files that say which tests run, and how."""
 
 
 class Commands(Struct, frozen=True, kw_only=True):
@@ -118,6 +130,12 @@ async def verify(
         found.append("what this turn changed is not known, as its beginning was not seen")
     elif before is not None and not changes:
         found.append(NOTHING_CHANGED)
+    elif why := weakened(changes, verifier.commands):
+        found.append(why)
+    if before is not None and (unseen := watch.unseen(before)):
+        found.append(f"other repositories within were not looked at: {_named(unseen)}")
+    if skips := await asyncio.to_thread(_uncovered, watch.top, changes):
+        found.append(f"changed code is marked as not to be covered: {_named(skips)}")
     if before is None or after is None:
         found.append(f"what was judged is not known: {fault}")
     elif before.hash != after.hash:
@@ -210,14 +228,43 @@ def gaps(done: Sequence[Done], changed: Sequence[str]) -> list[str]:
         path for path in wanted if not any(_is_same(path, name) and whole for name, whole in shown.items())
     ]
     if missing:
-        names = ", ".join(missing[:MAX_NAMED]) + (", and more" if len(missing) > MAX_NAMED else "")
         why = (
             "the coverage report does not show that all of it was run"
             if shown
             else "no coverage was reported"
         )
-        found.append(f"changed code may be untested ({why}): {names}")
+        found.append(f"changed code may be untested ({why}): {_named(missing)}")
     return found
+
+
+def _uncovered(top: Path, changes: Changes) -> list[str]:
+    """Files that changed and tell coverage to leave parts of them out."""
+    found = []
+    for path in (*changes.added, *changes.modified):
+        if PurePath(path).suffix in _CODE:
+            with contextlib.suppress(OSError), open(top / path, "rb") as file:
+                if _NOT_COVERED.search(file.read(MAX_SEARCHED)):
+                    found.append(path)
+    return found
+
+
+def weakened(changes: Changes, commands: Sequence[str] = ()) -> str:
+    """What a turn changed of that which judges it, if anything: also scripts that the commands name."""
+    told = []
+    words = {word for each in commands for word in re.split(r"[\s'\";&|()=]+", each)}
+    words = {word for word in words if PurePath(word).suffix not in _CODE}  # these may be what is checked
+    scripts = {os.path.normpath(each) for each in (*words, *(script_of(each)[1] for each in commands))}
+    kinds = (("changed", changes.modified), ("added", changes.added), ("deleted", changes.deleted))
+    for verb, paths in kinds:
+        config = [path for path in paths if _SAYS_WHAT_RUNS.search(path) or path in scripts]
+        tests = [path for path in paths if verb == "deleted" and path not in config and _TEST.search(path)]
+        if names := config + tests:
+            told.append(f"{verb} {_named(names)}")
+    return f"the turn itself changed what checks it: {'; '.join(told)}" if told else ""
+
+
+def _named(paths: Sequence[str]) -> str:
+    return ", ".join(paths[:MAX_NAMED]) + (", and more" if len(paths) > MAX_NAMED else "")
 
 
 def spoilt(before: Tree | None, after: Tree | None) -> str:
@@ -227,8 +274,7 @@ def spoilt(before: Tree | None, after: Tree | None) -> str:
     paths = sorted(path for path, it in before.files.items() if after.files.get(path) != it)
     if not paths:
         return ""
-    names = ", ".join(paths[:MAX_NAMED]) + (", and more" if len(paths) > MAX_NAMED else "")
-    return f"files were changed while they were judged ({names})"
+    return f"files were changed while they were judged ({_named(paths)})"
 
 
 def _is_same(path: str, shown: str) -> bool:
@@ -274,7 +320,7 @@ async def _run(command: str, place: Path, environment: Mapping[str, str], time_l
         ran = await run([Stage((*shell, command), environment)], place, time_limit=time_limit)
     except OSError as error:
         return Done(command, None, f"it could not be started: {error.strerror or error}")
-    return Done(command, ran, problem(command, ran, place))
+    return Done(command, ran, await asyncio.to_thread(problem, command, ran, place))
 
 
 def _ending(done: Done) -> str:

@@ -62,7 +62,8 @@ class Judged(NamedTuple):
 class Follower:
     """Checks the turns of one session. `check` judges a turn by its stop event; `began` hears of starts.
 
-    With `latest`, of the turns that the builder tells of at once only the last is judged. Without
+    With `latest`, of the turns that the builder tells of at once only the last is judged; if it `tells_all`
+    when we come, and tells of none, there is none. Without
     `sends_back` what failed is only said. `missed` is called in a thread while the socket of a builder that
     was there is not. `began` does not hear of turns that began before we came.
     """
@@ -76,6 +77,7 @@ class Follower:
         since: int | None = None,
         deliver_as: DeliverAs | None = None,
         latest: bool = False,
+        tells_all: bool = False,
         sends_back: bool = True,
         began: Callable[[Event | None], Awaitable[None]] | None = None,
         told: Callable[[str], None] = lambda line: None,
@@ -86,6 +88,7 @@ class Follower:
         self._check = check
         self._since = since
         self._latest = latest
+        self._tells_all = tells_all
         self._sends_back = sends_back
         self._deliver_as: DeliverAs | None = deliver_as
         self._began = began
@@ -111,6 +114,8 @@ class Follower:
                 await self.is_settled.wait()
                 while self._stops.qsize() > 1:
                     self._stops.get_nowait()
+                if self._tells_all and not self._newest and self._stops.empty():
+                    raise Gone(f"{self._session_id} has had no turn yet, so there is none to judge")
             while True:
                 stop = await self._stops.get()
                 if isinstance(stop, Gone):

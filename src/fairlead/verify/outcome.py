@@ -16,7 +16,17 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..wire.verifier import Event, Outcome
-from .report import FOCUS, Confidence, Report, Status, lowered, not_verified, sections_of
+from .report import (
+    FOCUS,
+    MAX_SUMMARY,
+    Confidence,
+    Report,
+    Section,
+    Status,
+    lowered,
+    not_verified,
+    sections_of,
+)
 
 MAX_TAIL = 256 * 1024
 """How many bytes at the end of a transcript are looked at,"""
@@ -27,6 +37,9 @@ LAST_LINES = 50
 MAX_FAULT = 300
 """How many characters of an error are given."""
 
+NOTHING_DONE = "the builder said nothing and called no tool"
+"""What is said of a turn in which nothing was done."""
+_CALLS = frozenset({"toolCall", "tool_use"})
 _INTERRUPTED = "[Request interrupted by user"
 """What Claude Code writes down when a person stops it."""
 
@@ -97,6 +110,43 @@ def ending_in(path: str, last_line: int | None = None) -> Ending:
     except OSError:
         return Ending(None)
     return _last_of(reversed(lines[-LAST_LINES:]))
+
+
+def nothing_done(path: str, stop: Event) -> bool:
+    """Whether the builder neither said anything nor called a tool in a turn. It reads: use a thread."""
+    first, last = stop.session_file_start_line, stop.session_file_end_line
+    if not path or first is None or last is None:
+        return False
+    try:
+        with open(path, "rb") as file:
+            if os.fstat(file.fileno()).st_size > MAX_READ:
+                return False
+            answers = [_answer(line) for line in islice(file, max(0, first - 1), last)]
+    except OSError:
+        return False
+    known = [each for each in answers if each is not None]
+    return bool(known) and not any(known)
+
+
+def _answer(line: bytes) -> bool | None:
+    """Whether a line is a message of the builder that has text or calls in it; None if it is no message."""
+    try:
+        message = msgspec.json.decode(line)["message"]
+        if message["role"] != "assistant":
+            return None
+        content = message["content"]
+    except (msgspec.DecodeError, RecursionError, TypeError, KeyError):
+        return None
+    blocks = [each for each in content if isinstance(each, dict)] if isinstance(content, list) else []
+    return bool(_text(content).strip()) or any(each.get("type") in _CALLS for each in blocks)
+
+
+def marked_as_nothing(report: Report) -> Report:
+    """The report on a turn in which nothing was done."""
+    capped = lowered(report, Confidence.VERIFIED, NOTHING_DONE)
+    note = Section("What did the builder do?", f"Nothing: {NOTHING_DONE}.")
+    summary = f"{capped.summary[: MAX_SUMMARY - len(NOTHING_DONE) - 2]}; {NOTHING_DONE}"
+    return msgspec.structs.replace(capped, summary=summary, sections=(*capped.sections, note), raw="")
 
 
 def _last_of(lines: Iterable[bytes]) -> Ending:

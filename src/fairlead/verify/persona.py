@@ -1,17 +1,20 @@
 """Personas: who a model is when it verifies. Markdown with front matter, as Pi's verifiers have it.
 
-A persona is looked for in the project (`.pi/verifier/agents/<name>.md`), in a configuration directory, and
-among those that are built in. The front matter is a small part of YAML: strings, numbers and lists, one key a
-line. Variables in the text are replaced literally and once.
+A persona is looked for in a configuration directory, among those that are built in, and in the project
+(`.pi/verifier/agents/<name>.md`): a project does not replace the judge that its user named. The front matter
+is a small part of YAML: strings, numbers and lists, one key a line. Variables in the text are replaced
+literally and once.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..wire.verifier import Event
 from .builtin import PERSONAS
@@ -32,6 +35,8 @@ MAX_USER_PROMPT = 32 * 1024
 
 PLACE = Path(".pi/verifier/agents")
 """Where a project has its personas."""
+OF_PROJECT = "project:"
+"""Before a name: the project's persona is meant, though there is another of this name."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _KEY = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)[ \t]*:(?:[ \t]+(.*))?")
@@ -59,6 +64,20 @@ class Persona(Struct, frozen=True, kw_only=True):
     body: str = ""
     source: str = "built in"
     """The file that it is from."""
+    is_of_project: bool = False
+    """Whether that is a file of the project that is checked."""
+    overlooked: str = ""
+    """The project's file of the same name, which is not used."""
+
+    @property
+    def note(self) -> str:
+        """What people must know about where it is from, if anything."""
+        if self.is_of_project:
+            return f"the persona {self.name} is of the project that is checked: {self.source}"
+        if self.overlooked:
+            use = f"--persona {OF_PROJECT}{self.name} takes it"
+            return f"the project has a persona {self.name} too, which is not used ({use}): {self.overlooked}"
+        return ""
 
     def system_prompt(self, *, session_id: str, session_file: str, socket_path: str = "") -> str:
         """The text that a model begins with."""
@@ -209,18 +228,24 @@ def _list(values: Mapping[str, Value], key: str, separators: str = ", \t") -> li
 
 
 def load(name: str, project: Path | None = None, configuration: Path | None = None) -> Persona:
-    """The persona of a name: the project's, else that of the configuration directory, else one built in.
+    """The persona of a name: that of the configuration directory, else one built in, else the project's.
 
-    Raises PersonaError, also for a name that could lead elsewhere.
+    `project:NAME` is the project's. Raises PersonaError, also for a name that could lead elsewhere.
     """
-    if not _NAME.fullmatch(name):
+    bare = name.removeprefix(OF_PROJECT)
+    if not _NAME.fullmatch(bare):
         raise PersonaError(f"a persona's name has letters, digits, '.', '_' and '-', not {name!r:.80}")
-    for directory in _directories(project, configuration):
-        path = directory / f"{name}.md"
-        if path.is_file():
-            return parse_persona(_read(path), str(path), name)
-    if name in PERSONAS:
-        return parse_persona(PERSONAS[name], "built in", name)
+    ours = project / PLACE / f"{bare}.md" if project is not None else None
+    is_there = ours is not None and ours.is_file()
+    if bare == name:
+        overlooked = str(ours) if is_there else ""
+        if configuration is not None and (path := configuration / f"{name}.md").is_file():
+            return replace(parse_persona(_read(path), str(path), name), overlooked=overlooked)
+        if name in PERSONAS:
+            return replace(parse_persona(PERSONAS[name], "built in", name), overlooked=overlooked)
+    if ours is not None and is_there:
+        # its front matter can't say another name, which would be that of another judge in reports
+        return replace(parse_persona(_read(ours), str(ours), bare), name=name, is_of_project=True)
     there = ", ".join(each.name for each in available(project, configuration)[0])
     raise PersonaError(f"there is no persona {name!r}; there are {there}")
 
@@ -228,29 +253,20 @@ def load(name: str, project: Path | None = None, configuration: Path | None = No
 def available(
     project: Path | None = None, configuration: Path | None = None
 ) -> tuple[list[Persona], list[PersonaError]]:
-    """All personas by name, the nearest of each, and what was wrong with the files of others."""
-    found: dict[str, Persona] = {}
+    """All personas by the names that `load` takes, and what was wrong with the files of others."""
+    own = configuration.glob("*.md") if configuration is not None else ()
+    theirs = (project / PLACE).glob("*.md") if project is not None else ()
+    named = {*PERSONAS, *(path.stem for path in islice(own, MAX_PERSONAS))}
+    for stem in sorted(path.stem for path in islice(theirs, MAX_PERSONAS)):
+        named.add(f"{OF_PROJECT}{stem}" if stem in named else stem)
+    found: list[Persona] = []
     faults: list[PersonaError] = []
-    for directory in _directories(project, configuration):
+    for name in sorted(each for each in named if _NAME.fullmatch(each.removeprefix(OF_PROJECT))):
         try:
-            paths = sorted(directory.glob("*.md"))[:MAX_PERSONAS]
-        except OSError:
-            continue
-        for path in paths:
-            if path.stem in found or not _NAME.fullmatch(path.stem):
-                continue
-            try:
-                found[path.stem] = parse_persona(_read(path), str(path), path.stem)
-            except PersonaError as fault:
-                faults.append(fault)
-    for name, text in PERSONAS.items():
-        found.setdefault(name, parse_persona(text, "built in", name))
-    return [found[name] for name in sorted(found)], faults
-
-
-def _directories(project: Path | None, configuration: Path | None) -> Sequence[Path]:
-    ours = [project / PLACE] if project is not None else []
-    return [*ours, *([configuration] if configuration is not None else [])]
+            found.append(load(name, project, configuration))
+        except PersonaError as fault:
+            faults.append(fault)
+    return found, faults
 
 
 def _read(path: Path) -> str:

@@ -6,17 +6,25 @@ judges each path that a command names. Variables that commands get are listed he
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
-from .repository import GitFault, NoRepository, Shadow
-from .tree import walk
+from .repository import GitFault, NoRepository, Shadow, repository_of
+from .tree import LEFT_OUT
 
 MAX_WALKED = 50_000
-"""How many files of a project are looked at for secrets,"""
-MAX_COVERED = 200
+"""How many files of a project are looked at for secrets, and of homes for other names of its files,"""
+MAX_COVERED = 500
 """and how many of them are covered; with more no command is run."""
+MAX_COMPARED = 1024 * 1024
+"""How many bytes a file has at most that is compared with what git has."""
+SHA1_DIGITS = 40
 MAX_OPTION = 300
 """How many characters a short option with its value may have."""
 
@@ -61,6 +69,8 @@ NEEDED_IN_HOME = (
     *(".rbenv", ".gem/ruby", ".opam", ".ghcup", ".stack/programs"),
 )
 """What is shown of a home all the same, as programs and libraries are there; never what holds credentials."""
+GIT_SECRETS = frozenset({"config", "config.worktree", "credentials"})
+"""Files of a git directory that may have passwords in them."""
 READABLE = ("/usr", "/opt")
 """Where a command without a sandbox may read besides the project."""
 
@@ -128,36 +138,116 @@ def dotted(home: str) -> list[str]:
     return [f"{home}/{name}" for name in names if name.startswith(".") and name != ".git"]
 
 
-def secrets_in(project: Path, is_secret: Callable[[Path], bool]) -> list[str]:
-    """The files of a project that may hold secrets. What git keeps anyway is none. It reads: use a thread."""
-    found = []
-    for number, (name, _) in enumerate(walk(project)):
-        if number >= MAX_WALKED:
+class Secrets(NamedTuple):
+    """What is hidden of a project."""
+
+    names: tuple[str, ...] = ()
+    """Files, by their paths from the project,"""
+    of_git: tuple[str, ...] = ()
+    """and files of its git directories that have addresses with passwords in them, whole paths."""
+
+
+def secrets_in(project: Path, is_secret: Callable[[Path], bool], hidden: Iterable[str] = ()) -> Secrets:
+    """The files of a project that may hold secrets. It reads: use a thread.
+
+    A file that is in git just as it is here is none. Another name (a hard link) for a hidden file of a home,
+    or of `hidden`, is one.
+    """
+    named, linked, repositories = [], dict[tuple[int, int], list[str]](), list[str]()
+    count = 0
+    for directory, below, names in os.walk(project):
+        if ".git" in below:
+            repositories.append(f"{directory}/.git")
+        below[:] = sorted(set(below) - LEFT_OUT)
+        for name in names[: MAX_WALKED - count]:
+            path = os.path.join(directory, name)
+            with contextlib.suppress(OSError):
+                found = os.lstat(path)
+                if found.st_nlink > 1 and stat.S_ISREG(found.st_mode):
+                    linked.setdefault((found.st_dev, found.st_ino), []).append(path)
+            if is_secret(Path(path)):
+                named.append(os.path.relpath(path, project))
+        count += len(names)
+        if count >= MAX_WALKED:
             break
-        if is_secret(project / name):
-            found.append(name)
-    if not found:
+    same = [os.path.relpath(path, project) for path in _other_names(linked, hidden)]
+    repositories += _git_directories(project)
+    configured = [each for place in dict.fromkeys(repositories) for each in _configured(place)]
+    return Secrets(tuple(dict.fromkeys((*_not_in_git(project, named), *same))), tuple(configured))
+
+
+def _not_in_git(project: Path, names: list[str]) -> list[str]:
+    """Those of the files that git does not have as they are."""
+    if not names:
         return []
-    tracked: set[str] = set()
     try:
-        shadow = Shadow(project)
-    except NoRepository:
-        return found
+        with Shadow(project) as shadow:
+            listed = shadow.run("ls-files", "-z", "--stage").decode("utf-8", "surrogateescape").split("\0")
+            top = os.path.relpath(project, shadow.root)
+    except (NoRepository, GitFault):
+        return names
+    kept = {os.path.relpath(path, top): facts.split(" ") for facts, _, path in _parted(listed)}
+    return [name for name in names if name not in kept or not _is_blob(project / name, kept[name][1])]
+
+
+def _parted(listed: Iterable[str]) -> Iterator[tuple[str, str, str]]:
+    return (each.partition("\t") for each in listed if each)
+
+
+def _is_blob(path: Path, hash: str) -> bool:
+    """Whether a file is the object that git has."""
     try:
-        top = os.path.relpath(project, shadow.root)
-        listed = shadow.run("ls-files", "-z", "--full-name").decode("utf-8", "surrogateescape").split("\0")
-        tracked = {os.path.relpath(name, top) for name in listed if name}
-    except GitFault:
-        pass
-    finally:
-        shadow.close()
-    return [name for name in found if name not in tracked]
+        if path.is_symlink() or path.stat().st_size > MAX_COMPARED:
+            return False
+        data = path.read_bytes()
+    except OSError:
+        return False
+    digest = hashlib.sha1 if len(hash) == SHA1_DIGITS else hashlib.sha256
+    return digest(b"blob %d\0%s" % (len(data), data)).hexdigest() == hash
+
+
+def _other_names(linked: Mapping[tuple[int, int], list[str]], hidden: Iterable[str]) -> Iterator[str]:
+    """Those of the files, by device and inode, that have another name in a hidden place."""
+    if not linked:
+        return
+    inodes = {inode for _, inode in linked}
+    shown = [os.path.join(home, name) for home in homes() for name in (*NEEDED_IN_HOME, ".cache")]
+    waiting = [*hidden, *(each for home in homes() for each in dotted(home) if each not in shown)]
+    count = 0
+    while waiting and count < MAX_WALKED:
+        place = waiting.pop()
+        try:
+            entries = list(os.scandir(place)) if os.path.isdir(place) else []
+            found = os.lstat(place)
+        except OSError:
+            continue
+        yield from linked.get((found.st_dev, found.st_ino), ())
+        for entry in entries:
+            if entry.path not in shown and (entry.is_dir(follow_symlinks=False) or entry.inode() in inodes):
+                waiting.append(entry.path)
+        count += len(entries) + 1
+
+
+def _git_directories(project: Path) -> list[str]:
+    """The git directory of the repository that a project is in, and the one that it shares with others."""
+    try:
+        return [os.path.realpath(each) for each in repository_of(project)[1:]]
+    except (NoRepository, OSError):
+        return []
+
+
+def _configured(place: str) -> Iterator[str]:
+    """The files of a git directory in which addresses with passwords are kept."""
+    for directory, below, names in islice(os.walk(place), MAX_WALKED):
+        if directory == place or "objects" in below:  # a git directory, perhaps that of a submodule
+            below[:] = [each for each in below if each in ("modules", "worktrees")]
+        yield from (f"{directory}/{name}" for name in names if name in GIT_SECRETS)
 
 
 class Sight:
     """Which paths a command may name where no sandbox hides the others."""
 
-    def __init__(self, project: Path, shown: Sequence[Path] = (), secrets: Collection[str] = ()) -> None:
+    def __init__(self, project: Path, shown: Sequence[Path] = (), secrets: Sequence[str] = ()) -> None:
         """`secrets` are files of the project, by their paths from it."""
         self.secrets = tuple(secrets)
         self._covered = {os.path.realpath(project / each) for each in secrets}
@@ -189,6 +279,8 @@ class Sight:
                 continue
             if real in self._covered:
                 return f"{place} may hold secrets"
+            if ".git" in real.split("/"):
+                return f"{place} is of git itself, which may keep passwords there"
             if not self._is_seen(real):
                 return f"{place} is outside of the project"
         return ""

@@ -93,7 +93,7 @@ class Shadow:
 
     def __init__(self, project: Path, at: Path | None = None) -> None:
         self.project = project
-        self.root, real, common = _find(project)
+        self.root, real, common = repository_of(project)
         """The working tree's topmost directory."""
         self._holder = tempfile.mkdtemp(prefix="fairlead-git-") if at is None else ""
         self.directory = Path(self._holder, "git") if at is None else at
@@ -163,7 +163,7 @@ class Shadow:
         places = (objects, str(self.directory / "fresh"))
         alternates = "".join(f"{_quoted(each)}\n" for each in places)
         (self.directory / "objects/info/alternates").write_text(alternates)
-        (self.directory / "config").write_text(_CONFIG + _excludes() + _kept_config(common / "config"))
+        (self.directory / "config").write_text(_CONFIG + _excludes() + kept_config(common / "config"))
         _copy(real / "HEAD", self.directory / "HEAD")
         for name in ("packed-refs", "shallow", "info/exclude", "info/attributes"):
             _copy(common / name, self.directory / name)
@@ -175,8 +175,11 @@ class Shadow:
             _copy_refs(real / "refs", self.directory / "refs")
 
 
-def _find(project: Path) -> tuple[Path, Path, Path]:
-    """The top of the working tree, its git directory, and the one that it shares with other worktrees."""
+def repository_of(project: Path) -> tuple[Path, Path, Path]:
+    """The top of the working tree, its git directory, and the one that it shares with other worktrees.
+
+    Raises NoRepository.
+    """
     start = Path(os.path.realpath(project))
     for top in (start, *start.parents):
         found = top / ".git"
@@ -214,8 +217,11 @@ def _excludes() -> str:
     return f'[core]\n\texcludesFile = "{plain}"\n' if "\n" not in plain else ""
 
 
-def _kept_config(path: Path) -> str:
-    """The lines of a configuration that only say how files are stored. No includes are followed."""
+def kept_config(path: Path) -> str:
+    """The lines of a configuration that only say how files are stored. No includes are followed.
+
+    Raises NoRepository.
+    """
     if not path.is_file():
         return ""
     arguments = ["git", "config", "--file", str(path), "--no-includes", "--null", "--list"]

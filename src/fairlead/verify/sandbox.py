@@ -10,8 +10,11 @@ said in the answer and kept in `refused`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
+import tempfile
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -24,7 +27,7 @@ from .allowed import git_words, leaving_out, refusal
 from .places import Sight, is_within
 from .process import Ran, Stage, run
 from .report import CommandRun, Section
-from .repository import BASE, NoRepository, Shadow
+from .repository import BASE, NoRepository, Shadow, kept_config
 from .words import NotPlain, Simple, directory_of, read
 
 TIME_LIMIT = 120.0
@@ -139,7 +142,9 @@ class ReadOnly:
         self._hidden = [os.path.realpath(each) for each in hidden]
         self._shown = [Path(os.path.realpath(each)) for each in shown if os.path.isfile(each)]
         self._is_secret = is_secret
-        self._secrets: list[str] | None = None
+        self._secrets: places.Secrets | None = None
+        self._looking = asyncio.Lock()
+        self._configs = ""
         self._wanted = enforcement
         self._time_limit = time_limit
         self._max_output = max_output
@@ -163,9 +168,7 @@ class ReadOnly:
     async def run(self, command: str, *, time_limit: float | None = None) -> Outcome:
         """Run a command line in the project, or say why not."""
         seconds = min(time_limit or self._time_limit, self._time_limit)
-        if self._secrets is None:
-            self._secrets = await asyncio.to_thread(places.secrets_in, self.project, self._is_secret)
-        if len(self._secrets) > places.MAX_COVERED:
+        if sum(map(len, await self.secrets())) > places.MAX_COVERED:
             outcome = self._refuse(command, f"more than {places.MAX_COVERED} files here may hold secrets")
         elif await self.enforcement() == "bubblewrap":
             outcome = await self._in_sandbox(command, seconds)
@@ -174,6 +177,23 @@ class ReadOnly:
         if len(self.commands) < MAX_COMMANDS:
             self.commands.append(CommandRun(_brief(command), outcome.code, outcome.seconds))
         return outcome
+
+    async def secrets(self) -> places.Secrets:
+        """What is hidden of the project. It is looked for once."""
+        async with self._looking:
+            if self._secrets is None:
+                self._secrets = await asyncio.to_thread(self._look_for_secrets)
+        return self._secrets
+
+    def _look_for_secrets(self) -> places.Secrets:
+        secrets = places.secrets_in(self.project, self._is_secret, self._hidden)
+        self._configs = tempfile.mkdtemp(prefix="fairlead-git-")
+        weakref.finalize(self, shutil.rmtree, self._configs, ignore_errors=True)
+        for number, path in enumerate(secrets.of_git[: places.MAX_COVERED]):
+            with contextlib.suppress(NoRepository):
+                Path(self._configs, str(number)).write_text("")
+                Path(self._configs, str(number)).write_text(kept_config(Path(path)))
+        return secrets
 
     def _refuse(self, command: str, why: str) -> Outcome:
         self._note(command)
@@ -223,7 +243,7 @@ class ReadOnly:
 
     def _places(self, wrap: Bubblewrap, sockets: Sequence[str]) -> list[str]:
         """Mounts: what is empty, the project where that covers it, and nothing where there was a socket."""
-        project = str(self.project)
+        project, secrets = str(self.project), self._secrets or places.Secrets()
         private = places.hidden_directories(self._hidden)
         arguments: list[str] = []
         for each in sorted(private, key=len):
@@ -246,7 +266,7 @@ class ReadOnly:
         covered = [
             *places.HIDDEN_FILES,
             *self._hidden,
-            *(f"{project}/{name}" for name in self._secrets or ()),
+            *(f"{project}/{name}" for name in secrets.names),
         ]
         for each in places.homes():
             if is_within(each, project):  # the project does not show what is hidden elsewhere
@@ -259,6 +279,9 @@ class ReadOnly:
                 is_seen or each in places.HIDDEN_FILES or not self._is_in(each, private)
             ):
                 arguments += ["--ro-bind", os.devnull, os.path.realpath(each)]
+        for number, each in enumerate(secrets.of_git):  # git needs what says how files are stored
+            if any(is_within(each, place) for place in shown) or not self._is_in(each, private):
+                arguments += ["--ro-bind", f"{self._configs}/{number}", os.path.realpath(each)]
         for file in self._shown:
             arguments += ["--ro-bind", str(file), str(file)]
         return arguments
@@ -271,7 +294,7 @@ class ReadOnly:
 
     async def _by_list(self, command: str, seconds: float) -> Outcome:
         """Judge all of a command line first, then run it."""
-        sight = Sight(self.project, self._shown, self._secrets or ())
+        sight = Sight(self.project, self._shown, (await self.secrets()).names)
         cwd = self.project
         try:
             pipelines = read(command)
@@ -320,7 +343,7 @@ class _Listed:
     def __init__(
         self, owner: ReadOnly, shadow: Shadow | None, sight: Sight, seconds: float, max_output: int
     ) -> None:
-        self._cwd = owner.project
+        self._cwd = self._project = owner.project
         self._sight = sight
         self._shadow = shadow
         self._left = seconds
@@ -377,9 +400,11 @@ class _Listed:
         before: tuple[str, ...] = ()
         if words[0] == "git" and self._shadow is not None:
             environment = {**self._shadow.environment, "PATH": self._path}
-            before, arguments = BASE[1:], git_words(words[1:])
+            top = os.path.relpath(self._project, self._shadow.root)
+            secrets = [os.path.normpath(os.path.join(top, each)) for each in self._sight.secrets]
+            before, arguments = BASE[1:], git_words(words[1:], secrets)
         else:
-            arguments += leaving_out(words[0], self._sight.secrets)
+            arguments = leaving_out(words, self._sight.secrets)
         found = shutil.which(words[0], path=self._path)
         if found is None:
             raise _Refused(f"{words[0]!r} is not installed outside of the project")

@@ -31,6 +31,8 @@ MAX_NAMED = 20
 CLOCK_SECONDS = 0.05
 """By how much the times of files may be behind those of events."""
 CHUNK = 1024 * 1024
+AT_ONCE = 500
+"""How many files are named to one call of git."""
 
 LEFT_OUT = frozenset(
     {".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv", ".tox", ".nox", "target"}
@@ -102,12 +104,23 @@ class Watch:
         self._shadow: Shadow | None = None
         self.last: Tree | None = None
         """What was taken last."""
+        self._sees_all = False
         self.without_git = ""
         """Why git is not used, if it is not."""
         try:
             self._shadow = Shadow(project)
         except NoRepository as fault:
             self.without_git = str(fault)
+
+    @property
+    def top(self) -> Path:
+        """Where the paths of trees begin."""
+        return self._shadow.root if self._shadow is not None else self.project
+
+    def unseen(self, tree: Tree) -> list[str]:
+        """The repositories within the project, of whose files nothing is known."""
+        modules = (path for path, it in tree.files.items() if it.startswith("160000 "))
+        return sorted(path for path in modules if os.path.lexists(self.top / path / ".git"))
 
     def __enter__(self) -> Watch:
         return self
@@ -151,9 +164,8 @@ class Watch:
 
     def _is_later(self, path: str, moment: float) -> bool:
         """Whether a file was changed after a moment; one that is gone may have been."""
-        top = self._shadow.root if self._shadow is not None else self.project
         try:
-            return (top / path).lstat().st_ctime >= moment - CLOCK_SECONDS
+            return (self.top / path).lstat().st_ctime >= moment - CLOCK_SECONDS
         except OSError:
             return True
 
@@ -173,11 +185,26 @@ class Watch:
 
     def _git_tree(self, shadow: Shadow, deadline: float) -> Tree:
         writing = shadow.writing
+        if not self._sees_all:
+            self._see_all(shadow, writing, deadline)
+            self._sees_all = True
         modules = self._without_modules(shadow, writing, deadline)
         shadow.run("add", "--all", "--ignore-errors", "--", ".", deadline=deadline, env=writing)
         self._with_modules(shadow, writing, modules, deadline)
         hash = shadow.run("write-tree", "--missing-ok", deadline=deadline, env=writing).decode().strip()
         return Tree(hash, self._listed(hash, deadline))
+
+    @staticmethod
+    def _see_all(shadow: Shadow, writing: Mapping[str, str], deadline: float) -> None:
+        """Look at files that our index has marked as not to be looked at, if they are there."""
+        listed = shadow.run("ls-files", "-v", "-z", deadline=deadline, env=writing)
+        marked = [each.split(" ", 1) for each in listed.decode("utf-8", "surrogateescape").split("\0")[:-1]]
+        paths = [path for mark, path in marked if mark == "S" or mark.islower()]
+        there = [path for path in paths if os.path.lexists(shadow.root / path)]
+        for at in range(0, len(there), AT_ONCE):
+            for option in ("--no-assume-unchanged", "--no-skip-worktree"):
+                some = there[at : at + AT_ONCE]
+                shadow.run("update-index", option, "--", *some, deadline=deadline, env=writing)
 
     @staticmethod
     def _without_modules(shadow: Shadow, writing: Mapping[str, str], deadline: float) -> dict[str, str]:
