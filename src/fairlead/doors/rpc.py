@@ -12,6 +12,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any, BinaryIO, Protocol, cast
 
@@ -65,6 +66,8 @@ TURN_SECONDS = 0.01
 MAX_KEY_NAMES = 64
 """How many variables with keys a client may name."""
 READ_SIZE = 65_536
+QUICK_LINE = 16 * 1024
+"""How many bytes a line may have that is read on the loop; a longer one is read in a thread."""
 LAST_ANSWERS_WAIT = 10.0
 """Seconds that answers may take when nothing more will be asked."""
 CANCELLABLE = frozenset({"terminal_wait"})
@@ -142,6 +145,7 @@ class RpcDoor:
         self.ops = {name: OPS[name] for name in (*own, *handlers, *self.caller_handlers)}
         self._settings = settings
         self._connections: set[_Connection] = set()
+        self.reading = ThreadPoolExecutor(1, "rpc-edn")
         self.server: UnixServer | None = None
 
     async def open(self) -> None:
@@ -350,7 +354,12 @@ class _Connection(asyncio.Protocol):
                 cast(asyncio.Transport, self._transport).resume_reading()
 
     async def _look_at(self, line: bytes | TooLong) -> None:
-        item = self._wire.judge(line)
+        if isinstance(line, bytes) and len(line) > QUICK_LINE:
+            loop = asyncio.get_running_loop()
+            frame = await loop.run_in_executor(self._door.reading, rpc.loaded, line)
+        else:
+            frame = rpc.loaded(line)
+        item = self._wire.judge(frame)
         if isinstance(item, Request):
             await self._serve(item)
         elif isinstance(item, Broken):
