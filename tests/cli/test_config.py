@@ -97,6 +97,42 @@ def test_a_changed_file_holds_at_once_and_a_bad_one_changes_nothing(hosting: Hos
         assert mended.stderr == ""
 
 
+def test_a_file_that_can_not_be_read_locks_nobody_out(hosting: Hosting) -> None:
+    """What only needs the daemon goes on with a warning; who needs the settings says the error."""
+    hosting.start("work", "echo ready; read line")
+    hosting.wait_text("work", "ready")
+    path = configure(hosting, '[agent]\nmodel = "offline/guide\n')
+    fault = f"{path}: Illegal character '\\n' (at line 2, column 23)"
+    for words in (["ls"], ["screen", "work"], ["approvals"], ["daemon", "status"], ["agent", "-p", "hello"]):
+        done = run(hosting, *words)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.startswith(f"fairlead {words[0]}: {fault} (until that is mended, ")
+        assert done.stderr.count(fault) == 1
+    for words in (["config"], ["daemon", "restart"]):
+        refused = run(hosting, *words)
+        assert (refused.returncode, refused.stderr) == (1, f"fairlead {words[0]}: {fault}\n")
+    assert fault in " ".join(run(hosting, "doctor").stdout.split())
+    with Person(hosting, "attach", "work") as person:
+        person.until("ready")
+        assert person.leave() == 0
+    listed = subprocess.run(
+        [sys.executable, "-m", "fairlead.cli.keepty", "list"],
+        env=hosting.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (listed.returncode, "Warning" in listed.stderr) == (0, False)  # it needs no setting
+    assert run(hosting, "stop", "work").returncode == 0
+    assert run(hosting, "daemon", "stop").returncode == 0
+    found = run(hosting, "doctor")
+    assert (found.returncode, fault in " ".join(found.stdout.split())) == (1, True)
+    refused = run(hosting, "ls")
+    assert (refused.returncode, refused.stderr) == (1, f"fairlead ls: the daemon can't start: {fault}\n")
+    path.unlink()
+    hosting.run("ls")
+
+
 def test_what_only_the_daemon_finds_leaves_it_as_it_is(hosting: Hosting) -> None:
     pid = hosting.daemon_pid()
     path = configure(hosting, '[agent]\nmodel = "nobody/knows"\n')

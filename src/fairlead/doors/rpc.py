@@ -8,6 +8,7 @@ agent sessions also get their `Caller`, which has a session in focus and can be 
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import threading
 from collections import deque
@@ -486,6 +487,8 @@ class _Connection(asyncio.Protocol):
             raise
         except Exception as error:
             message = f"{request.op} failed: {type(error).__name__}: {error}"
+            if isinstance(error, OSError) and error.errno == errno.EMFILE:
+                message = "the daemon has as many files open as it may; `fairlead doctor` says what to do"
             self._transport.write(self._wire.fail(request.id, ErrorCode.FAILED, message))
 
     def _respond(self, request: Request, data: Mapping[Any, Any]) -> None:
