@@ -126,6 +126,9 @@ class Agents(Protocol):
     def subscribed(self, caller: Caller, request: Request) -> dict[str, Any]:
         """A client subscribed: it is shown how things are. Gives what its response says besides."""
 
+    async def prepare(self, request: Request, caller: Caller) -> None:
+        """Have what a request will need, if that takes long to read."""
+
     def cancelled(self, caller: Caller, request: Request) -> bool:
         """A client wants a request of its own to end; tells whether it will, by itself."""
 
@@ -471,6 +474,8 @@ class _Connection(asyncio.Protocol):
     async def _run(self, request: Request) -> None:
         try:
             self._door.refresh()
+            if self._door.agents is not None:
+                await self._door.agents.prepare(request, self)
             if request.op == "subscribe":
                 work: Awaitable[Mapping[Any, Any]] = self._subscribe(request)
             elif request.op in self._door.handlers:
