@@ -18,13 +18,13 @@ from .agent.events import Event
 from .agent.secrets import environment_for_commands, is_secret_file
 from .agent.store import AgentStore
 from .control import gates
-from .control.actuators import Actuators, shell, write_log
+from .control.actuators import Actuators, offered, shell, write_log
 from .control.gates import Gates, Taken
 from .control.health import Check, Checker, Health, Lag, disk, runtime_dir
 from .control.loop import Control
 from .control.notices import TROUBLE_PAUSE, Notifier, Send, check_urls, send_with_apprise
 from .control.protocols import Cleaner
-from .control.rules import Reflexes, Rule, rules_from
+from .control.rules import Reflexes, Rule, Then, rules_from
 from .control.signals import Priority, Signal
 from .control.store import ControlStore
 from .database import DatabaseFault
@@ -33,6 +33,7 @@ from .doors.control_sessions import ControlSessions, Latest, none_known
 from .doors.passepartout import PassepartoutDoor
 from .doors.rpc import Handler
 from .extras import adding, is_missing
+from .formats.guess import meant
 from .sessions.inbox import Asker
 from .sessions.questions import Answer, Question
 from .settings import SettingError, Settings
@@ -49,6 +50,8 @@ FROM_TERMINALS: Mapping[str, str] = {
     "terminal/notification": "terminal-notification",
 }
 """Sensors by the topics of terminal sessions."""
+ACTUATORS = ("CLI", "TUI", "SESSION", "SHELL", "NOTIFY", "LOG")
+"""The actuators that rules can name without another package."""
 
 
 class ControlRoom:
@@ -77,7 +80,7 @@ class ControlRoom:
         except ValueError as error:
             raise settings.located(error) from None
         rules = _rules(settings)
-        reflexes = Reflexes(rules)
+        reflexes = Reflexes(rules, settings.refresh)
         self.sessions = ControlSessions(store, host, settings.text("control", "session"), home, latest)
         self.control = Control(
             actuators=self.actuators,
@@ -357,11 +360,22 @@ def _rules(settings: Settings) -> tuple[Rule, ...]:
     except ValueError as error:
         raise settings.located(error) from None
     for number, rule in enumerate(rules, 1):
-        if rule.then.name == "CONTROL":
-            raise settings.located(
-                SettingError(f"[control] rules, number {number}: no rule may answer for a person")
-            )
+        if why := _no_action(rule.then):
+            raise settings.located(SettingError(f"[[control.rules]], number {number}: {why}"))
     return rules
+
+
+def _no_action(then: Then) -> str:
+    """Why there is nothing that a rule could do so; empty if there is."""
+    if then.name == "CONTROL":
+        return "no rule may answer for a person"
+    if then.verb and (then.name, then.verb) != ("SESSION", "type") and then.name in ACTUATORS:
+        return f"there is no verb {then.verb!r} of {then.name.lower()}; session has type"
+    if then.name in ACTUATORS or then.name in offered():
+        return ""
+    known = [name.lower() for name in (*ACTUATORS, *offered())]
+    hint = meant(then.name.lower(), known) or f"; there are {', '.join(known)}"
+    return f"there is no actuator {then.name.lower()}{hint}"
 
 
 def _texts(settings: Settings, section: str, key: str) -> list[str]:

@@ -181,6 +181,7 @@ class Daemon:
         while self._opening:
             await asyncio.wait(self._opening)
         self._agents.store.inbox.load()
+        await self._agents.store.prepare_waiting()
         for fault in self._agents.store.open():
             log.warning("an agent session can't be loaded: %s", fault)
         self._agents.judging.report_lost()

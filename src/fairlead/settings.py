@@ -106,6 +106,11 @@ _NAN = float("nan")
 _YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
+unread: Callable[[str], None] | None = None
+"""Set by a command: gets the reason, once, if the file can't be read at all; then defaults hold. If nobody
+sets it, that raises SettingError."""
+
+
 class SettingError(Exception):
     """A setting that makes no sense, or a place that is not safe."""
 
@@ -204,10 +209,22 @@ class Settings:
     @property
     def config(self) -> Mapping[str, object]:
         """The whole configuration file."""
+        global unread
         if self._file is None:
-            self._mark = _mark(self.config_path)
-            self._file = _read(self.config_path)
+            try:
+                self._load()
+            except SettingError as error:
+                if unread is None:
+                    raise
+                self._file = {}
+                tell, unread = unread, lambda why: None
+                tell(str(error))
+        assert self._file is not None
         return self._file
+
+    def _load(self) -> None:
+        self._mark = _mark(self.config_path)
+        self._file = _read(self.config_path)
 
     def joined(self, room: Callable[[Settings], Callable[[], None]]) -> None:
         """Let a room know when the file changes. It gets the new settings, raises SettingError if it can't
@@ -235,6 +252,7 @@ class Settings:
     def check(self) -> None:
         """Raise SettingError for the first value in the environment or the file that makes no sense, so that
         it is found when the daemon starts and not when the value is first used."""
+        self._load()
         self._check_names()
         for section, keys in DEFAULTS.items():
             for key, default in keys.items():

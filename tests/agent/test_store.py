@@ -108,7 +108,7 @@ def test_a_fork_knows_its_parent_and_goes_its_own_way(tmp_path: Path) -> None:
             session.abort()
             await session.idle()
         prompt = next(event for event in told if isinstance(event, events.MessageSaid))
-        fork = sessions.fork(session, prompt.entry_id)
+        fork = await sessions.fork(session, prompt.entry_id)
         assert fork.messages == session.messages
         assert sessions.parent_of(fork) == session.id
         assert sessions.parent_of(session) is None

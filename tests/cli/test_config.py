@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from fairlead import control_room
 from fairlead.config_file import lines_of
 from fairlead.formats import edn
 from fairlead.formats.edn import Keyword
-from fairlead.settings import Settings
+from fairlead.settings import SettingError, Settings
 from tests.agent.openai_server import BREAK, OpenAiServer, Reply, answer, chunk
 from tests.client.persons import Person
 from tests.hosting import WAIT, Hosting
@@ -97,6 +98,42 @@ def test_a_changed_file_holds_at_once_and_a_bad_one_changes_nothing(hosting: Hos
         assert mended.stderr == ""
 
 
+def test_a_file_that_can_not_be_read_locks_nobody_out(hosting: Hosting) -> None:
+    """What only needs the daemon goes on with a warning; who needs the settings says the error."""
+    hosting.start("work", "echo ready; read line")
+    hosting.wait_text("work", "ready")
+    path = configure(hosting, '[agent]\nmodel = "offline/guide\n')
+    fault = f"{path}: Illegal character '\\n' (at line 2, column 23)"
+    for words in (["ls"], ["screen", "work"], ["approvals"], ["daemon", "status"], ["agent", "-p", "hello"]):
+        done = run(hosting, *words)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.startswith(f"fairlead {words[0]}: {fault} (until that is mended, ")
+        assert done.stderr.count(fault) == 1
+    for words in (["config"], ["daemon", "restart"]):
+        refused = run(hosting, *words)
+        assert (refused.returncode, refused.stderr) == (1, f"fairlead {words[0]}: {fault}\n")
+    assert fault in " ".join(run(hosting, "doctor").stdout.split())
+    with Person(hosting, "attach", "work") as person:
+        person.until("ready")
+        assert person.leave() == 0
+    listed = subprocess.run(
+        [sys.executable, "-m", "fairlead.cli.keepty", "list"],
+        env=hosting.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (listed.returncode, "Warning" in listed.stderr) == (0, False)  # it needs no setting
+    assert run(hosting, "stop", "work").returncode == 0
+    assert run(hosting, "daemon", "stop").returncode == 0
+    found = run(hosting, "doctor")
+    assert (found.returncode, fault in " ".join(found.stdout.split())) == (1, True)
+    refused = run(hosting, "ls")
+    assert (refused.returncode, refused.stderr) == (1, f"fairlead ls: the daemon can't start: {fault}\n")
+    path.unlink()
+    hosting.run("ls")
+
+
 def test_what_only_the_daemon_finds_leaves_it_as_it_is(hosting: Hosting) -> None:
     pid = hosting.daemon_pid()
     path = configure(hosting, '[agent]\nmodel = "nobody/knows"\n')
@@ -114,6 +151,52 @@ def test_a_rule_holds_at_once_also_in_a_session_that_is_there(hosting: Hosting) 
     assert "Done" in run(hosting, *asked).stdout
     configure(hosting, '[[agent.rules]]\ntool = "bash"\nmatch = "echo *"\nthen = "deny"\n')
     assert "a rule says: deny bash" in run(hosting, *asked).stdout
+
+
+def test_controls_rules_hold_before_the_next_action_with_nobody_asking(hosting: Hosting) -> None:
+    """Nothing is asked of the daemon between the change and what the rule is for."""
+
+    def rule(text: str) -> str:
+        return (
+            f'[[control.rules]]\nsensor = "session-exited"\nthen = {{ actuator = "log", text = "{text}" }}\n'
+        )
+
+    path = configure(hosting, rule("first of {name}"))
+    for name in ("a", "b", "c", "d"):
+        hosting.start(name, f"until [ -e {hosting.directory}/{name} ]; do sleep 0.05; done")
+    for name, text in (("a", "first of a"), ("b", "second of b")):
+        (hosting.directory / name).touch()
+        hosting.until(lambda text=text: text in hosting.log())  # type: ignore[misc]
+        path.write_text(rule("second of {name}"))
+    path.write_text(rule("third of {nome}"))
+    (hosting.directory / "c").touch()
+    hosting.until(lambda: "second of c" in hosting.log())  # what can't be used changes nothing
+    path.unlink()
+    (hosting.directory / "d").touch()
+    hosting.until(lambda: hosting.sessions()["d"]["state"] == "ended")
+    assert " of d" not in hosting.log()
+
+
+@pytest.mark.parametrize(
+    ("sensor", "then", "why"),
+    [
+        ("session-exited", 'actuator = "log", text = "{nome}"', "has no field {nome}; did you mean name?"),
+        ("user-input", 'actuator = "log", text = "{1}"', "user-input has no field {1}; there are match, "),
+        ("sesion-exited", 'actuator = "log"', "no sensor sesion-exited; did you mean session-exited?"),
+        ("x", 'actuator = "notfy"', "there is no actuator notfy; did you mean notify?"),
+        ("x", 'actuator = "session", verb = "tipe"', "there is no verb 'tipe' of session; session has type"),
+    ],
+)
+def test_a_rule_that_could_never_do_what_it_says_is_a_mistake_with_its_line(
+    tmp_path: Path, sensor: str, then: str, why: str
+) -> None:
+    good = '[[control.rules]]\nsensor = "build-finished"\nthen = { actuator = "log", text = "{branch}" }\n'
+    path = tmp_path / "config.toml"
+    path.write_text(f'{good}[[control.rules]]\nsensor = "{sensor}"\nthen = {{ {then} }}\n')
+    with pytest.raises(SettingError) as raised:
+        control_room._rules(Settings({"FAIRLEAD_CONFIG": str(path)}))
+    assert str(raised.value).startswith(f"{path}, line 4: [[control.rules]], number 2: ")
+    assert why in str(raised.value)
 
 
 def test_addresses_for_notifications_hold_at_once(hosting: Hosting) -> None:

@@ -48,10 +48,21 @@ def test_all_is_well_with_a_new_daemon_and_a_session(hosting: Hosting) -> None:
     assert hosting.run("doctor").stdout.splitlines()[-1] == "healthy"
 
 
-def test_without_a_daemon_it_says_so_and_what_starts_one(hosting: Hosting) -> None:
+def test_a_daemon_is_missed_only_if_it_died(hosting: Hosting) -> None:
+    """For a new user, and after a stop, it starts by itself."""
+    for _ in range(2):
+        code, found = checks(hosting)
+        assert (code, found["daemon"]["detail"]) == (
+            0,
+            "not running; it starts by itself with the first command",
+        )
+        hosting.run("ls")
+        hosting.run("daemon", "stop")
+    lock = Path(Settings(hosting.environment).lock_path)
+    lock.write_text("4194304\n")  # as one leaves it that was killed together with its nursery
     code, found = checks(hosting)
-    assert code == 1
-    assert "fairlead ls" in found["daemon"]["fix"]
+    assert (code, "fairlead ls" in found["daemon"]["fix"]) == (1, True)
+    lock.unlink()
 
 
 def test_a_model_without_its_key_is_told(hosting: Hosting) -> None:
@@ -131,7 +142,14 @@ def test_too_many_open_files_are_told_with_what_to_do(hosting: Hosting) -> None:
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (opened + 2, before[1]))
     _, found = checks(hosting)
     assert found["open files"]["status"] in ("degraded", "unhealthy")
-    assert "ulimit -n" in found["open files"]["fix"]
+    assert f"may have {opened + 2} files open" in found["open files"]["fix"]
+    fix = found["open files"]["fix"]
+    assert f"`ulimit -n {min(4 * (opened + 2), before[1])}; fairlead daemon stop;" in fix
+    with socket.socket(socket.AF_UNIX) as one, socket.socket(socket.AF_UNIX) as more:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (opened + 3, before[1]))
+        for each in (one, more):
+            each.connect(Settings(hosting.environment).rpc_path)
+        hosting.run("ls")
     resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
 
 
@@ -144,7 +162,7 @@ def test_that_there_is_no_pty_is_told_with_what_to_do() -> None:
     """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert "no PTY can be opened: " in done.stdout
-    assert "fix='end sessions" in done.stdout
+    assert "fix='the daemon may have 3 files open: end sessions, or have root raise nofile" in done.stdout
 
 
 def test_a_keeper_whose_socket_was_deleted_is_told(hosting: Hosting) -> None:

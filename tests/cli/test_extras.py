@@ -72,7 +72,8 @@ def test_each_command_that_needs_an_extra_names_it_at_once(bare: Hosting) -> Non
 def test_the_doctor_says_how_to_add_what_is_configured_and_missing(bare: Hosting) -> None:
     bare.run("ls")  # the doctor starts no daemon
     said = bare.run("doctor", check=False).stdout
-    assert f"{sys.executable} -m pip install 'fairlead[notify]'" in said
+    for extra in ("notify", "models"):
+        assert f"{sys.executable} -m pip install 'fairlead[{extra}]'" in said
 
 
 def test_without_the_emulator_the_daemon_does_not_start_and_says_so(tmp_path: Path) -> None:

@@ -123,6 +123,27 @@ def test_following_goes_on_when_daemons_die_and_loses_and_repeats_nothing(hostin
     hosting.run("stop", "outlives")
 
 
+def test_a_flood_through_the_deaths_of_daemons_comes_with_each_number_once(hosting: Hosting) -> None:
+    """The next daemon has less than was shown, and then much more than anybody shows at once."""
+    go, last = hosting.directory / "go", 150_000
+    hosting.start("flood", f"until [ -e {go} ]; do sleep 0.02; done; seq 1 {last}")
+    with following(hosting, "flood", "--json") as (client, out):
+        hosting.until(lambda: bool(hosting.run("ls").stdout))
+        go.touch()
+        rows: list[dict[str, object]] = []
+        for count in (2000, 20_000, 60_000):
+            while len(rows) < count and (line := out.readline()):
+                rows.append(json.loads(line))
+            hosting.kill_daemon()
+        rest, errors = client.communicate(timeout=WAIT)
+    rows += map(json.loads, rest.splitlines())
+    numbers = [row["line"] for row in rows]
+    assert numbers == sorted(set(numbers))  # type: ignore[type-var]
+    assert all(row["text"] == str(row["line"]) for row in rows)
+    missed = sum(int(word) for line in errors.splitlines() for word in line.split()[2:3] if word.isdigit())
+    assert len(numbers) + missed == last, errors
+
+
 def test_the_daemons_own_log_is_read_and_followed(hosting: Hosting) -> None:
     hosting.run("ls")
     whole = hosting.run("logs", "--daemon").stdout

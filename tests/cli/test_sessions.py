@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -58,3 +60,16 @@ def test_there_may_be_none(home: Path, tmp_path: Path) -> None:
     assert json.loads(sessions(home, "--json", "-n", "1").stdout)[0]["message_count"] == 1
     done = sessions(home, "--here")
     assert (done.returncode, done.stderr) == (1, "no agent sessions yet\n")
+
+
+def test_an_index_that_is_locked_is_one_sentence_and_a_broken_one_is_made_again(home: Path) -> None:
+    assert sessions(home).returncode == 0
+    index = home / ".local/state/fairlead/transcripts.db"
+    with contextlib.closing(sqlite3.connect(index, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        locked = sessions(home)
+    assert (locked.returncode, locked.stdout) == (1, "")
+    assert locked.stderr == f"fairlead sessions: can't use {index}: database is locked\n"
+    index.write_bytes(b"this is no database" * 100)
+    mended = sessions(home)
+    assert (mended.returncode, "garden" in mended.stdout, "Traceback" in mended.stderr) == (0, True, False)

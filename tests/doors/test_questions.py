@@ -400,7 +400,7 @@ async def test_a_fork_does_not_ask_what_its_parent_waits_for(tmp_path: Path) -> 
         parent = host.store.find(asked["session_id"])
         parent.set_name("parent")
         last = parent.journal.entries[-1]
-        fork = host.store.fork(parent, last.id)
+        fork = await host.store.fork(parent, last.id)
         assert not fork.approvals
         assert fork.is_idle
         assert [each.session for each in host.store.inbox.open()] == [parent.id]

@@ -284,5 +284,5 @@ def test_reading_and_writing_need_no_more_of_pythons_stack_for_deep_values() -> 
 def test_a_text_of_too_many_tokens_is_refused_also_when_its_shape_is_known(text: str) -> None:
     for _ in range(3):
         loads(text)
-        with pytest.raises(EdnError, match="5 atoms and brackets; at most 4 are allowed"):
+        with pytest.raises(EdnError, match="more than 4 atoms and brackets"):
             loads(text, max_tokens=4)

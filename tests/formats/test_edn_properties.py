@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fairlead.formats.edn import PLAIN, BigInt, EdnError, dumps, loads, loads_all, reader
+from fairlead.formats.edn import MAX_TOKENS, PLAIN, BigInt, EdnError, dumps, loads, loads_all, reader
 from fairlead.formats.lexing import apart, cut
 from tests.formats.edn_examples import odd_texts, texts, values
 from tests.formats.exactly import exactly
@@ -82,7 +82,7 @@ def test_the_quick_way_cuts_a_text_as_the_full_expression_does(text: str) -> Non
     simple = apart(text, reader._SPECIAL)
     if simple is not None:
         between, strings = simple
-        assert (cut(between, reader._BRACKETS), strings) == reader._tokens(text)
+        assert (cut(between, reader._BRACKETS, MAX_TOKENS), strings) == reader._tokens(text, MAX_TOKENS)
 
 
 plain: st.SearchStrategy[Any] = st.recursive(

@@ -56,7 +56,7 @@ def test_the_quick_way_cuts_a_text_as_the_full_expression_does(text: str) -> Non
     simple = apart(text, sexp._SPECIAL)
     if simple is not None and simple[0].isprintable():
         between, strings = simple
-        assert (cut(between, sexp._BRACKETS), strings) == sexp._tokens(text, MAX_TOKENS)
+        assert (cut(between, sexp._BRACKETS, MAX_TOKENS), strings) == sexp._tokens(text, MAX_TOKENS)
 
 
 def changed(value: Any) -> None:

@@ -87,8 +87,9 @@ def test_a_text_that_is_not_simple_is_left_alone(text: str) -> None:
 
 
 def test_what_is_between_strings_is_cut_at_blanks_and_brackets() -> None:
-    assert cut("(a(b c)) \n\t d", spaced("()")) == ["(", "a", "(", "b", "c", ")", ")", "d"]
-    assert cut("a(b", spaced("[]")) == ["a(b"]
+    assert cut("(a(b c)) \n\t d", spaced("()"), 9) == ["(", "a", "(", "b", "c", ")", ")", "d"]
+    assert cut("a(b", spaced("[]"), 9) == ["a(b"]
+    assert len(cut("a b(c)", spaced("()"), 2)) == len(cut("()()", spaced("()"), 1)) + 1 == 3
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
 
-from .journal import BranchSummary, Compaction, Custom, CustomMessage, Entry, Said
-from .messages import Assistant, Image, Message, Text, ToolCall, ToolResult, User, text_of
+from .journal import (
+    BranchSummary,
+    Compaction,
+    Custom,
+    CustomMessage,
+    Entry,
+    Journal,
+    ModelChange,
+    Said,
+    SessionInfo,
+    ThinkingLevelChange,
+)
+from .messages import Assistant, Image, Message, Text, ToolCall, ToolResult, Usage, User, text_of
 
 CHARS_A_TOKEN = 4
 """A rough measure: what a token is differs from model to model."""
@@ -23,24 +34,51 @@ SUMMARY_TITLE = "Previous conversation summary:"
 
 def conversation(branch: Sequence[Entry]) -> list[Message]:
     """The messages that a model is asked with: after a compaction its summary and what was kept."""
-    messages: list[Message] = []
-    start = 0
-    for index, entry in enumerate(branch):
-        if isinstance(entry.body, Compaction):
-            summary = entry.body.summary
-            kept = entry.body.first_kept_entry_id
+    return list(_backwards(branch))[::-1]
+
+
+def _backwards(branch: Sequence[Entry]) -> Iterator[Message]:
+    """The same, the last one first: who needs only the end of a long conversation looks at no more."""
+    start, summary = 0, ""
+    for index in range(len(branch) - 1, -1, -1):
+        if isinstance(body := branch[index].body, Compaction):
+            kept, summary = body.first_kept_entry_id, f"{SUMMARY_TITLE}\n\n{body.summary}"
             start = next((at for at, each in enumerate(branch) if each.id == kept), index + 1)
-            messages = [User((Text(f"{SUMMARY_TITLE}\n\n{summary}"),))]
-    for entry in branch[start:]:
-        body = entry.body
+            break
+    for index in range(len(branch) - 1, start - 1, -1):
+        body = branch[index].body
         if isinstance(body, Said):
-            messages.append(body.message)
+            yield body.message
         elif isinstance(body, CustomMessage):
-            content = (Text(body.content),) if isinstance(body.content, str) else body.content
-            messages.append(User(content))
+            yield User((Text(body.content),) if isinstance(body.content, str) else body.content)
         elif isinstance(body, BranchSummary):
-            messages.append(User((Text(body.summary),)))
-    return messages
+            yield User((Text(body.summary),))
+    if summary:
+        yield User((Text(summary),))
+
+
+class Past(NamedTuple):
+    """What a session needs to know of its whole journal."""
+
+    usage: Usage
+    call_ids: set[str]
+    name: str | None
+    states: list[ModelChange | ThinkingLevelChange | Custom]
+    """What was set in the conversation, in its order."""
+
+
+def past_of(journal: Journal) -> Past:
+    """Read a journal's past. Of a long one that takes a while: call it in a thread."""
+    usage, ids, name = Usage(), set[str](), None
+    for entry in journal.entries:
+        if isinstance(entry.body, Said) and isinstance(entry.body.message, Assistant):
+            usage += entry.body.message.usage
+            ids.update(call.id for call in entry.body.message.calls)
+        elif isinstance(entry.body, SessionInfo):
+            name = entry.body.name
+    states = [entry.body for entry in journal.branch]
+    kinds = ModelChange | ThinkingLevelChange | Custom
+    return Past(usage, ids, name, [state for state in states if isinstance(state, kinds)])
 
 
 def unanswered(branch: Sequence[Entry]) -> list[ToolCall]:
@@ -157,9 +195,8 @@ def tokens(message: Message) -> int:
 
 def context_tokens(branch: Sequence[Entry]) -> int:
     """About how many tokens the conversation takes: what the model said last, and what came after it."""
-    messages = conversation(branch)
     later = 0
-    for message in reversed(messages):
+    for message in _backwards(branch):
         if isinstance(message, Assistant) and message.usage.total_tokens:
             return message.usage.total_tokens + later
         later += tokens(message)

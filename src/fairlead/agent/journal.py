@@ -384,6 +384,8 @@ class Journal:
                 if number in lines:
                     fork._write(line if line.endswith(b"\n") else line + b"\n")
                     fork._read(line)
+                    if number == wanted[-1]:
+                        break
         return fork
 
     def _lock(self) -> None:

@@ -90,6 +90,7 @@ class AgentSession:
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
         is_ours: bool = True,
         is_fork: bool = False,
+        past: context.Past | None = None,
     ) -> None:
         """`is_ours` tells whether we wrote the journal: consent in another one counts for nothing. A fork may
         end anywhere; no turn was lost there."""
@@ -128,23 +129,17 @@ class AgentSession:
         """Whether a model is on its way through an answer."""
         self._half = HalfAnswer(journal.path)
         self._call_ids: set[str] = set()
-        self._load()
+        self._load(past or context.past_of(journal))
         if is_ours and not is_fork:
             self._end_lost_turn()
 
     def __repr__(self) -> str:
         return f"<AgentSession {self.id} {self.phase}, {len(self.journal.entries)} entries>"
 
-    def _load(self) -> None:
+    def _load(self, past: context.Past) -> None:
         """The state that the journal tells."""
-        for entry in self.journal.entries:
-            if isinstance(entry.body, Said) and isinstance(entry.body.message, Assistant):
-                self.usage += entry.body.message.usage
-                self._call_ids.update(call.id for call in entry.body.message.calls)
-            elif isinstance(entry.body, SessionInfo):
-                self.name = entry.body.name
-        for entry in self.journal.branch:
-            body = entry.body
+        self.usage, self._call_ids, self.name = past.usage, past.call_ids, past.name or self.name
+        for body in past.states:
             if isinstance(body, ModelChange):
                 self.model = self._models.find(body.provider, body.model_id) or self.model
             elif isinstance(body, ThinkingLevelChange):
@@ -657,7 +652,7 @@ class AgentSession:
         if kept is None:
             raise Refused("there is nothing to compact yet")
         end = next(at for at, entry in enumerate(branch) if entry.id == kept)
-        text = context.transcript(context.conversation(branch[:end]))
+        text = await asyncio.to_thread(lambda: context.transcript(context.conversation(branch[:end])))
         question = f"{context.SUMMARIZE}\n{instructions}".strip()
         request = ModelRequest(self.model, question, [user(f"Sum up this conversation:\n\n{text}")])
         tokens = self.context_tokens

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import glob
 import os
 import re
@@ -34,6 +35,8 @@ MAX_LOOKED_AT = 200
 MAX_SLUG = 100
 """How many characters of a project's path the name of its directory has."""
 
+QUICK_JOURNAL = 1024 * 1024
+"""How many bytes a journal may have that is read on the loop; a longer one is read in a thread."""
 _GONE = "the journal of the session that asked is gone"
 _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,63}")
 
@@ -70,6 +73,8 @@ class AgentStore:
         self._place = place
         self._listen = listen
         self._loaded: dict[str, AgentSession] = {}  # the least used first
+        # by path: what `prepare` reads, or has read
+        self._reading: dict[str, asyncio.Future[tuple[Journal, context.Past]]] = {}
 
     @property
     def loaded(self) -> Sequence[AgentSession]:
@@ -99,6 +104,9 @@ class AgentStore:
         turns = [session.turn for session in self.loaded if session.turn is not None]
         for session in self.loaded:
             self._close(session)
+        for reading in self._reading.values():
+            if reading.done() and reading.exception() is None:
+                reading.result()[0].close()
         return turns
 
     def _close(self, session: AgentSession) -> None:
@@ -135,7 +143,31 @@ class AgentStore:
                 return session
         if not os.path.isfile(path):
             raise NotFound(f"Session file not found: {path}")
-        return self._load(Journal.open(path))
+        reading = self._reading.get(path)
+        if reading is not None and not reading.done():
+            raise JournalError(f"{path} is just being read; try again")
+        self._reading.pop(path, None)
+        return self._load(*(reading.result() if reading is not None else _read(path)))
+
+    async def prepare(self, which: str | None) -> None:
+        """Read a long journal in a thread, by a session's id or the path, before `find` or `resume`."""
+        with contextlib.suppress(NotFound, OSError):
+            if not which or which in self._loaded:
+                return
+            path = os.path.realpath(which) if "/" in which else os.path.realpath(self._path_of(which))
+            if os.path.getsize(path) < QUICK_JOURNAL:
+                return
+            if any(session.journal.path == path for session in self._loaded.values()):
+                return
+            if path not in self._reading:
+                loop = asyncio.get_running_loop()
+                self._reading[path] = loop.run_in_executor(None, _read_apart, path)
+            await asyncio.wait([self._reading[path]])
+
+    async def prepare_waiting(self) -> None:
+        """The same for those that `open` loads."""
+        for id in waiting_in(self.directory):
+            await self.prepare(id)
 
     def journals_of(self, cwd: str) -> list[str]:
         """The files of a directory's sessions, the last used first."""
@@ -148,14 +180,15 @@ class AgentStore:
         newest = [path for _, path in sorted(found, reverse=True)[:MAX_LOOKED_AT]]
         return [path for path in newest if directory_of(path) == cwd]
 
-    def fork(self, session: AgentSession, entry_id: str) -> AgentSession:
+    async def fork(self, session: AgentSession, entry_id: str) -> AgentSession:
         """A new session with all up to an entry, or up to the answer to it if it is a prompt.
 
         Raises JournalError.
         """
         id = str(uuid.uuid4())
         last = context.end_of_turn(session.journal.branch, entry_id)
-        forked = session.journal.fork(self._new_path(str(session.cwd), id), id=id, upto=last)
+        path = self._new_path(str(session.cwd), id)
+        forked = await asyncio.to_thread(session.journal.fork, path, id=id, upto=last)
         return self._load(forked, is_fork=True)
 
     def parent_of(self, session: AgentSession) -> str | None:
@@ -163,7 +196,9 @@ class AgentStore:
         path = session.journal.header.parent_session
         return id_of(path) if path is not None else None
 
-    def _load(self, journal: Journal, *, is_fork: bool = False) -> AgentSession:
+    def _load(
+        self, journal: Journal, past: context.Past | None = None, *, is_fork: bool = False
+    ) -> AgentSession:
         id = journal.header.id
         why = ""
         if not _ID.fullmatch(id):
@@ -184,6 +219,7 @@ class AgentStore:
             environment=place.environment,
             is_ours=journal.path.startswith(f"{os.path.realpath(self.directory)}/"),
             is_fork=is_fork,
+            past=past,
         )
         self._loaded[session.id] = session
         self._listen(Loaded(session.id))
@@ -230,6 +266,7 @@ class AgentStore:
 
     async def answered(self, question: Question, answer: Answer) -> None:
         """Pass an answer to the session that asked, which is loaded for that if need be."""
+        await self.prepare(question.session)
         try:
             session = self.find(question.session or "")
             lasts = answer.option == ALWAYS.value
@@ -280,6 +317,22 @@ class AgentStore:
         if not found:
             raise NotFound(f"Session not found in context: {id}")
         return found[0]
+
+
+def _read(path: str) -> tuple[Journal, context.Past]:
+    journal = Journal.open(path)
+    return journal, context.past_of(journal)
+
+
+def _read_apart(path: str) -> tuple[Journal, context.Past]:
+    """The same in a thread. A long journal has millions of values and no cycles, and each full collection of
+    garbage would look at them all, for a second, while nothing else runs: so they are left out of it."""
+    gc.disable()
+    try:
+        return _read(path)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _marks_in(directory: str) -> str:

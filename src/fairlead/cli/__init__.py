@@ -52,6 +52,9 @@ HIDDEN = ("complete",)
 UNTOLD = ("complete", "daemon", "hook", "rpc")
 """Commands that don't say that the daemon is of another version: nobody reads it, or is about to mend it."""
 
+QUIET = ("complete", "doctor", "hook")
+"""Commands that don't say that config.toml can't be read: nobody reads it, or it is among what they find."""
+
 CONFIGURED = ("agent", "config", "run", "notify", "verify", "approvals", "sessions")
 """Commands that say that config.toml was changed and has a mistake: what they do depends on it."""
 
@@ -75,7 +78,7 @@ OUTPUT_CLOSED = 141
 """Who read our output has gone, as `head` does."""
 
 # What the rooms below raise when something can't be done. By name, as importing them takes time.
-_FAILURES = ("RequestError", "NoDaemon", "SettingError")
+_FAILURES = {"RequestError", "NoDaemon", "SettingError", "DatabaseFault"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -134,6 +137,9 @@ def command_of(name: str) -> Command | None:
 def _run(name: str, words: list[str]) -> int:
     from importlib import import_module
 
+    from .. import settings
+
+    settings.unread = partial(_unread, name)
     if name not in UNTOLD:
         from ..client import versions
 
@@ -153,11 +159,20 @@ def _run(name: str, words: list[str]) -> int:
     except BrokenPipeError:
         raise
     except Exception as error:
-        known = isinstance(error, ConnectionError | Failure) or type(error).__name__ in _FAILURES
-        if not known:
+        names = {kind.__name__ for kind in type(error).__mro__}
+        if not isinstance(error, ConnectionError | Failure) and not names & _FAILURES:
             raise
         return _failed(f" {name}", error)
     return code
+
+
+def _unread(name: str, why: str) -> None:
+    """The configuration can't be read. Say so and go on: most commands need nothing but the daemon."""
+    from ..client import versions
+
+    versions.fault_notice = None  # the daemon would say the same
+    if name not in QUIET:
+        _told(name, f"{why} (until that is mended, defaults hold here; the daemon keeps what it had)")
 
 
 def _told(name: str, sentence: str) -> None:

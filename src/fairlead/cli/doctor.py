@@ -20,7 +20,7 @@ COMMAND = Command(
         ("fairlead doctor", "what is wrong?"),
         ("fairlead doctor --json | jq -r .status", "for a monitor"),
     ),
-    codes={0: "all is well", 1: "it is not, or no daemon runs"},
+    codes={0: "all is well, or nothing was started yet", 1: "it is not, or the daemon has died"},
 )
 
 
@@ -56,20 +56,28 @@ def _found() -> dict[str, Any]:
 
 def _without_daemon(settings: Any, why: Exception) -> dict[str, Any]:
     """What can be checked from here."""
+    from msgspec import to_builtins
+
+    from ..client.hung import was_stopped
     from ..client.launch import HungDaemon
-    from ..control.health import disk, runtime_dir
+    from ..control.health import Check, disk, overall, runtime_dir
+    from ..settings import SettingError, safe_dir
 
     fix = f"any command starts it, such as `fairlead ls`; if not, see {settings.log_path}"
     if isinstance(why, HungDaemon):
         fix = f"fairlead daemon restart; {settings.log_path} then says where it hung"
-    checks = [
-        {
-            "name": "daemon",
-            "status": "unhealthy",
-            "detail": str(why),
-            "fix": fix,
-        }
-    ]
-    for check in (runtime_dir(settings), disk(settings)):
-        checks.append({"name": check.name, "status": check.status, "detail": check.detail, "fix": check.fix})
-    return {"status": "unhealthy", "checked_at": None, "checks": checks}
+    checks = [Check("daemon", "unhealthy", str(why), fix)]
+    if not isinstance(why, HungDaemon) and was_stopped(settings):
+        checks = [Check("daemon", "healthy", "not running; it starts by itself with the first command")]
+    try:
+        settings.check()
+    except SettingError as error:
+        checks.append(Check("configuration", "unhealthy", str(error), "mend it: no daemon starts with it"))
+    for path, look in ((settings.runtime_dir, runtime_dir), (settings.state_dir, disk)):
+        try:
+            safe_dir(path)  # as any other command makes it
+            checks.append(look(settings))
+        except SettingError as error:
+            fix = "mend that, or set FAIRLEAD_RUNTIME_DIR and FAIRLEAD_STATE_DIR"
+            checks.append(Check("directories", "unhealthy", str(error), fix))
+    return {"status": overall(checks), "checked_at": None, "checks": to_builtins(checks)}

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Sequence
 
+from .. import settings as configuration
 from ..wire import keepty
 
 ANSWER_WAIT = 5.0
@@ -28,6 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cut = words.index("--") if "--" in words else len(words)
     options = _parser().parse_args(words[:cut])
     command = words[cut + 1 :]
+    configuration.unread = lambda why: print(f"Warning: {why}", file=sys.stderr)
     try:
         if len(command) == 1 and " " in command[0]:
             command = shlex.split(command[0])  # the SDKs give a whole command as one word

@@ -75,6 +75,24 @@ class _Printer:
             where = f": begins at line {self._oldest}" if self._oldest > 1 else ""
             print(f"fairlead logs: earlier lines are not kept{where}", file=sys.stderr)
 
+    def show_from(self, first: int, texts: Sequence[str], fate: str) -> None:
+        """Show those of some lines that were not shown yet, by their numbers."""
+        if (lost := first - self.number) > 0:
+            print(f"fairlead logs: {lost} line{'s' * (lost != 1)} {fate}", file=sys.stderr)
+            self.number = first
+        self.show(texts[self.number - first :])
+
+    def go_on(self, first: int, texts: Sequence[str]) -> None:
+        """Go on with what the next daemon has, which may be less than was shown: it is still reading."""
+        common = min(self.number, first + len(texts)) - 1  # the last line that both should know
+        ago = self.number - common
+        if first <= common and ago <= len(self.last) and texts[common - first] != self.last[-ago]:
+            later = after(texts, list(self.last))  # it counts in another way: the texts tell
+            self.number = first + len(texts) - len(later)
+            self.show(later)
+        else:
+            self.show_from(first, texts, "were printed while there was no daemon and are not kept")
+
     def skip(self, texts: Sequence[str]) -> None:
         """Lines that are known and not shown."""
         self.last.extend(texts)
@@ -131,7 +149,7 @@ def _follow(printer: _Printer, name: str, last: int | None) -> int:
                 answer = control.ask("terminal_lines", name=name, follow=True)
                 texts = answer["lines"]
                 if begun:
-                    printer.show(after(texts, list(printer.last)))
+                    printer.go_on(answer["first"], texts)
                 else:
                     begun = True
                     cut = 0 if last is None else max(0, len(texts) - last)
@@ -165,12 +183,8 @@ def _follow_on(control: Control, printer: _Printer, name: str, answer: dict[str,
         expected = answer["next"]
         answer = control.ask("terminal_lines", name=name, follower=follower, **{"from": expected})
         assert isinstance(answer["first"], int)
-        assert isinstance(expected, int)
         assert isinstance(answer["lines"], list)
-        if lost := answer["first"] - expected:
-            print(f"fairlead logs: {lost} lines came too fast and are left out", file=sys.stderr)
-            printer.number += lost
-        printer.show(answer["lines"])
+        printer.show_from(answer["first"], answer["lines"], "came too fast and are left out")
 
 
 def after(texts: Sequence[str], shown: Sequence[str]) -> Sequence[str]:

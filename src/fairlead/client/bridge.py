@@ -111,7 +111,7 @@ class Bridge:
             self._show(rpc.encode(error))
             return
         try:
-            request = edn.loads(line, max_tokens=rpc.MAX_TOKENS)
+            request = edn.loads(line, max_tokens=rpc.MAX_REQUEST_TOKENS)
         except EdnError:
             request = None
         if isinstance(request, dict) and isinstance(request.get(_ID), str):

@@ -34,6 +34,15 @@ def lock_holder(settings: Settings) -> int:
     return pid if pid > 1 and _is_daemon(pid) else 0
 
 
+def was_stopped(settings: Settings) -> bool:
+    """True if nobody misses a daemon: none was started here yet, or the last one was told to stop."""
+    try:
+        with open(settings.lock_path, "rb") as lock:
+            return lock.read(MAX_LOCK).startswith(b"stopped")
+    except OSError:
+        return True
+
+
 def end(settings: Settings, pid: int, *, for_good: bool) -> None:
     """Kill a hung daemon, which first writes to its log where it hangs. Raises TimeoutError.
 

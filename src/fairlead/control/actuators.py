@@ -15,6 +15,7 @@ import logging
 import os
 import signal
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from ..formats.sexp import Keyword
@@ -54,6 +55,14 @@ class GiveUp(Exception):
 class Registered(NamedTuple):
     act: Actuator
     quick: bool
+
+
+@lru_cache(maxsize=1)
+def offered() -> frozenset[str]:
+    """The names of the actuators that installed packages offer."""
+    from importlib.metadata import entry_points  # takes long, and so does looking through all packages
+
+    return frozenset(point.name.upper() for point in entry_points(group=ENTRY_POINTS))
 
 
 class Actuators:

@@ -281,19 +281,22 @@ class Control:
 
     def asked(self, question: Question) -> None:
         """Tell all clients that something waits for consent, and the rules."""
-        signal = self._clean(_question(question))
-        self._tell(told(signal, self._traces.get(question.id, ())))
+        self._announce(_question(question), self._traces.get(question.id, ()))
+
+    def _announce(self, signal: Signal, trace: tuple[Step, ...] = ()) -> None:
+        signal = self._clean(signal)
+        self._tell(told(signal, trace))
         for action in self._reflexes.actions(signal):
             judgement = self.gates.judge(action)
             if judgement.outcome is Outcome.PASSED:  # what asks about asking would never end
                 self._acting.act(action, Context(signal, judgement.trace))
 
     def closed(self, question: Question, answer: questions.Answer) -> None:
-        """Tell all clients that something no longer waits."""
+        """Tell all clients that something no longer waits, and the rules."""
         result = "allowed" if answer.allows else WITHDRAWN if answer.option == WITHDRAWN else "denied"
         fields = {"token": question.id, "result": result, "by": answer.by}
         signal = Signal("approval-settled", text=question.what, session=question.session, fields=fields)
-        self._tell(told(self._clean(signal)))
+        self._announce(signal)
 
     def warned(self, question: Question, why: str) -> None:
         """Tell all clients that an agent tried to answer for a person."""

@@ -15,14 +15,15 @@ from __future__ import annotations
 import re
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
+from ..formats.guess import meant
 from ..formats.patterns import Found, Pattern, compiled
 from ..formats.shown import middle
 from ..settings import tables_from
-from .signals import Action, Signal, control_character
+from .signals import FROM_INSIDE, SPOKEN, Action, Signal, control_character
 
 MAX_RULES = 500
 MAX_MATCHED = 20_000
@@ -30,6 +31,10 @@ MAX_MATCHED = 20_000
 MAX_FIELD = 4000
 """How many characters a field puts into a text."""
 
+FIELDS = ("text", "session", "source", "sensor", "time", "match")
+"""What every signal has for a template."""
+MISTYPED = 0.85
+"""How like one of our sensors another one may be before it is taken for a mistake."""
 _FIELD = re.compile(r"\{([A-Za-z0-9_-]+)\}")
 
 
@@ -69,9 +74,19 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         try:
-            compiled(self.pattern)
+            groups = compiled(self.pattern).names
         except ValueError as error:
             raise ValueError(f"`pattern`: {error}") from None
+        ours = {**FROM_INSIDE, **dict.fromkeys(SPOKEN, ())}
+        sensor = sensor_of(self)
+        near = meant(sensor, ours, MISTYPED)
+        if sensor not in ours and near:  # else it is one that clients have
+            raise ValueError(f"there is no sensor {sensor}{near}")
+        known = {*FIELDS, *groups, *ours.get(sensor, ())}
+        for field in _FIELD.findall(f"{self.then.text} {self.then.title} {self.then.session}"):
+            if field not in known and (sensor in ours or field.isdigit()):
+                hint = meant(field, known) or f"; there are {', '.join(sorted(known))}"
+                raise ValueError(f"{sensor} has no field {{{field}}}{hint}")
 
 
 def rules_from(value: object, where: str = "[[control.rules]]") -> tuple[Rule, ...]:
@@ -79,22 +94,28 @@ def rules_from(value: object, where: str = "[[control.rules]]") -> tuple[Rule, .
     return tables_from(value, Rule, where, MAX_RULES)
 
 
-class Reflexes:
-    """The rules by their sensors."""
+def sensor_of(rule: Rule) -> str:
+    """The name of a rule's sensor as signals have it."""
+    return rule.sensor.lstrip(":").lower()
 
-    def __init__(self, rules: Sequence[Rule] = ()) -> None:
+
+class Reflexes:
+    """The rules by their sensors. `refresh` is called before they are looked at, and may replace them."""
+
+    def __init__(self, rules: Sequence[Rule] = (), refresh: Callable[[], None] = lambda: None) -> None:
         self._rules: dict[str, list[tuple[Pattern, Then]]] = {}
+        self._refresh = refresh
         self.replace(rules)
 
     def replace(self, rules: Sequence[Rule]) -> None:
         """Follow these rules from now on."""
         self._rules = {}
         for rule in rules:
-            sensor = rule.sensor.lstrip(":").lower()
-            self._rules.setdefault(sensor, []).append((compiled(rule.pattern), rule.then))
+            self._rules.setdefault(sensor_of(rule), []).append((compiled(rule.pattern), rule.then))
 
     def actions(self, signal: Signal) -> list[Action]:
         """What the rules that fit want to be done."""
+        self._refresh()
         found = (*self._rules.get(signal.sensor, ()), *self._rules.get("*", ()))
         if not found:
             return []
@@ -107,7 +128,7 @@ class Reflexes:
 
 
 def _action(then: Then, signal: Signal, match: Found) -> Action:
-    fields = {
+    fields = {  # those of FIELDS, and others
         **signal.fields,
         "text": signal.text,
         "session": signal.session or "",
@@ -131,7 +152,7 @@ def _action(then: Then, signal: Signal, match: Found) -> Action:
 
 
 def filled(template: str, fields: Mapping[str, str], *, quoted: bool = False) -> str:
-    """The template with its fields; one that is not there is empty.
+    """The template with its fields; one that a client did not send is empty.
 
     >>> filled("say {text}", {"text": "$(date)"}, quoted=True)
     "say '$(date)'"

@@ -33,25 +33,23 @@ MAX_SENSOR = 64
 
 SPOKEN = frozenset({"user-input", "chat-message", "user-command", "delegation"})
 """Sensors with what a person says; each of these gets an answer that ends with an empty text."""
-FROM_INSIDE = frozenset(
-    {
-        "approval-required",
-        "approval-settled",
-        "daemon-started",
-        "heartbeat",
-        "loop-error",
-        "notification",
-        "session-exited",
-        "session-failed",
-        "session-finished",
-        "terminal-bell",
-        "terminal-notification",
-        "tool-error",
-        "tool-output",
-        "verifier-escalated",
-    }
-)
-"""Sensors that only the daemon itself has: what a client says of them is not believed."""
+FROM_INSIDE: Mapping[str, tuple[str, ...]] = {
+    "approval-required": ("token", "title", "summary", "reason", "name", "project"),
+    "approval-settled": ("token", "result", "by"),
+    "daemon-started": (),
+    "heartbeat": ("status",),
+    "loop-error": (),
+    "notification": ("title",),
+    "session-exited": ("name", "exit_code"),
+    "session-failed": (),
+    "session-finished": ("outcome", "prompt", "turn"),
+    "terminal-bell": ("name",),
+    "terminal-notification": ("name", "title", "body"),
+    "tool-error": ("actuator",),
+    "tool-output": ("actuator",),
+    "verifier-escalated": ("turn", "reason"),
+}
+"""Sensors that only the daemon itself has, with the fields of their signals. Clients can't set these."""
 CHANNELS = ("cli", "tui")
 """Where a client may say that its text comes from; Passepartout's own says `tui`."""
 

@@ -90,7 +90,9 @@ class Sessions(Protocol):
 
     def resumed(self, path: str) -> AgentSession: ...
 
-    def forked(self, session: AgentSession, entry_id: str) -> AgentSession: ...
+    async def read(self, which: str) -> None: ...
+
+    async def forked(self, session: AgentSession, entry_id: str) -> AgentSession: ...
 
     async def persisted(self, caller: Caller) -> Sequence[tuple[str, str, str]]:
         """The sessions on disk: id, what to call it, and the journal's path."""
@@ -219,13 +221,15 @@ class AgentCommands:
             case "select-thinking-level" if text:
                 await self._thinking(doing._replace(words=[text], rest=text))
             case "select-resume-session" if text:
+                await self._sessions.read(text)
                 self._enter(doing, self._sessions.resumed(text))
             case "select-session":
                 id = text or actions.text_of(actions.part(value, "session-id"))
                 entry = actions.text_of(actions.part(value, "entry-id"))
                 if id:
+                    await self._sessions.read(id)
                     found = self._sessions.found(id)
-                    self._enter(doing, self._sessions.forked(found, entry) if entry else found)
+                    self._enter(doing, await self._sessions.forked(found, entry) if entry else found)
 
     # --- answers --------------------------------------------------------------------------------------------
 
@@ -313,6 +317,7 @@ class AgentCommands:
             rows = [Item(id, label, path) for id, label, path in found]
             self._ask(doing, "select-resume-session", rows)
             return
+        await self._sessions.read(doing.rest)
         try:
             session = self._sessions.resumed(doing.rest)
         except OpError as error:
@@ -359,6 +364,8 @@ class AgentCommands:
         found = [each for each in ids if each == id or each.startswith(id)]
         if not found and doing.caller.project is None:  # it may be one of long ago
             found = [id]
+        if len(found) == 1:
+            await self._sessions.read(found[0])
         try:
             return self._sessions.found(found[0]) if len(found) == 1 else None
         except OpError:

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from ..agent import events
-from ..agent.context import SUMMARY_TITLE
+from ..agent.context import CHARS_A_TOKEN, SUMMARY_TITLE, tokens
 from ..agent.events import Event
 from ..agent.journal import Compaction, Entry, Said
 from ..agent.library import Page
@@ -28,6 +28,10 @@ from ..wire.rpc import ErrorCode, fields
 
 Data = Mapping[Any, Any]
 
+MAX_SHOWN = 2 * 1024 * 1024
+"""How many characters of a conversation, from its end, one frame tells; clients refuse longer frames."""
+ROW = 256
+"""How many more a message has around its text."""
 MAX_LABEL = 48
 """How many characters of what was said last name a session that has no name."""
 EFFORTS = {"xhigh": "high"}
@@ -162,6 +166,19 @@ def ended_message(session_id: str, why: str) -> Data:
 
 def transcript(branch: Sequence[Entry]) -> list[Data]:
     return [message(entry.id, entry.body.message) for entry in branch if isinstance(entry.body, Said)]
+
+
+def recent(branch: list[Entry]) -> list[Entry]:
+    """As much of the end of a conversation as one frame can tell; the last entry in any case."""
+    size = 0
+    for at in range(len(branch) - 1, -1, -1):
+        body = branch[at].body
+        if isinstance(body, Said):
+            images = (part for part in body.message.content if isinstance(part, Image))
+            size += ROW + tokens(body.message) * CHARS_A_TOKEN + sum(len(image.data) for image in images)
+        if size > MAX_SHOWN and at < len(branch) - 1:
+            return branch[at + 1 :]
+    return branch
 
 
 def shown_transcript(branch: Sequence[Entry]) -> list[Data]:
@@ -384,7 +401,8 @@ def resumed(session: AgentSession) -> Data:
 def rehydrated(session: AgentSession, messages: Sequence[Data]) -> Data:
     """Messages, with each tool call and its result side by side."""
     tools: dict[str, Any] = {}
-    for said in session.messages:
+    for entry in recent(session.journal.branch):
+        said = entry.body.message if isinstance(entry.body, Said) else None
         if isinstance(said, Assistant):
             for call in said.calls:
                 arguments = msgspec.json.encode(call.arguments).decode()

@@ -50,6 +50,8 @@ SHOWN_DIALOGS = 50
 """How many questions a client is asked when it comes; the others are in `fairlead approvals`."""
 _PERSISTED = """[{{(:psi.session/list{})
  [:psi.session-info/path :psi.session-info/name :psi.session-info/first-message]}}]"""
+WRITTEN = 1024 * 1024
+"""How many characters of a page are written in one go: others can't run while they are encoded."""
 MAX_TRIED = 3
 """How many journals of a directory are tried before a client gets a new session."""
 _UI_TOPICS = frozenset(
@@ -176,11 +178,18 @@ class AgentOps:
         """The sessions that are loaded, of a client's directory if it belongs to one, and its own."""
         return [each for each in self._store.loaded if hears(caller, each)]
 
+    async def prepare(self, request: Request, caller: Caller) -> None:
+        meant = [request.get("session-id") or caller.focus, request.get("session-path")]
+        meant += [request.get("name")] if request.op == "open_session" else []
+        for each in meant:
+            await self._store.prepare(each)
+
     async def arrived(self, caller: Caller) -> None:
         if caller.project is None or caller.focus is not None:
             return
         paths = await asyncio.to_thread(self._store.journals_of, caller.project)
         for path in paths[:MAX_TRIED]:
+            await self._store.prepare(path)
             with contextlib.suppress(OpError):  # one that is broken, or that another program has open
                 caller.focus = self.resumed(path).id
                 return
@@ -209,6 +218,10 @@ class AgentOps:
         ids = [id_of(row[path]) for row in rows]
         labels = [row[name] or row[first] or frames.nameless(id) for id, row in zip(ids, rows)]
         return [(id, label, row[path]) for id, label, row in zip(ids, labels, rows)]
+
+    async def read(self, which: str) -> None:
+        """Read a session's journal, if that takes long, before it is found or resumed."""
+        await self._store.prepare(which)
 
     def resumed(self, path: str) -> AgentSession:
         try:
@@ -379,7 +392,7 @@ class AgentOps:
         self._show(caller, session, request.id)
 
     def _messages(self, caller: Caller, session: AgentSession) -> list[Data]:
-        branch = session.journal.branch
+        branch = frames.recent(session.journal.branch)
         return frames.transcript(branch) if caller.increments else frames.shown_transcript(branch)
 
     # --- talking ------------------------------------------------------------------------------------------
@@ -529,6 +542,7 @@ class AgentOps:
             path = await self._latest(name=name, cwd=None if name else cwd)
         except JournalError as error:
             raise OpError(ErrorCode.FAILED, str(error)) from None
+        await self._store.prepare(path)
         return self.resumed(path) if path is not None else None
 
     async def _switch_session(self, request: Request, caller: Caller) -> Data:
@@ -560,12 +574,12 @@ class AgentOps:
         return fields(active_session_id=caller.focus, sessions=rows)
 
     async def _fork(self, request: Request, caller: Caller) -> Data:
-        forked = self.forked(self.session(request, caller), request.get("entry-id"))
+        forked = await self.forked(self.session(request, caller), request.get("entry-id"))
         return self.entered(caller, forked, request)
 
-    def forked(self, session: AgentSession, entry_id: str) -> AgentSession:
+    async def forked(self, session: AgentSession, entry_id: str) -> AgentSession:
         try:
-            return self._store.fork(session, entry_id)
+            return await self._store.fork(session, entry_id)
         except JournalError as error:
             raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :entry-id: {error}") from None
 
@@ -629,10 +643,17 @@ class AgentOps:
 
     async def _get_messages(self, request: Request, caller: Caller) -> Data:
         """All messages, or some: from which on, counted from 0, and how many."""
-        said = self._messages(caller, self.session(request, caller))
+        session = self.session(request, caller)
         first, limit = request.get("from") or 0, request.get("limit")
-        shown = said[first:] if limit is None else said[first : first + limit]
-        return fields(messages=shown, total=len(said))
+        wanted = slice(first, None if limit is None else first + limit)
+        if not caller.increments:
+            shown = self._messages(caller, session)
+            return fields(messages=shown[wanted], total=len(shown))
+        said = [entry for entry in session.journal.branch if isinstance(entry.body, Said)]
+        if len(frames.recent(said[wanted])) < len(said[wanted]):
+            why = f"these messages have more than {frames.MAX_SHOWN} characters; expected fewer, by :limit"
+            raise OpError(ErrorCode.FAILED, why)
+        return fields(messages=frames.transcript(said[wanted]), total=len(said))
 
     async def _get_commands(self, request: Request, caller: Caller) -> Data:
         pages = self.shelf(self.session(request, caller)).prompts.values()
@@ -656,11 +677,17 @@ class AgentOps:
         session = self.session(request, caller)
         path = request.get("path") or session.journal.path.removesuffix(".jsonl") + ".html"
         path = os.path.join(session.cwd, os.path.expanduser(path))
-        page = html(frames.display_name(session), session.messages)
+        name, said = frames.display_name(session), session.messages
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_EXCL if request.get("path") else os.O_TRUNC)
-        try:
+
+        def write() -> None:
             with open(os.open(path, flags, 0o600), "w", encoding="utf-8", errors="replace") as file:
-                file.write(page)
+                page = html(name, said)
+                for at in range(0, len(page), WRITTEN):
+                    file.write(page[at : at + WRITTEN])
+
+        try:
+            await asyncio.to_thread(write)
         except OSError as error:
             raise OpError(ErrorCode.FAILED, f"can't write {path}: {error.strerror}") from None
         return fields(path=path)
@@ -697,7 +724,7 @@ class AgentOps:
         )
 
     async def _get_fork_messages(self, request: Request, caller: Caller) -> Data:
-        branch = self.session(request, caller).journal.branch
+        branch = frames.recent(self.session(request, caller).journal.branch)
         prompts = [fields(entry_id=entry.id, text=text_of(said)) for entry, said in _prompts(branch)]
         return fields(messages=prompts)
 

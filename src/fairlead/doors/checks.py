@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import resource
 import sqlite3
@@ -15,7 +16,7 @@ from ..agent.models.catalog import OFFLINE, Catalog
 from ..agent.store import AgentStore
 from ..control.health import Check, Checker, Status
 from ..database import DatabaseFault, DatabaseThread
-from ..extras import installing
+from ..extras import adding, installing, is_missing
 from ..keeper.protocol import VERSION
 from ..settings import Settings, foreign
 from ..terminal.host import Host
@@ -150,6 +151,10 @@ def host_checks(
     async def models() -> Check:
         info = catalog.default()
         name = f"{info.provider}/{info.id}"
+        is_configured = bool(settings.config.get("models") or settings.config.get("providers"))
+        if (info.provider != OFFLINE or is_configured) and is_missing("pydantic_ai"):
+            what = f"{name} needs" if info.provider != OFFLINE else "configured models need"
+            return Check("model", "degraded", f"{what} packages that are not installed", adding("models"))
         if info.provider == OFFLINE:
             return Check("model", "healthy", f"{name}, which needs no network")
         if info.provider not in catalog.authenticated_providers():
@@ -195,21 +200,37 @@ def terminals() -> Check:
             os.close(descriptor)
     except OSError as error:
         fix = "end sessions; on Linux `sysctl kernel.pty.max` is the limit"
+        if error.errno == errno.EMFILE:
+            fix = _more_files(*resource.getrlimit(resource.RLIMIT_NOFILE))
         return Check("terminals", "unhealthy", f"no PTY can be opened: {error.strerror or error}", fix)
     return Check("terminals", "healthy", "a PTY can be opened")
 
 
 def open_files() -> Check:
     """How many files the daemon has open, of those that it may have."""
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    count = len(_names("/proc/self/fd") or _names("/dev/fd"))
+    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        count = len(_names("/proc/self/fd") or _names("/dev/fd"))
+    except OSError:  # there is not even one to look with
+        count = limit
     if limit == resource.RLIM_INFINITY:
         return Check("open files", "healthy", f"{count}, without a limit")
     status: Status = "healthy"
     if count >= FILES_DEGRADED * limit:
         status = "unhealthy" if count >= FILES_UNHEALTHY * limit else "degraded"
-    fix = "" if status == "healthy" else "end sessions, or raise `ulimit -n` where the daemon is started"
+    fix = "" if status == "healthy" else _more_files(limit, most)
     return Check("open files", status, f"{count} of {limit}", fix)
+
+
+def _more_files(limit: int, most: int) -> str:
+    """How to let the daemon have more files open: a restart keeps its limit, as its process stays."""
+    is_fixed = limit == most
+    wanted = "MORE" if is_fixed else min(4 * limit, most) if most > limit else 4 * limit
+    first = "have root raise nofile in /etc/security/limits.conf and then " if is_fixed else ""
+    return (
+        f"the daemon may have {limit} files open: end sessions, or {first}`ulimit -n {wanted}; "
+        "fairlead daemon stop; fairlead ls` (sessions go on)"
+    )
 
 
 def databases(directory: str) -> Check:
@@ -238,6 +259,9 @@ def _fault_of(path: str) -> str:
 
 
 def _names(directory: str) -> list[str]:
-    with contextlib.suppress(OSError):
+    try:
         return os.listdir(directory)
-    return []
+    except OSError as error:
+        if error.errno == errno.EMFILE:
+            raise
+        return []

@@ -78,10 +78,12 @@ class ControlSessions:
             return
         try:
             if session is not None:
+                await self._store.prepare(session)
                 with contextlib.suppress(NotFound):
                     self._store.find(session)
                     return
             if path := await self._latest(name):
+                await self._store.prepare(path)
                 self._store.resume(path)
         except (NotFound, JournalError) as error:
             raise SessionFault(str(error)) from None

@@ -8,10 +8,12 @@ agent sessions also get their `Caller`, which has a session in focus and can be 
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any, BinaryIO, Protocol, cast
 
@@ -67,6 +69,8 @@ TURN_SECONDS = 0.01
 MAX_KEY_NAMES = 64
 """How many variables with keys a client may name."""
 READ_SIZE = 65_536
+QUICK_LINE = 16 * 1024
+"""How many bytes a line may have that is read on the loop; a longer one is read in a thread."""
 LAST_ANSWERS_WAIT = 10.0
 """Seconds that answers may take when nothing more will be asked."""
 CANCELLABLE = frozenset({"terminal_wait"})
@@ -128,6 +132,9 @@ class Agents(Protocol):
     def subscribed(self, caller: Caller, request: Request) -> dict[str, Any]:
         """A client subscribed: it is shown how things are. Gives what its response says besides."""
 
+    async def prepare(self, request: Request, caller: Caller) -> None:
+        """Have what a request will need, if that takes long to read."""
+
     def cancelled(self, caller: Caller, request: Request) -> bool:
         """A client wants a request of its own to end; tells whether it will, by itself."""
 
@@ -148,6 +155,7 @@ class RpcDoor:
         self.ops = {name: OPS[name] for name in (*own, *handlers, *self.caller_handlers)}
         self._settings = settings
         self._connections: set[_Connection] = set()
+        self.reading = ThreadPoolExecutor(1, "rpc-edn")
         self.server: UnixServer | None = None
 
     async def open(self) -> None:
@@ -356,7 +364,12 @@ class _Connection(asyncio.Protocol):
                 cast(asyncio.Transport, self._transport).resume_reading()
 
     async def _look_at(self, line: bytes | TooLong) -> None:
-        item = self._wire.judge(line)
+        if isinstance(line, bytes) and len(line) > QUICK_LINE:
+            loop = asyncio.get_running_loop()
+            frame = await loop.run_in_executor(self._door.reading, rpc.loaded, line)
+        else:
+            frame = rpc.loaded(line)
+        item = self._wire.judge(frame)
         if isinstance(item, Request):
             await self._serve(item)
         elif isinstance(item, Broken):
@@ -470,6 +483,8 @@ class _Connection(asyncio.Protocol):
             if request.op in ANSWERS:
                 connection = self._transport.get_extra_info("socket")
                 answering_agent.set(await asyncio.to_thread(agent_behind, connection))
+            if self._door.agents is not None:
+                await self._door.agents.prepare(request, self)
             if request.op == "subscribe":
                 work: Awaitable[Mapping[Any, Any]] = self._subscribe(request)
             elif request.op in self._door.handlers:
@@ -486,6 +501,8 @@ class _Connection(asyncio.Protocol):
             raise
         except Exception as error:
             message = f"{request.op} failed: {type(error).__name__}: {error}"
+            if isinstance(error, OSError) and error.errno == errno.EMFILE:
+                message = "the daemon has as many files open as it may; `fairlead doctor` says what to do"
             self._transport.write(self._wire.fail(request.id, ErrorCode.FAILED, message))
 
     def _respond(self, request: Request, data: Mapping[Any, Any]) -> None:

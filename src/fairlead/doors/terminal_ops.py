@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import os
 import threading
 import time
@@ -86,7 +87,8 @@ def terminal_ops(host: Host, verdict: Callable[[str], Mapping[str, Any] | None])
         running = {each.pid: each.started_at for each in sessions if each.state is State.RUNNING}
         used: Mapping[int, Usage] = {}
         if not request.get("brief"):
-            used = await asyncio.to_thread(usages.look, running)
+            with contextlib.suppress(OSError):  # the list is worth more than what they use
+                used = await asyncio.to_thread(usages.look, running)
             sessions = [each for each in sessions if each in host]  # some may have gone meanwhile
         rows = [_row(each, used.get(each.pid)) for each in sessions]
         for each, row in zip(sessions, rows):

@@ -49,12 +49,14 @@ def spaced(brackets: str) -> tuple[tuple[str, str], ...]:
     return tuple((bracket, f" {bracket} ") for bracket in brackets)
 
 
-def cut(between: str, replacements: tuple[tuple[str, str], ...]) -> list[str]:
-    """The tokens of what is between the strings."""
+def cut(between: str, replacements: tuple[tuple[str, str], ...], most: int) -> list[str]:
+    """The tokens of what is between the strings; of too many, not many more than `most`."""
     for bracket, replacement in replacements:
-        if bracket in between:
+        if count := between.count(bracket):
+            if count > most and bracket in replacement:
+                return [bracket] * (most + 1)
             between = between.replace(bracket, replacement)
-    return between.split()
+    return between.split(None, most)
 
 
 def is_closed(token: str) -> bool:

@@ -72,6 +72,11 @@ class Pattern:
     def __repr__(self) -> str:
         return f"<Pattern {self.written!r}>"
 
+    @property
+    def names(self) -> set[str]:
+        """The groups, by number and by name."""
+        return {*map(str, range(1, self._regexp.groups + 1)), *self._regexp.groupindex}
+
     def is_quick(self, text: str) -> bool:
         """True if searching this text takes no more than some 2 ms, whatever is in it."""
         return len(text) * int(self._regexp.programsize) <= QUICK

@@ -548,7 +548,7 @@ def loads(
         raise SexpError(f"a text of {len(text)} characters; at most {max_length} are allowed", 1, 1)
     simple = apart(text, _SPECIAL)
     if simple is not None and simple[0].isprintable():  # other control characters are no blanks here
-        tokens, strings = cut(simple[0], _BRACKETS), simple[1]
+        tokens, strings = cut(simple[0], _BRACKETS, max_tokens), simple[1]
     else:
         tokens, strings = _tokens(text, max_tokens)
     if len(tokens) > max_tokens:

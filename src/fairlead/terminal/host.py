@@ -202,7 +202,8 @@ class Host:
         if self._nursery is not None:
             self._nursery[1].close()
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        resource.setrlimit(resource.RLIMIT_NOFILE, (self._files, hard))  # the next daemon begins as we did
+        files = min(self._files, hard) if hard != resource.RLIM_INFINITY else self._files
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))  # the next daemon begins as we did
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:
         _ = self._apart(work)

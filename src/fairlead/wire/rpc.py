@@ -29,7 +29,9 @@ FEATURES: Final = ("eql-graph", "eql-memory")
 MAX_LINE = 16 * 1024 * 1024
 """How many bytes a line may have."""
 MAX_TOKENS = 500_000
-"""How many atoms and brackets a line may have: they cost far more memory than their bytes."""
+"""How many atoms and brackets a line of a server may have: they cost far more memory than their bytes."""
+MAX_REQUEST_TOKENS = 50_000
+"""The same of a client's line. A text, or an image, is one atom."""
 MAX_PENDING = 64
 """How many requests may be unanswered on a connection."""
 MAX_ID = 256
@@ -241,14 +243,14 @@ def _name(key: Any) -> str:
         return f"a key that is a {type(key).__name__}"
 
 
-def _loaded(line: bytes | TooLong) -> dict[Any, Any] | Error:
-    """The map on a line that a client sent."""
+def loaded(line: bytes | TooLong) -> dict[Any, Any] | Error:
+    """The map on a line that a client sent, for `judge`. A long line takes a while: call it in a thread."""
     if isinstance(line, TooLong):
         return Error(ErrorCode.INVALID_FRAME, f"frame is longer than {line.limit} bytes")
     if not line.strip():
         return Error(ErrorCode.INVALID_FRAME, "empty frame")
     try:
-        frame = edn.loads(line, max_tokens=MAX_TOKENS)
+        frame = edn.loads(line, max_tokens=MAX_REQUEST_TOKENS)
     except EdnError as error:
         detail = fields(detail=str(error))
         return Error(ErrorCode.INVALID_FRAME, "unable to parse EDN request frame", data=detail)
@@ -310,22 +312,21 @@ class ServerConnection:
         """What the client asks for. After a Broken, send its reply and close."""
         received: list[Request | Error | Broken] = []
         for line in self.feed(data):
-            received.append(self.judge(line))
+            received.append(self.judge(loaded(line)))
             if isinstance(received[-1], Broken):
                 break
         return received
 
     def feed(self, data: bytes) -> list[bytes | TooLong]:
-        """The lines that are complete with this data, for `judge`."""
+        """The lines that are complete with this data, for `loaded`."""
         return self._lines.feed(data) if self.state is not State.CLOSED else []
 
     def finish(self) -> list[bytes | TooLong]:
         """The last line, if it has no newline: nothing more will come."""
         return self._lines.finish() if self.state is not State.CLOSED else []
 
-    def judge(self, line: bytes | TooLong) -> Request | Error | Broken:
+    def judge(self, frame: dict[Any, Any] | Error) -> Request | Error | Broken:
         """One line, by the protocol's steps in their order. Only an accepted request changes anything."""
-        frame = _loaded(line)
         if isinstance(frame, Error):
             return frame
         id_, op = _echo(frame, _ID), _echo(frame, _OP)

@@ -211,8 +211,8 @@ def _excerpt(text: str) -> str:
 
 
 def _short(text: str, limit: int = 80) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"
+    line = " ".join(text[: 8 * limit].split())
+    return line if len(line) <= limit and len(text) <= 8 * limit else line[: limit - 1] + "…"
 
 
 def _wants_summary(words: str, request: ModelRequest) -> bool:

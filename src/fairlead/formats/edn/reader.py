@@ -71,7 +71,7 @@ _TOKEN = re.compile(
     | [()\[\]{{}}^]
     | \#(?:[_:{{^\#] | [^\W\d_]{_INSIDE}*+)   # a dispatch or a tag
     | \\.{_INSIDE}*+                          # a character
-    | [+-]?[0-9](?:(?!\#){_INSIDE})*+         # a number, which a # ends
+    | [+-]?[0-9]{_INSIDE.replace("[^", "[^#")}*+  # a number, which a # ends
     | (?!\#){_INSIDE}++
     | \Z
     | .[^\n]*+ )                              # none of these: the reader says what is wrong with it
@@ -82,10 +82,11 @@ _BRACKETS = (*spaced("{}[]()"), (",", " "))
 _SPECIAL = ";#^"
 
 
-def _tokens(text: str) -> tuple[list[str], list[str]]:
-    """The tokens of any text, a lone quote for each string, and the strings."""
-    tokens = _TOKEN.findall(text)
-    del tokens[tokens.index("") :]
+def _tokens(text: str, most: int) -> tuple[list[str], list[str]]:
+    """The tokens of any text, not many more than `most`; a lone quote for each string, and the strings."""
+    tokens = [match[1] for match in islice(_TOKEN.finditer(text), most + 2)]
+    if "" in tokens:  # the end
+        del tokens[tokens.index("") :]
     strings = []
     for index, token in enumerate(tokens):
         if token[0] == '"':
@@ -497,7 +498,7 @@ def loads_all(
         raise EdnError(f"a text of {len(text)} characters; at most {max_length} are allowed", 1, 1)
     simple = apart(text, _SPECIAL)
     if simple is None:
-        tokens, strings = _tokens(text)
+        tokens, strings = _tokens(text, max_tokens)
         _check_count(tokens, max_tokens)
         return _located(text, tokens, strings, max_depth, max_digits)
     between, strings = simple
@@ -510,7 +511,7 @@ def loads_all(
         else:
             values: list[Any] = shape.filled(whole)
             return values
-    tokens = cut(between, _BRACKETS)
+    tokens = cut(between, _BRACKETS, max_tokens)
     _check_count(tokens, max_tokens)
     values = _located(text, tokens, strings, max_depth, max_digits)
     if len(between) <= MAX_SHAPE_LENGTH:
@@ -520,7 +521,7 @@ def loads_all(
 
 def _check_count(tokens: list[str], max_tokens: int) -> None:
     if len(tokens) > max_tokens:
-        raise EdnError(f"{len(tokens)} atoms and brackets; at most {max_tokens} are allowed", 1, 1)
+        raise EdnError(f"more than {max_tokens} atoms and brackets", 1, 1)
 
 
 def _located(text: str, tokens: list[str], strings: list[str], max_depth: int, max_digits: int) -> list[Any]:

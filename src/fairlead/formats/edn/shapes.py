@@ -82,5 +82,5 @@ class Shapes:
             if len(self._shapes) >= MAX_SHAPES:
                 self._shapes.clear()
             self._shapes[key] = None
-        elif self._shapes[key] is None:
+        elif self._shapes.get(key, False) is None:  # another thread may just have started anew
             self._shapes[key] = _shape(read([Hole(number) for number in range(strings)])) or False
