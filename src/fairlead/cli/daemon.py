@@ -20,8 +20,9 @@ LOOK_EVERY = 0.02
 
 COMMAND = Command(
     "daemon",
-    "The daemon serves all sessions. Any command starts it, one for each user, and if it dies it is started\n"
-    "again. Sessions outlive it: stopping, restarting or killing it ends no program.",
+    "The daemon serves all sessions. Any command starts it, one for each user, and it is restarted if it\n"
+    "dies. Sessions outlive it: stopping, restarting or killing it ends no program. After a stop, clients\n"
+    "that were connected say so and end; only a new command starts the daemon again.",
     takes=(
         Argument("what", "run stays in the foreground", choices=("status", "stop", "restart", "run", "unit")),
         Argument("manager", "for unit: whose unit file", optional=True, choices=("systemd", "launchd")),
@@ -152,7 +153,7 @@ def _restart() -> int:
     was one before or not. Settings that the next one could not start with leave the one that runs."""
     import time
 
-    from ..client.launch import HungDaemon, StartFailed
+    from ..client.launch import HungDaemon, StartFailed, want_daemon
     from ..settings import Settings
 
     Settings().check()
@@ -162,7 +163,7 @@ def _restart() -> int:
     except HungDaemon as error:
         before = time.time()
         _end(error, for_good=True)  # else the nursery might start the next one, as that was started
-
+    want_daemon(Settings())
     version = ""
 
     def came_back() -> bool:
