@@ -137,9 +137,9 @@ def test_what_was_stopped_is_not_started_by_those_who_were_connected(alone: Host
         for name, each in (("sdk", sdk), ("rpc", rpc), ("talk", talk), ("logs", logs), ("wait", wait)):
             out, err = each.communicate(timeout=WAIT)
             ended[name] = each.returncode, out + err
-        for each in (person, chatting):
-            assert each.exit_code() == 1
-            assert "the daemon was stopped; sessions' programs go on" in each.text
+        for at_terminal in (person, chatting):
+            assert at_terminal.exit_code() == 1
+            assert "the daemon was stopped; sessions' programs go on" in at_terminal.text
     assert _daemons(alone) == []
     assert serving(alone) == 0
     stopped = "the daemon was stopped; sessions' programs go on, and any `fairlead` command starts it again"

@@ -118,6 +118,11 @@ def test_an_editor_in_another_project_has_a_session_of_its_own(editors: Editors,
     heard = str([frame.data for frame in kitchen.frames if isinstance(frame, rpc.Event)])
     assert ids[0] not in heard.replace(f"Session not found in context: {ids[0]}", "")
     assert told(kitchen, "ui/dialog-requested", "tool/start", "assistant/delta") == []
+    (waiting,) = kitchen.ask("approvals")["approvals"]  # which it has to ask for, and which says whose it is
+    assert (waiting["project"], waiting["session_id"]) == (str(tmp_path / "garden"), ids[0])
+    assert kitchen.ask("approval_settle", token=waiting["token"], allowed=True)["accepted"]
+    event(garden, "tool/executing")
+    assert state(kitchen)["session_id"] == ids[1]
 
 
 def results(editor: Editor, text: str) -> list[dict[str, Any]]:

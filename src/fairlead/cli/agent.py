@@ -91,6 +91,10 @@ def main(arguments: Sequence[str]) -> int:
             raise UsageError("a PROMPT is wanted, or something on standard input")
     with connect(settings) as host:
         agent = host.agent(name, cwd=cwd, continue_last=goes_on)
+        if name and options.cwd and not agent.created:
+            place = agent.state()["worktree_path"]
+            if os.path.realpath(place) != os.path.realpath(cwd):
+                raise Failure(f"session {name} works in {place}: leave out -C, or choose another name")
         _prepare(agent, options.model, options.thinking)
         if talks:
             from ..client.chat import chat
