@@ -277,7 +277,7 @@ class Bridge:
 
     def _find_again(self) -> None:
         """The daemon went away. What was asked of it may or may not have been done."""
-        print("fairlead rpc: the daemon went away; looking for the next one", file=sys.stderr)
+        print("fairlead rpc: lost the daemon; reconnecting", file=sys.stderr)
         self._daemon.close()
         lost = {id: op for id, op in self._pending.items() if id not in self._settling}
         self._pending = {id: self._pending[id] for id in self._settling}
