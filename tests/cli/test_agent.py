@@ -466,10 +466,10 @@ def test_json_is_every_event_on_a_line(hosting: Hosting, place: Path) -> None:
 
 def test_the_command_line_is_checked(hosting: Hosting, place: Path) -> None:
     for words, why in (
-        ((), "a PROMPT is wanted"),
-        (("garden",), "a PROMPT is wanted"),
+        ((), "missing PROMPT"),
+        (("garden",), "missing PROMPT"),
         (("-c", "--name", "garden", "go on"), "--continue and --name can't go together"),
-        (("--model", "x", "say something"), "--model wants PROVIDER/ID, not 'x'"),
+        (("--model", "x", "say something"), "--model needs PROVIDER/ID, not 'x'"),
         (("--print", "--json", "say something"), "can't go together"),
     ):
         done = script(hosting, place, *words)
@@ -477,7 +477,7 @@ def test_the_command_line_is_checked(hosting: Hosting, place: Path) -> None:
     for words, why in (
         (("--model", "x/y", "say something"), "unknown model"),
         (("--thinking", "hard", "say something"), "Unknown thinking level"),
-        (("-C", "/nowhere", "say something"), "/nowhere is no directory"),
+        (("-C", "/nowhere", "say something"), "/nowhere is not a directory"),
     ):
         done = script(hosting, place, *words)
         assert (done.returncode, why in done.stderr) == (1, True), done.stderr

@@ -1,4 +1,4 @@
-"""`fairlead daemon`: run, stop or restart it, or ask how it is."""
+"""`fairlead daemon`: run, stop or restart it, or show its status."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ COMMAND = Command(
         Argument("manager", "for unit: whose unit file", optional=True, choices=("systemd", "launchd")),
     ),
     options=(
-        Option("--news", value="FD", kind=int, help="for run: write there that it serves, or why it doesn't"),
-        Option("--supervised", help="for run: systemd or launchd starts it again, so the nursery need not"),
-        Option("--asked-at", value="SECONDS", kind=float, help="for run: not if it was stopped since then"),
+        Option("--news", value="FD", kind=int, help="for run: report there that it serves, or why not"),
+        Option("--supervised", help="for run: systemd or launchd restarts it, so the nursery doesn't"),
+        Option("--asked-at", value="SECONDS", kind=float, help="for run: exit if it was stopped since then"),
         Option("--json", help="for status: as JSON"),
     ),
     examples=(
@@ -45,14 +45,14 @@ COMMAND = Command(
             "then: systemctl --user enable --now fairlead",
         ),
     ),
-    codes={1: "for status: there is none, or it is hung; else it could not be done"},
+    codes={1: "for status: none is running, or it is hung; otherwise: failed"},
 )
 
 
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
     if (options.manager is not None) != (options.what == "unit"):
-        raise UsageError("write `daemon unit systemd` or `daemon unit launchd`; no other word takes these")
+        raise UsageError("systemd and launchd go with `daemon unit`, which needs one of them")
     match options.what:
         case "run":
             return _run(supervised=options.supervised, asked_at=options.asked_at, news=options.news)
