@@ -13,6 +13,7 @@ from fairlead.agent.models.catalog import BUILT_IN, Catalog, Provider, priced
 from fairlead.agent.models.guide import Guide
 from fairlead.agent.models.replay import Replay
 from fairlead.settings import SettingError
+from tests.agent.faulty_server import FAULTS, FaultyServer
 from tests.agent.openai_server import OpenAiServer, answer
 
 KEY = "sk-a-very-secret-key"
@@ -207,6 +208,33 @@ def test_a_provider_without_a_key_says_where_to_put_it() -> None:
     )
     found = catalog('[providers.openai]\nkey_env = "MINE"', OPENAI_API_KEY=KEY)
     assert "openai" not in found.authenticated_providers()
+
+
+@pytest.mark.parametrize(
+    ("setting", "advice"),
+    [
+        ('key_env = "MINE"', "export MINE where you run `fairlead agent`, or `fairlead daemon"),
+        ('key = "wrong"', "change `key` of [providers.lab] in config.toml"),
+        ('key_file = "{path}"', "write it to {path}"),
+        ("", "enter one with /login lab"),
+    ],
+)
+def test_a_key_that_is_refused_is_changed_where_it_comes_from(
+    setting: str, advice: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "key"
+    path.write_text("wrong")
+    setting, advice = (each.replace("{path}", str(path)) for each in (setting, advice))
+    with FaultyServer(FAULTS["a bad key"]("openai")) as server:
+        lab = f'[providers.lab]\nbase_url = "{server.base_url("openai")}"\n{setting}\n'
+        found = catalog(f'{lab}[agent]\nmodel = "lab/x"', MINE="wrong")
+        assert f"; to change it, {advice}" in refusal(found, found.default())
+    if not setting:
+        assert found.keys_at("lab") == ""
+        return
+    with pytest.raises(ModelError, match=r"config\.toml says where its key is: ") as caught:
+        found.keys_at("lab")
+    assert advice in str(caught.value)
 
 
 def test_keys_are_in_no_repr() -> None:

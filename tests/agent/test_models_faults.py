@@ -41,7 +41,7 @@ SAID: dict[str, tuple[str, str]] = {
     "a 404 page": ("refused", "does not know this model or path (404): Sign in; see `fairlead agent --list-"),
     "busy": ("busy", "asked too often (429): slow down; wait a while"),
     "not HTTP": ("busy", NO_ANSWER),
-    "a bad key": ("refused", "the key was refused (401): Incorrect API key provided: …; enter another one"),
+    "a bad key": ("refused", "the key was refused (401): Incorrect API key provided: …; to change it"),
 }
 
 

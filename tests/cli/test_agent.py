@@ -441,6 +441,20 @@ def test_print_gives_only_the_answer_and_a_code(hosting: Hosting, host: Host, pl
     assert "fairlead agent: the cassette" in failed.stderr
 
 
+def test_a_name_of_another_directory_is_told(hosting: Hosting, place: Path) -> None:
+    other = place / "other"
+    other.mkdir()
+    (place / "link").symlink_to(place)
+    for words in (["-C", str(place)], ["-C", str(place / "link")], []):
+        hosting.run("agent", "-p", "--name", "rooted", *words, "read README.md")
+    done = hosting.run("agent", "-p", "--name", "rooted", "-C", str(other), "read README.md", check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (
+        1,
+        "",
+        f"fairlead agent: session rooted works in {place}: leave out -C, or choose another name\n",
+    )
+
+
 def test_what_is_piped_in_is_the_prompt_or_belongs_to_it(hosting: Hosting, host: Host, place: Path) -> None:
     assert "tulips" in script(hosting, place, input="read README.md\n").stdout
     script(hosting, place, "piped", "read README.md", input="list .\n")
@@ -464,10 +478,10 @@ def test_json_is_every_event_on_a_line(hosting: Hosting, place: Path) -> None:
 
 def test_the_command_line_is_checked(hosting: Hosting, place: Path) -> None:
     for words, why in (
-        ((), "a PROMPT is wanted"),
-        (("garden",), "a PROMPT is wanted"),
+        ((), "missing PROMPT"),
+        (("garden",), "missing PROMPT"),
         (("-c", "--name", "garden", "go on"), "--continue and --name can't go together"),
-        (("--model", "x", "say something"), "--model wants PROVIDER/ID, not 'x'"),
+        (("--model", "x", "say something"), "--model needs PROVIDER/ID, not 'x'"),
         (("--print", "--json", "say something"), "can't go together"),
     ):
         done = script(hosting, place, *words)
@@ -475,7 +489,7 @@ def test_the_command_line_is_checked(hosting: Hosting, place: Path) -> None:
     for words, why in (
         (("--model", "x/y", "say something"), "unknown model"),
         (("--thinking", "hard", "say something"), "Unknown thinking level"),
-        (("-C", "/nowhere", "say something"), "/nowhere is no directory"),
+        (("-C", "/nowhere", "say something"), "/nowhere is not a directory"),
     ):
         done = script(hosting, place, *words)
         assert (done.returncode, why in done.stderr) == (1, True), done.stderr
@@ -489,10 +503,10 @@ def test_the_command_line_is_checked(hosting: Hosting, place: Path) -> None:
         (("-p", "hello"), "", "hello"),
         (("-p", "read", "README.md"), "", "read README.md"),
         (("-p", "words", "read README.md"), "words", "read README.md"),
-        (("-p", "--name", "words", "hello"), "words", "hello"),
+        (("-p", "--name", "named", "hello"), "named", "hello"),
         (("--json", "hello"), "", "hello"),
         (("read", "README.md"), "", "read README.md"),
-        (("words", "read README.md"), "words", "read README.md"),
+        (("other", "read README.md"), "other", "read README.md"),
         (("read the README.md", "now"), "", "read the README.md now"),
     ],
 )

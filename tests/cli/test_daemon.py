@@ -20,6 +20,7 @@ import pytest
 
 import fairlead
 from fairlead.cli import unit
+from tests.client.persons import Person
 from tests.hosting import WAIT, Hosting
 
 ROOT = Path(__file__).parents[2]
@@ -95,6 +96,58 @@ def test_stopping_is_over_when_it_returns_and_restarting_starts_one(alone: Hosti
     alone.run("daemon", "restart")
     assert serving(alone) != 0
     alone.wait_text("work", "ready")
+
+
+STAYS = """
+import sys
+from fairlead.client.sdk import connect
+with connect() as host:
+    print("ready", flush=True)
+    work = host.terminal("work")
+    for call in (work.wait, host.terminals):
+        try:
+            call()
+        except ConnectionError as error:
+            print(error, flush=True)
+"""
+
+
+def test_what_was_stopped_is_not_started_by_those_who_were_connected(alone: Hosting, tmp_path: Path) -> None:
+    alone.start("work", ECHO)
+    pipe = subprocess.PIPE
+    words = (["rpc"], ["talk"], ["logs", "-f", "work"], ["wait", "work", "--exit"])
+    commands = [[*alone.command, *each] for each in words]
+    sdk, rpc, talk, logs, wait = [
+        subprocess.Popen(each, env=alone.environment, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+        for each in ([sys.executable, "-c", STAYS], *commands)
+    ]
+    ended: dict[str, tuple[int, str]] = {}
+    with Person(alone) as person, Person(alone, "agent", "--name", "chat") as chatting:
+        person.until("ready")
+        chatting.until("offline")
+        for each, said in ((sdk, ""), (rpc, '{:id "p" :kind :request :op "ping"}\n'), (talk, "/status\n")):
+            assert each.stdin is not None
+            assert each.stdout is not None
+            each.stdin.write(said)
+            each.stdin.flush()
+            assert each.stdout.readline()
+        assert logs.stdout is not None
+        assert "ready" in logs.stdout.readline()
+        alone.run("daemon", "stop")
+        for name, each in (("sdk", sdk), ("rpc", rpc), ("talk", talk), ("logs", logs), ("wait", wait)):
+            out, err = each.communicate(timeout=WAIT)
+            ended[name] = each.returncode, out + err
+        for at_terminal in (person, chatting):
+            assert at_terminal.exit_code() == 1
+            assert "the daemon was stopped; sessions' programs go on" in at_terminal.text
+    assert _daemons(alone) == []
+    assert serving(alone) == 0
+    stopped = "the daemon was stopped; sessions' programs go on, and any `fairlead` command starts it again"
+    assert ended["sdk"] == (0, f"{stopped}\n" * 2)
+    codes = {name: code for name, (code, _) in ended.items()}
+    assert codes == {"sdk": 0, "rpc": 1, "talk": 1, "logs": 1, "wait": 125}
+    assert all(stopped in said for _, said in ended.values()), ended
+    alone.wait_text("work", "ready")  # a new command starts one, which finds the program
 
 
 def test_a_restart_is_to_the_installation_that_asks_for_it(alone: Hosting, tmp_path: Path) -> None:

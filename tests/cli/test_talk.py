@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -77,11 +78,46 @@ def person(hosting: Hosting) -> Iterator[Person]:
 
 
 def test_a_script_says_lines_and_gets_all_answers(hosting: Hosting) -> None:
-    done = hosting.run("talk", input="/help\n\nwhat can you do?\n/nonsense")
+    done = hosting.run("talk", input="/help\n\nwhat can you do?\n/status")
     assert "/approve TOKEN" in done.stdout
     assert "offline guide" in done.stdout
-    assert done.stdout.endswith("no command /nonsense; /help lists them\n") or "no command" in done.stdout
+    assert "wait for your consent" in done.stdout
     assert done.stderr == ""
+
+
+def test_what_can_not_be_done_is_told_by_the_exit_code(hosting: Hosting) -> None:
+    for said, why in (
+        ("/nonsense", "no command /nonsense; /help lists them"),
+        ("/approve", "/approve wants a token; /approvals lists them"),
+        ("/deny abcd1234", "no question 'abcd1234' waits; `fairlead approvals` lists those that do"),
+    ):
+        done = hosting.run("talk", said, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (1, "", f"{why}\n")
+    missing = hosting.run("talk", "--token", "/nowhere", "hi", check=False)
+    assert (missing.returncode, missing.stderr.splitlines()[0]) == (
+        2,
+        "fairlead talk: can't read /nowhere: No such file or directory",
+    )
+    for is_dead in (False, True):  # ^C, and the death of the daemon, while an answer is under way
+        talking = subprocess.Popen(
+            [*hosting.command, "talk", "write never.txt: x"],
+            env=hosting.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert talking.stderr is not None
+        while "/approve" not in talking.stderr.readline():
+            pass
+        if is_dead:
+            hosting.kill_daemon()
+        else:
+            talking.send_signal(signal.SIGINT)
+        _, rest = talking.communicate(timeout=WAIT)
+        assert talking.returncode == (1 if is_dead else 130)
+        assert ("1 answer is lost" in rest) == is_dead
+        for row in hosting.ask("approvals")["approvals"]:
+            hosting.ask("approval_settle", token=row["token"], allowed=False)
 
 
 def test_one_question_over_tcp_and_over_the_unix_socket(hosting: Hosting) -> None:

@@ -403,8 +403,8 @@ STOPPED = [
 ABORT = step("abort", "{}", ACCEPTED, *STOPPED)
 """and what an abort makes of it."""
 NO_KEY = (
-    "invalid request parameter :provider: no key can be entered for offline: it needs none, or has one in"
-    " config.toml; there are openai, anthropic, google, openrouter, busy"
+    "invalid request parameter :provider: no key can be entered for offline: it needs none; there are"
+    " openai, anthropic, google, openrouter, busy"
 )
 
 

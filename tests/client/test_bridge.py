@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -170,13 +171,26 @@ def test_an_approval_waits_through_the_death_of_the_daemon(
     editor.ask("prompt", message="write out.txt: hello")
     asked = editor.until(lambda frame: getattr(frame, "topic", "") == "ui/dialog-requested")
     dialog_id = plain(asked.data)["dialog_id"]
-    hosting.kill_daemon()
-    again = editor.until(lambda frame: getattr(frame, "topic", "") == "ui/dialog-requested")
-    assert plain(again.data)["dialog_id"] == dialog_id
+    for _ in range(3):
+        hosting.kill_daemon()
+        editor.until(lambda frame: getattr(frame, "topic", "") == "context/updated")
     assert not (project / "out.txt").exists()
-    assert editor.ask("resolve_dialog", dialog_id=dialog_id, result=True) == {"accepted": True}
+    pid = hosting.daemon_pid()
+    os.kill(pid, signal.SIGSTOP)  # it will never see the answer
+    editor.send("resolve_dialog", dialog_id=dialog_id, result=True)
+    os.kill(pid, signal.SIGKILL)
+    answer = editor.until(lambda frame: getattr(frame, "op", None) == "resolve_dialog")
+    assert plain(answer.data) == {"accepted": True}
     editor.idle()
     assert (project / "out.txt").read_text().strip() == "hello"
+    events = [frame for frame in editor.frames if isinstance(frame, rpc.Event)]
+    assert [each.topic for each in events].count("ui/dialog-requested") == 1
+    assert [each.seq for each in events] == list(range(1, len(events) + 1))
+    editor.ask("prompt", message="write out.txt: again")
+    asked = editor.until(lambda frame: getattr(frame, "topic", "") == "ui/dialog-requested")
+    editor.ask("subscribe")  # who asks for it gets it again
+    again = [frame for frame in editor.frames if getattr(frame, "topic", "") == "ui/dialog-requested"]
+    assert [plain(each.data)["dialog_id"] for each in again[1:]] == 2 * [plain(asked.data)["dialog_id"]]
 
 
 def test_what_is_no_request_is_answered_as_the_protocol_says(editor: Editor) -> None:

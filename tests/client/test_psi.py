@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -117,6 +118,11 @@ def test_an_editor_in_another_project_has_a_session_of_its_own(editors: Editors,
     heard = str([frame.data for frame in kitchen.frames if isinstance(frame, rpc.Event)])
     assert ids[0] not in heard.replace(f"Session not found in context: {ids[0]}", "")
     assert told(kitchen, "ui/dialog-requested", "tool/start", "assistant/delta") == []
+    (waiting,) = kitchen.ask("approvals")["approvals"]  # which it has to ask for, and which says whose it is
+    assert (waiting["project"], waiting["session_id"]) == (str(tmp_path / "garden"), ids[0])
+    assert kitchen.ask("approval_settle", token=waiting["token"], allowed=True)["accepted"]
+    event(garden, "tool/executing")
+    assert state(kitchen)["session_id"] == ids[1]
 
 
 def results(editor: Editor, text: str) -> list[dict[str, Any]]:
@@ -217,6 +223,54 @@ def test_a_turn_that_died_with_the_daemon_ends_with_what_was_said(
     _, said = editor.ask("get_messages")["messages"]
     assert said["text"] == ended["text"]
     assert state(editor)["phase"] == "idle"
+
+
+def test_a_turn_that_dies_with_the_daemon_ends_visibly_whenever_that_is(
+    hosting: Hosting, tape: Path, editors: Editors
+) -> None:
+    silent: list[dict[str, Any]] = [{"event": "text", "at": 60.0, "text": "too late"}, HELD[-1]]
+    call = {"event": "called", "id": "c1", "name": "bash", "arguments": {"command": "sleep 60"}}
+    asks: list[dict[str, Any]] = [call, {"event": "finished", "stop_reason": "toolUse", "usage": {}}]
+    lost = "interrupted: the daemon ended before the turn did"
+    lock = Path(hosting.environment["XDG_RUNTIME_DIR"], "fairlead/daemon.lock")
+
+    def died(editor: Editor, said: str) -> None:
+        os.kill(int(lock.read_text()), signal.SIGKILL)
+        ended = event(editor, "assistant/message", session_id=state_id)
+        assert ended["text"] == f"{said}[error] {lost}"
+        assert told(editor, "session/updated")[-1]["phase"] == "idle"
+
+    cassette(tape, silent)
+    editor = editors("garden")
+    state_id = state(editor)["session_id"]
+    editor.ask("prompt", message="the first ever")  # accepted, and nothing more
+    died(editor, "")
+    for op, params in (
+        ("new_session", {}),
+        ("command", {"text": "/new"}),
+        ("switch_session", {"session_id": state_id}),
+    ):
+        editor.ask(op, **params)
+        state_id = state(editor)["session_id"]
+        cassette(tape, *([silent] * 4))
+        editor.ask("prompt", message="the first here")
+        died(editor, "")
+    editor.ask("command", text="/new")
+    state_id = state(editor)["session_id"]
+    cassette(tape, HELD)
+    editor.ask("prompt", message="the first with an answer")
+    event(editor, "assistant/delta", text="half an answer")
+    died(editor, "half an answer\n")
+    editor.ask("command", text="/new")
+    state_id = state(editor)["session_id"]
+    cassette(tape, asks)
+    editor.ask("prompt", message="the first with a tool")
+    dialog = event(editor, "ui/dialog-requested")["dialog_id"]
+    editor.ask("resolve_dialog", dialog_id=dialog, result=True)
+    event(editor, "tool/executing")
+    died(editor, "")
+    (result,) = [each for each in told(editor, "tool/result") if each["session_id"] == state_id]
+    assert result["is_error"]
 
 
 def test_what_an_abort_drops_is_given_back_and_the_text_is_not_told_again(

@@ -120,9 +120,8 @@ def test_a_dialogue_shows_each_thing_once_and_every_picker_works(
     assert "⎇ read notes.txt" in shown  # a place to fork at
 
 
-def test_emacs_on_a_terminal_shows_a_turn_and_an_abort(
-    hosting: Hosting, emacs: str, ui: Path, project: Path
-) -> None:
+def shown(hosting: Hosting, emacs: str, ui: Path, project: Path) -> None:
+    """Start Emacs with the UI in a terminal session, and wait until it is ready."""
     backend = " ".join(json.dumps(word) for word in (sys.executable, "-m", "fairlead", "rpc"))
     words = [emacs, "-nw", "-Q", "-L", str(ui), "-l", "psi"]
     words += ["--eval", f"(setq psi-emacs-command '({backend}))", "-f", "psi-emacs-start"]
@@ -130,16 +129,45 @@ def test_emacs_on_a_terminal_shows_a_turn_and_an_abort(
     script = f"cd {shlex.quote(str(project))} && LANG=C.UTF-8 exec {shlex.join(words)}"
     hosting.start("emacs", script)
     hosting.wait_text("emacs", "(offline) guide")
-    hosting.run("send", "emacs", "read notes.txt")
+
+
+def say(hosting: Hosting, text: str) -> None:
+    hosting.run("send", "emacs", text)
     hosting.run("send", "emacs", "-k", "C-c", "-k", "Enter")
+
+
+def test_emacs_on_a_terminal_shows_a_turn_and_an_abort(
+    hosting: Hosting, emacs: str, ui: Path, project: Path
+) -> None:
+    shown(hosting, emacs, ui, project)
+    say(hosting, "read notes.txt")
     hosting.wait_text("emacs", "Done: read")
     screen = hosting.screen("emacs")
     assert screen.count("I will read") == 1
     assert "/project (main)" in screen
-    hosting.run("send", "emacs", "run: sleep 60")
-    hosting.run("send", "emacs", "-k", "C-c", "-k", "Enter")
+    say(hosting, "run: sleep 60")
     hosting.wait_text("emacs", "(y or n)")
     hosting.run("send", "emacs", "y")
     hosting.wait_text("emacs", "sleep 60 running")
     hosting.run("send", "emacs", "-k", "C-c", "-k", "C-k")
     hosting.wait_text("emacs", "[error] Aborted")
+
+
+def test_emacs_goes_on_when_the_daemon_is_killed_at_a_dialog_and_in_the_first_turn(
+    hosting: Hosting, emacs: str, ui: Path, project: Path
+) -> None:
+    shown(hosting, emacs, ui, project)
+    say(hosting, "run: echo h$((1+1))i")
+    hosting.wait_text("emacs", "(y or n)")
+    for _ in range(2):
+        hosting.kill_daemon()
+    hosting.run("send", "emacs", "n")  # once is enough
+    hosting.wait_text("emacs", "denied")
+    say(hosting, "run: sleep 61")
+    hosting.wait_text("emacs", "(y or n)")
+    hosting.run("send", "emacs", "y")
+    hosting.wait_text("emacs", "sleep 61 running")
+    hosting.kill_daemon()
+    hosting.wait_text("emacs", "[error] interrupted: the daemon ended before the turn did")
+    say(hosting, "read notes.txt")
+    hosting.wait_text("emacs", "Done: read")

@@ -380,6 +380,14 @@ async def test_slash_commands_answer_with_an_event_and_then_the_response(tmp_pat
         assert await command("/resume /no/such") == ("text", "Session file not found: /no/such")
         assert (await command("/compact"))[0] == "error"
         assert "Model   : quick (thinking off)" in (await command("/status"))[1]
+        for _ in range(17):  # so that two ids have the same first digit
+            await client.ask("new_session")
+        ids = [row["session_id"] for row in (await client.ask("list_sessions"))["sessions"]]
+        digit = next(each[0] for each in ids if sum(other[0] == each[0] for other in ids) > 1)
+        for text in (f"/tree {digit}", f"/tree name {digit} x"):
+            kind, said = await command(text)
+            assert kind == "text"
+            assert said.endswith(f" sessions begin with {digit}; give more of the id.")
 
 
 @served

@@ -114,7 +114,7 @@ def test_wrong_tokens_and_answers_are_said() -> None:
         inbox, agent = Inbox(), Agent()
         inbox.ask(question("aaaa1111", options=(ALLOW, DENY)), agent)
         inbox.ask(question("aaaa2222", session="s2", project="/srv/other"), agent)
-        for id, why in (("aaaa", "2 questions begin with 'aaaa'"), ("aaa", "no question 'aaa' waits")):
+        for id, why in (("aaaa", "2 questions begin with 'aaaa'"), ("aaa", "'aaa' is too short: give 4")):
             with pytest.raises(NotOpen, match=why):
                 inbox.find(id)
         with pytest.raises(NoSuchOption, match="'always' is no answer to aaaa1111; it takes allow, deny"):

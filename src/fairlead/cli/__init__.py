@@ -11,30 +11,30 @@ from .arguments import USUAL_WIDTH, Command, Failure, HelpWanted, UsageError, ne
 
 COMMANDS = {
     "start": "start a program that keeps running",
-    "attach": "share a session's terminal",
+    "attach": "attach to a session's terminal",
     "ls": "list the sessions",
     "stop": "end a session's program",
     "send": "type into a session: text, keys, a paste",
     "screen": "show what is on a session's screen, or make a picture of it",
     "search": "find text in a session's screen and scrollback",
     "wait": "wait until a session shows a text, falls quiet or ends",
-    "logs": "print what a session has printed, and go on with -f",
+    "logs": "print a session's output, and follow it with -f",
     "record": "record what a session shows, to a file",
     "play": "play a recording",
     "agent": "talk with an agent session, or ask it something in a script",
     "sessions": "list agent sessions, and find what was said in them",
     "talk": "talk with the daemon, and through it with an agent session",
     "approvals": "list what waits for your consent, and answer",
-    "notify": "send a notification to wherever you are",
-    "doctor": "check whether all is well, and say what to do",
+    "notify": "send yourself a notification",
+    "doctor": "check that everything works, and say what to fix",
     "rpc": "speak rpc-edn on standard input and output, for editors",
     "run": "ask an agent for something and have it checked, for scripts",
     "verify": "check every turn of a session, and send back what fails",
     "reports": "show what verifiers have said",
-    "hook": "tell of turns of an agent in a terminal; agents call this",
+    "hook": "report an agent's turns (called by its hooks)",
     "config": "show every setting, and where it comes from",
-    "daemon": "run, stop or restart the daemon, or ask how it is",
-    "completion": "print what makes your shell complete all this",
+    "daemon": "run, stop or restart the daemon, or show its status",
+    "completion": "print your shell's completion script",
 }
 
 GROUPS = {
@@ -64,12 +64,12 @@ usage: fairlead COMMAND [ARGUMENT…]
 {groups}
 For more on a command, with examples: `fairlead help COMMAND`. A first session:
 
-    fairlead start work -- bash     start it and share its terminal; ctrl-\\ leaves it running
+    fairlead start work -- bash     start it and attach to it; ctrl-\\ leaves it running
     fairlead ls
     fairlead attach work
 
-Exit codes: 0 done, 1 it could not be done, 2 wrong usage, 124 `wait` timed out, 130 interrupted;
-`attach` and `wait --exit` give the program's own.
+Exit codes: 0 done, 1 failed, 2 wrong usage, 124 `wait` timed out, 130 interrupted;
+`attach` and `wait --exit` return the program's own.
 """
 
 INTERRUPTED = 130

@@ -40,12 +40,12 @@ COMMAND = Command(
         Option("-p", "--print", help="print only the answer"),
         Option("-v", "--verbose", help="with --print: what tools do, on stderr"),
         Option("--json", help="every event as JSON, one a line"),
-        Option("--list-models", help="which models there are"),
+        Option("--list-models", help="list the models"),
     ),
     either=("print", "json"),
     examples=(
         ("fairlead agent", "a new session here"),
-        ("fairlead agent garden", "the one that is called garden, made if there is none"),
+        ("fairlead agent garden", "the session called garden, created if there is none"),
         ('fairlead agent -c "and now the tests"', "go on, and say this first"),
         ("git diff | fairlead agent -p 'review this'", "in a script"),
     ),
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
     if name and goes_on:
         raise UsageError("--continue and --name can't go together: a name finds its session by itself")
     if options.model is not None and not all(options.model.partition("/")[::2]):
-        raise UsageError(f"--model wants PROVIDER/ID, not {options.model!r}")
+        raise UsageError(f"--model needs PROVIDER/ID, not {options.model!r}")
     if sys.stdout is None:
         raise Failure("standard output is closed; the answer would be lost")
     try:
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str]) -> int:
     except FileNotFoundError:
         raise Failure("the working directory was deleted; --cwd names another") from None
     if not os.path.isdir(cwd):
-        raise Failure(f"{cwd} is no directory")
+        raise Failure(f"{cwd} is not a directory")
 
     from ..client.chat_print import TooLong, answer, piped
     from ..client.sdk import connect
@@ -88,9 +88,13 @@ def main(arguments: Sequence[str]) -> int:
         except TooLong as error:
             raise Failure(str(error)) from None
         if not prompt:
-            raise UsageError("a PROMPT is wanted, or something on standard input")
+            raise UsageError("missing PROMPT: give one, or pipe it in")
     with connect(settings) as host:
         agent = host.agent(name, cwd=cwd, continue_last=goes_on)
+        if name and options.cwd and not agent.created:
+            place = agent.state()["worktree_path"]
+            if os.path.realpath(place) != os.path.realpath(cwd):
+                raise Failure(f"session {name} works in {place}: leave out -C, or choose another name")
         _prepare(agent, options.model, options.thinking)
         if talks:
             from ..client.chat import chat

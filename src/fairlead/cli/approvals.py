@@ -35,14 +35,14 @@ COMMAND = Command(
         ("fairlead approvals show 1f3c5a77", "all of it, however long"),
         ("fairlead approvals allow 1f3c5a77", "let it be done"),
     ),
-    codes={1: "nothing of this token waits"},
+    codes={1: "no question with this token is waiting"},
 )
 
 
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
     if (options.answer is None) != (options.token is None):
-        raise UsageError("allow, always, deny and show want a token; `fairlead approvals` lists them")
+        raise UsageError("allow, always, deny and show need a token; `fairlead approvals` lists them")
     from ..client.control import Control
 
     with Control() as control:

@@ -20,7 +20,7 @@ NARROW = 72
 INDENT = "    "
 USUAL_CODES: dict[int | str, str] = {
     0: "done",
-    1: "it could not be done; one line on stderr says why",
+    1: "failed; one line on stderr says why",
     2: "wrong usage",
 }
 """What exit codes mean in every command, unless it says otherwise."""
@@ -45,7 +45,7 @@ class HelpWanted(Exception):
 def count(word: str) -> int:
     """A whole number from 1 on."""
     if not word.isdecimal() or not word.isascii() or int(word) < 1:
-        raise UsageError(f"a whole number from 1 on, not {word!r}")
+        raise UsageError(f"a whole number of at least 1, not {word!r}")
     return int(word)
 
 
@@ -288,12 +288,12 @@ def _take(command: Command, word: str, rest: list[str], values: dict[str, Any]) 
         value = option.bare
     elif value is None:
         if not rest:
-            raise UsageError(f"{name} wants a value: {option.value}")
+            raise UsageError(f"{name} needs a value: {option.value}")
         value = rest.pop(0)
     try:
         made = option.kind(value)
     except UsageError as error:
-        raise UsageError(f"{name} wants {error}") from None
+        raise UsageError(f"{name} must be {error}") from None
     if option.many:
         values[option.name].append(made)
     else:

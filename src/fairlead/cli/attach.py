@@ -1,4 +1,4 @@
-"""`fairlead attach`: share a session's terminal."""
+"""`fairlead attach`: attach to a session's terminal."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from .arguments import SESSION, Command, Option, parsed
 
 COMMAND = Command(
     "attach",
-    "Share a session's terminal. What you type goes to its program; ctrl-\\ leaves it running, and so do\n"
-    "the keys , , , d one by one. ctrl-\\ pressed twice goes to the program. When the daemon restarts, it\n"
-    "goes on by itself. It needs a terminal; scripts use screen, logs and send. [attach] in the\n"
-    "configuration sets the keys (escape), the hint and the screen.",
+    "Attach to a session's terminal. What you type goes to its program; ctrl-\\ leaves it running, and so\n"
+    "do the keys , , , d one by one. ctrl-\\ pressed twice goes to the program. It reconnects when the\n"
+    "daemon restarts. It needs a terminal; scripts use screen, logs and send. [attach] in the configuration\n"
+    "sets the keys (escape), the hint and the screen.",
     takes=(SESSION,),
     options=(Option("-w", "--watch", help="only look: q or ^C leaves, r draws again, arrows move a part"),),
     examples=(

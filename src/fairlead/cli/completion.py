@@ -68,7 +68,7 @@ complete -c fairlead -f -k -a '(__fairlead_complete)'
 
 COMMAND = Command(
     "completion",
-    "Print what makes a shell complete fairlead's commands, options, sessions and files.",
+    "Print the script that lets a shell complete fairlead's commands, options, sessions and files.",
     takes=(Argument("shell", "which shell", choices=tuple(SCRIPTS)),),
     examples=(
         ('eval "$(fairlead completion bash)"', "in ~/.bashrc"),

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 COMMAND = Command(
     "config",
-    "Show every setting: its value, its default, and where it comes from. A changed config.toml holds at\n"
-    "once, but for what the daemon reads when it starts; where the daemon has another value, that is said.\n"
-    "A mistake in the file is told with its line. Keys and passwords are hidden.",
+    "Show every setting: its value, its default, and where it comes from. Changes to config.toml take\n"
+    "effect at once, except for what the daemon reads when it starts; values that differ in the running\n"
+    "daemon are shown. A mistake in the file is reported with its line. Keys and passwords are hidden.",
     takes=(Argument("name", "only this setting or section, as agent or agent.model", optional=True),),
     options=(JSON,),
     examples=(

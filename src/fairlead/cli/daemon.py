@@ -1,4 +1,4 @@
-"""`fairlead daemon`: run, stop or restart it, or ask how it is."""
+"""`fairlead daemon`: run, stop or restart it, or show its status."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ LOOK_EVERY = 0.02
 
 COMMAND = Command(
     "daemon",
-    "The daemon serves all sessions. Any command starts it, one for each user, and if it dies it is started\n"
-    "again. Sessions outlive it: stopping, restarting or killing it ends no program.",
+    "The daemon serves all sessions. Any command starts it, one for each user, and it is restarted if it\n"
+    "dies. Sessions outlive it: stopping, restarting or killing it ends no program. After a stop, clients\n"
+    "that were connected say so and end; only a new command starts the daemon again.",
     takes=(
         Argument("what", "run stays in the foreground", choices=("status", "stop", "restart", "run", "unit")),
         Argument("manager", "for unit: whose unit file", optional=True, choices=("systemd", "launchd")),
     ),
     options=(
-        Option("--news", value="FD", kind=int, help="for run: write there that it serves, or why it doesn't"),
-        Option("--supervised", help="for run: systemd or launchd starts it again, so the nursery need not"),
-        Option("--asked-at", value="SECONDS", kind=float, help="for run: not if it was stopped since then"),
+        Option("--news", value="FD", kind=int, help="for run: report there that it serves, or why not"),
+        Option("--supervised", help="for run: systemd or launchd restarts it, so the nursery doesn't"),
+        Option("--asked-at", value="SECONDS", kind=float, help="for run: exit if it was stopped since then"),
         Option("--json", help="for status: as JSON"),
     ),
     examples=(
@@ -44,14 +45,14 @@ COMMAND = Command(
             "then: systemctl --user enable --now fairlead",
         ),
     ),
-    codes={1: "for status: there is none, or it is hung; else it could not be done"},
+    codes={1: "for status: none is running, or it is hung; otherwise: failed"},
 )
 
 
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
     if (options.manager is not None) != (options.what == "unit"):
-        raise UsageError("write `daemon unit systemd` or `daemon unit launchd`; no other word takes these")
+        raise UsageError("systemd and launchd go with `daemon unit`, which needs one of them")
     match options.what:
         case "run":
             return _run(supervised=options.supervised, asked_at=options.asked_at, news=options.news)
@@ -152,7 +153,7 @@ def _restart() -> int:
     was one before or not. Settings that the next one could not start with leave the one that runs."""
     import time
 
-    from ..client.launch import HungDaemon, StartFailed
+    from ..client.launch import HungDaemon, StartFailed, want_daemon
     from ..settings import Settings
 
     Settings().check()
@@ -162,7 +163,7 @@ def _restart() -> int:
     except HungDaemon as error:
         before = time.time()
         _end(error, for_good=True)  # else the nursery might start the next one, as that was started
-
+    want_daemon(Settings())
     version = ""
 
     def came_back() -> bool:

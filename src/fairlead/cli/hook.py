@@ -28,9 +28,9 @@ EVENTS = {"UserPromptSubmit": "start", "Stop": "stop", "StopFailure": "error", "
 
 COMMAND = Command(
     "hook",
-    "Tell that an agent in a terminal session begins or ends a turn, so that it can be verified. Agents\n"
-    "call this from their hooks, with the hook's JSON on standard input, or as the last word, as Codex's\n"
-    "`notify` does. When a turn ends and the session has a verifier, it waits for the verdict, and answers\n"
+    "Report that an agent in a terminal session begins or ends a turn, so that it can be verified. Agents\n"
+    "call this from their hooks, with the hook's JSON on standard input or, like Codex's `notify`, as the\n"
+    "last word. When a turn ends and the session has a verifier, it waits for the verdict, and answers\n"
     "with what is wrong, so that the agent goes on. Outside of a Fairlead session it does nothing. It never\n"
     "fails the agent.",
     takes=(

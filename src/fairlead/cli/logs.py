@@ -29,12 +29,12 @@ LOOK_EVERY = 0.2
 
 COMMAND = Command(
     "logs",
-    "Print what a session has printed: its scrollback and its screen as text, one line for each line that\n"
-    "the program printed, however wide its terminal is. For a while it also works after the program ended.",
+    "Print a session's output: its scrollback and its screen as text, one line for each line that the\n"
+    "program printed, however wide its terminal is. It still works for a while after the program has ended.",
     takes=(Argument("name", "which session", optional=True, completes="session"),),
     options=(
         Option("-n", "--lines", value="N", kind=lines, help="only the last lines"),
-        Option("-f", "--follow", help="go on with each new line until the program ends"),
+        Option("-f", "--follow", help="print each new line until the program ends"),
         Option("--daemon", help="the daemon's own log"),
         Option("--json", help='one object a line: {"line": number, "text": text, …}; see docs/cli.md'),
     ),

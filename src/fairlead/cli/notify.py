@@ -1,4 +1,4 @@
-"""`fairlead notify`: send a notification to wherever you are."""
+"""`fairlead notify`: send yourself a notification."""
 
 from __future__ import annotations
 

@@ -44,8 +44,8 @@ def speed(word: str) -> float:
 
 COMMAND = Command(
     "play",
-    "Play a recording (asciicast, versions 2 and 3) in this terminal. Where the output is no terminal, all\n"
-    "of it is written at once.\n\n"
+    "Play a recording (asciicast, versions 2 and 3) in this terminal. If the output is not a terminal,\n"
+    "all of it is written at once.\n\n"
     "    space          pause, and go on\n"
     "    .              when paused: the next event\n"
     "    left, right    5 seconds back or on; also < and >\n"
@@ -54,10 +54,10 @@ COMMAND = Command(
     "    q, ^C          leave",
     takes=(Argument("file", "the recording", completes="file"),),
     options=(
-        Option("--speed", value="X", kind=speed, help="so many times faster (1)"),
-        Option("--from", value="TIME", kind=moment, help="begin there: seconds, M:SS or H:MM:SS"),
-        Option("--to", value="TIME", kind=moment, help="end there"),
-        Option("--idle-limit", value="S", kind=seconds, help="make every pause so many seconds at the most"),
+        Option("--speed", value="X", kind=speed, help="play this many times as fast (1)"),
+        Option("--from", value="TIME", kind=moment, help="start at: seconds, M:SS or H:MM:SS"),
+        Option("--to", value="TIME", kind=moment, help="stop at"),
+        Option("--idle-limit", value="S", kind=seconds, help="shorten pauses to at most this many seconds"),
     ),
     examples=(
         ("fairlead play demo.cast --speed 2 --idle-limit 1", "faster, and without long pauses"),

@@ -17,10 +17,10 @@ COMMAND = Command(
             "-o",
             "--output",
             value="FILE",
-            help="to this new file, not one at the usual place",
+            help="to this new file instead of the usual place",
             completes="file",
         ),
-        Option("--stop", help="record no more"),
+        Option("--stop", help="stop recording"),
     ),
     either=("output", "stop"),
     examples=(

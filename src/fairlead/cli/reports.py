@@ -30,7 +30,7 @@ COMMAND = Command(
     takes=(
         Argument(
             "of",
-            "a session, or how its id begins, or a directory",
+            "a session's name, the beginning of its id, or a directory",
             optional=True,
             completes="session",
         ),

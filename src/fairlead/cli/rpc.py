@@ -12,7 +12,7 @@ COMMAND = Command(
     "rpc",
     "Speak rpc-edn on standard input and output: one EDN map a line. Editors start this as their backend.\n"
     "It carries lines to the daemon, so sessions go on when the editor ends. Diagnostics go to stderr.",
-    options=(Option("--standalone", help="do all of it in this process, without the daemon"),),
+    options=(Option("--standalone", help="run everything in this process, without the daemon"),),
     examples=(
         ('(setq psi-emacs-command \'("fairlead" "rpc"))', "in Emacs, for psi's UI"),
         ("fairlead --rpc-edn", "the same, as psi spells it"),

@@ -22,7 +22,7 @@ COMMAND = Command(
         Option("--copy", help="run the checks in a copy of the project that is thrown away"),
         Option("--timeout", help="seconds that one check may take", value="SECONDS", kind=seconds),
         Option("--name", help="go on with the session of this name, or begin it", value="NAME"),
-        Option("--yes", help="allow every tool call; else those that would be asked for are denied"),
+        Option("--yes", help="allow every tool call; otherwise those that need consent are denied"),
         Option("--json", help="print the last report as JSON"),
         Option("-q", "--quiet", help="don't print what the agent says"),
     ),

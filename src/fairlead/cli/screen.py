@@ -17,9 +17,9 @@ COMMAND = Command(
         Option("--ansi", help="with its colours, as escape sequences"),
         Option("--json", help="cells with their colours, the cursor, the modes and the title"),
         Option("--html", help="as HTML"),
-        Option("--svg", help="as a picture that scales"),
+        Option("--svg", help="as a scalable picture"),
         Option("--png", help="as a picture; needs the extra 'picture'"),
-        Option("-s", "--scrollback", help="with what has scrolled away, as text or with --ansi"),
+        Option("-s", "--scrollback", help="with the scrollback, as text or with --ansi"),
         Option("-o", "--output", value="FILE", help="into a file; - is standard output", completes="file"),
     ),
     either=FORMS,
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
         raise UsageError(f"--scrollback goes with text and --ansi, not with --{form}")
     to_file = options.output not in (None, "-")
     if form == "png" and not to_file and sys.stdout.isatty():
-        raise UsageError("a PNG is nothing for a terminal to show: -o FILE writes it to a file")
+        raise UsageError("a terminal can't show a PNG; -o FILE writes it to a file")
 
     from ..client.control import Control
 

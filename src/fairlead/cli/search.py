@@ -8,12 +8,12 @@ from .arguments import JSON, SESSION, Argument, Command, Option, count, parsed
 
 COMMAND = Command(
     "search",
-    "Find text in a session's screen and scrollback. It prints row:column: line for each place; row 0 is\n"
-    "the oldest. Lines are searched as they were printed, whatever their wraps.",
+    "Find text in a session's screen and scrollback. It prints row:column: line for each match; row 0 is\n"
+    "the oldest. Lines are searched as they were printed, however they wrap.",
     takes=(SESSION, Argument("text", "what to look for")),
     options=(
         Option("-e", "--regex", help="the text is a regular expression, in RE2's syntax"),
-        Option("-n", "--limit", value="N", kind=count, help="not more places than this (1000)"),
+        Option("-n", "--limit", value="N", kind=count, help="at most this many matches (1000)"),
         JSON,
     ),
     examples=(

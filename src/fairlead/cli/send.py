@@ -31,9 +31,9 @@ COMMAND = Command(
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
     if options.text is None and not options.key:
-        raise UsageError("a text or a key is wanted")
+        raise UsageError("missing TEXT or --key")
     if options.paste and options.text is None:
-        raise UsageError("--paste wants a text")
+        raise UsageError("--paste needs a TEXT")
     text = sys.stdin.read() if options.text == "-" else options.text
 
     from ..client.control import Control

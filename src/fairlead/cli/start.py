@@ -11,11 +11,11 @@ from .arguments import Argument, Command, Failure, Option, count, parsed
 
 COMMAND = Command(
     "start",
-    "Start a program in a terminal of its own that outlives this one, and share it. Without a command it is\n"
-    "your shell. ctrl-\\ leaves it running; without a terminal here it is as with -d.",
+    "Start a program in a terminal of its own that outlives this one, and attach to it. Without a command,\n"
+    "it is your shell. ctrl-\\ leaves it running. If there is no terminal here, -d is implied.",
     takes=(Argument("name", "what the session is called"),),
     options=(
-        Option("-d", "--detach", help="start it and come back at once"),
+        Option("-d", "--detach", help="start it and return at once"),
         Option("--cwd", value="DIR", help="where it runs (here)", completes="directory"),
         Option("--cols", value="N", kind=count, help="columns of its terminal (as this one has, or 80)"),
         Option("--rows", value="N", kind=count, help="rows of its terminal (as this one has, or 24)"),
@@ -26,7 +26,7 @@ COMMAND = Command(
             help="record it, to a new file at the usual place or to this one",
             completes="file",
         ),
-        Option("--json", help="print its name and process id as JSON; as with -d, it is not shared"),
+        Option("--json", help="print its name and process id as JSON; implies -d"),
     ),
     tail="COMMAND…",
     examples=(
@@ -41,7 +41,7 @@ COMMAND = Command(
     codes={
         126: "the program can't be executed",
         127: "there is no such program",
-        "program's": "when it was shared until the program ended",
+        "program's": "if attached until the program ended",
     },
 )
 

@@ -40,8 +40,11 @@ COMMAND = Command(
         ("echo 'list src' | fairlead talk -s work", "in a script"),
     ),
     codes={
-        1: "something said could not be done, or an answer was lost because the daemon restarted",
+        1: "something said could not be done, as there is no such session or command; an answer was lost\n"
+        "because the daemon restarted; or the daemon was stopped or can't be reached. At a terminal, what\n"
+        "was refused or lost is only shown",
         124: "an answer did not come in time",
+        130: "interrupted by Ctrl-C; at a terminal, when no answer was under way",
     },
 )
 
@@ -59,7 +62,8 @@ def main(arguments: Sequence[str]) -> int:
             with open(options.token, encoding="ascii") as file:
                 token = file.read(1024).strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"can't read {options.token}: {error}") from None
+            why = error.strerror if isinstance(error, OSError) else "it is no token"
+            raise UsageError(f"can't read {options.token}: {why}") from None
     is_person = sys.stdin.isatty() and not options.text
     settings = Settings()
 

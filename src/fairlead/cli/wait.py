@@ -25,9 +25,9 @@ COMMAND = Command(
     options=(
         Option("--text", value="TEXT", help="until this is on the screen"),
         Option("--regex", value="REGEX", help="until this regular expression matches on the screen"),
-        Option("--idle", value="SECONDS", kind=seconds, help="until nothing was printed for so long"),
+        Option("--idle", value="SECONDS", kind=seconds, help="until nothing has been printed for this long"),
         Option("--exit", help="until the program has ended"),
-        Option("--timeout", value="SECONDS", kind=seconds, help="but not longer than this"),
+        Option("--timeout", value="SECONDS", kind=seconds, help="give up after this long"),
         Option("--json", help="print what happened as JSON; the exit code is the same"),
     ),
     examples=(
@@ -41,7 +41,7 @@ COMMAND = Command(
     codes={
         0: "it happened",
         1: "the program ended before it did, or there is no such session",
-        124: "the time was over",
+        124: "timed out",
         125: "with --exit alone: no such session, or no daemon",
         "program's": "with --exit alone",
     },

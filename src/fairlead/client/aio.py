@@ -31,7 +31,7 @@ from .attach import NURSERY_GRACE, RETRY_PAUSE
 from .calls import Call, Ended, Format, Repeats, RequestError, plain
 from .control import READ_SIZE
 from .events import Event, Subscription
-from .launch import RECONNECT_WAIT, StartFailed, connected
+from .launch import RECONNECT_WAIT, StartFailed, connected, want_daemon
 from .sdk import ANSWER_WAIT, let_in
 from .view import Attachment, RoleName, View
 
@@ -644,6 +644,7 @@ class Host:
 
     def __init__(self, settings: Settings | None = None) -> None:
         self._links = _Links(settings or Settings())
+        want_daemon(self._links.settings)
 
     async def open(self) -> Host:
         await self._links.free()

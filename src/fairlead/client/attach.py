@@ -29,6 +29,7 @@ from .launch import (
     reached_daemon,
     reached_ended,
     reached_session,
+    saw_daemon,
     session_dirs,
     spawn,
 )
@@ -478,6 +479,7 @@ class _Sharing:
     def _came(self, message: keepty.HelloAck) -> None:
         """The session has let us in."""
         first, self._was_there = not self._was_there, True
+        saw_daemon(self._settings)
         if self._pid and message.pid != self._pid:
             raise _Left(1, f"fairlead attach: session {self._name!r} is gone; another one has its name now")
         self._pid = message.pid

@@ -2,9 +2,9 @@
 
 Editors start a backend of their own and talk to its standard input; this one only carries lines, so that the
 sessions outlive the editor. It adds to the handshake where it runs. When the daemon dies it finds the next
-one, shakes hands and subscribes as the client did before, asks for what was missed, answers what was pending
-with an error, and counts events on where the last daemon stopped. Standard output carries frames and nothing
-else.
+one, shakes hands and subscribes as the client did before, asks for what was missed, repeats answers to
+dialogs, answers whatever else was pending with an error, and counts events on where the last daemon stopped.
+A dialog that the client has is not asked again. Standard output carries frames and nothing else.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ MAX_ANSWER = 65_536
 """How many bytes an answer may have that is looked into; those that tell something here are short."""
 MAX_CURSORS = 16
 """Of how many sessions, those heard of last, the next daemon is asked what was missed."""
+MAX_DIALOGS = 1000
+"""How many dialogs are remembered that the client was asked, so that it is not asked again."""
 LAST_ANSWERS_WAIT = 10.0
 """Seconds that answers may take when nothing more will be asked."""
 
@@ -45,6 +47,7 @@ _ERROR = re.compile(
 _EVENT = b"{:kind :event, "
 _KEY_WANTED = b'{:kind :event, :event "key/wanted"'
 _ACTIVE = re.compile(rb'\{:kind :event, :event "context/updated", :data \{:active-session-id "([^"\\]+)"')
+_DIALOG = re.compile(rb'\{:kind :event, :event "ui/dialog-requested", :data \{:dialog-id "([^"\\]+)"')
 _SEQ = re.compile(rb', :seq (\d+), :ts "[^"\\]*"\}\Z')
 _ASKED = re.compile(rb", :id " + _TEXT + rb"\Z")
 _PLACE = re.compile(rb', :session-id "([^"\\]+)", :cursor "([^"\\]+)"\}\Z')
@@ -56,6 +59,8 @@ _MAX_PLACE = 1024
 _REFUSED = ErrorCode.UNSUPPORTED_VERSION.value.encode()
 _MOVING = frozenset({"new_session", "switch_session", "open_session", "fork"})
 """Ops whose answer names the session that is in focus then."""
+_SETTLING = ("resolve_dialog", "cancel_dialog")
+"""Ops that answer a dialog, which waits through the death of a daemon: so does the answer."""
 _PARAMS, _CWD, _PROJECT = (Keyword(name) for name in ("params", "cwd", "project"))
 _OP, _ID, _DATA = (Keyword(name) for name in ("op", "id", "data"))
 _KEY_NAMES, _VARIABLE = Keyword("key-names"), Keyword("variable")
@@ -72,6 +77,8 @@ class Bridge:
         self._requests = LineBuffer(rpc.MAX_LINE)
         self._frames = LineBuffer(MAX_FRAME)
         self._pending: dict[str, str] = {}
+        self._settling: dict[str, bytes] = {}  # those that answer a dialog, whole
+        self._dialogs: dict[bytes, None] = {}  # that the client was asked
         self._handshake = b""  # for the next daemon
         self._is_greeted = False  # the handshake was answered well
         self._topics: list[str] = []  # what is subscribed to; none means all
@@ -122,6 +129,8 @@ class Bridge:
                     self._handshake = line
             if isinstance(op, str) and 0 < len(id) <= rpc.MAX_ID:  # else its error will have no id
                 self._pending[id] = op
+                if op in _SETTLING and self._is_greeted:
+                    self._settling[id] = line + b"\n"
                 params = request.get(_PARAMS)
                 named = params.get(_SESSION_ID) if isinstance(params, dict) else None
                 if op == "subscribe" and isinstance(named, str):
@@ -190,6 +199,7 @@ class Bridge:
             self._silent.discard(id)
             return None
         self._pending.pop(id, None)
+        self._settling.pop(id, None)
         return line
 
     def _lend(self, variable: str) -> None:
@@ -219,8 +229,16 @@ class Bridge:
             if isinstance(cursor := data.get(_CURSOR_KEY), str):
                 self._note_cursor(session, cursor)
 
-    def _counted(self, event: bytes) -> bytes:
-        """An event with a number that goes on where the last daemon stopped."""
+    def _counted(self, event: bytes) -> bytes | None:
+        """An event with a number that goes on where the last daemon stopped, unless it is a dialog that the
+        client has already and did not ask for again."""
+        if (dialog := _DIALOG.match(event)) is not None:
+            if dialog[1] in self._dialogs and "subscribe" not in self._pending.values():
+                self._offset -= 1
+                return None
+            self._dialogs[dialog[1]] = None
+            if len(self._dialogs) > MAX_DIALOGS:
+                del self._dialogs[next(iter(self._dialogs))]
         if (active := _ACTIVE.match(event)) is not None:
             self._move(active[1].decode())
         end = event.rfind(b", :seq ")
@@ -259,10 +277,10 @@ class Bridge:
 
     def _find_again(self) -> None:
         """The daemon went away. What was asked of it may or may not have been done."""
-        print("fairlead rpc: the daemon went away; looking for the next one", file=sys.stderr)
+        print("fairlead rpc: lost the daemon; reconnecting", file=sys.stderr)
         self._daemon.close()
-        lost = self._pending
-        self._pending = {}
+        lost = {id: op for id, op in self._pending.items() if id not in self._settling}
+        self._pending = {id: self._pending[id] for id in self._settling}
         for id, op in lost.items():
             why = "the daemon went away before it answered; it may or may not have done it"
             self._show(rpc.encode(rpc.Error(ErrorCode.FAILED, why, id, op, retryable=True)))
@@ -295,7 +313,8 @@ class Bridge:
             first = self._handshake + b"\n"
         focus = self._focus or next(reversed(self._cursors), "")
         sessions = [*(id for id in self._cursors if id != focus), *([focus] if focus else [])]
-        return first + b"".join(map(self._subscribing, sessions or ([""] if self._topics else [])))
+        subscribing = map(self._subscribing, sessions or ([""] if self._topics else []))
+        return b"".join((first, *subscribing, *self._settling.values()))
 
     def _subscribing(self, session: str) -> bytes:
         given = {"topics": self._topics, "session_id": session, "since": self._cursors.get(session)}

@@ -445,7 +445,7 @@ class _Chat:
                 (f"{who} does not answer; `fairlead daemon restart` replaces it, ^D leaves", "yellow")
             )
         elif self._connection is None and self._was_lost:
-            rows.append(("the daemon went away; looking for the next one", "dim"))
+            rows.append(("lost the daemon; reconnecting", "dim"))
         elif self._is_busy:
             state = self._following.state
             rows.append((self._talk.spinner(state.phase if state is not None else ""), "dim"))

@@ -4,6 +4,9 @@ command may need it.
 A daemon that is started gets the writing end of a pipe. It says there that it has begun, and then that it
 serves, that another one does, or why it failed. If nothing follows on the beginning it was killed, and the
 next is started. If none ever begins, the last line of the log is the reason.
+
+A daemon that dies is replaced; one that was told to stop is not, by those who were connected to it: what they
+start is told when they saw it last, and ends if somebody has said stop since.
 """
 
 from __future__ import annotations
@@ -36,8 +39,14 @@ MAX_DEATHS = 3
 """How many daemons may die before they begin until that is an error."""
 MAX_SOCKET_PATH = 103
 """How many bytes the path of a unix socket may have; Linux would take four more than macOS."""
+STOPPED_GRACE = 3.0
+"""Seconds that a client whose daemon was stopped looks for one that somebody else starts, as in a restart."""
 ABSENT_TRIES = 3
 """How often a session's socket is looked for while there is a daemon, until there is no such session."""
+
+
+_seen_at: dict[str, float] = {}
+"""When this process was connected to a daemon last, by the path of its lock."""
 
 
 class NoDaemon(ConnectionError):
@@ -49,6 +58,16 @@ class StartFailed(NoDaemon):
 
     def __init__(self, why: str) -> None:
         super().__init__(f"the daemon can't start: {why}")
+
+
+class Stopped(StartFailed):
+    """Somebody has stopped the daemon, so that none is to be started by those who still want it."""
+
+    def __init__(self) -> None:
+        NoDaemon.__init__(
+            self,
+            "the daemon was stopped; sessions' programs go on, and any `fairlead` command starts it again",
+        )
 
 
 class HungDaemon(NoDaemon):
@@ -74,6 +93,16 @@ class FullDaemon(HungDaemon):
             self, f"the daemon, process {pid}, {self.state}; `fairlead daemon restart` drops them all"
         )
         self.pid = pid
+
+
+def saw_daemon(settings: Settings) -> None:
+    """This process is connected to a daemon. Whoever stops that means its clients, too."""
+    _seen_at[settings.lock_path] = time.time()
+
+
+def want_daemon(settings: Settings) -> None:
+    """Somebody wants a daemon now, whatever was stopped before."""
+    _seen_at.pop(settings.lock_path, None)
 
 
 def reached(path: str, timeout: float | None = None) -> socket.socket | None:
@@ -145,6 +174,7 @@ def reached_daemon(settings: Settings) -> socket.socket | None:
         raise_if_hung(settings, began)
         return None
     if b"empty frame" in answer:
+        saw_daemon(settings)
         return connection
     connection.close()
     if answer:
@@ -177,7 +207,7 @@ def raise_if_hung(settings: Settings, began: float) -> None:
 
 def connected(settings: Settings, *, start: bool = True) -> socket.socket:
     """A connection to the daemon's control socket; the daemon is started if need be. Raises NoDaemon, and
-    StartFailed as soon as a daemon that was started has failed."""
+    StartFailed as soon as a daemon that was started has failed, or Stopped."""
     deadline = time.monotonic() + START_WAIT
     starting: Starting | None = None
     try:
@@ -233,30 +263,36 @@ class Starting:
         self._settings = settings
         self._deaths = 0
         self._heard = b""
-        self._news, self._log_size = _launch(settings)
+        seen_at = _seen_at.get(settings.lock_path)
+        self._asked_at = seen_at or time.time()
+        self._grace = STOPPED_GRACE if seen_at else 0.0
+        self._stopped_at: float | None = None
+        self._news, self._log_size = _launch(settings, self._asked_at)
 
     def check(self) -> None:
-        """Raise StartFailed if it failed, NoDaemon if it was stopped; never waits."""
+        """Raise StartFailed if it failed, or Stopped; never waits."""
         while self._news >= 0 and select.select([self._news], [], [], 0)[0]:
             data = os.read(self._news, NEWS_SIZE)
             self._heard = (self._heard + data)[:NEWS_SIZE]
             if not data:
                 self.close()
                 self._judge()
+        if self._stopped_at is not None and time.monotonic() - self._stopped_at >= self._grace:
+            raise Stopped
 
     def _judge(self) -> None:
         said = self._heard.decode(errors="replace").splitlines()
         word, _, why = (said[-1] if said else "").partition(" ")
         if word == "stopped":
-            raise NoDaemon("the daemon was told to stop while this command was waiting for it")
-        if word == "failed":
+            self._stopped_at = time.monotonic()
+        elif word == "failed":
             raise StartFailed(why)
-        if word not in ("ready", "elsewhere"):
+        elif word not in ("ready", "elsewhere"):
             self._deaths += word != "began"
             if self._deaths == MAX_DEATHS:
                 raise StartFailed(_last_words(self._settings.log_path, self._log_size))
             self._heard = b""
-            self._news, self._log_size = _launch(self._settings)
+            self._news, self._log_size = _launch(self._settings, self._asked_at)
 
     def wait(self, seconds: float) -> None:
         """Wait until there is news, but not longer than this."""
@@ -287,10 +323,10 @@ def spawn(settings: Settings) -> Starting:
     return Starting(settings)
 
 
-def _launch(settings: Settings) -> tuple[int, int]:
-    """Start a daemon in a session of its own, with its output in the log. A shell starts it and ends at once,
-    so that it is nobody's child: a program that uses the SDK need not wait for it. Returns the reading end of
-    its pipe, and how long the log was before."""
+def _launch(settings: Settings, asked_at: float) -> tuple[int, int]:
+    """Start a daemon in a session of its own, with its output in the log; it ends if one was stopped after
+    `asked_at`. A shell starts it and ends at once, so that it is nobody's child: a program that uses the SDK
+    need not wait for it. Returns the reading end of its pipe, and how long the log was before."""
     try:
         settings.check()
         safe_dir(settings.runtime_dir)
@@ -307,7 +343,7 @@ def _launch(settings: Settings) -> tuple[int, int]:
     try:
         shell = os.posix_spawn(
             "/bin/sh",
-            ["sh", "-c", '"$@" &', "sh", *command, "--asked-at", str(time.time()), "--news", str(NEWS_FD)],
+            ["sh", "-c", '"$@" &', "sh", *command, "--asked-at", str(asked_at), "--news", str(NEWS_FD)],
             {name: value for name, value in (os.environ | settings.environ).items() if name != AGENT_MARK},
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, nothing, 0),

@@ -32,7 +32,7 @@ from .attach import NURSERY_GRACE, RETRY_PAUSE
 from .calls import Ended, Format, RequestError
 from .control import READ_SIZE, Control
 from .events import Event, Subscription
-from .launch import RECONNECT_WAIT, StartFailed, connected, session_socket
+from .launch import RECONNECT_WAIT, StartFailed, connected, session_socket, want_daemon
 from .view import Attachment, RoleName, View
 
 __all__ = [
@@ -471,6 +471,8 @@ class Host:
     """A connection to the daemon."""
 
     def __init__(self, settings: Settings | None = None) -> None:
+        settings = settings or Settings()
+        want_daemon(settings)
         self._control = Control(settings)
 
     def __enter__(self) -> Host:

@@ -32,7 +32,7 @@ from ..wire.passepartout import (
     event,
     plist,
 )
-from .launch import RECONNECT_WAIT, NoDaemon, connected, reached
+from .launch import RECONNECT_WAIT, NoDaemon, StartFailed, connected, reached
 
 READ_SIZE = 65_536
 CONNECT_WAIT = 10.0
@@ -127,6 +127,8 @@ class Talk:
                 self._socket = self._open()
                 self.greet()
                 break
+            except StartFailed:
+                raise
             except ConnectionError:
                 if time.monotonic() > deadline:
                     raise

@@ -349,7 +349,8 @@ class Control:
             done = "dismissed" if question.lost else "approved" if allowed else "denied"
             text = f"{done} {id}: {question.title} {question.what} ({question.who})"
         except (NotOpen, NoSuchOption, AskerGone, Unheard) as error:
-            text = str(error)
+            self._answer(context, "", str(error))
+            return
         self._answer(context, text)
 
     # --- act ----------------------------------------------------------------------------------------------
@@ -381,11 +382,11 @@ class Control:
             else:
                 self._answer(context, text)
 
-    def _answer(self, context: Context, text: str) -> None:
-        """A whole answer at once."""
+    def _answer(self, context: Context, text: str, fault: str = "") -> None:
+        """A whole answer at once, and why it could not be done, if so."""
         answer = Answer(context, self._cleaner)
         answer.text(text)
-        answer.end()
+        answer.end(fault)
 
     def _message(self, action: Action, context: Context) -> None:
         """:cli and :tui, back to who asked, or to everybody."""
@@ -456,12 +457,13 @@ class Control:
 
     def _command(self, action: Action, context: Context) -> None:
         """What a person asks of control itself."""
+        text = fault = ""
         match action.verb:
             case "approve" | "deny":
                 if action.text:
                     self._soon(self._settle(action.text, action.verb == "approve", context), context)
                     return
-                text = f"/{action.verb} wants a token; /approvals lists them"
+                fault = f"/{action.verb} wants a token; /approvals lists them"
             case "approvals":
                 waiting = self._inbox.open()
                 rows = [_listed(each) for each in waiting[:SHOWN_WAITING]]
@@ -473,8 +475,8 @@ class Control:
             case "help":
                 text = HELP
             case _:
-                text = f"no command {action.text}; /help lists them"
-        self._answer(context, text)
+                fault = f"no command {action.text}; /help lists them"
+        self._answer(context, text, fault)
 
     def arrived(self, client: Client) -> None:
         """A client has come and is known: it is shown what waits for consent."""

@@ -8,6 +8,7 @@ is shown how its session is then.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -332,7 +333,7 @@ class AgentCommands:
         elif doing.words[0] == "name":
             await self._rename(doing)
         elif (session := await self._named(doing, doing.rest)) is None:
-            self._say(doing, f"Session not found in context: {doing.rest}")
+            return
         elif session.id == doing.session.id:
             self._say(doing, f"Already active session: {session.id}")
         else:
@@ -356,7 +357,8 @@ class AgentCommands:
         return items
 
     async def _named(self, doing: Doing, id: str) -> AgentSession | None:
-        """The session of an id, or of the beginning of one, among those that the client sees."""
+        """The session of an id, or of the beginning of one, among those that the client sees, who is told if
+        there is not one."""
         loaded = {each.id: each for each in self._sessions.sessions_of(doing.caller)}
         if id in loaded:
             return loaded[id]
@@ -364,12 +366,15 @@ class AgentCommands:
         found = [each for each in ids if each == id or each.startswith(id)]
         if not found and doing.caller.project is None:  # it may be one of long ago
             found = [id]
-        if len(found) == 1:
-            await self._sessions.read(found[0])
-        try:
-            return self._sessions.found(found[0]) if len(found) == 1 else None
-        except OpError:
+        if len(found) > 1:
+            self._say(doing, f"{len(found)} sessions begin with {id}; give more of the id.")
             return None
+        with contextlib.suppress(OpError):
+            if found:
+                await self._sessions.read(found[0])
+                return self._sessions.found(found[0])
+        self._say(doing, f"Session not found in context: {id}")
+        return None
 
     async def _rename(self, doing: Doing) -> None:
         _, *words = doing.words
@@ -378,7 +383,6 @@ class AgentCommands:
             return
         session, name = await self._named(doing, words[0]), " ".join(words[1:])
         if session is None:
-            self._say(doing, f"Session not found in context: {words[0]}")
             return
         try:
             session.set_name(name)

@@ -265,13 +265,13 @@ class AgentOps:
         is_psi = not caller.increments and request.get("since") is None
         if is_psi:
             self._show_questions(caller, session)
-        self._show(caller, session, request.id)
+        self._show(caller, session, request.id, since=request.get("since"))
         for topic, data in missed:
             caller.event(topic, data, id=request.id)
         if not is_psi:
             self._show_questions(caller, session, request.id)
         if request.get("since") is None and not OWN_TOPICS.intersection(request.get("topics") or ()):
-            return {}  # as psi's clients know it
+            return {}  # as psi's clients know it; the cursor came with the snapshot
         replayed = sum(caller.wants(topic) for topic, _ in missed)
         return {"cursor": self._history.cursor(session), "replayed": replayed}
 
@@ -303,15 +303,21 @@ class AgentOps:
         session.abort()
         return True
 
-    def _show(self, caller: Caller, session: AgentSession, id: str | None = None) -> None:
+    def _show(
+        self, caller: Caller, session: AgentSession, id: str | None = None, *, since: str | None = None
+    ) -> None:
         """How a session, and all of them, are now."""
-        self.show_session(caller, session, id)
+        self.show_session(caller, session, id, since=since)
         self._show_context(caller, id)
 
-    def show_session(self, caller: Caller, session: AgentSession, id: str | None = None) -> None:
-        """How a session is now."""
+    def show_session(
+        self, caller: Caller, session: AgentSession, id: str | None = None, *, since: str | None = None
+    ) -> None:
+        """How a session is now, and for those to whom `subscribe` gives no cursor where they are: they have
+        yet to be told what they missed `since` then."""
         if caller.wants("session/updated"):
-            caller.event("session/updated", self._updated(session), id=id)
+            cursor = {} if caller.increments else fields(cursor=since or self._history.cursor(session))
+            caller.event("session/updated", {**self._updated(session), **cursor}, id=id)
         self._show_footer(caller, session, id)
 
     def _show_footer(self, caller: Caller, session: AgentSession, id: str | None = None) -> None:

@@ -158,7 +158,7 @@ def host_checks(
         if info.provider == OFFLINE:
             return Check("model", "healthy", f"{name}, which needs no network")
         if info.provider not in catalog.authenticated_providers():
-            fix = f"/login {info.provider}, or see docs/models.md"
+            fix = f"{catalog.new_key(info.provider)}; see docs/models.md"
             return Check("model", "degraded", f"{name}: its provider has no key", fix)
         address = urlsplit(catalog.address(info.provider))
         host_name, port = address.hostname or "", address.port or (443 if address.scheme == "https" else 80)

@@ -144,7 +144,9 @@ class Inbox:
             return waiting
         if closed := self._closed.get(id):
             raise AnsweredAlready(f"{id} {closed.answer.sentence} ({closed.what})")
-        begun = [each for each in self._open if len(id) >= LEAST_PREFIX and each.startswith(id)]
+        if len(id) < LEAST_PREFIX:
+            raise NotOpen(f"{id!r} is too short: give {LEAST_PREFIX} or more characters of the token")
+        begun = [each for each in self._open if each.startswith(id)]
         if len(begun) > 1:
             raise NotOpen(f"{len(begun)} questions begin with {id!r}; give more of the token")
         if not begun:

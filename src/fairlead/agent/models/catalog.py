@@ -222,7 +222,7 @@ class Catalog:
             cassette = self._agent.cassette and os.path.expanduser(self._agent.cassette)
             return Replay(cassette or None, timing=self._agent.cassette_timing in (True, "1", "true"))
         kind, base_url = self._reach(info.provider)
-        return Remote(kind, base_url, lambda: self._key(info.provider))
+        return Remote(kind, base_url, lambda: self._key(info.provider), self.new_key(info.provider))
 
     def address(self, provider: str) -> str:
         """Where a provider is asked."""
@@ -327,11 +327,13 @@ class Catalog:
         """Where a person gets a key that can be entered for a provider. Raises ModelError if none can be."""
         names = [name for name in {**KNOWN, **self._providers} if self._takes_key(name)]
         if provider not in names:
-            unneeded = provider == OFFLINE or provider in KNOWN or provider in self._providers
-            why = "needs none, or has one in config.toml" if unneeded else "is not known"
-            raise ModelError(
-                "refused", f"no key can be entered for {provider}: it {why}; there are {', '.join(names)}"
-            )
+            others = f"; there are {', '.join(names)}"
+            why = f"it is not known{others}"
+            if self._is_set(provider):
+                why = f"config.toml says where its key is: {self.new_key(provider)}"
+            elif provider == OFFLINE or provider in KNOWN or provider in self._providers:
+                why = f"it needs none{others}"
+            raise ModelError("refused", f"no key can be entered for {provider}: {why}")
         known = KNOWN.get(provider)
         return known.keys_at if known else ""
 
@@ -346,10 +348,24 @@ class Catalog:
         """Remove a key that a person has entered; tells whether there was one."""
         return self._entered is not None and self._entered.forget(provider)
 
+    def new_key(self, provider: str) -> str:
+        """What a person does to give a provider a key, or another one."""
+        table = self._providers.get(provider, Provider())
+        if table.key:
+            return f"change `key` of [providers.{provider}] in config.toml"
+        if table.key_env:
+            return _how_to_lend(table.key_env)
+        if table.key_file:
+            return f"write it to {table.key_file}"
+        return f"enter one with /login {provider}"
+
+    def _is_set(self, name: str) -> bool:
+        table = self._providers.get(name, Provider())
+        return bool(table.key or table.key_env or table.key_file)
+
     def _takes_key(self, name: str) -> bool:
-        table, known = self._providers.get(name, Provider()), KNOWN.get(name)
-        is_set = table.key or table.key_env or table.key_file
-        return not is_set and (known is None or bool(known.variables))
+        known = KNOWN.get(name)
+        return not self._is_set(name) and (known is None or bool(known.variables))
 
 
 def _how_to_lend(variable: str) -> str:

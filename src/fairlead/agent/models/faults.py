@@ -123,14 +123,16 @@ def _no_stream(server: Server, info: ModelInfo) -> tuple[Kind, str]:
     return "refused", f"{server.place} answered with {what}, not with a stream of events; check {table}"
 
 
-def fault_of(error: Exception, info: ModelInfo, server: Server, key: str | None) -> ModelError:
-    """The fault behind whatever was raised while a model was asked."""
+def fault_of(
+    error: Exception, info: ModelInfo, server: Server, key: str | None, new_key: str = ""
+) -> ModelError:
+    """The fault behind whatever was raised while a model was asked. `new_key` says how to change the key."""
     causes = list(_causes(error))
     status = error.status_code if isinstance(error, theirs.ModelHTTPError) else None
     words = _words(error, key)
     kind, sentence = (
         _of_connection(causes, info, server)
-        or _of_response(error, words, status, info, server)
+        or _of_response(error, words, status, server, new_key or f"enter one with /login {info.provider}")
         or _of_stream(error, words, info, server)
     )
     retry_after = getattr(error, "retry_after", None)
@@ -182,7 +184,7 @@ def _of_connection(causes: list[BaseException], info: ModelInfo, server: Server)
 
 
 def _of_response(
-    error: Exception, words: str, status: int | None, info: ModelInfo, server: Server
+    error: Exception, words: str, status: int | None, server: Server, new_key: str
 ) -> tuple[Kind, str] | None:
     """A refusal by the provider, before the answer or in the middle of it."""
     told = f": {words}" if words else ""
@@ -194,10 +196,9 @@ def _of_response(
     if isinstance(error, theirs.ModelQuotaExceededError):
         return "refused", f"the account has no credit left{number}{told}; see your plan and billing there"
     if status is None:
-        return _of_kind(error, told, info, server)
+        return _of_kind(error, told, server, new_key)
     if status in (401, 403) or (status == 400 and _KEY_WORDS.search(words)):
-        what = "the key was refused"
-        return "refused", f"{what}{number}{told}; enter another one with /login {info.provider}"
+        return "refused", f"the key was refused{number}{told}; to change it, {new_key}"
     if status == 404:
         where = f"{server.place} does not know this model or path{number}{told}"
         return "refused", f"{where}; see `fairlead agent --list-models`, and base_url"
@@ -208,13 +209,13 @@ def _of_response(
     return "refused", f"{server.place} refused the request{number}{told}"
 
 
-def _of_kind(error: Exception, told: str, info: ModelInfo, server: Server) -> tuple[Kind, str] | None:
+def _of_kind(error: Exception, told: str, server: Server, new_key: str) -> tuple[Kind, str] | None:
     """A refusal without a status."""
     if _STOPPED in told or _UNREADABLE in told or not server.streams:
         return None
     match error:
         case theirs.ModelAuthenticationError():
-            return "refused", f"the key was refused{told}; enter another one with /login {info.provider}"
+            return "refused", f"the key was refused{told}; to change it, {new_key}"
         case theirs.ModelRateLimitError() | theirs.ModelUnavailableError() | theirs.ModelServerError():
             return "busy", f"the provider is overloaded{told}; try again later"
         case theirs.ModelConnectionError() | theirs.ModelRequestTimeout():

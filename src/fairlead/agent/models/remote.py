@@ -60,9 +60,11 @@ _Row = tuple[int, str | None, str | None]
 
 
 class Remote:
-    """A model behind a provider's API. `key` gives the key when it is needed, or raises ModelError."""
+    """A model behind a provider's API. `key` gives the key when it is needed, or raises ModelError; `new_key`
+    says how a person gives another one."""
 
-    def __init__(self, kind: Kind, base_url: str, key: Callable[[], str | None]) -> None:
+    def __init__(self, kind: Kind, base_url: str, key: Callable[[], str | None], new_key: str = "") -> None:
+        self._new_key = new_key
         self._kind = kind
         self._base_url = base_url
         self._key = key
@@ -95,7 +97,7 @@ class Remote:
 
             server = opened.server if opened is not None else Server(self._base_url)
             # Not chained: what the library keeps in its errors may hold the key.
-            raise fault_of(error, request.info, server, key) from None
+            raise fault_of(error, request.info, server, key, self._new_key) from None
 
 
 class _Opened(NamedTuple):
