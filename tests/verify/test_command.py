@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -445,3 +446,32 @@ def test_what_a_runner_keeps_for_itself_is_no_change_of_the_project(tmp_path: Pa
     (tmp_path / ".pytest_cache" / "lastfailed").write_text("1")
     report = judge(tmp_path, "echo 2 > .pytest_cache/lastfailed; test -d . && echo '== 1 passed in 0.1s =='")
     assert report.status is Status.VERIFIED, report.summary
+
+
+def test_running_closes_no_file_of_another_thread(tmp_path: Path) -> None:
+    uvloop = pytest.importorskip("uvloop")
+    faults: list[OSError] = []
+    is_over = threading.Event()
+
+    def open_and_close() -> None:
+        while not is_over.is_set():
+            try:
+                os.close(os.open(os.devnull, os.O_RDONLY))
+            except OSError as error:
+                faults.append(error)
+
+    async def run_often() -> None:
+        for _ in range(60):
+            await process.run([Stage(("true",), ENVIRONMENT)], tmp_path, time_limit=10)
+
+    others = [threading.Thread(target=open_and_close) for _ in range(3)]
+    for each in others:
+        each.start()
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(run_often())
+    finally:
+        is_over.set()
+        for each in others:
+            each.join()
+    assert not faults

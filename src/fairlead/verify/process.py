@@ -116,12 +116,7 @@ async def run(
     kept = Kept(max_kept)
     reading, writing = os.pipe()
     processes: list[asyncio.subprocess.Process] = []
-    reader = asyncio.StreamReader(limit=CHUNK)
-    loop = asyncio.get_running_loop()
-    transport, _ = await loop.connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(reading, "rb", 0)
-    )
-    taking = asyncio.ensure_future(_take(reader, kept, max_printed))
+    taking = asyncio.ensure_future(_take(reading, kept, max_printed))
     left = 0
     code: int | None = None
     ended = ""
@@ -151,7 +146,8 @@ async def run(
         left = await _end_all(processes, mark)
         await asyncio.wait({taking}, timeout=LAST_WORDS)
         taking.cancel()
-        transport.close()
+        await asyncio.wait({taking})
+        os.close(reading)
     return Ran(code, kept.text(), time.monotonic() - begun, ended, left if not ended else 0)
 
 
@@ -196,11 +192,26 @@ async def _start(
                 os.close(stdin)
 
 
-async def _take(reader: asyncio.StreamReader, kept: Kept, limit: int) -> None:
-    while data := await reader.read(CHUNK):
-        kept.add(data)
-        if kept.total > limit:
-            return
+async def _take(reading: int, kept: Kept, limit: int) -> None:
+    """Keep what comes from a pipe. The loop gets no file of it: uvloop closes a file twice, and the
+    second time it may be that of another thread."""
+    loop, readable = asyncio.get_running_loop(), asyncio.Event()
+    os.set_blocking(reading, False)
+    loop.add_reader(reading, readable.set)
+    try:
+        while kept.total <= limit:
+            try:
+                data = os.read(reading, CHUNK)
+            except BlockingIOError:
+                readable.clear()
+                await readable.wait()
+                continue
+            if not data:
+                return
+            kept.add(data)
+            await asyncio.sleep(0)
+    finally:
+        loop.remove_reader(reading)
 
 
 async def _end_all(processes: Sequence[asyncio.subprocess.Process], mark: str) -> int:
