@@ -391,7 +391,7 @@ class Host:
         except SettingError as error:
             raise HostError("failed", str(error)) from None
         if not name.isprintable():  # it is shown in tables, titles and logs
-            raise HostError("invalid", f"a session's name must not have control characters in it: {name!r}")
+            raise HostError("invalid", f"a session's name must be printable UTF-8: {name!r}")
         if name in self._starting:
             raise HostError("exists", f"session {name!r} is being started")
         if name in self.sessions:
