@@ -104,11 +104,7 @@ class AgentRoom:
 
     def _changing(self, fresh: Settings) -> Callable[[], None]:
         """The configuration changed: models, keys and rules of consent hold at once."""
-        try:
-            catalog = Catalog(fresh.config)
-        except SettingError as error:
-            raise fresh.located(error) from None
-        rules = _consent(fresh)
+        catalog, rules = checked(fresh)
 
         def take() -> None:
             self.catalog.take(catalog)
@@ -159,6 +155,15 @@ class _Consent(NamedTuple):
 
     rules: tuple[Rule, ...]
     allows_all: bool
+
+
+def checked(settings: Settings) -> tuple[Catalog, _Consent]:
+    """The models and the rules of consent of a configuration. Raises SettingError."""
+    try:
+        catalog = Catalog(settings.config)
+    except SettingError as error:
+        raise settings.located(error) from None
+    return catalog, _consent(settings)
 
 
 def _consent(settings: Settings) -> _Consent:

@@ -118,11 +118,7 @@ class ControlRoom:
 
         def changing(fresh: Settings) -> Callable[[], None]:
             """The configuration changed: addresses and rules hold at once."""
-            urls, rules = _texts(fresh, "notify", "urls"), _rules(fresh)
-            try:
-                check_urls(urls)
-            except ValueError as error:
-                raise fresh.located(error) from None
+            urls, rules = checked(fresh)
 
             def take() -> None:
                 self._urls = urls
@@ -352,6 +348,18 @@ def taken_apart(command: str) -> Taken:
         reading.text for part in taken.parts for reading in part.readings if reading.is_sure
     )
     return Taken(tuple(texts), taken.is_understood)
+
+
+def checked(settings: Settings) -> tuple[list[str], tuple[Rule, ...]]:
+    """The addresses and rules of a configuration. Raises SettingError, also for what only a start reads."""
+    urls = _texts(settings, "notify", "urls")
+    try:
+        check_urls(urls)
+    except ValueError as error:
+        raise settings.located(error) from None
+    for key in ("protected", "hosts"):
+        _texts(settings, "control", key)
+    return urls, _rules(settings)
 
 
 def _rules(settings: Settings) -> tuple[Rule, ...]:

@@ -146,6 +146,27 @@ def test_what_only_the_daemon_finds_leaves_it_as_it_is(hosting: Hosting) -> None
     assert run(hosting, "daemon", "restart").returncode == 0
 
 
+def test_config_exits_with_1_for_a_mistake_of_any_room_with_and_without_a_daemon(hosting: Hosting) -> None:
+    mistakes = {
+        '[agent]\nmodel = "nobody/knows"\n': "line 2: [agent] model: there is no provider 'nobody'",
+        '[[agent.rules]]\ntool = "bash"\nthen = "perhaps"\n': "line 1: [agent] rules, number 1: ",
+        "[control]\nhosts = 3\n": "line 2: [control] hosts must be a list of texts",
+        '[[control.rules]]\nsensor = "x"\nthen = { actuator = "lgo" }\n': "line 1: [[control.rules]]",
+        "[daemon]\nlog_bytes = -1\n": "line 2: [daemon] log_bytes must not be negative",
+    }
+    for _ in ("with", "without"):
+        for text, why in mistakes.items():
+            path = configure(hosting, text)
+            done = run(hosting, "config", "agent")
+            assert (done.returncode, done.stdout) == (1, ""), text
+            assert done.stderr.startswith(f"fairlead config: {path}, {why}")
+        path.unlink()
+        hosting.run("daemon", "stop")
+    assert run(hosting, "config", "agent.modle").returncode == 1
+    assert run(hosting, "config", "--modle").returncode == 2
+    assert run(hosting, "config", "agent").returncode == 0
+
+
 def test_a_rule_holds_at_once_also_in_a_session_that_is_there(hosting: Hosting) -> None:
     asked = ("agent", "-p", "-y", "--name", "garden", "run: echo hi")
     assert "Done" in run(hosting, *asked).stdout

@@ -81,8 +81,11 @@ def test_output_works_in_any_locale(hosting: Hosting, locale: dict[str, str]) ->
 def test_what_the_locale_lacks_has_an_equivalent(hosting: Hosting) -> None:
     done = shell(hosting, "fairlead help start", PYTHONIOENCODING="ascii")
     assert b"usage: fairlead start [OPTION...] NAME" in done.stdout
-    done = shell(hosting, "fairlead screen $'n\\xff'", PYTHONIOENCODING="utf-8")  # a name that is no text
-    assert b"Traceback" not in done.stderr
+    for words in ("screen", "start -d", "stop", "logs -f", "talk hi -s", "agent -p hi --name"):
+        done = shell(
+            hosting, f"fairlead {words} $'n\\xff'", PYTHONIOENCODING="utf-8"
+        )  # a name that is no text
+        assert (done.returncode, done.stderr.count(b"\n")) == (1, 1), done.stderr
 
 
 @pytest.mark.parametrize(

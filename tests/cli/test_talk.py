@@ -163,7 +163,9 @@ def test_what_is_printed_can_not_control_the_terminal(hosting: Hosting) -> None:
 def test_an_answer_that_does_not_come_ends_it(hosting: Hosting) -> None:
     done = hosting.run("talk", "--timeout", "0.2", "write never.txt: x", check=False)
     assert done.returncode == 124
-    assert "/approve" in done.stderr
+    question = done.stderr.partition("write waits for your consent:\n")[2].partition("/approve")[0]
+    assert "never.txt" in question
+    assert all(row.startswith("    ") for row in question.splitlines())
     for row in hosting.ask("approvals")["approvals"]:
         hosting.ask("approval_settle", token=row["token"], allowed=False)
 

@@ -185,6 +185,9 @@ def test_the_death_of_a_keeper_is_told_with_what_became_of_the_program(
         assert b"the keeper of session work was killed" in person.seen
     row = hosting.sessions()["work"]
     assert (row["state"], row["exit_code"]) == ("ended", 137)
+    is_stray = became.endswith("runs")
+    assert row.get("stray_pid") == (pid if is_stray else None)
+    assert (f"lost, pid {pid} runs" if is_stray else "exit 137") in hosting.run("ls", "work").stdout
     assert sentence in hosting.log()
     assert keepers_of(hosting) == []
     if became.endswith("runs"):
@@ -192,6 +195,31 @@ def test_the_death_of_a_keeper_is_told_with_what_became_of_the_program(
     until_gone(hosting, pid)
     hosting.start("work", ECHO)  # the name can be used again
     hosting.wait_text("work", "ready")
+
+
+def test_a_program_whose_terminal_a_stopped_client_keeps_is_not_said_to_have_ended(hosting: Hosting) -> None:
+    hosting.start("work", ECHO)
+    hosting.wait_text("work", "ready")
+    pid = hosting.sessions()["work"]["pid"]
+    with Person(hosting, "attach", "work") as person:
+        person.until("ready")
+        person.type(b"typed\r")  # the client has the terminal itself by then
+        person.until_all(["typed"])
+        hosting.until(lambda: has_terminal(person.client.pid))
+        person.client.send_signal(signal.SIGSTOP)
+        os.kill(keeper_pid(hosting, "work"), signal.SIGKILL)
+        hosting.until(lambda: "keeps its terminal open" in hosting.log())
+        assert f"lost, pid {pid} runs" in hosting.run("ls", "work").stdout
+        person.client.send_signal(signal.SIGCONT)
+        assert person.exit_code() == 137
+    until_gone(hosting, pid)
+    assert "exit 137" in hosting.run("ls", "work").stdout
+
+
+def has_terminal(pid: int) -> bool:
+    """True if a client has the other end of the program's terminal."""
+    files = Path(f"/proc/{pid}/fd").iterdir()
+    return any(os.readlink(file) == "/dev/ptmx" or "ptmx" in os.readlink(file) for file in files)
 
 
 @pytest.mark.parametrize("hosting", [{"FAIRLEAD_TERMINAL_KEEP_ENDED": "2"}], indirect=True)

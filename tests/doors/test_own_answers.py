@@ -12,6 +12,7 @@ import pytest
 
 from fairlead.keeper.credentials import agent_of
 from tests.agent.playing import calls, cassette, says
+from tests.client.persons import Person
 from tests.client.test_bridge import Editor
 from tests.doors.passepartout_peer import Peer, port_of
 from tests.hosting import Hosting
@@ -89,7 +90,8 @@ def test_a_command_that_an_agent_left_in_the_background_cant_allow_its_next_call
     editor.ask("handshake")
     editor.ask("subscribe")
     session = hosting.ask("open_session", name="garden", cwd=str(project))["session_id"]
-    with Peer(hosting=hosting) as person:
+    with Peer(hosting=hosting) as person, Person(hosting, "agent", "garden", cols=160) as chat:
+        chat.until("^D leaves")
         person.health()
         hosting.ask("prompt", session_id=session, message="do it")
         hosting.until((project / "said").exists)
@@ -101,6 +103,7 @@ def test_a_command_that_an_agent_left_in_the_background_cant_allow_its_next_call
         assert row["reason"].endswith(f"; {refused}")
         assert hosting.log().count(f"{row['token']}: {refused}") >= 6
         assert refused in str(person.until(lambda item: refused in str(item)))
+        chat.until(refused)
         told = editor.until(lambda frame: getattr(frame, "topic", "") == "ui/notification")
         assert refused in str(told.data)
     editor.close()

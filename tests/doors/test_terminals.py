@@ -59,7 +59,7 @@ def test_a_name_that_is_taken_is_refused_and_free_again_when_its_program_has_end
         ),
         (
             ["start", "red\x1b[31m", "-d"],
-            r"fairlead start: a session's name must not have control characters in it: 'red\x1b[31m'" "\n",
+            r"fairlead start: a session's name must be printable UTF-8: 'red\x1b[31m'" "\n",
         ),
         (
             ["start", "a", "-d", "--cols", "100000"],

@@ -78,7 +78,7 @@ OUTPUT_CLOSED = 141
 """Who read our output has gone, as `head` does."""
 
 # What the rooms below raise when something can't be done. By name, as importing them takes time.
-_FAILURES = {"RequestError", "NoDaemon", "SettingError", "DatabaseFault"}
+_FAILURES = {"RequestError", "NoDaemon", "SettingError", "DatabaseFault", "LocalError"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

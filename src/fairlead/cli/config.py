@@ -34,7 +34,7 @@ def main(arguments: Sequence[str]) -> int:
     from ..settings import Settings
 
     settings = Settings()
-    settings.check()
+    check(settings)
     found: list[dict[str, Any]] = [dict(row) for row in rows(settings)]
     held = {row["name"]: row["value"] for row in _of_daemon(settings)}
     for row in found:
@@ -55,6 +55,15 @@ def main(arguments: Sequence[str]) -> int:
 
     table([("SETTING", "VALUE", "DEFAULT", "FROM"), *map(_cells, found)])
     return 0
+
+
+def check(settings: Settings) -> None:
+    """Raise SettingError for the first mistake that would keep a daemon from starting."""
+    from .. import agent_room, control_room
+
+    settings.check()
+    agent_room.checked(settings)
+    control_room.checked(settings)
 
 
 def _of_daemon(settings: Settings) -> list[dict[str, Any]]:

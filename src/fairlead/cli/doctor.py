@@ -62,6 +62,7 @@ def _without_daemon(settings: Any, why: Exception) -> dict[str, Any]:
     from ..client.launch import HungDaemon
     from ..control.health import Check, disk, overall, runtime_dir
     from ..settings import SettingError, safe_dir
+    from .config import check
 
     fix = f"any command starts it, such as `fairlead ls`; if not, see {settings.log_path}"
     if isinstance(why, HungDaemon):
@@ -70,7 +71,7 @@ def _without_daemon(settings: Any, why: Exception) -> dict[str, Any]:
     if not isinstance(why, HungDaemon) and was_stopped(settings):
         checks = [Check("daemon", "healthy", "not running; it starts by itself with the first command")]
     try:
-        settings.check()
+        check(settings)
     except SettingError as error:
         checks.append(Check("configuration", "unhealthy", str(error), "mend it: no daemon starts with it"))
     for path, look in ((settings.runtime_dir, runtime_dir), (settings.state_dir, disk)):

@@ -91,6 +91,8 @@ def _check(session: dict[str, Any]) -> str:
 
 def _row(session: dict[str, Any]) -> tuple[str, ...]:
     state = session["state"] if session["exit_code"] is None else f"exit {session['exit_code']}"
+    if pid := session.get("stray_pid"):
+        state = f"lost, pid {pid} runs"
     percent, memory = session["cpu_percent"], session["memory"]
     command = printable(" ".join(session["argv"]))
     title = printable(session["title"])

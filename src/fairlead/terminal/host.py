@@ -31,7 +31,7 @@ from ..settings import SettingError, Settings, foreign, safe_dir
 from ..wire import keepty
 from .environment import for_program
 from .fair import Line
-from .foreground import running
+from .foreground import foreground, running
 from .link import KeeperGone, Link
 from .outward import Allowed
 from .recording import Recorder, RecordingError
@@ -391,7 +391,7 @@ class Host:
         except SettingError as error:
             raise HostError("failed", str(error)) from None
         if not name.isprintable():  # it is shown in tables, titles and logs
-            raise HostError("invalid", f"a session's name must not have control characters in it: {name!r}")
+            raise HostError("invalid", f"a session's name must be printable UTF-8: {name!r}")
         if name in self._starting:
             raise HostError("exists", f"session {name!r} is being started")
         if name in self.sessions:
@@ -632,22 +632,26 @@ class Host:
         with contextlib.suppress(OSError):
             os.unlink(path)
         self._links.pop(session, None)
-        became = await self._after_hang_up(session.pid) if session.pid else "its program had not been started"
+        became = await self._after_hang_up(session) if session.pid else "its program had not been started"
         sentence = f"the keeper of session {session.id} was killed; {became}"
         log.error("%s", sentence)
         session.heard(Kind.FAILED, sentence.encode())
         session.heard(Kind.EXITED, KEEPER_KILLED.to_bytes(4))
 
     @staticmethod
-    async def _after_hang_up(pid: int) -> str:
-        """What becomes of a program whose terminal has no other end any more: the kernel hangs it up."""
+    async def _after_hang_up(session: Session) -> str:
+        """What becomes of a program whose terminal has no other end any more: the kernel hangs it up. But a
+        client that is stopped may still have the other end."""
         deadline = time.monotonic() + HANG_UP_GRACE
-        program = f"its program (pid {pid}) got a hang-up"
-        while await asyncio.to_thread(running, pid) is not None:
+        program = f"its program (pid {session.pid})"
+        while (found := await asyncio.to_thread(running, session.pid)) is not None:
             if time.monotonic() > deadline:
-                return f"{program} and still runs"
+                session.stray = found
+                if await asyncio.to_thread(foreground, session.pid) is not None:
+                    return f"{program} still runs: a client that does not answer keeps its terminal open"
+                return f"{program} got a hang-up and still runs"
             await asyncio.sleep(LOOK_PAUSE)
-        return f"{program} and ended"
+        return f"{program} got a hang-up and ended"
 
     def __contains__(self, session: Session) -> bool:
         return self.sessions.get(session.id) is session

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple, Protocol
 from ..keeper.protocol import BEGAN, KEYFRAME, MARK, MAX_NOTE, NUMBER, OFFSET, RESIZE, Kind
 from ..wire import keepty
 from ..wire.keepty import Role, Standing, Verdict
+from .foreground import Program
 from .line_count import LineCount
 from .outward import NOTHING_MORE, Allowed, Outward
 from .recording import MAX_REDRAW, Recorder, RecordingError
@@ -124,6 +125,8 @@ class Session:
         self.keeper_version = 0
         self.state = State.WAITING
         self.exit_code: int | None = None
+        self.stray: Program | None = None
+        """The program, if it still ran after its keeper was killed."""
         self.failure = ""
         self.generation = 0
         self.active_at = 0.0
