@@ -299,7 +299,7 @@ async def test_a_call_that_is_denied_is_not_run_and_the_model_is_told(tmp_path: 
         wanted = await play.until(events.ApprovalWanted)
         play.session.settle(wanted.approval.id, False, "me")
         await play.idle()
-        assert play.roles[2:] == ["r: denied: the person said no to note: note milk", "a: fine"]
+        assert play.roles[2:] == ["r: denied: no consent to note: note milk", "a: fine"]
         assert not (tmp_path / "notes").exists()
 
 
@@ -320,7 +320,7 @@ async def test_an_approval_outlives_the_program_and_is_still_answerable(tmp_path
         assert later.approval.call_id == "c2"
         play.session.settle(later.approval.id, False, "me")
         await play.idle()
-        assert play.roles == ["r: noted a", "r: denied: the person said no to note: note b", "a: done"]
+        assert play.roles == ["r: noted a", "r: denied: no consent to note: note b", "a: done"]
         assert not play.session.was_interrupted
 
 

@@ -126,7 +126,7 @@ def test_what_a_long_question_is_about_stands_beside_its_keys(hosting: Hosting, 
         (at,) = [at for at, row in enumerate(rows) if KEYS in row]
         assert rows[at - 1].rstrip() == "? write far-above.txt"
         person.type(b"n")
-        person.until("denied: the person said no to write: write far-above.txt")
+        person.until("denied: no consent to write: write far-above.txt")
 
 
 def test_one_key_says_yes_no_or_always(hosting: Hosting, host: Host, place: Path) -> None:
@@ -141,7 +141,7 @@ def test_one_key_says_yes_no_or_always(hosting: Hosting, host: Host, place: Path
         assert b"\x1b[31m  -hello" in person.seen
         assert b"\x1b[32m  +bye" in person.seen
         person.type(b"n")
-        person.until_all(["✗ denied", "● edit a.txt", "denied: the person said no to edit: edit a.txt"])
+        person.until_all(["✗ denied", "● edit a.txt", "denied: no consent to edit: edit a.txt"])
         assert (place / "a.txt").read_text().strip() == "hello"
         idle(person)
         agent = host.agent("keys")

@@ -143,8 +143,8 @@ DENIED = [
     of_s1(
         "tool/result",
         '{:tool-id "c1" :tool-name "write" :content [{:type :text :text "'
-        'denied: the person said no to write: make out.txt"}]'
-        ' :result-text "denied: the person said no to write: make out.txt" :is-error true :details {}}',
+        'denied: no consent to write: make out.txt"}]'
+        ' :result-text "denied: no consent to write: make out.txt" :is-error true :details {}}',
     ),
     footer(ANSWERED),
     delta("do"),

@@ -719,7 +719,7 @@ class AgentSession:
             is_late = self._aborted.is_set()  # somebody said yes, and then stop
             result = Result("aborted", is_error=True) if is_late else await self._executed(call, touch)
         else:
-            result = Result(f"denied: the person said no to {call.name}: {touch.summary}", is_error=True)
+            result = Result(f"denied: no consent to {call.name}: {touch.summary}", is_error=True)
         content = (Text(result.text),)
         said = ToolResult(call.id, call.name, content, result.details, result.is_error, now())
         self._say(said)
