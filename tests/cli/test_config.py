@@ -4,9 +4,7 @@ model servers on loopback."""
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,6 +19,7 @@ from fairlead.formats.edn import Keyword
 from fairlead.settings import SettingError, Settings
 from tests.agent.openai_server import BREAK, OpenAiServer, Reply, answer, chunk
 from tests.client.persons import Person
+from tests.doors.passepartout_peer import kill_and_wait
 from tests.hosting import WAIT, Hosting
 
 KEY = "sk-lent-by-a-client-0123456789"
@@ -303,9 +302,7 @@ def test_a_restart_is_the_same_every_time(hosting: Hosting) -> None:
     for name in ("openai/gpt-5", "google/gemini-2.5-pro"):
         assert run(hosting, "daemon", "restart", FAIRLEAD_AGENT_MODEL=name).returncode == 0
         assert model() == name
-    pid = hosting.daemon_pid()
-    os.kill(pid, signal.SIGKILL)
-    hosting.until(lambda: hosting.daemon_pid() != pid)
+    kill_and_wait(hosting)  # a command would start another, with its own environment
     assert model() == "google/gemini-2.5-pro"
     assert run(hosting, "daemon", "stop").returncode == 0
     assert run(hosting, "daemon", "restart", FAIRLEAD_AGENT_MODEL="openai/gpt-5").returncode == 0

@@ -109,7 +109,8 @@ def test_reports_are_found_by_session_name_or_id_and_by_directory(hosting: Hosti
     assert turns(shown(hosting, "--json", str(project))) == [3, 2]
     assert turns(shown(hosting, "--json", ".", cwd=project)) == [3, 2]
     nothing = shown(hosting, "nobody")
-    assert (nothing.returncode, nothing.stdout, nothing.stderr) == (1, "", "no reports yet\n")
+    assert (nothing.returncode, nothing.stdout) == (1, "")
+    assert nothing.stderr.startswith("fairlead reports: no reports of a session 'nobody'")
     assert shown(hosting, "--json", "nobody").stdout == "[]\n"
 
 
@@ -176,5 +177,5 @@ def test_confidence_over_time_is_a_line_or_a_picture(hosting: Hosting, tmp_path:
 
 def test_before_there_are_reports_it_says_so(hosting: Hosting, tmp_path: Path) -> None:
     done = shown(hosting, FAIRLEAD_STATE_DIR=str(tmp_path))
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", "no reports yet\n")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "fairlead reports: no reports yet\n")
     assert list(tmp_path.iterdir()) == []

@@ -83,6 +83,10 @@ def main(arguments: Sequence[str]) -> int:
     return 0 if rows else 1
 
 
+SCAN_SECONDS = 0.1
+"""How long journals are looked through before the index is asked; all of them if it does not know a name."""
+
+
 def _found(store: ReportStore, of: str | None, limit: int, settings: object) -> list[Listed]:
     if of is None:
         return store.list(limit=limit)
@@ -117,8 +121,11 @@ def _id_of(name: str, settings: object) -> str | None:
     assert isinstance(settings, Settings)
     transcripts = Transcripts(f"{settings.state_dir}/transcripts.db", settings.sessions_dir)
     try:
-        transcripts.scan(0.1)
+        left = transcripts.scan(SCAN_SECONDS).left
         latest = transcripts.latest(name=name)
+        if latest is None and left:
+            transcripts.scan()
+            latest = transcripts.latest(name=name)
     finally:
         transcripts.close()
     return latest.id if latest is not None else None

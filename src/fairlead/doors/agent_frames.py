@@ -23,6 +23,7 @@ from ..agent.messages import Assistant, Image, Message, Text, Thinking, ToolResu
 from ..agent.resolvers import git_branch
 from ..agent.session import AgentSession, Phase
 from ..formats.edn import Keyword
+from ..formats.shown import one_line
 from ..sessions.questions import Answer, Question
 from ..wire.rpc import ErrorCode, fields
 
@@ -37,6 +38,8 @@ MAX_LABEL = 48
 EFFORTS = {"xhigh": "high"}
 """Thinking levels that models are asked for by another name."""
 
+MINIBUFFER_CHARACTERS = 150
+"""How much of what will happen is shown where a quarter of a screen is all there is."""
 DIALOG_LINES, DIALOG_CHARACTERS = 60, 6000
 """How much of what will happen a dialog's message has; the rest is in its preview."""
 
@@ -440,6 +443,18 @@ def dialog(question: Question) -> Data:
         session_name=question.session_name or None,
         project=question.project or None,
     )
+
+
+def in_minibuffer(question: Question) -> Data:
+    """What of a dialog is another for psi's UI, which asks in Emacs' minibuffer. Of a longer text that shows
+    the last lines only, so what will happen is at the end, in few; and it takes each key at once, so that the
+    answer is a word and Enter: what somebody was typing when the question came is no consent."""
+    shown = one_line(question.what, MINIBUFFER_CHARACTERS)
+    rows = [question.who, question.reason and one_line(question.reason, MINIBUFFER_CHARACTERS // 2), shown]
+    if question.whole and shown.removeprefix("$ ") != question.whole.strip():
+        rows.append(f"[{question.whole.strip().count(chr(10)) + 1} lines: {question.see_all}]")
+    rows.append(f"Allow {question.title}?")
+    return fields(kind="select", message="\n".join(row for row in rows if row))
 
 
 def dialog_resolved(question: Question, answer: Answer) -> Data:

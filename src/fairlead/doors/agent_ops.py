@@ -280,7 +280,8 @@ class AgentOps:
         waiting = [each for each in self._inbox.open() if _is_for(caller, each)]
         waiting.sort(key=lambda question: question.session != session.id)
         for question in waiting[:SHOWN_DIALOGS]:
-            caller.event("ui/dialog-requested", frames.dialog(question), id=id)
+            shown = {} if caller.increments else frames.in_minibuffer(question)
+            caller.event("ui/dialog-requested", {**frames.dialog(question), **shown}, id=id)
 
     def _missed(self, caller: Caller, session: AgentSession, cursor: str | None) -> list[tuple[str, Data]]:
         """What a client was not told since it had a cursor, but for questions: those that wait come after."""
@@ -361,7 +362,8 @@ class AgentOps:
 
     def asked(self, question: Question) -> None:
         """Something waits for a person: the clients that it concerns are told."""
-        self._tell_of(question, "ui/dialog-requested", frames.dialog(question))
+        shown = frames.in_minibuffer(question)
+        self._tell_of(question, "ui/dialog-requested", frames.dialog(question), shown)
 
     def closed(self, question: Question, answer: Answer) -> None:
         """Something no longer waits."""
@@ -372,13 +374,14 @@ class AgentOps:
         shown = fields(id=question.id, message=f"{question.id}: {why}", level="warning")
         self._tell_of(question, "ui/notification", shown)
 
-    def _tell_of(self, question: Question, topic: str, data: Data) -> None:
+    def _tell_of(self, question: Question, topic: str, data: Data, psi: Data | None = None) -> None:
+        """Tell the clients that a question concerns; `psi` is what is another for psi's UI."""
         session = self._store.get(question.session) if question.session is not None else None
         if session is not None:
             data = self._history.add(session, topic, data)
         for caller in self._callers():
             if _is_for(caller, question):
-                caller.event(topic, data)
+                caller.event(topic, data if caller.increments or psi is None else {**data, **psi})
 
     def entered(self, caller: Caller, session: AgentSession, request: Request) -> Data:
         """A client turns to another session: it is shown all of it, then answered."""
