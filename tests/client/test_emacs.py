@@ -101,6 +101,7 @@ OFFLINE = (
     "I am the offline guide: no language model is connected, so I only follow plain requests. "
     "`help` says which."
 )
+QUESTION = r"session ID in PROJECT\nit runs a command\n$ echo hi\nAllow bash?"
 TALK = rf"""response req-1 handshake
 event session/updated ("idle")
 response req-2 subscribe
@@ -135,7 +136,7 @@ event session/updated ("streaming")
 event assistant/delta ("I will run `echo hi`.\n")
 event tool/start ("bash")
 event tool/delta nil
-event ui/dialog-requested ("bash" "Allow bash?" "$ echo hi\nit runs a command\nsession ID in PROJECT")
+event ui/dialog-requested ("bash" "Allow bash?" "{QUESTION}")
 event session/updated ("streaming")
 event session/updated ("streaming")
 response req-9 resolve_dialog

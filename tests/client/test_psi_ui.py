@@ -109,12 +109,12 @@ def test_a_dialogue_shows_each_thing_once_and_every_picker_works(
         '("/worktree" "[main]")
         '("/status" "Worktree:")
         """,
-        '("offline replay" "high" "run: echo" quit)',
+        '("Allow" "offline replay" "high" "run: echo" quit)',
     )
     read = shown.partition('=== "read notes.txt"')[2].partition('=== "run: echo hi"')[0]
     assert read.count("I will read `notes.txt`.") == 1
     assert read.count("Done: read `notes.txt`.") == 1
-    assert "? $ echo hi" in shown  # consent, which it gave
+    assert '$ echo hi\nAllow bash? ("Allow" "Always allow this" "Deny")' in shown
     switched = shown.partition('=== "/tree"')[2].partition('=== "/tree"')[0]
     assert switched.count("Done: read `notes.txt`.") == 1
     assert "⎇ read notes.txt" in shown  # a place to fork at
@@ -136,6 +136,45 @@ def say(hosting: Hosting, text: str) -> None:
     hosting.run("send", "emacs", "-k", "C-c", "-k", "Enter")
 
 
+def answer(hosting: Hosting, word: str) -> None:
+    """Answer the question that waits."""
+    hosting.wait_text("emacs", "Allow bash?")
+    hosting.run("send", "emacs", word, "-k", "Enter")
+
+
+def test_what_a_person_was_typing_is_no_consent_and_what_will_happen_is_in_view(
+    hosting: Hosting, emacs: str, ui: Path, project: Path
+) -> None:
+    shown(hosting, emacs, ui, project)
+    say(
+        hosting,
+        "run: touch first; " + "; ".join(f"echo step {number}" for number in range(40)) + "; touch last",
+    )
+    hosting.wait_text("emacs", "Allow bash?")
+    screen = hosting.screen("emacs").replace("\\\n", "").replace("\n", "")  # lines are wrapped
+    assert "$ touch first; echo step 0" in screen
+    assert "characters are hidden here" in screen
+    assert "touch last" in screen
+    assert "fairlead approvals show" in screen
+    assert "it runs a command" in screen
+    hosting.run("send", "emacs", "a yes is a yes, my yard and so on", "-k", "Enter", "-k", "Enter")
+    hosting.wait_text("emacs", "Allow bash?")
+    assert not (project / "first").exists()
+    hosting.run("send", "emacs", "-k", "C-g")
+    hosting.wait_text("emacs", "denied: no consent to bash")
+    say(hosting, "run: touch second")
+    hosting.wait_text("emacs", "Allow bash?")
+    hosting.run("send", "emacs", "-k", "Enter")
+    hosting.wait_text("emacs", "no consent to bash: $ touch second")
+    assert not (project / "second").exists()
+    say(hosting, "run: touch third")
+    answer(hosting, "Always allow this")
+    hosting.wait_text("emacs", "Done: run `touch third`")
+    say(hosting, "run: touch third")
+    hosting.wait_text("emacs", "Done: run `touch third`")
+    assert (project / "third").exists()
+
+
 def test_emacs_on_a_terminal_shows_a_turn_and_an_abort(
     hosting: Hosting, emacs: str, ui: Path, project: Path
 ) -> None:
@@ -146,8 +185,7 @@ def test_emacs_on_a_terminal_shows_a_turn_and_an_abort(
     assert screen.count("I will read") == 1
     assert "/project (main)" in screen
     say(hosting, "run: sleep 60")
-    hosting.wait_text("emacs", "(y or n)")
-    hosting.run("send", "emacs", "y")
+    answer(hosting, "Allow")
     hosting.wait_text("emacs", "sleep 60 running")
     hosting.run("send", "emacs", "-k", "C-c", "-k", "C-k")
     hosting.wait_text("emacs", "[error] Aborted")
@@ -158,14 +196,13 @@ def test_emacs_goes_on_when_the_daemon_is_killed_at_a_dialog_and_in_the_first_tu
 ) -> None:
     shown(hosting, emacs, ui, project)
     say(hosting, "run: echo h$((1+1))i")
-    hosting.wait_text("emacs", "(y or n)")
+    hosting.wait_text("emacs", "Allow bash?")
     for _ in range(2):
         hosting.kill_daemon()
-    hosting.run("send", "emacs", "n")  # once is enough
+    answer(hosting, "Deny")  # once is enough
     hosting.wait_text("emacs", "denied")
     say(hosting, "run: sleep 61")
-    hosting.wait_text("emacs", "(y or n)")
-    hosting.run("send", "emacs", "y")
+    answer(hosting, "Allow")
     hosting.wait_text("emacs", "sleep 61 running")
     hosting.kill_daemon()
     hosting.wait_text("emacs", "[error] interrupted: the daemon ended before the turn did")

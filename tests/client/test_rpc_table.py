@@ -121,10 +121,11 @@ WRITING = (
 )
 CONSENT = ASKED._replace(used=ANSWERED.used, approvals=1)
 DIALOG = (
-    '{:dialog-id "#1" :kind "confirm" :title "Allow write?"'
+    '{:dialog-id "#1" :kind "select" :title "Allow write?"'
     ' :options [{:value "allow" :label "Allow"} {:value "always" :label "Always allow this"}'
     ' {:value "deny" :label "Deny"}]'
-    r' :message "make out.txt\nit changes a file\nsession S1 in /project\nhello" :session-id "S1"'
+    r' :message "session S1 in /project\nit changes a file\nmake out.txt\nhello\nAllow write?"'
+    ' :session-id "S1"'
     ' :session-name nil :project "/project" :tool-id "c1" :tool-name "write"'
     r' :summary "make out.txt" :reason "it changes a file" :preview "hello\n"}'
 )

@@ -124,7 +124,7 @@ def test_every_door_shows_all_of_what_will_happen(
             if "line" not in door:
                 assert f"session {name} (" in text, (what, door, text)
                 assert str(project) in text.replace("\n", ""), (what, door, text)
-                if what == "many lines":
+                if what == "many lines" and door != "dialog":  # a minibuffer has no room for them
                     assert "echo 15" in text, (door, text)
                     assert ("characters are hidden here: `fairlead" in text) == (door != "approvals show")
         [row] = json.loads(hosting.run("approvals", "--json").stdout)

@@ -23,7 +23,7 @@ from ..agent.messages import Assistant, Image, Message, Text, Thinking, ToolResu
 from ..agent.resolvers import git_branch
 from ..agent.session import AgentSession, Phase
 from ..formats.edn import Keyword
-from ..formats.shown import one_line
+from ..formats.shown import one_line, visible
 from ..sessions.questions import Answer, Question
 from ..wire.rpc import ErrorCode, fields
 
@@ -40,6 +40,8 @@ EFFORTS = {"xhigh": "high"}
 
 MINIBUFFER_CHARACTERS = 150
 """How much of what will happen is shown where a quarter of a screen is all there is."""
+MINIBUFFER_LINES = 2
+"""How many lines of a short file are shown there."""
 DIALOG_LINES, DIALOG_CHARACTERS = 60, 6000
 """How much of what will happen a dialog's message has; the rest is in its preview."""
 
@@ -451,8 +453,10 @@ def in_minibuffer(question: Question) -> Data:
     answer is a word and Enter: what somebody was typing when the question came is no consent."""
     shown = one_line(question.what, MINIBUFFER_CHARACTERS)
     rows = [question.who, question.reason and one_line(question.reason, MINIBUFFER_CHARACTERS // 2), shown]
-    if question.whole and shown.removeprefix("$ ") != question.whole.strip():
-        rows.append(f"[{question.whole.strip().count(chr(10)) + 1} lines: {question.see_all}]")
+    whole = question.whole.strip()
+    if whole and whole != shown.removeprefix("$ "):
+        is_short = len(whole) <= MINIBUFFER_CHARACTERS and whole.count("\n") < MINIBUFFER_LINES
+        rows.append(visible(whole) if is_short else f"[{question.see_all}]")
     rows.append(f"Allow {question.title}?")
     return fields(kind="select", message="\n".join(row for row in rows if row))
 

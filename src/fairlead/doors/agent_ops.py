@@ -62,8 +62,6 @@ _ALLOWED = ("allow", "always", "yes", "true", "submitted")
 
 
 class Latest(Protocol):
-    """Looks through the journals."""
-
     async def __call__(self, *, name: str | None, cwd: str | None) -> str | None:
         """The file of the session used last, of those with a name or of a directory. Raises JournalError."""
 
@@ -362,8 +360,8 @@ class AgentOps:
 
     def asked(self, question: Question) -> None:
         """Something waits for a person: the clients that it concerns are told."""
-        shown = frames.in_minibuffer(question)
-        self._tell_of(question, "ui/dialog-requested", frames.dialog(question), shown)
+        data = frames.dialog(question)
+        self._tell_of(question, "ui/dialog-requested", data, frames.in_minibuffer(question))
 
     def closed(self, question: Question, answer: Answer) -> None:
         """Something no longer waits."""
