@@ -404,7 +404,16 @@ def state(id: str) -> Call[Answer]:
 
 def messages(id: str, first: int = 0) -> Call[list[Answer]]:
     given = {"session_id": id, "from": first or None}
-    return Call("get_messages", given, lambda answer: list(answer["messages"]), looks=True)
+    return Call("get_messages", given, lambda answer: _all_messages(answer, first), looks=True)
+
+
+def _all_messages(answer: Answer, first: int) -> list[Answer]:
+    if (begins := answer.get("first", first)) > first:
+        why = (
+            f"only the last {answer['total'] - begins} messages fit into an answer; ask for so many, or fewer"
+        )
+        raise RequestError("runtime/failed", why)
+    return list(answer["messages"])
 
 
 def message_count(id: str) -> Call[int]:
