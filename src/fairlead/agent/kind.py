@@ -19,7 +19,9 @@ from .transcripts import Transcript, Transcripts
 
 LISTED = 20
 """How many sessions that are not open are listed, the last used first."""
-LISTED_SECONDS = 7 * 86_400.0
+SCAN_SECONDS = 0.05
+"""How long journals are looked through for a list; the rest comes the next time."""
+LISTED_SECONDS = 86_400.0
 """How long after it was used last a session that is not open is listed."""
 MAX_WHAT = 80
 """How many characters of what was said first are shown."""
@@ -50,10 +52,15 @@ class AgentKind:
     async def _recent(self) -> Sequence[Transcript]:
         oldest = time.time() - LISTED_SECONDS
         try:
-            rows = await self._transcripts.thread.run(lambda: self._transcripts.list(limit=LISTED))
+            rows = await self._transcripts.thread.run(self._scanned)
         except DatabaseFault:  # those that are open are worth more than the others
             return []
         return [row for row in rows if row.message_count and _moment(row.modified) > oldest]
+
+    def _scanned(self) -> Sequence[Transcript]:
+        """On the index's thread: what it knows, after a short look at what changed."""
+        self._transcripts.scan(SCAN_SECONDS)
+        return self._transcripts.list(limit=LISTED)
 
     async def find(self, word: str) -> Summary | None:
         for session in reversed(self._store.loaded):

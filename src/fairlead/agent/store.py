@@ -133,11 +133,9 @@ class AgentStore:
         session.set_name(name)
 
     def check_name(self, name: str) -> None:
-        """Raises Refused if another session has this name."""
+        """Raises Refused if a session of another kind has this name."""
         if self._is_taken(name):
             raise Refused(f"a terminal session is named {name!r} already; choose another name")
-        if other := next((each for each in self._loaded.values() if each.name == name), None):
-            raise Refused(f"session {other.id} is named {name!r} already; choose another name")
 
     def get(self, id: str) -> AgentSession | None:
         """The session of this id if it is loaded."""

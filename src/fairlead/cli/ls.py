@@ -23,7 +23,7 @@ def _kind(text: str) -> str:
 
 COMMAND = Command(
     "ls",
-    "List the sessions of all kinds: name, kind, state, directory, size, clients, how long nothing has\n"
+    "List the sessions of all kinds: name, state, kind, directory, size, clients, how long nothing has\n"
     "happened, the processor it uses (since the last look, or its start) and has used, its memory, and its\n"
     "command, with its title if it has set one, or what an agent was asked first. Processor and memory are\n"
     "of the program and all its children. Agents are listed while they are open and for a day after;\n"
@@ -41,11 +41,11 @@ COMMAND = Command(
     ),
     codes={1: "a session that was named is not there; the others are listed"},
 )
-CHECK = 3
+CHECK = 2
 """The column with what a verifier said, if one did."""
 DROPS = ("TIME", "SIZE", "MEMORY", "CLIENTS", "CPU", "DIRECTORY", "QUIET", "CHECK", "KIND")
 """Which columns a narrow terminal does without, the least important one first."""
-HEAD = ("NAME", "KIND", "STATE", "DIRECTORY", "SIZE", "CLIENTS", "QUIET", "CPU", "TIME", "MEMORY", "WHAT")
+HEAD = ("NAME", "STATE", "KIND", "DIRECTORY", "SIZE", "CLIENTS", "QUIET", "CPU", "TIME", "MEMORY", "WHAT")
 SHORT_ID = 8
 """How much of the id of a session without a name is shown; it is found by that."""
 
@@ -114,8 +114,8 @@ def _row(session: dict[str, Any]) -> tuple[str, ...]:
     title = printable(session.get("title", ""))
     return (
         shown_name(session),
-        session["kind"],
         state,
+        session["kind"],
         printable(_from_home(session["project"])),
         f"{session['cols']}×{session['rows']}" if "cols" in session else "-",
         str(session["clients"]) if "cols" in session else "-",
