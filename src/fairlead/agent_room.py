@@ -59,6 +59,7 @@ class AgentRoom:
         callers: Callable[[], list[Caller]],
         also: Callable[[Event], None] = lambda event: None,
         inbox: Inbox | None = None,
+        is_taken: Callable[[str], bool] = lambda name: False,
     ) -> None:
         self._also = also
         keys = Keys(f"{settings.state_dir}/keys")
@@ -82,7 +83,7 @@ class AgentRoom:
         )
         self._callers = callers
         watched = self.judging.door.is_watched
-        self.store = AgentStore(settings.sessions_dir, catalog, place, self._told, watched, inbox)
+        self.store = AgentStore(settings.sessions_dir, catalog, place, self._told, watched, inbox, is_taken)
         self.memory = memory = Memory(f"{settings.state_dir}/memory.db")
         self.transcripts = transcripts = Transcripts(
             f"{settings.state_dir}/transcripts.db", settings.sessions_dir

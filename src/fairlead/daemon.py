@@ -22,22 +22,26 @@ from typing import Any
 
 from . import __version__
 from .agent.events import Event as AgentEvent
+from .agent.kind import AgentKind
 from .agent_room import AgentRoom
 from .control_room import ControlRoom
 from .doors.agent_terminals import HostTerminals
 from .doors.checks import host_checks
 from .doors.keepty import KeeptyDoor
 from .doors.rpc import OpError, RpcDoor
+from .doors.session_ops import session_ops
 from .doors.terminal_ops import terminal_ops
 from .doors.terminal_turns import TerminalTurns
 from .doors.verify_ops import verify_ops
 from .keeper import masks
 from .keeper.credentials import AGENT_MARK
 from .logfile import LogFile
+from .sessions.directory import Directory, NameTaken
 from .sessions.inbox import Inbox
 from .setting_rows import rows
 from .settings import AT_START, Settings, safe_dir
 from .terminal.host import Host, is_served
+from .terminal.kind import TerminalKind
 from .terminal.session import Event, Session, State
 from .wire.rpc import ErrorCode, Request, fields
 
@@ -94,7 +98,8 @@ class Daemon:
             "daemon_stop": self._stop,
             "daemon_restart": self._restart,
         }
-        ops = terminal_ops(self._host, self._verdict)
+        terminals = TerminalKind(self._host)
+        ops = terminal_ops(self._host, terminals, self._verdict)
         self._start_terminal, self._list_terminals = ops["terminal_start"], ops["terminal_list"]
         self._commands = HostTerminals(self._host)
         self._agents = agents = AgentRoom(
@@ -103,6 +108,7 @@ class Daemon:
             lambda: self._rpc.callers,
             also=self._heard_agent,
             inbox=Inbox(f"{settings.state_dir}/inbox.jsonl"),
+            is_taken=terminals.is_live,
         )
         self._turns = TerminalTurns(
             self._host,
@@ -111,6 +117,9 @@ class Daemon:
             self._tell_all,
             begin_wait=settings.number("verifier", "begin_seconds"),
         )
+        self._agent_kind = AgentKind(agents.store, agents.transcripts)
+        self._directory = Directory((terminals, self._agent_kind), agents.store.inbox, self._verdict)
+        ops |= session_ops(self._directory)
         ops |= verify_ops(agents.judging.door, agents.ops.named, self._host, self._turns, agents.reports)
         self._control = ControlRoom(
             settings,
@@ -251,6 +260,7 @@ class Daemon:
             session.remember(exit_told=True)
 
     def _heard_agent(self, event: AgentEvent) -> None:
+        self._agent_kind.heard(event)
         self._control.heard_agent(event)
 
     def _tell_all(self, topic: str, data: Mapping[Any, Any]) -> None:
@@ -309,6 +319,10 @@ class Daemon:
 
     async def _start(self, request: Request) -> Mapping[Any, Any]:
         """Start a session, and answer when its clients can come."""
+        try:
+            self._directory.check_free(request.get("name"), but="terminal")
+        except NameTaken as error:
+            raise OpError(ErrorCode.SESSION_NOT_IDLE, str(error)) from None
         answer = await self._start_terminal(request)
         if self._opening:
             await asyncio.wait(self._opening)

@@ -140,10 +140,11 @@ def test_ls_shows_what_a_person_wants_to_know(hosting: Hosting) -> None:
     hosting.start("titled", title, "--cols", "61", "--rows", "21")
     hosting.until(lambda: hosting.sessions()["titled"]["title"] == "my title")
     head, row = hosting.run("ls", "titled").stdout.splitlines()
-    assert head.split() == ["NAME", "STATE", "SIZE", "CLIENTS", "QUIET", "CPU", "TIME", "MEMORY", "COMMAND"]
+    assert head.split()[:5] == ["NAME", "STATE", "KIND", "DIRECTORY", "SIZE"]
+    assert head.split()[5:] == ["CLIENTS", "QUIET", "CPU", "TIME", "MEMORY", "WHAT"]
     words = row.split()
-    assert words[:4] == ["titled", "running", "61×21", "0"]
-    assert words[7] == "MB" or words[8] == "MB"
+    assert [*words[:3], *words[4:6]] == ["titled", "running", "terminal", "61×21", "0"]
+    assert "MB" in words[9:11]
     assert row.endswith(f"sh -c {title} — my title")
     raw = hosting.sessions()["titled"]
     assert raw["memory"] > 100_000
@@ -350,4 +351,4 @@ def test_a_terminal_that_does_not_know_its_size_gets_the_usual_one(hosting: Host
     assert done.returncode == 0, done.stderr
     assert (hosting.sessions()["blind"]["cols"], hosting.sessions()["blind"]["rows"]) == (80, 24)
     again = hosting.run("start", "blind", "-d", "--", "cat", check=False)
-    assert "`fairlead attach blind` shares it" in again.stderr
+    assert "`fairlead attach blind` attaches to it" in again.stderr

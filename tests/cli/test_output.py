@@ -41,7 +41,7 @@ def test_what_commands_list_fits_the_terminal(hosting: Hosting, columns: int) ->
         assert [line for line in wide if " " in line.strip()] == [], words  # a long path stays whole
     head, row, _ = on_a_terminal(hosting, "ls", columns=columns)[1].split("\n")
     assert head.split()[:2] == ["NAME", "STATE"]
-    assert head.split()[-1] == "COMMAND"
+    assert head.split()[-1] == "WHAT"
     assert ("QUIET" in head) == (columns == 80)
     assert row.endswith("…")
 

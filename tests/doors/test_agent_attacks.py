@@ -709,7 +709,8 @@ async def test_logging_out_of_what_is_no_provider_is_told_as_a_result(tmp_path: 
 
         catalog = Catalog({}, entered=Keys(str(tmp_path / "keys")))
         sessions: Any = Sessions()
-        commands = AgentCommands(sessions, AgentLogin(catalog, sessions.session))
+        login = AgentLogin(catalog, sessions.session)
+        commands = AgentCommands(sessions, login, lambda session, name: None)
         caller: Any = Caller()
         await commands.command(rpc.Request("1", "command", rpc.fields(text="/logout ../x")), caller)
         assert caller.told == ["command-result"]

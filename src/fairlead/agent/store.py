@@ -65,10 +65,13 @@ class AgentStore:
         listen: Callable[[Event], None],
         is_watched: Callable[[str], bool] = lambda id: False,
         inbox: Inbox | None = None,
+        is_taken: Callable[[str], bool] = lambda name: False,
     ) -> None:
+        """`is_taken` tells whether a session of another kind has a name."""
         self.directory = directory
         self.inbox = inbox if inbox is not None else Inbox()
         self._is_watched = is_watched
+        self._is_taken = is_taken
         self._models = models
         self._place = place
         self._listen = listen
@@ -122,6 +125,17 @@ class AgentStore:
         parent_path = parent.journal.path if parent is not None else None
         journal = Journal.create(self._new_path(cwd, id), id=id, cwd=cwd, parent_session=parent_path)
         return self._load(journal)
+
+    def rename(self, session: AgentSession, name: str) -> None:
+        """Give a session another name. Raises Refused or JournalError."""
+        if name != session.name:
+            self.check_name(name)
+        session.set_name(name)
+
+    def check_name(self, name: str) -> None:
+        """Raises Refused if a session of another kind has this name."""
+        if self._is_taken(name):
+            raise Refused(f"a terminal session is named {name!r} already; choose another name")
 
     def get(self, id: str) -> AgentSession | None:
         """The session of this id if it is loaded."""

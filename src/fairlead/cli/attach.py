@@ -11,13 +11,14 @@ COMMAND = Command(
     "Attach to a session's terminal. What you type goes to its program; ctrl-\\ leaves it running, and so\n"
     "do the keys , , , d one by one. ctrl-\\ pressed twice goes to the program. It reconnects when the\n"
     "daemon restarts. It needs a terminal; scripts use screen, logs and send. [attach] in the configuration\n"
-    "sets the keys (escape), the hint and the screen.",
+    "sets the keys (escape), the hint and the screen. Of an agent the chat is opened.",
     takes=(SESSION,),
     options=(Option("-w", "--watch", help="only look: q or ^C leaves, r draws again, arrows move a part"),),
     examples=(
         ("fairlead attach work", "press ctrl-\\ to leave"),
         ("FAIRLEAD_ATTACH_ESCAPE='ctrl-a d' fairlead attach work", "leave as in screen"),
-        ("fairlead attach -w agent", "look over its shoulder; nothing you type reaches it"),
+        ("fairlead attach garden", "the chat with an agent of this name"),
+        ("fairlead attach -w work", "look over its shoulder; nothing you type reaches it"),
     ),
     codes={0: "you left it", "program's": "it ended"},
 )
@@ -25,6 +26,41 @@ COMMAND = Command(
 
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
+    if (agent := _agent(options.name)) is not None:
+        from ..client.chat import chat
+        from ..client.sdk import connect
+        from ..settings import Settings
+
+        with connect(settings := Settings()) as host:
+            return chat(host.agent(id=agent), settings)
+
     from ..client.attach import attach
 
     return attach(options.name, watch=options.watch)
+
+
+def _agent(name: str) -> str | None:
+    """The id of the agent session of this name, if no program's session has it and we have a terminal."""
+    import sys
+
+    from ..client.launch import reached_ended, reached_session
+    from ..settings import Settings
+
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return None
+    try:
+        settings = Settings()
+        if found := reached_session(name, settings) or reached_ended(name, settings):
+            found.close()
+            return None
+    except (OSError, ValueError):
+        return None
+
+    from ..client.control import Control, RequestError
+
+    try:
+        with Control() as control:
+            session = control.ask("session_find", name=name)["session"]
+    except (RequestError, ConnectionError):  # attaching says what is wrong
+        return None
+    return session["id"] if session["kind"] == "agent" else None

@@ -100,7 +100,7 @@ def _sessions() -> Iterator[str]:
     signal.setitimer(signal.ITIMER_REAL, ANSWER_WAIT)  # which ends this process, and the shell has no names
     try:
         with Control(start=False) as control:
-            for session in control.ask("terminal_list", brief=True)["sessions"]:
-                yield f"{session['name']}\t{' '.join(session['argv'])[:60]}".split("\n")[0]
+            for session in control.ask("session_list", brief=True)["sessions"]:
+                yield f"{session['name']}\t{session['what'][:60]}".split("\n")[0]
     except (NoDaemon, RequestError, OSError):
         return

@@ -30,7 +30,8 @@ LOOK_EVERY = 0.2
 COMMAND = Command(
     "logs",
     "Print a session's output: its scrollback and its screen as text, one line for each line that the\n"
-    "program printed, however wide its terminal is. It still works for a while after the program has ended.",
+    "program printed, however wide its terminal is. It still works for a while after the program has ended.\n"
+    "Of an agent it is what was said; what it was asked for has > before it.",
     takes=(Argument("name", "which session", optional=True, completes="session"),),
     options=(
         Option("-n", "--lines", value="N", kind=lines, help="only the last lines"),
@@ -120,11 +121,17 @@ def main(arguments: Sequence[str]) -> int:
     if options.follow:
         return _follow(printer, options.name, options.lines)
 
-    from ..client.control import Control
+    from ..client.control import Control, RequestError
 
     limit = None if options.lines is None else min(max(options.lines, 1), MOST_LINES)
     with Control() as control:
-        answer = control.ask("terminal_lines", name=options.name, limit=limit)
+        try:
+            answer = control.ask("terminal_lines", name=options.name, limit=limit)
+        except RequestError as error:
+            from .kinds import other_kind
+
+            session = other_kind(control, options.name, error)
+            answer = control.ask("session_lines", name=session["id"], limit=limit)
     printer.begin(answer, options.lines)
     printer.show(answer["lines"] if options.lines != 0 else ())
     return 0
@@ -139,6 +146,7 @@ def _follow(printer: _Printer, name: str, last: int | None) -> int:
     from ..client.calls import ABSENCE, REPEAT_PAUSE
     from ..client.control import Control, RequestError
     from ..client.launch import NoDaemon, StartFailed
+    from .kinds import described, other_kind
 
     begun = False
     reached_at = time.monotonic()
@@ -171,7 +179,12 @@ def _follow(printer: _Printer, name: str, last: int | None) -> int:
             if not begun:
                 raise
         except RequestError as error:
-            if not begun or error.code != "request/not-found":
+            if not begun:
+                with Control() as control:
+                    session = other_kind(control, name, error)
+                attach = f"`fairlead attach {name}` shows it at work"
+                raise Failure(f"{described(session)}, and -f follows programs; {attach}") from None
+            if error.code != "request/not-found":
                 raise
             return 0  # it was stopped while there was no daemon, or is long over
 

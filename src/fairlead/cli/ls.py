@@ -5,21 +5,33 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from .arguments import Argument, Command, Option, nearest, parsed
+from .arguments import Argument, Command, Option, UsageError, nearest, parsed
 from .colours import coloured_check, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+KINDS = ("terminal", "agent")
+
+
+def _kind(text: str) -> str:
+    if text not in KINDS:
+        raise UsageError(f"{' or '.join(KINDS)}, not {text!r}")
+    return text
+
+
 COMMAND = Command(
     "ls",
-    "List the sessions: name, state, size, clients, how long the program has been quiet, the processor it\n"
-    "uses (since the last look, or its start) and has used, its memory, and its command, with its title if\n"
-    "it has set one. Processor and memory are of the program and all its children.",
+    "List the sessions of all kinds: name, state, kind, directory, size, clients, how long nothing has\n"
+    "happened, the processor it uses (since the last look, or its start) and has used, its memory, and its\n"
+    "command, with its title if it has set one, or what an agent was asked first. Processor and memory are\n"
+    "of the program and all its children. Agents are listed while they are open and for a day after;\n"
+    "`fairlead sessions` has all of them.",
     takes=(Argument("name", "which sessions (all)", optional=True, many=True, completes="session"),),
     options=(
         Option("-q", "--quiet", help="only the names, one a line"),
+        Option("--kind", value="KIND", kind=_kind, help="only sessions of this kind: terminal or agent"),
         Option("--json", help="everything as JSON: seconds, bytes, and more than the table has room for"),
     ),
     examples=(
@@ -31,9 +43,11 @@ COMMAND = Command(
 )
 CHECK = 2
 """The column with what a verifier said, if one did."""
-DROPS = ("TIME", "SIZE", "MEMORY", "CLIENTS", "CPU", "QUIET", "CHECK")
+DROPS = ("TIME", "SIZE", "MEMORY", "CLIENTS", "CPU", "DIRECTORY", "QUIET", "CHECK", "KIND")
 """Which columns a narrow terminal does without, the least important one first."""
-HEAD = ("NAME", "STATE", "SIZE", "CLIENTS", "QUIET", "CPU", "TIME", "MEMORY", "COMMAND")
+HEAD = ("NAME", "STATE", "KIND", "DIRECTORY", "SIZE", "CLIENTS", "QUIET", "CPU", "TIME", "MEMORY", "WHAT")
+SHORT_ID = 8
+"""How much of the id of a session without a name is shown; it is found by that."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -41,9 +55,10 @@ def main(arguments: Sequence[str]) -> int:
     from ..client.control import Control
 
     with Control() as control:
-        answer = control.ask("terminal_list", brief=options.quiet or None)
-    sessions, questions = answer["sessions"], answer.get("questions", 0)
-    found = {session["name"]: session for session in sessions}
+        answer = control.ask("session_list", brief=options.quiet or None, kind=options.kind)
+    sessions, questions = answer["sessions"], answer["questions"]
+    found = {session["id"]: session for session in reversed(sessions)}
+    found |= {session["name"]: session for session in reversed(sessions)}
     missing = [name for name in options.name if name not in found]
     if options.name:
         sessions = [found[name] for name in options.name if name in found]
@@ -80,7 +95,8 @@ def _table(sessions: list[dict[str, Any]]) -> None:
     if any("verdict" in session for session in sessions):
         checks = ["CHECK", *(_check(session) for session in sessions)]
         rows = [(*row[:CHECK], check, *row[CHECK:]) for row, check in zip(rows, checks)]
-    table(rows, drops=DROPS, paint={"CHECK": coloured_check})
+    filled = [at for at in range(len(rows[0])) if any(row[at] != "-" for row in rows[1:])]
+    table([[row[at] for at in filled] for row in rows], drops=DROPS, paint={"CHECK": coloured_check})
 
 
 def _check(session: dict[str, Any]) -> str:
@@ -93,20 +109,35 @@ def _row(session: dict[str, Any]) -> tuple[str, ...]:
     state = session["state"] if session["exit_code"] is None else f"exit {session['exit_code']}"
     if pid := session.get("stray_pid"):
         state = f"lost, pid {pid} runs"
-    percent, memory = session["cpu_percent"], session["memory"]
-    command = printable(" ".join(session["argv"]))
-    title = printable(session["title"])
+    percent, memory = session.get("cpu_percent"), session.get("memory")
+    what = printable(" ".join(session.get("argv") or [session["what"]]))
+    title = printable(session.get("title", ""))
     return (
-        printable(session["name"]),
+        shown_name(session),
         state,
-        f"{session['cols']}×{session['rows']}",
-        str(session["clients"]),
+        session["kind"],
+        printable(_from_home(session["project"])),
+        f"{session['cols']}×{session['rows']}" if "cols" in session else "-",
+        str(session["clients"]) if "cols" in session else "-",
         _span(session["idle"]),
         "-" if percent is None else f"{percent:.0f}%",
-        _span(session["cpu_seconds"]),
+        _span(session.get("cpu_seconds")),
         "-" if memory is None else f"{memory / 1e9:.1f} GB" if memory >= 1e9 else f"{memory / 1e6:.0f} MB",
-        f"{command} — {title}" if title else command,
+        f"{what} — {title}" if title else what,
     )
+
+
+def shown_name(session: dict[str, Any]) -> str:
+    """What a session is called in a table."""
+    name: str = session["name"]
+    return printable(name if name != session["id"] or session["kind"] == "terminal" else name[:SHORT_ID])
+
+
+def _from_home(path: str) -> str:
+    import os
+
+    home = os.path.expanduser("~")
+    return "~" + path[len(home) :] if path == home or path.startswith(f"{home}/") else path
 
 
 def _span(seconds: float | None) -> str:

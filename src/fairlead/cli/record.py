@@ -36,8 +36,13 @@ def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
 
     from ..client.control import Control
+    from .kinds import with_screen
 
     path = os.path.abspath(options.output) if options.output is not None else None
     with Control() as control:
-        print(control.ask("terminal_record", name=options.name, path=path, stop=options.stop or None)["path"])
+        print(
+            with_screen(control, "terminal_record", options.name, path=path, stop=options.stop or None)[
+                "path"
+            ]
+        )
     return 0

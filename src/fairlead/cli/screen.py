@@ -42,11 +42,13 @@ def main(arguments: Sequence[str]) -> int:
         raise UsageError("a terminal can't show a PNG; -o FILE writes it to a file")
 
     from ..client.control import Control
+    from .kinds import with_screen
 
     with Control() as control:
-        answer = control.ask(
+        answer = with_screen(
+            control,
             "terminal_screen",
-            name=options.name,
+            options.name,
             format="cells" if form == "json" else form,
             scrollback=options.scrollback,
         )

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .arguments import JSON, SESSION, Argument, Command, Option, count, parsed
+from .arguments import JSON, SESSION, Argument, Command, Failure, Option, count, parsed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .arguments import Options
+
+USUAL_LIMIT = 1000
+"""How many matches are shown unless it is said."""
 
 COMMAND = Command(
     "search",
     "Find text in a session's screen and scrollback. It prints row:column: line for each match; row 0 is\n"
-    "the oldest. Lines are searched as they were printed, however they wrap.",
+    "the oldest. Lines are searched as they were printed, however they wrap. Of an agent, what was said is\n"
+    "searched.",
     takes=(SESSION, Argument("text", "what to look for")),
     options=(
         Option("-e", "--regex", help="the text is a regular expression, in RE2's syntax"),
@@ -28,12 +38,19 @@ COMMAND = Command(
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
 
-    from ..client.control import Control
+    from ..client.control import Control, RequestError
 
     how = "regex" if options.regex else "needle"
     given = {how: options.text, "limit": options.limit}
     with Control() as control:
-        matches = control.ask("terminal_search", name=options.name, **given)["matches"]
+        try:
+            matches = control.ask("terminal_search", name=options.name, **given)["matches"]
+        except RequestError as error:
+            from .kinds import other_kind
+
+            session = other_kind(control, options.name, error)
+            answer = control.ask("session_lines", name=session["id"])
+            matches = _matches(answer["lines"], options)
     if options.json:
         import json
 
@@ -42,3 +59,18 @@ def main(arguments: Sequence[str]) -> int:
         for match in matches:
             print(f"{match['line']}:{match['column']}: {match['text'].rstrip()}")
     return 0 if matches else 1
+
+
+def _matches(lines: list[str], options: Options) -> list[dict[str, Any]]:
+    """The places in some lines that have the text."""
+    from ..formats.patterns import PatternError, compiled
+
+    try:
+        pattern = compiled(options.text, literal=not options.regex)
+    except PatternError as error:
+        raise Failure(f"bad regular expression: {error}") from None
+    found: list[dict[str, Any]] = []
+    for number, line in enumerate(lines):
+        if (match := pattern.search(line)) and len(found) < (options.limit or USUAL_LIMIT):
+            found.append({"line": number, "column": match.start(), "text": line})
+    return found

@@ -70,7 +70,7 @@ def main(arguments: Sequence[str]) -> int:
             )
     except RequestError as error:
         if error.code == "request/session-not-idle" and "running" in str(error):
-            raise Failure(f"{error}; `fairlead attach {shlex.quote(options.name)}` shares it") from None
+            raise Failure(f"{error}; `fairlead attach {shlex.quote(options.name)}` attaches to it") from None
         code = error.data.get("exit_code") if isinstance(error.data, dict) else None
         if code is None:
             raise
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str]) -> int:
         print(json.dumps(answer))
     elif options.detach or not here:
         print(
-            f"session {options.name} runs; `fairlead attach {shlex.quote(options.name)}` shares it",
+            f"session {options.name} runs; `fairlead attach {shlex.quote(options.name)}` attaches to it",
             file=sys.stderr,
         )
         if answer.get("recording"):

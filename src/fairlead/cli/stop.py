@@ -10,12 +10,13 @@ from .arguments import JSON, Argument, Command, parsed
 COMMAND = Command(
     "stop",
     "End a session's program: SIGHUP as from a terminal that is closed, then SIGTERM, some seconds of\n"
-    "grace, SIGKILL. Then the session is forgotten.",
+    "grace, SIGKILL. Then the session is forgotten. An agent's turn is ended; its session stays, and can be\n"
+    "talked with again.",
     takes=(Argument("name", "which sessions", many=True, completes="session"),),
     options=(JSON,),
     examples=(
         ("fairlead stop work", "one session"),
-        ("fairlead stop $(fairlead ls -q)", "all of them"),
+        ("fairlead stop $(fairlead ls -q --kind terminal)", "all programs"),
     ),
     codes={1: "a session is not there or does not end; the others were stopped"},
 )
@@ -25,18 +26,27 @@ def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
 
     from ..client.control import Control, RequestError
+    from .kinds import other_kind
 
     ended: list[dict[str, object]] = []
     with Control() as control:
         for name in options.name:
             try:
-                code = control.ask("terminal_stop", name=name)["exit_code"]
+                try:
+                    code = control.ask("terminal_stop", name=name)["exit_code"]
+                    said = f"session {name} ended with {code}"
+                    about: dict[str, object] = {"name": name, "exit_code": code}
+                except RequestError as error:
+                    session = other_kind(control, name, error)
+                    worked = control.ask("session_stop", name=session["id"])["stopped"]
+                    said = f"the turn of {name} is ended" if worked else f"{name} does nothing now"
+                    about = {"name": session["name"], "kind": session["kind"], "stopped": worked}
             except RequestError as error:
                 print(f"fairlead stop: {error}", file=sys.stderr)
                 continue
-            ended.append({"name": name, "exit_code": code})
+            ended.append(about)
             if not options.json:
-                print(f"session {name} ended with {code}")
+                print(said)
     if options.json:
         import json
 

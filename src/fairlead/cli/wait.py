@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from .arguments import SESSION, Command, Option, UsageError, parsed, seconds
+from .arguments import SESSION, Command, Failure, Option, UsageError, parsed, seconds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..client.control import Control, RequestError
     from .arguments import Options
 
 TIMED_OUT = 124  # as timeout(1) has it
@@ -20,7 +21,7 @@ NOT_WAITED = 125  # as timeout(1) has it, too
 COMMAND = Command(
     "wait",
     "Wait until a session shows a text, its program falls quiet, or it ends; whichever comes first, if more\n"
-    "than one is given.",
+    "than one is given. An agent is waited for with --idle 0 or --exit: until its turn is over.",
     takes=(SESSION,),
     options=(
         Option("--text", value="TEXT", help="until this is on the screen"),
@@ -84,24 +85,44 @@ def _answer(options: Options) -> dict[str, Any]:
     """What happened. It asks again when the daemon has restarted, or has waited for as long as it does."""
     import time
 
-    from ..client.calls import wait_any
+    from ..client.calls import RequestError, settle, wait_any
     from ..client.control import Control
 
     began = time.monotonic()
     left = options.timeout
+    agent = ""
     with Control() as control:
         while True:
-            answer = control.call(
-                wait_any(
-                    options.name,
-                    text=options.text,
-                    regex=options.regex,
-                    idle=options.idle,
-                    exit=options.exit,
-                    timeout=left,
+            try:
+                answer = control.call(
+                    settle(agent, left)
+                    if agent
+                    else wait_any(
+                        options.name,
+                        text=options.text,
+                        regex=options.regex,
+                        idle=options.idle,
+                        exit=options.exit,
+                        timeout=left,
+                    )
                 )
-            )
+            except RequestError as error:
+                if agent:
+                    raise
+                agent = _agent(control, options, error)
+                continue
             if options.timeout is not None:
                 left = max(0.0, began + options.timeout - time.monotonic())
             if answer["reason"] != "timeout" or left == 0.0:
                 return answer
+
+
+def _agent(control: Control, options: Options, error: RequestError) -> str:
+    """The id of the agent session that is waited for."""
+    from .kinds import described, other_kind
+
+    session = other_kind(control, options.name, error)
+    if options.text is not None or options.regex is not None:
+        raise Failure(f"{described(session)} and has no screen; --idle 0 waits until its turn is over")
+    id: str = session["id"]
+    return id

@@ -218,6 +218,11 @@ def wait_any(
     return Call("terminal_wait", given | {"timeout": timeout}, dict, looks=True)
 
 
+def settle(name: str, timeout: float | None) -> Call[Answer]:
+    """Wait until a session of any kind does nothing any more; the answer as it is."""
+    return Call("session_wait", {"name": name, "timeout": timeout}, dict, looks=True)
+
+
 def wait(name: str, timeout: float | None) -> Call[int]:
     def result(answer: Answer) -> int:
         if answer["reason"] == "timeout":

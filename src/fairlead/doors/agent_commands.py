@@ -122,8 +122,11 @@ class Sessions(Protocol):
 class AgentCommands:
     """The slash commands of a door, and the questions that wait."""
 
-    def __init__(self, sessions: Sessions, login: AgentLogin) -> None:
+    def __init__(
+        self, sessions: Sessions, login: AgentLogin, set_name: Callable[[AgentSession, str], None]
+    ) -> None:
         self._sessions = sessions
+        self._set_name = set_name
         self._login = login
         self._commands: dict[str, Callable[[Doing], Awaitable[None]]] = {
             "help": self._help,
@@ -385,7 +388,7 @@ class AgentCommands:
         if session is None:
             return
         try:
-            session.set_name(name)
+            self._set_name(session, name)
         except (Refused, JournalError) as error:
             self._say(doing, str(error), "error")
             return

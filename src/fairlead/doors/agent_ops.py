@@ -139,7 +139,7 @@ class AgentOps:
         remembering = AgentMemory(memory, self.session)
         self._ops |= remembering.ops
         self.noted = remembering.noted
-        self._commands = AgentCommands(self, login)
+        self._commands = AgentCommands(self, login, store.rename)
         self._ops["command"] = self._commands.command
         self._ops["frontend_action_result"] = self._commands.frontend_action_result
 
@@ -513,10 +513,12 @@ class AgentOps:
         if request.get("session-id") is not None:
             self.found(request.get("session-id"))
         parent = request.get("parent-session")
-        session = self.created(caller, self.found(parent) if isinstance(parent, str) and parent else None)
         if name := request.get("name"):
+            _done(lambda: self._store.check_name(name))
+        session = self.created(caller, self.found(parent) if isinstance(parent, str) and parent else None)
+        if name:
             caller.focus = session.id
-            _done(lambda: session.set_name(name))
+            _done(lambda: self._store.rename(session, name))
         return self.entered(caller, session, request)
 
     async def _open_session(self, request: Request, caller: Caller) -> Data:
@@ -526,10 +528,12 @@ class AgentOps:
         session = await self._known(name, cwd or caller.cwd) if wanted else None
         is_new = session is None
         if session is None:
+            if name:
+                _done(lambda: self._store.check_name(name))
             session = self.created(caller, cwd=cwd)
         caller.focus = session.id
         if is_new and name:
-            _done(lambda: session.set_name(name))
+            _done(lambda: self._store.rename(session, name))
         cursor = self._history.cursor(session)
         return fields(session_id=session.id, session_file=session.journal.path, created=is_new, cursor=cursor)
 
@@ -592,7 +596,7 @@ class AgentOps:
 
     async def _set_session_name(self, request: Request, caller: Caller) -> Data:
         session = self.session(request, caller)
-        _done(lambda: session.set_name(request.get("name")))
+        _done(lambda: self._store.rename(session, request.get("name")))
         return fields(session_name=session.name)
 
     # --- models -------------------------------------------------------------------------------------------

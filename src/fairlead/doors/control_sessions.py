@@ -164,7 +164,7 @@ class ControlSessions:
             names = [session.name for session in self._store.loaded if session.name]
             raise NotFound(f"no session {name!r}{meant(name, names)}")
         session = self._store.create(self._home)
-        session.set_name(name)
+        self._store.rename(session, name)
         return session
 
     # --- what sessions say --------------------------------------------------------------------------------

@@ -46,6 +46,9 @@ BESIDE = frozenset(
         "daemon_stop",
         "health",
         "notify",
+        "session_lines",
+        "session_stop",
+        "session_wait",
         "terminal_lines",
         "terminal_screen",
         "terminal_search",
@@ -73,7 +76,7 @@ QUICK_LINE = 16 * 1024
 """How many bytes a line may have that is read on the loop; a longer one is read in a thread."""
 LAST_ANSWERS_WAIT = 10.0
 """Seconds that answers may take when nothing more will be asked."""
-CANCELLABLE = frozenset({"terminal_wait"})
+CANCELLABLE = frozenset({"session_wait", "terminal_wait"})
 """Ops that `cancel` ends itself: those that only wait, so that nothing is left half done."""
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import os
 import threading
 import time
@@ -15,11 +14,10 @@ from typing import Any, TypeVar
 
 from ..formats.edn import Keyword
 from ..formats.patterns import Found, Pattern, PatternError, compiled
-from ..terminal import foreground
 from ..terminal.host import Host, HostError
+from ..terminal.kind import TerminalKind
 from ..terminal.lines import Follower, Followers, Kept, kept
 from ..terminal.session import Session, State
-from ..terminal.usage import Usage, Usages
 from ..wire.rpc import ErrorCode, Request, fields
 from .rpc import Handler, OpError
 
@@ -57,9 +55,18 @@ _CODES = {
 }
 
 
-def terminal_ops(host: Host, verdict: Callable[[str], Mapping[str, Any] | None]) -> dict[str, Handler]:
+LISTED = (
+    *("name", "state", "argv", "cwd", "pid", "cols", "rows", "clients", "title", "started_at", "idle"),
+    *("exit_code", "recording", "recording_error", "cpu_percent", "cpu_seconds", "memory", "stray_pid"),
+)
+"""What `terminal_list` tells of a session."""
+
+
+def terminal_ops(
+    host: Host, kind: TerminalKind, verdict: Callable[[str], Mapping[str, Any] | None]
+) -> dict[str, Handler]:
     """Each op's function, over these sessions. `verdict` tells what verifiers said of one last."""
-    usages, followers, searchers = Usages(), Followers(), _Searchers()
+    followers, searchers = Followers(), _Searchers()
 
     def find(request: Request) -> Session:
         return _done(lambda: host.find(request.get("name")))
@@ -84,21 +91,12 @@ def terminal_ops(host: Host, verdict: Callable[[str], Mapping[str, Any] | None])
         return fields(name=session.id, pid=session.pid, recording=session.recording)
 
     async def list_(request: Request) -> Mapping[Any, Any]:
-        sessions = list(host.sessions.values())
-        running = {each.pid: each.started_at for each in sessions if each.state is State.RUNNING}
-        used: Mapping[int, Usage] = {}
-        if not request.get("brief"):
-            with contextlib.suppress(OSError):  # the list is worth more than what they use
-                used = await asyncio.to_thread(usages.look, running)
-            sessions = [each for each in sessions if each in host]  # some may have gone meanwhile
-        rows = [_row(each, used.get(each.pid)) for each in sessions]
-        for each, row in zip(sessions, rows):
-            stray = each.stray
-            if stray is not None and await asyncio.to_thread(foreground.running, stray.pid) == stray:
-                row[Keyword("stray-pid")] = stray.pid
-        for each, row in zip(sessions, rows):
+        rows = []
+        for each in await kind.list(brief=bool(request.get("brief"))):
+            row = each.row
+            rows.append(fields(**{key: row[key] for key in LISTED if key in row}))
             if (said := verdict(each.id)) is not None:
-                row[Keyword("verdict")] = fields(**said)
+                rows[-1][Keyword("verdict")] = fields(**said)
         return fields(sessions=rows)
 
     async def stop(request: Request) -> Mapping[Any, Any]:
@@ -244,29 +242,6 @@ def _last(found: Kept, limit: int) -> dict[str, Any]:
         "oldest": found.first,
         "complete": found.is_complete,
     }
-
-
-def _row(session: Session, usage: Usage | None) -> dict[Any, Any]:
-    screen = session.screen
-    return fields(
-        name=session.id,
-        state=session.state.value,
-        argv=session.command,
-        cwd=session.cwd,
-        pid=session.pid,
-        cols=screen.cols,
-        rows=screen.rows,
-        clients=session.viewers,
-        title=screen.title,
-        started_at=session.started_at,
-        idle=max(0.0, time.monotonic() - session.active_at) if session.active_at else None,
-        exit_code=session.exit_code,
-        recording=session.recording,
-        recording_error=session.recording_error,
-        cpu_percent=round(usage.cpu_percent, 1) if usage else None,
-        cpu_seconds=usage.cpu_seconds if usage else None,
-        memory=usage.memory if usage else None,
-    )
 
 
 async def _png(session: Session, drawing: asyncio.Semaphore) -> str:

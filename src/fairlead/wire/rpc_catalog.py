@@ -105,6 +105,7 @@ PARAMS: Mapping[str, Kind] = MappingProxyType(
         "input": STRING,
         "job-id": NON_BLANK,
         "key": STRING,
+        "kind": NON_BLANK,
         "key-names": STRINGS,
         "keys": STRINGS,
         "level": LEVEL,
@@ -223,6 +224,12 @@ OPS: Mapping[str, Op] = MappingProxyType(
         ),
         "verify_target": Op(("name",)),
         "verify_reports": Op((), ("session-id", "limit")),
+        "session_list": Op((), ("kind", "brief")),
+        "session_find": Op(("name",)),
+        "session_stop": Op(("name",)),
+        "session_prompt": Op(("name", "text")),
+        "session_lines": Op(("name",), ("limit",)),
+        "session_wait": Op(("name",), ("timeout",)),
     }
 )
 

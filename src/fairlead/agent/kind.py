@@ -1,0 +1,174 @@
+"""Agent sessions as one of the kinds that the directory has: those that are open, and those used lately."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from ..database import DatabaseFault
+from ..sessions.directory import NoSession, NotSupported, Summary
+from .events import Event, TurnEnded, Updated
+from .journal import JournalError, Said
+from .messages import ToolResult, User, text_of
+from .session import AgentSession, Busy, Refused
+from .store import AgentStore, NotFound
+from .transcripts import Transcript, Transcripts
+
+LISTED = 20
+"""How many sessions that are not open are listed, the last used first."""
+SCAN_SECONDS = 0.05
+"""How long journals are looked through for a list; the rest comes the next time."""
+LISTED_SECONDS = 86_400.0
+"""How long after it was used last a session that is not open is listed."""
+MAX_WHAT = 80
+"""How many characters of what was said first are shown."""
+
+
+class AgentKind:
+    """The sessions of a store. `transcripts` knows those that are not open."""
+
+    name = "agent"
+
+    def __init__(self, store: AgentStore, transcripts: Transcripts) -> None:
+        self._store = store
+        self._transcripts = transcripts
+        self._changed: dict[str, asyncio.Event] = {}  # by session, for those who wait
+
+    def heard(self, event: Event) -> None:
+        """Something happened in a session: who waits for it looks again."""
+        if isinstance(event, TurnEnded | Updated) and (changed := self._changed.get(event.session_id)):
+            changed.set()
+
+    async def list(self, *, brief: bool) -> Sequence[Summary]:
+        rows = {each.id: each for each in await self._recent()}
+        opened = self._store.loaded
+        found = [_of_open(each, rows.get(each.id)) for each in opened if each.name or _first(each)]
+        known = {each.id for each in opened}
+        return found + [_of_row(row) for row in rows.values() if row.id not in known]
+
+    async def _recent(self) -> Sequence[Transcript]:
+        oldest = time.time() - LISTED_SECONDS
+        try:
+            rows = await self._transcripts.thread.run(self._scanned)
+        except DatabaseFault:  # those that are open are worth more than the others
+            return []
+        return [row for row in rows if row.message_count and _moment(row.modified) > oldest]
+
+    def _scanned(self) -> Sequence[Transcript]:
+        """On the index's thread: what it knows, after a short look at what changed."""
+        self._transcripts.scan(SCAN_SECONDS)
+        return self._transcripts.list(limit=LISTED)
+
+    async def find(self, word: str) -> Summary | None:
+        for session in reversed(self._store.loaded):
+            if word in (session.id, session.name):
+                return _of_open(session, None)
+        try:
+            row = await self._transcripts.thread.run(lambda: self._transcripts.latest(name=word))
+        except DatabaseFault as fault:
+            raise NoSession(f"can't look for agent sessions: {fault}") from None
+        if row is not None:
+            return _of_row(row)
+        try:
+            await self._store.prepare(word)
+            return _of_open(self._store.find(word), None)
+        except (NotFound, JournalError):
+            return None
+
+    def is_live(self, name: str) -> bool:
+        return any(name in (each.id, each.name) for each in self._store.loaded)
+
+    async def _found(self, id: str) -> AgentSession:
+        try:
+            await self._store.prepare(id)
+            return self._store.find(id)
+        except (NotFound, JournalError) as error:
+            raise NoSession(str(error)) from None
+
+    async def stop(self, id: str) -> Mapping[str, Any]:
+        """End its turn and what waits to be said. The session stays: it can be talked with again."""
+        session = await self._found(id)
+        was_working = not session.is_idle
+        session.follow_ups.clear()
+        session.abort()
+        return {"stopped": was_working}
+
+    async def prompt(self, id: str, text: str) -> None:
+        session = await self._found(id)
+        try:
+            session.follow_up(text)
+        except (Busy, Refused, JournalError) as error:
+            raise NotSupported(str(error)) from None
+
+    async def lines(self, id: str) -> Sequence[str]:
+        session = await self._found(id)
+        return await asyncio.to_thread(_lines, session)  # it may be long
+
+    async def settled(self, id: str) -> None:
+        session = await self._found(id)
+        changed = self._changed.setdefault(id, asyncio.Event())
+        while not session.is_idle or session.pending_messages:
+            changed.clear()
+            await changed.wait()
+
+
+def _lines(session: AgentSession) -> list[str]:
+    """What was said, with a mark before each line of a person's."""
+    found: list[str] = []
+    for message in session.messages:
+        text = text_of(message)
+        if isinstance(message, User):
+            text = "> " + text.replace("\n", "\n> ")
+        elif isinstance(message, ToolResult):
+            text = f"[{message.tool_name}] {text}"
+        found += text.split("\n") if text else ()
+    return found
+
+
+def _first(session: AgentSession) -> str:
+    """What was said first."""
+    for entry in session.journal.entries:
+        if isinstance(entry.body, Said) and isinstance(entry.body.message, User):
+            return text_of(entry.body.message)
+    return ""
+
+
+def _moment(stamp: str) -> float:
+    try:
+        return datetime.fromisoformat(stamp).timestamp()
+    except ValueError:
+        return 0.0
+
+
+def _of_open(session: AgentSession, row: Transcript | None) -> Summary:
+    entries = session.journal.entries
+    last = _moment(entries[-1].timestamp if entries else session.journal.header.timestamp)
+    first = row.first_message if row is not None else _first(session)
+    return Summary(
+        id=session.id,
+        kind=AgentKind.name,
+        name=session.name or session.id,
+        project=str(session.cwd),
+        state="idle" if session.is_idle else "working",
+        what=" ".join(first.split())[:MAX_WHAT],
+        started_at=_moment(session.journal.header.timestamp),
+        idle=max(0.0, time.time() - last) if session.is_idle else 0.0,
+        more={"model": f"{session.model.provider}/{session.model.id}", "file": session.journal.path},
+    )
+
+
+def _of_row(row: Transcript) -> Summary:
+    return Summary(
+        id=row.id,
+        kind=AgentKind.name,
+        name=row.name or row.id,
+        project=row.cwd,
+        state="idle",
+        what=" ".join(row.first_message.split())[:MAX_WHAT],
+        started_at=_moment(row.created),
+        idle=max(0.0, time.time() - _moment(row.modified)),
+        more={"file": row.path},
+    )

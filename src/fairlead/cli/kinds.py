@@ -1,0 +1,44 @@
+"""For commands that take any session: what to do when there is no terminal session of a name."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..client.control import Control, RequestError
+
+NOT_FOUND = "request/not-found"
+
+
+def other_kind(control: Control, name: str, error: RequestError) -> dict[str, Any]:
+    """The session of another kind that has this name. Raises the error that was got if there is none."""
+    from ..client.control import RequestError
+
+    if error.code != NOT_FOUND:
+        raise error
+    try:
+        session: dict[str, Any] = control.ask("session_find", name=name)["session"]
+    except RequestError as why:
+        raise (why if why.code == NOT_FOUND else error) from None
+    return session
+
+
+def with_screen(control: Control, op: str, name: str, **params: Any) -> dict[str, Any]:
+    """The answer of an op that only sessions with a screen have."""
+    from ..client.control import RequestError
+    from .arguments import Failure
+
+    try:
+        return control.ask(op, name=name, **params)
+    except RequestError as error:
+        session = other_kind(control, name, error)
+        instead = f"`fairlead logs {name}` prints what was said"
+        raise Failure(f"{described(session)} and has no screen; {instead}") from None
+
+
+def described(session: dict[str, Any]) -> str:
+    """A session in an error's sentence."""
+    from .colours import printable
+
+    return f"{printable(session['name'])} is an {session['kind']} session"

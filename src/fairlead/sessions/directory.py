@@ -1,0 +1,144 @@
+"""One namespace for the sessions of all kinds, and the record by which each of them is listed.
+
+A kind says which sessions it has and what can be done with one. Whoever lists, finds, stops or prompts a
+session goes through the directory, and does not need to know which kinds there are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+from msgspec import Struct
+
+from ..formats.guess import meant
+from .inbox import LEAST_PREFIX, Inbox
+
+
+class Summary(Struct, frozen=True, kw_only=True):
+    """A session as it is listed and shown, whatever its kind."""
+
+    id: str
+    kind: str
+    name: str
+    """What people call it: its name, or its id if it has none."""
+    project: str
+    """The directory that it works in."""
+    state: str
+    """`running`, `waiting` or `ended` for a program; `working`, `asks` or `idle` for an agent."""
+    what: str = ""
+    """What it is about: a command, or what was said first."""
+    started_at: float | None = None
+    idle: float | None = None
+    """Seconds since something happened in it."""
+    clients: int = 0
+    exit_code: int | None = None
+    waits_for: str = ""
+    """The oldest question that it asks a person, in one line."""
+    verdict: Mapping[str, Any] | None = None
+    """What a verifier said of its last turn."""
+    more: Mapping[str, Any] = {}
+    """What only its kind has: a size, a model, memory."""
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """All of it as plain data."""
+        row = {field: getattr(self, field) for field in self.__struct_fields__ if field != "more"}
+        if self.verdict is None:
+            del row["verdict"]
+        return row | dict(self.more)
+
+
+class NoSession(Exception):
+    """There is no such session, or more than one. Says which there are."""
+
+
+class NameTaken(Exception):
+    """Another session has this name. Says which."""
+
+
+class NotSupported(Exception):
+    """Sessions of this kind can't do that. Says what to use instead."""
+
+
+class Kind(Protocol):
+    """The sessions of one kind."""
+
+    name: str
+
+    async def list(self, *, brief: bool) -> Sequence[Summary]:
+        """All that people may want to see now. `brief` leaves out what takes time to find out."""
+
+    async def find(self, word: str) -> Summary | None:
+        """The session of this id or name, also one that is not listed any more."""
+
+    def is_live(self, name: str) -> bool:
+        """Whether a session of this name or id is there, so that no other may be called so."""
+
+    async def stop(self, id: str) -> Mapping[str, Any]:
+        """End what a session does; gives what is to be said of that. Raises NoSession or NotSupported."""
+
+    async def prompt(self, id: str, text: str) -> None:
+        """Ask a session for something, as a person does. Raises NoSession or NotSupported."""
+
+    async def lines(self, id: str) -> Sequence[str]:
+        """What was said or printed in it, as text. Raises NoSession or NotSupported."""
+
+    async def settled(self, id: str) -> None:
+        """Wait until it does nothing any more. Raises NoSession or NotSupported."""
+
+
+class Directory:
+    """All sessions of a daemon. `verdict` gives what was said of a session's last turn."""
+
+    def __init__(
+        self, kinds: Sequence[Kind], inbox: Inbox, verdict: Callable[[str], Mapping[str, Any] | None]
+    ) -> None:
+        self._kinds = kinds
+        self._inbox = inbox
+        self._verdict = verdict
+
+    @property
+    def questions(self) -> int:
+        """How many questions wait for a person."""
+        return len(self._inbox.open())
+
+    async def list(self, *, kind: str | None = None, brief: bool = False) -> list[Summary]:
+        """The sessions of all kinds or of one, in the order of the kinds."""
+        kinds = [each for each in self._kinds if kind in (None, each.name)]
+        lists = await asyncio.gather(*(each.list(brief=brief) for each in kinds))
+        return [self._joined(summary) for summaries in lists for summary in summaries]
+
+    async def find(self, word: str) -> tuple[Kind, Summary]:
+        """The session of this name or id, or the only one whose id begins so. Raises NoSession."""
+        for kind in self._kinds:
+            if (summary := await kind.find(word)) is not None:
+                return kind, self._joined(summary)
+        listed = [(kind, each) for kind in self._kinds for each in await kind.list(brief=True)]
+        begun = [
+            (kind, each) for kind, each in listed if len(word) >= LEAST_PREFIX and each.id.startswith(word)
+        ]
+        if len(begun) > 1:
+            raise NoSession(f"{len(begun)} sessions begin with {word!r}; give more of the id")
+        if not begun:
+            raise NoSession(f"no session {word!r}{meant(word, [each.name for _, each in listed])}")
+        return begun[0][0], self._joined(begun[0][1])
+
+    def check_free(self, name: str, *, but: str) -> None:
+        """Raises NameTaken if a session of another kind than `but` has this name."""
+        for kind in self._kinds:
+            if kind.name != but and kind.is_live(name):
+                raise NameTaken(
+                    f"the name {name!r} is taken by a session of kind {kind.name}; choose another"
+                )
+
+    def _joined(self, summary: Summary) -> Summary:
+        """With what others know of it."""
+        asked = next((each.what for each in self._inbox.open() if each.session == summary.id), "")
+        verdict = self._verdict(summary.id)
+        if not asked and verdict is None:
+            return summary
+        state = "asks" if asked and summary.state == "working" else summary.state
+        return msgspec.structs.replace(summary, waits_for=asked, verdict=verdict, state=state)

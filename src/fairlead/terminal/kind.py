@@ -1,0 +1,104 @@
+"""Terminal sessions as one of the kinds that the directory has."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shlex
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ..sessions.directory import NoSession, NotSupported, Summary
+from . import foreground
+from .host import Host, HostError
+from .lines import kept
+from .session import Session, State
+from .usage import Usage, Usages
+
+
+class TerminalKind:
+    """The sessions of a host."""
+
+    name = "terminal"
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._usages = Usages()
+
+    async def list(self, *, brief: bool) -> Sequence[Summary]:
+        sessions = list(self._host.sessions.values())
+        used: Mapping[int, Usage] = {}
+        if not brief:
+            running = {each.pid: each.started_at for each in sessions if each.state is State.RUNNING}
+            with contextlib.suppress(OSError):  # the list is worth more than what they use
+                used = await asyncio.to_thread(self._usages.look, running)
+            sessions = [each for each in sessions if each in self._host]  # some may have gone meanwhile
+        found = [summary(each, used.get(each.pid)) for each in sessions]
+        for number, each in enumerate(sessions):
+            stray = each.stray
+            if stray is not None and await asyncio.to_thread(foreground.running, stray.pid) == stray:
+                more = {**found[number].more, "stray_pid": stray.pid}
+                found[number] = msgspec.structs.replace(found[number], more=more)
+        return found
+
+    async def find(self, word: str) -> Summary | None:
+        session = self._host.sessions.get(word)
+        return summary(session, None) if session is not None else None
+
+    def is_live(self, name: str) -> bool:
+        return name in self._host.sessions
+
+    def _found(self, id: str) -> Session:
+        try:
+            return self._host.find(id)
+        except HostError as error:
+            raise NoSession(str(error)) from None
+
+    async def stop(self, id: str) -> Mapping[str, Any]:
+        self._found(id)
+        try:
+            return {"exit_code": await self._host.stop(id)}
+        except HostError as error:
+            raise NotSupported(str(error)) from None
+
+    async def prompt(self, id: str, text: str) -> None:
+        self._found(id).type(text.encode("utf-8", "replace") + b"\r")
+
+    async def lines(self, id: str) -> Sequence[str]:
+        return kept(self._found(id)).texts
+
+    async def settled(self, id: str) -> None:
+        await self._host.ended(self._found(id))
+
+
+def summary(session: Session, usage: Usage | None) -> Summary:
+    """A terminal session as it is listed."""
+    screen = session.screen
+    return Summary(
+        id=session.id,
+        kind=TerminalKind.name,
+        name=session.id,
+        project=session.cwd,
+        state=session.state.value,
+        what=shlex.join(session.command),
+        started_at=session.started_at,
+        idle=max(0.0, time.monotonic() - session.active_at) if session.active_at else None,
+        clients=session.viewers,
+        exit_code=session.exit_code,
+        more={
+            "argv": session.command,
+            "cwd": session.cwd,
+            "pid": session.pid,
+            "cols": screen.cols,
+            "rows": screen.rows,
+            "title": screen.title,
+            "recording": session.recording,
+            "recording_error": session.recording_error,
+            "cpu_percent": round(usage.cpu_percent, 1) if usage else None,
+            "cpu_seconds": usage.cpu_seconds if usage else None,
+            "memory": usage.memory if usage else None,
+        },
+    )

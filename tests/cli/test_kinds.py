@@ -1,0 +1,85 @@
+"""Commands that take a session take one of any kind: those for programs work with agents as well."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.hosting import Hosting
+
+
+@pytest.fixture(scope="module")
+def hosting() -> Iterator[Hosting]:
+    made = Hosting()
+    try:
+        made.start("work", "echo ready; read line")
+        made.run("agent", "--name", "garden", "-p", "run: echo roses", "--yes")
+        yield made
+    finally:
+        made.run("daemon", "restart")  # an agent that is not open any more is listed as well
+        assert "garden" in made.run("ls", "-q").stdout.split()
+        made.close()
+
+
+def rows(hosting: Hosting, *words: str) -> dict[str, dict[str, object]]:
+    return {row["name"]: row for row in json.loads(hosting.run("ls", "--json", *words).stdout)}
+
+
+def test_ls_lists_sessions_of_all_kinds_or_of_one(hosting: Hosting) -> None:
+    assert hosting.run("ls", "-q").stdout.split() == ["work", "garden"]
+    assert hosting.run("ls", "-q", "--kind", "agent").stdout.split() == ["garden"]
+    found = rows(hosting)
+    assert (found["work"]["kind"], found["work"]["state"]) == ("terminal", "running")
+    assert (found["garden"]["kind"], found["garden"]["state"]) == ("agent", "idle")
+    assert found["garden"]["what"] == "run: echo roses"
+    head, *table = hosting.run("ls").stdout.splitlines()
+    assert head.split()[:4] == ["NAME", "STATE", "KIND", "DIRECTORY"]
+    assert [row.split()[:3] for row in table] == [
+        ["work", "running", "terminal"],
+        ["garden", "idle", "agent"],
+    ]
+    by_id = str(found["garden"]["id"])
+    assert list(rows(hosting, by_id)) == ["garden"]
+    assert hosting.run("ls", "--kind", "tree", check=False).returncode == 2
+
+
+def test_an_agent_is_asked_waited_for_read_and_stopped_like_a_program(hosting: Hosting) -> None:
+    hosting.run("send", "garden", "run: echo tulips")
+    state = rows(hosting, "garden")["garden"]
+    assert state["state"] in ("working", "asks")
+    hosting.until(lambda: rows(hosting, "garden")["garden"]["state"] == "asks")
+    assert "echo tulips" in str(rows(hosting, "garden")["garden"]["waits_for"])
+    waited = hosting.run("wait", "garden", "--idle", "0", "--timeout", "0.3", check=False)
+    assert waited.returncode == 124
+    assert hosting.run("stop", "garden").stdout == "the turn of garden is ended\n"
+    assert hosting.run("wait", "garden", "--exit").returncode == 0
+    assert hosting.run("stop", "garden").stdout == "garden does nothing now\n"
+    said = hosting.run("logs", "garden").stdout.splitlines()
+    assert said[0] == "> run: echo roses"
+    assert "[bash] roses" in said
+    assert hosting.run("logs", "-n", "1", "garden").stdout.splitlines() == said[-1:]
+    found = hosting.run("search", "garden", "echo tulips").stdout.splitlines()
+    assert found
+    assert found[0].endswith("> run: echo tulips")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("screen", "garden"), "garden is an agent session and has no screen; `fairlead logs garden` prints"),
+        (("record", "garden"), "garden is an agent session and has no screen"),
+        (("logs", "-f", "garden"), "`fairlead attach garden` shows it at work"),
+        (("send", "garden", "-k", "C-c"), "garden is an agent session: it takes a text, and no keys"),
+        (("wait", "garden", "--text", "x"), "garden is an agent session and has no screen"),
+        (("start", "garden", "-d", "--", "true"), "the name 'garden' is taken by a session of kind agent"),
+        (("agent", "--name", "work", "-p", "hi"), "a terminal session is named 'work' already"),
+        (("stop", "gardn"), "no session 'gardn'; did you mean garden?"),
+        (("logs", "wrk"), "no session 'wrk'; did you mean work?"),
+    ],
+)
+def test_what_a_kind_cant_do_says_so(hosting: Hosting, words: tuple[str, ...], sentence: str) -> None:
+    done = hosting.run(*words, check=False)
+    assert done.returncode == 1
+    assert sentence in done.stderr
