@@ -254,11 +254,7 @@ def _latest_of(transcripts: Transcripts) -> Latest:
             raise JournalError(f"can't look for the session: {fault}") from None
 
     def look(name: str | None, cwd: str | None) -> str | None:
-        left = transcripts.scan(SCAN_SECONDS).left
-        found = transcripts.latest(name=name, cwd=cwd)
-        if found is None and left:
-            transcripts.scan()
-            found = transcripts.latest(name=name, cwd=cwd)
+        found = transcripts.named(name, SCAN_SECONDS, cwd=cwd)
         return found.path if found is not None else None
 
     return latest

@@ -67,7 +67,7 @@ class AgentKind:
             if word in (session.id, session.name):
                 return _of_open(session, None)
         try:
-            row = await self._transcripts.thread.run(lambda: self._transcripts.latest(name=word))
+            row = await self._transcripts.thread.run(lambda: self._transcripts.named(word, SCAN_SECONDS))
         except DatabaseFault as fault:
             raise NoSession(f"can't look for agent sessions: {fault}") from None
         if row is not None:

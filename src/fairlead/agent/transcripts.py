@@ -483,6 +483,15 @@ class Transcripts(Stored):
         )
         return _transcript(rows[0]) if rows else None
 
+    def named(self, name: str | None, seconds: float, *, cwd: str | None = None) -> Transcript | None:
+        """The same, after a look of some seconds at what changed; at all of it if none is found."""
+        left = self.scan(seconds).left
+        found = self.latest(name=name, cwd=cwd)
+        if found is None and left:
+            self.scan()
+            found = self.latest(name=name, cwd=cwd)
+        return found
+
     def search(
         self, text: str, limit: int = LISTED, *, cwd: str | None = None, marks: tuple[str, str] = ("", "")
     ) -> Places:

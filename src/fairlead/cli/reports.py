@@ -121,11 +121,7 @@ def _id_of(name: str, settings: object) -> str | None:
     assert isinstance(settings, Settings)
     transcripts = Transcripts(f"{settings.state_dir}/transcripts.db", settings.sessions_dir)
     try:
-        left = transcripts.scan(SCAN_SECONDS).left
-        latest = transcripts.latest(name=name)
-        if latest is None and left:
-            transcripts.scan()
-            latest = transcripts.latest(name=name)
+        latest = transcripts.named(name, SCAN_SECONDS)
     finally:
         transcripts.close()
     return latest.id if latest is not None else None
