@@ -19,7 +19,7 @@ from fairlead.wire import rpc
 from tests.client.test_bridge import Editor
 from tests.hosting import WAIT, Hosting
 
-KILLS = 50
+SOME_KILLS, MANY_KILLS = 15, 100
 LONGEST_LIFE = 0.25
 """Seconds from a prompt until the daemon is killed, at the most."""
 
@@ -43,8 +43,9 @@ def answered(editor: Editor, op: str, **params: Any) -> Any:
     return answer
 
 
+@pytest.mark.parametrize("kills", [SOME_KILLS, pytest.param(MANY_KILLS, marks=pytest.mark.peers)])
 def test_nothing_that_was_acknowledged_is_lost_and_the_session_goes_on(
-    hosting: Hosting, tmp_path: Path
+    hosting: Hosting, tmp_path: Path, kills: int
 ) -> None:
     chance = random.Random(7)
     lock = Path(hosting.environment["XDG_RUNTIME_DIR"], "fairlead/daemon.lock")
@@ -56,7 +57,7 @@ def test_nothing_that_was_acknowledged_is_lost_and_the_session_goes_on(
     state = editor.ask("get_state")["state"]
     session_id, path = state["session_id"], state["session_file"]
     acknowledged = []
-    for number in range(KILLS):
+    for number in range(kills):
         command = "echo" if number % 3 else "printf"  # the second needs consent
         message = f"run: {command} {number}"
         accepted = editor.ask("prompt", message=message, session_id=session_id)
@@ -88,7 +89,7 @@ def test_nothing_that_was_acknowledged_is_lost_and_the_session_goes_on(
     calls = [call.id for message in said if isinstance(message, Assistant) for call in message.calls]
     results = [message.tool_call_id for message in said if isinstance(message, ToolResult)]
     assert sorted(results) == sorted(calls)
-    assert len(acknowledged) > KILLS / 2
+    assert len(acknowledged) > kills / 2
 
 
 def test_an_approval_that_waits_is_there_after_every_death(hosting: Hosting, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from tests.recordings import recorded_output
 SOME_KILLS, MANY_KILLS = 30, 200
 LONGEST_LIFE = 0.3
 """Seconds that a daemon lives at the most; some don't live to serve anyone."""
-SESSIONS = 100
+SOME_SESSIONS, MANY_SESSIONS = 20, 100
 
 FLOOD = """
 import os, sys, time
@@ -166,7 +166,8 @@ def test_a_daemon_that_is_killed_many_times_costs_nobody_a_line(
     assert recorded_output(typed) == "ready\r\n" + "".join(f"got {line}\r\n" for line in typed_lines)
 
 
-def test_an_upgrade_in_place_keeps_a_hundred_sessions_and_their_clients(tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [SOME_SESSIONS, pytest.param(MANY_SESSIONS, marks=pytest.mark.peers)])
+def test_an_upgrade_in_place_keeps_all_sessions_and_their_clients(tmp_path: Path, count: int) -> None:
     package = tmp_path / "new/fairlead"
     shutil.copytree(Path(fairlead.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
     hosting = Hosting({"PYTHONPATH": str(package.parent)})
@@ -181,7 +182,7 @@ def test_an_upgrade_in_place_keeps_a_hundred_sessions_and_their_clients(tmp_path
                     argv=["sh", "-c", f"echo I am {number}; {ECHO}"],
                     env=hosting.environment,
                 )["pid"]
-                for number in range(SESSIONS)
+                for number in range(count)
             }
         person = Person(hosting, "attach", "s7")
         person.until("ready")
@@ -190,7 +191,7 @@ def test_an_upgrade_in_place_keeps_a_hundred_sessions_and_their_clients(tmp_path
         hosting.run("daemon", "restart")
         assert json.loads(hosting.run("daemon", "status", "--json").stdout)["version"] == "99.0"
         assert {name: row["pid"] for name, row in hosting.sessions().items()} == pids
-        for number in range(SESSIONS):
+        for number in range(count):
             with Peer.greeted(f"s{number}", Role.MONITOR) as peer:
                 peer.until(b"ready")
                 assert f"I am {number}\r".encode() in peer.output
