@@ -45,11 +45,8 @@ def test_a_value_is_written_as_one_line_of_utf_8(value: Any) -> None:
         assert "\n" not in text
         assert "\r" not in text
     assert loads(whole.encode()) is not ...
-    try:
+    if "#" not in whole:  # else keys may differ by their tags alone, which the plain dialect does not have
         assert loads(plain.encode()) is not ...
-    except EdnError as error:  # keys that differ by their tags alone, which this dialect does not have
-        assert "duplicate" in str(error)
-        assert "#" in whole
 
 
 def read(text: str | bytes) -> list[Any] | EdnError:
