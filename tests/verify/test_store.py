@@ -171,12 +171,7 @@ def test_a_verification_is_pending_until_its_report_is_there(place: str) -> None
         id = store.begin(session_id="s", project="/p", turn=4, verifier="v", details={"command": "pytest"})
         assert store.unfinished() == []  # this process runs it
         (pending,) = store.unfinished(everyones=True)
-        assert (pending.id, pending.turn, pending.details, pending.attempts) == (
-            id,
-            4,
-            {"command": "pytest"},
-            1,
-        )
+        assert (pending.id, pending.turn, pending.details) == (id, 4, {"command": "pytest"})
         assert pending.is_running
         report = store.finish(id, made(turn=4))
         assert report is not None
@@ -195,7 +190,7 @@ time.sleep(300)
 """
 
 
-def test_a_verification_of_a_process_that_was_killed_is_found_and_run_again(place: str) -> None:
+def test_a_verification_of_a_process_that_was_killed_is_found_and_reported(place: str) -> None:
     child = subprocess.Popen([sys.executable, "-c", CHILD, place], stdout=subprocess.PIPE)
     assert child.stdout is not None
     try:
@@ -206,30 +201,14 @@ def test_a_verification_of_a_process_that_was_killed_is_found_and_run_again(plac
             child.wait()
             (pending,) = store.unfinished()
             assert (pending.turn, pending.details, pending.is_running) == (7, {"n": 1}, False)
-            assert store.take_over(pending)
-            assert not store.take_over(pending)  # another one was first
-            assert store.unfinished() == []
-            (mine,) = store.unfinished(everyones=True)
-            assert (mine.attempts, mine.is_given_up) == (2, False)
-            report = mine.not_verified("the daemon was killed")
+            report = pending.not_verified("the daemon was killed")
             assert (report.status, report.turn, report.session_id) == (Status.UNSURE, 7, "s")
-            store.finish(mine.id, report)
+            store.finish(pending.id, report)
             assert store.list()[0].summary == "could not verify: the daemon was killed"
     finally:
         child.kill()
         child.wait()
         child.stdout.close()
-
-
-def test_a_verification_that_fails_again_and_again_is_given_up(place: str) -> None:
-    with ReportStore(place) as store:
-        store.begin(session_id="s", project="/p", turn=1, verifier="v")
-        for _ in range(stores.MAX_ATTEMPTS - 1):
-            (pending,) = store.unfinished(everyones=True)
-            assert not pending.is_given_up
-            store.take_over(pending)
-        (pending,) = store.unfinished(everyones=True)
-        assert pending.is_given_up
 
 
 def test_a_process_with_the_same_number_is_not_taken_for_the_one_that_died(place: str) -> None:

@@ -1,8 +1,7 @@
 """Reports on disk, and verifications that have begun, in a SQLite file that several processes may use.
 
 A verification is written down before it runs and taken off in the transaction that adds its report. So after
-a crash it is known which turns were not judged: `unfinished` gives them, and whoever runs one again takes it
-over with `take_over` first.
+a crash it is known which turns were not judged: `unfinished` gives them.
 """
 
 from __future__ import annotations
@@ -28,8 +27,6 @@ LISTED = 100
 """How many it gives if nobody says how many."""
 MAX_BUCKETS = 2000
 """Into how many pieces a time is divided at most."""
-MAX_ATTEMPTS = 3
-"""How often a verification is begun before it is given up: it may be what takes the daemon down."""
 MAX_ESCALATIONS = 10_000
 """For how many sessions it is kept that a person is needed; older ones go."""
 MAX_DETAILS = 64 * 1024
@@ -119,19 +116,13 @@ class Pending(NamedTuple):
     turn: int
     verifier: str
     owner: str
-    attempts: int
     details: Mapping[str, object]
-    """What whoever began it needs to begin it again."""
+    """What whoever began it noted about it."""
 
     @property
     def is_running(self) -> bool:
         """Whether the process that runs it is there."""
         return _is_there(self.owner)
-
-    @property
-    def is_given_up(self) -> bool:
-        """Whether it was begun so often that it is better reported as not verified."""
-        return self.attempts >= MAX_ATTEMPTS
 
     def not_verified(self, reason: str = "it was interrupted") -> Report:
         """The report for one that is not run again."""
@@ -230,25 +221,12 @@ class ReportStore(Stored):
     def unfinished(self, *, everyones: bool = False) -> list[Pending]:
         """The verifications that nobody runs any more, the oldest first; else all of them."""
         rows = self._read(
-            "SELECT id, begun, session_id, project, turn, verifier, owner, attempts, details"
+            "SELECT id, begun, session_id, project, turn, verifier, owner, details"
             " FROM pending ORDER BY id LIMIT ?",
             (MAX_PENDING,),
         )
         found = [_pending(row) for row in rows]
         return found if everyones else [each for each in found if not each.is_running]
-
-    def take_over(self, pending: Pending) -> bool:
-        """Make an unfinished verification ours, to run it again. False if another process was first."""
-
-        def work(connection: sqlite3.Connection) -> bool:
-            changed = connection.execute(
-                "UPDATE pending SET owner = ?, attempts = attempts + 1"
-                " WHERE id = ? AND owner = ? AND attempts = ?",
-                (self._owner, pending.id, pending.owner, pending.attempts),
-            )
-            return changed.rowcount > 0
-
-        return _told(lambda: self._database.write(work))
 
     # --- reports ------------------------------------------------------------------------------------------
 
