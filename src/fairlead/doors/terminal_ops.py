@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from ..formats.edn import Keyword
 from ..formats.patterns import Found, Pattern, PatternError, compiled
-from ..terminal import foreground
+from ..system import processes
 from ..terminal.host import Host, HostError
 from ..terminal.lines import Follower, Followers, Kept, kept
 from ..terminal.session import Session, State
@@ -94,7 +94,7 @@ def terminal_ops(host: Host, verdict: Callable[[str], Mapping[str, Any] | None])
         rows = [_row(each, used.get(each.pid)) for each in sessions]
         for each, row in zip(sessions, rows):
             stray = each.stray
-            if stray is not None and await asyncio.to_thread(foreground.running, stray.pid) == stray:
+            if stray is not None and await asyncio.to_thread(processes.running, stray.pid) == stray:
                 row[Keyword("stray-pid")] = stray.pid
         for each, row in zip(sessions, rows):
             if (said := verdict(each.id)) is not None:

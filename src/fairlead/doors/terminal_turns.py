@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from ..terminal.foreground import depth_below, foreground
+from ..system.processes import depth_below, foreground
 from ..terminal.host import Host, HostError
 from ..terminal.session import Session
 from ..verify.outcome import Ending, ending_in

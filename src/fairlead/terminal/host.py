@@ -28,10 +28,10 @@ from ..keeper import masks
 from ..keeper.keeper import Spec
 from ..keeper.protocol import VERSION, Kind, frame
 from ..settings import SettingError, Settings, foreign, safe_dir
+from ..system.processes import foreground, running
 from ..wire import keepty
 from .environment import for_program
 from .fair import Line
-from .foreground import foreground, running
 from .link import KeeperGone, Link
 from .outward import Allowed
 from .recording import Recorder, RecordingError

@@ -6,6 +6,7 @@ a crash it is known which turns were not judged: `unfinished` gives them.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import time
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from ..database import Database, DatabaseFault, Row, Stored, storable
+from ..system.processes import is_there, running
 from .report import MAX_RAW, Confidence, Report, Status, not_verified
 
 MAX_REPORTS = 100_000
@@ -420,28 +422,21 @@ def _told(work: Callable[[], T]) -> T:
 
 def _owner() -> str:
     """This process, so that another with the same number is not taken for it."""
-    return f"{os.getpid()} {_started(os.getpid())}"
+    return f"{os.getpid()} {_began(os.getpid())}"
 
 
 def _is_there(owner: str) -> bool:
-    number, _, started = owner.partition(" ")
+    number, _, began = owner.partition(" ")
     if not number.isdigit():
         return False
-    try:
-        os.kill(int(number), 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, OverflowError):
-        pass
-    return _started(int(number)) == started
+    return _began(int(number)) == began if began else is_there(int(number))
 
 
-def _started(pid: int) -> str:
-    """When a process began, in the system's own measure; empty where that can't be known."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return "" if fields[0] in b"ZX" else f"{fields[19].decode()}@{file.read().strip()}"
-    except (OSError, IndexError):
+def _began(pid: int) -> str:
+    """When a process began, so that no other is like it; empty where that can't be known, or it has ended."""
+    program = running(pid)
+    if program is None:
         return ""
+    with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return f"{program.began}@{file.read().strip()}"
+    return program.began
