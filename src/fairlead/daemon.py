@@ -37,7 +37,8 @@ from .logfile import LogFile
 from .sessions.inbox import Inbox
 from .setting_rows import rows
 from .settings import AT_START, Settings, safe_dir
-from .terminal.host import Host, is_served
+from .system.sockets import is_served
+from .terminal.host import Host
 from .terminal.session import Event, Session, State
 from .wire.rpc import ErrorCode, Request, fields
 
@@ -214,7 +215,7 @@ class Daemon:
             await asyncio.sleep(SOCKET_LOOK)
             try:
                 await self._keepty.mend()
-                self._agents.judging.door.mend()
+                await self._agents.judging.door.mend()
                 if os.path.exists(self._settings.lock_path):  # else the whole directory is gone
                     assert self._rpc.server is not None
                     await self._rpc.server.mend()
