@@ -40,7 +40,8 @@ from .sessions.directory import Directory, NameTaken
 from .sessions.inbox import Inbox
 from .setting_rows import rows
 from .settings import AT_START, Settings, safe_dir
-from .terminal.host import Host, is_served
+from .system.sockets import is_served
+from .terminal.host import Host
 from .terminal.kind import TerminalKind
 from .terminal.session import Event, Session, State
 from .wire.rpc import ErrorCode, Request, fields
@@ -223,7 +224,7 @@ class Daemon:
             await asyncio.sleep(SOCKET_LOOK)
             try:
                 await self._keepty.mend()
-                self._agents.judging.door.mend()
+                await self._agents.judging.door.mend()
                 if os.path.exists(self._settings.lock_path):  # else the whole directory is gone
                     assert self._rpc.server is not None
                     await self._rpc.server.mend()

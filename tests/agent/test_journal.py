@@ -169,7 +169,7 @@ def test_branches_part_and_a_fork_has_the_path_up_to_an_entry(path: Path, tmp_pa
     with Journal.create(str(path), id="s1", cwd="/srv") as journal:
         one = journal.append(Said(user("one")))
         two = journal.append(Said(user("two")))
-        journal.go_to(one.id)
+        journal.leaf = one.id
         other = journal.append(Said(user("another two")))
         assert [entry.id for entry in journal.branch] == [one.id, other.id]
         assert [entry.id for entry in journal.path_to(two.id)] == [one.id, two.id]

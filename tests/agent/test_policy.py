@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.agent.commands import take_apart
-from fairlead.agent.policy import Policy, Rule, project_of, rules_from
+from fairlead.agent.policy import Policy, Rule, rules_from
 from fairlead.agent.tools import Effect, Touch
 from fairlead.agent.tools.files import Read, Write
 from fairlead.agent.tools.search import Grep
@@ -65,7 +65,7 @@ def test_traversal_and_links_out_of_the_project_ask(tmp_path: Path) -> None:
     (project / "dir").symlink_to(tmp_path)
     (project / "own").symlink_to("file.txt")
     (project / "harmless").symlink_to(".env")
-    policy = Policy(project_of(project))
+    policy = Policy(project.resolve())
     for path in (
         "../outside.txt",
         "link",
@@ -85,7 +85,7 @@ def test_traversal_and_links_out_of_the_project_ask(tmp_path: Path) -> None:
 def test_a_project_that_is_reached_by_a_link_is_the_same_project(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
-    policy = Policy(project_of(tmp_path / "link"))
+    policy = Policy((tmp_path / "link").resolve())
     assert policy.judge("read", Read().touches({"path": "x"}, tmp_path / "link")).decision == "allow"
 
 

@@ -39,7 +39,7 @@ def hidden(directory: Path, *modules: str) -> Hosting:
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosting]:
-    modules = ("PIL", "apprise", "pydantic_ai", "starlette", "uvicorn")
+    modules = ("PIL", "apprise", "pydantic_ai")
     hosting = hidden(tmp_path_factory.mktemp("bare"), *modules)
     yield hosting
     hosting.close()

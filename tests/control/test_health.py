@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fairlead.control import health as health_module
-from fairlead.control.health import Check, Health, Lag, Report, disk, doctor, overall, prometheus, runtime_dir
+from fairlead.control.health import Check, Health, Lag, Report, disk, doctor, overall, runtime_dir
 from fairlead.settings import Settings
 
 
@@ -127,17 +127,4 @@ def test_the_doctor_says_what_to_do() -> None:
         "!   passepartout  port taken",
         "                  fix: set a port",
         "degraded",
-    ]
-
-
-def test_prometheus_gets_a_line_for_each_state_and_number() -> None:
-    report = Report("degraded", (Check('a "b"', "degraded", "x"),), 1.0)
-    lines = prometheus(report, {"signals_total": 7, "lag_seconds": 0.25}).splitlines()
-    assert 'fairlead_health{check="a \\"b\\"",status="degraded"} 1' in lines
-    assert 'fairlead_health{check="a \\"b\\"",status="healthy"} 0' in lines
-    assert lines[-4:] == [
-        "# TYPE fairlead_signals_total counter",
-        "fairlead_signals_total 7",
-        "# TYPE fairlead_lag_seconds gauge",
-        "fairlead_lag_seconds 0.25",
     ]

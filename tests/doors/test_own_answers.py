@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.keeper.credentials import agent_of
+from fairlead.system.processes import agent_of
 from tests.agent.playing import calls, cassette, says
 from tests.client.persons import Person
 from tests.client.test_bridge import Editor

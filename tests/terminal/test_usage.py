@@ -10,8 +10,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from fairlead.system import processes
+from fairlead.system.processes import Process, from_proc, from_ps
 from fairlead.terminal import usage
-from fairlead.terminal.usage import Process, Usages, from_proc, from_ps, summed
+from fairlead.terminal.usage import Usages, summed
 
 BURN = "import time\nwhile time.process_time() < 0.2: pass\nprint(flush=True)\ninput()"
 
@@ -57,7 +59,7 @@ def test_a_program_is_counted_with_its_children(program: subprocess.Popen[bytes]
     "text", [("0:01.50", 1.5), ("01:02:03", 3723), ("2-00:00:01", 172_801), ("123:00.00", 7380)]
 )
 def test_the_times_of_ps_are_read(text: tuple[str, float]) -> None:
-    assert usage._seconds(text[0]) == text[1]
+    assert processes._seconds(text[0]) == text[1]
 
 
 def test_no_ps_is_no_usage(monkeypatch: pytest.MonkeyPatch) -> None:

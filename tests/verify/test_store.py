@@ -10,9 +10,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from fairlead.database import DatabaseFault
 from fairlead.verify import store as stores
 from fairlead.verify.report import CommandRun, Confidence, Report, Section, Status
-from fairlead.verify.store import ReportStore, StoreFault
+from fairlead.verify.store import ReportStore
 
 LISTING_SECONDS = 0.05
 """How long a list of a thousand may take."""
@@ -92,28 +93,6 @@ def test_reports_are_listed_by_session_project_and_time(place: str) -> None:
         assert set(store.latest(["s1", "x"])) == {"s1"}
 
 
-def test_confidence_is_counted_over_time(place: str) -> None:
-    with ReportStore(place) as store:
-        for moment, confidence in (
-            (10, Confidence.FAILED),
-            (20, Confidence.PERFECT),
-            (110, Confidence.PERFECT),
-            (120, Confidence.PERFECT),
-            (350, Confidence.PARTIAL),
-        ):
-            store.add(made(confidence, time=float(moment)))
-        (whole,) = store.counts()
-        assert whole.start == 10
-        assert [whole.counts[each] for each in Confidence] == [3, 0, 1, 0, 1]
-        pieces = store.counts(every=100)
-        assert [piece.start for piece in pieces] == [0, 100, 300]
-        assert [piece.counts[Confidence.PERFECT] for piece in pieces] == [1, 2, 0]
-        assert store.counts(project="/none") == []
-        assert len(store.counts(since=100, every=100)) == 2
-        with pytest.raises(StoreFault, match="more than 0 seconds"):
-            store.counts(every=0)
-
-
 def test_a_thousand_reports_are_listed_at_once(place: str) -> None:
     with ReportStore(place) as store:
         encoded = msgspec.json.encode(made(raw="x" * 20_000))
@@ -171,12 +150,7 @@ def test_a_verification_is_pending_until_its_report_is_there(place: str) -> None
         id = store.begin(session_id="s", project="/p", turn=4, verifier="v", details={"command": "pytest"})
         assert store.unfinished() == []  # this process runs it
         (pending,) = store.unfinished(everyones=True)
-        assert (pending.id, pending.turn, pending.details, pending.attempts) == (
-            id,
-            4,
-            {"command": "pytest"},
-            1,
-        )
+        assert (pending.id, pending.turn, pending.details) == (id, 4, {"command": "pytest"})
         assert pending.is_running
         report = store.finish(id, made(turn=4))
         assert report is not None
@@ -195,7 +169,7 @@ time.sleep(300)
 """
 
 
-def test_a_verification_of_a_process_that_was_killed_is_found_and_run_again(place: str) -> None:
+def test_a_verification_of_a_process_that_was_killed_is_found_and_reported(place: str) -> None:
     child = subprocess.Popen([sys.executable, "-c", CHILD, place], stdout=subprocess.PIPE)
     assert child.stdout is not None
     try:
@@ -206,30 +180,14 @@ def test_a_verification_of_a_process_that_was_killed_is_found_and_run_again(plac
             child.wait()
             (pending,) = store.unfinished()
             assert (pending.turn, pending.details, pending.is_running) == (7, {"n": 1}, False)
-            assert store.take_over(pending)
-            assert not store.take_over(pending)  # another one was first
-            assert store.unfinished() == []
-            (mine,) = store.unfinished(everyones=True)
-            assert (mine.attempts, mine.is_given_up) == (2, False)
-            report = mine.not_verified("the daemon was killed")
+            report = pending.not_verified("the daemon was killed")
             assert (report.status, report.turn, report.session_id) == (Status.UNSURE, 7, "s")
-            store.finish(mine.id, report)
+            store.finish(pending.id, report)
             assert store.list()[0].summary == "could not verify: the daemon was killed"
     finally:
         child.kill()
         child.wait()
         child.stdout.close()
-
-
-def test_a_verification_that_fails_again_and_again_is_given_up(place: str) -> None:
-    with ReportStore(place) as store:
-        store.begin(session_id="s", project="/p", turn=1, verifier="v")
-        for _ in range(stores.MAX_ATTEMPTS - 1):
-            (pending,) = store.unfinished(everyones=True)
-            assert not pending.is_given_up
-            store.take_over(pending)
-        (pending,) = store.unfinished(everyones=True)
-        assert pending.is_given_up
 
 
 def test_a_process_with_the_same_number_is_not_taken_for_the_one_that_died(place: str) -> None:
@@ -242,10 +200,10 @@ def test_a_process_with_the_same_number_is_not_taken_for_the_one_that_died(place
 def test_details_and_pending_verifications_are_bounded(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stores, "MAX_PENDING", 1)
     with ReportStore(place) as store:
-        with pytest.raises(StoreFault, match="at most 65536 are kept"):
+        with pytest.raises(DatabaseFault, match="at most 65536 are kept"):
             store.begin(session_id="s", project="/p", turn=1, verifier="v", details={"x": "y" * 70_000})
         store.begin(session_id="s", project="/p", turn=1, verifier="v")
-        with pytest.raises(StoreFault, match="at most 1 may"):
+        with pytest.raises(DatabaseFault, match="at most 1 may"):
             store.begin(session_id="s", project="/p", turn=2, verifier="v")
 
 
@@ -270,5 +228,5 @@ def test_a_damaged_file_is_set_aside_and_told(place: str) -> None:
 
 def test_a_place_that_can_not_be_is_a_fault_with_its_name(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    with pytest.raises(StoreFault, match=r"can't open .*/file/reports.db"):
+    with pytest.raises(DatabaseFault, match=r"can't open .*/file/reports.db"):
         ReportStore(str(tmp_path / "file" / "reports.db")).list()

@@ -21,7 +21,6 @@ from fairlead.wire.passepartout import (
     log,
     plist,
     user_input,
-    validate,
 )
 
 EVENT = Keyword("EVENT")
@@ -131,7 +130,7 @@ def test_a_message_has_one_of_five_types_in_any_case(name: str, written: Any) ->
         message = Message(loads(text))
         assert message.type is Type[name]
         assert message.plist == loads(text)
-        assert validate(message.plist)
+        assert Message(message.plist) == message
 
 
 @pytest.mark.parametrize(
@@ -151,9 +150,8 @@ def test_a_message_has_one_of_five_types_in_any_case(name: str, written: Any) ->
     ],
 )
 def test_what_is_no_message_is_not_valid(text: str, why: str) -> None:
-    for made in (Message, validate):
-        with pytest.raises(ValueError, match=f"^{re.escape(why)}$"):
-            made(loads(text))
+    with pytest.raises(ValueError, match=f"^{re.escape(why)}$"):
+        Message(loads(text))
 
 
 def test_a_message_that_could_not_be_framed_for_its_depth_is_not_made() -> None:

@@ -366,12 +366,6 @@ class Journal:
         self._add(entry)
         return entry
 
-    def go_to(self, id: str | None) -> None:
-        """Let the next entry follow this one; None is the root."""
-        if id is not None and id not in self._by_id:
-            raise JournalError(f"{self.path} has no entry {id!r}")
-        self.leaf = id
-
     def fork(self, path: str, *, id: str, upto: str) -> Journal:
         """A new journal with the path up to an entry, which is in it too. Lines are copied as they are."""
         if upto not in self._by_id:

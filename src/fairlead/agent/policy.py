@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Literal
 
 import msgspec
@@ -311,8 +311,3 @@ def _pattern(match: str) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
 @lru_cache(maxsize=MAX_RULES)
 def _path_test(glob: str) -> Callable[[str], bool]:
     return matcher(glob)
-
-
-def project_of(cwd: PurePath) -> Path:
-    """A session's project: its directory, with links followed."""
-    return Path(os.path.realpath(cwd))

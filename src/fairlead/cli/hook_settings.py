@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from ..system.files import replace_file
 from .arguments import Failure, UsageError
 from .hook import START_TIMEOUT, STOP_TIMEOUT
 
@@ -115,13 +116,8 @@ def _read(path: str) -> str | None:
 
 def _write(path: str, text: str) -> None:
     """Write a file as a whole, or not at all."""
-    partial = f"{path}.new"
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(descriptor, "w", encoding="utf-8", newline="") as file:
-        file.write(text)
-        if os.path.exists(path):
-            os.fchmod(file.fileno(), os.stat(path).st_mode & 0o777)
-    os.replace(partial, path)
+    mode = os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o600
+    replace_file(path, text.encode(), mode)
 
 
 def _command(agent: str) -> str:

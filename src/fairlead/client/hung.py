@@ -5,10 +5,10 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
-import subprocess
 import time
 
 from ..settings import Settings
+from ..system.processes import command
 
 DUMP_WAIT = 0.5
 """Seconds that a hung daemon has to write down where it hangs before it is killed."""
@@ -95,19 +95,5 @@ def _signal(pid: int, number: int) -> None:
 
 def _is_daemon(pid: int) -> bool:
     """Whether this process is a daemon of ours, by its command."""
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            command = file.read().replace(b"\0", b" ")
-    except FileNotFoundError:
-        if os.path.exists("/proc/self/cmdline"):
-            return False
-        command = _command_by_ps(pid)
-    except OSError:
-        return False
-    return b"fairlead" in command and b"daemon" in command
-
-
-def _command_by_ps(pid: int) -> bytes:
-    """Where there is no /proc."""
-    done = subprocess.run(["ps", "-o", "command=", "-p", str(pid)], capture_output=True, check=False)
-    return done.stdout
+    found = command(pid)
+    return "fairlead" in found and "daemon" in found

@@ -201,23 +201,3 @@ def doctor(status: str, checks: Sequence[Mapping[str, str]], columns: int | None
                 lines.append(first + text if columns is None else fill(text, columns, first, rest))
                 first = rest
     return "\n".join([*lines, status])
-
-
-def prometheus(report: Report, metrics: Mapping[str, float]) -> str:
-    """The report and some numbers in Prometheus' text format."""
-    lines = [
-        "# HELP fairlead_health Whether a check is in this state.",
-        "# TYPE fairlead_health gauge",
-    ]
-    for check in report.checks:
-        for status in STATUSES:
-            labels = f'check="{_escaped(check.name)}",status="{status}"'
-            lines.append(f"fairlead_health{{{labels}}} {int(check.status == status)}")
-    for name, value in metrics.items():
-        kind = "counter" if name.endswith("_total") else "gauge"
-        lines += [f"# TYPE fairlead_{name} {kind}", f"fairlead_{name} {value:g}"]
-    return "\n".join([*lines, ""])
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

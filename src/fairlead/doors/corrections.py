@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from ..system.processes import Program, foreground
 from ..terminal.agent_input import RECOGNISERS, Input, shown_input
-from ..terminal.foreground import Program, foreground
 from ..terminal.session import Session, State
 
 STOP_PAUSE = 0.2

@@ -22,7 +22,7 @@ from typing import Any, cast
 
 from ..keeper.credentials import is_our_user, peer_pid
 from ..settings import SettingError, Settings, safe_dir
-from ..terminal.host import is_served
+from ..system.sockets import is_served
 from ..terminal.session import Session
 from ..wire import keepty
 from ..wire.faults import Broken

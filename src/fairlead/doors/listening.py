@@ -10,23 +10,17 @@ import asyncio
 import contextlib
 import logging
 import os
+import socket
 from collections.abc import Callable
 
+from ..keeper.sockets import listening
 from ..settings import SettingError, safe_dir
+from ..system.sockets import identity, is_served
 
 log = logging.getLogger("fairlead")
 
 BACKLOG = 512
 """How many clients may wait to be let in."""
-
-
-def identity(path: str) -> tuple[int, int] | None:
-    """Which file is at a path, if any."""
-    try:
-        found = os.lstat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 class UnixServer:
@@ -35,19 +29,28 @@ class UnixServer:
     def __init__(self, path: str, factory: Callable[[], asyncio.BaseProtocol]) -> None:
         self.path = path
         self._factory = factory
+        self._bound: socket.socket | None = None  # and not served yet
         self._server: asyncio.Server | None = None
         self._identity: tuple[int, int] | None = None
 
+    def bind(self) -> None:
+        """Take the path, whatever is there: clients wait until `open`. Raises OSError."""
+        self._bound = listening(self.path, BACKLOG, replace=True)
+        self._identity = identity(self.path)
+
     async def open(self) -> None:
-        """Listen, in place of whatever is at the path. Raises OSError."""
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self.path)
-        loop = asyncio.get_running_loop()
-        server = await loop.create_unix_server(self._factory, self.path, backlog=BACKLOG)
-        os.chmod(self.path, 0o600)
-        if self._server is not None:
-            self._server.close()
-        self._server, self._identity = server, identity(self.path)
+        """Take clients; `bind` first if that was not done. Raises OSError."""
+        if self._bound is None:
+            self.bind()
+        former, loop = self._server, asyncio.get_running_loop()
+        # it does not start at once: a task that is cancelled there would leave a server that nobody closes
+        self._server = await loop.create_unix_server(
+            self._factory, sock=self._bound, backlog=BACKLOG, start_serving=False
+        )
+        self._bound = None
+        if former is not None:
+            former.close()
+        await self._server.start_serving()
 
     @property
     def is_lost(self) -> bool:
@@ -58,8 +61,6 @@ class UnixServer:
         """Listen anew if it is lost, unless another program serves the path now; true if that was done."""
         if not self.is_lost:
             return False
-        from ..terminal.host import is_served  # which a backend without a daemon does not have
-
         if is_served(self.path):
             return False
         try:
@@ -73,9 +74,11 @@ class UnixServer:
 
     def close(self) -> None:
         """Take no more clients."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
-            if identity(self.path) == self._identity:
-                with contextlib.suppress(OSError):
-                    os.unlink(self.path)
+        for each in (self._server, self._bound):
+            if each is not None:
+                each.close()
+        self._server = self._bound = None
+        if self._identity is not None and identity(self.path) == self._identity:
+            with contextlib.suppress(OSError):
+                os.unlink(self.path)
+        self._identity = None

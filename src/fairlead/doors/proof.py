@@ -11,9 +11,9 @@ import socket
 import stat
 import struct
 import sys
-from collections.abc import Iterator
 
-from ..keeper.credentials import agent_of, peer_pid
+from ..keeper.credentials import peer_pid
+from ..system.processes import agent_of, holds, pids
 
 MAX_TABLE = 8 * 1024 * 1024
 """How many bytes of the kernel's table of sockets are looked at."""
@@ -48,16 +48,10 @@ def agent_behind(connection: socket.socket | None) -> str:
         found = agent_of(pid) if pid is not None else ""
         return "that is not known, as who connected is gone" if found is None else found
     owner = _peer_owner(connection)
-    return next((found for pid in _holders(owner[1]) if (found := agent_of(pid))), "") if owner else ""
-
-
-def _holders(inode: int) -> Iterator[int]:
-    """The processes of ours that have a socket."""
-    wanted = f"socket:[{inode}]"
-    for pid in filter(str.isdecimal, os.listdir("/proc")):
-        with contextlib.suppress(OSError):  # it is gone, or not ours
-            if any(os.readlink(f"/proc/{pid}/fd/{each}") == wanted for each in os.listdir(f"/proc/{pid}/fd")):
-                yield int(pid)
+    if owner is None:
+        return ""
+    holders = (pid for pid in pids() if holds(pid, f"socket:[{owner[1]}]"))
+    return next((found for pid in holders if (found := agent_of(pid))), "")
 
 
 def _peer_owner(connection: socket.socket) -> tuple[int, int] | None:

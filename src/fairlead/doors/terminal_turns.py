@@ -20,7 +20,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from ..terminal.foreground import depth_below, foreground
+from ..system.files import replace_file
+from ..system.processes import depth_below, foreground
 from ..terminal.host import Host, HostError
 from ..terminal.session import Session
 from ..verify.outcome import Ending, ending_in
@@ -208,12 +209,9 @@ class TerminalBuilder:
             self._judging.escalated(self.id, self.known.turns[-1].number, why)
 
     def _save(self) -> None:
-        partial = f"{self._path}.new"
         try:
             os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
-            with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                file.write(msgspec.json.encode(self.known))
-            os.replace(partial, self._path)
+            replace_file(self._path, msgspec.json.encode(self.known))
         except OSError as error:
             log.warning("the turns of %s can't be kept: %s", self.id, error)
 

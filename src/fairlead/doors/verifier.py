@@ -13,11 +13,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import functools
 import logging
 import os
-import socket
 import time
 from collections.abc import Callable, Sequence
 from typing import Protocol, cast
@@ -26,10 +24,11 @@ import msgspec
 
 from ..keeper.credentials import is_our_user
 from ..settings import SettingError, safe_dir
+from ..system.sockets import is_served
 from ..wire import verifier as wire
 from ..wire.faults import Broken
 from ..wire.verifier import BuilderConnection, Event, EventName, Prompt, Report
-from .listening import identity
+from .listening import UnixServer
 
 log = logging.getLogger("fairlead")
 
@@ -131,15 +130,15 @@ class VerifierDoor:
         """Let verifiers come to a session. What prevents that is logged; the session is the same without."""
         if builder.id in self._places:
             return
-        listening, faults = [], []
+        place, faults = _Place(builder, self._heard, self._listener.left, self._ping_interval), []
         for directory in self._directories:
             try:
                 safe_dir(directory)
-                listening.append(_Listening(wire.socket_path(builder.id, directory)))
+                place.bind(wire.socket_path(builder.id, directory))
             except (OSError, ValueError, SettingError) as error:
                 faults.append(str(error))
-        if listening:
-            place = _Place(builder, listening, self._heard, self._listener.left, self._ping_interval)
+        if place.servers:
+            place.open()
             self._places[builder.id] = place
             self._faults.pop(builder.id, None)
             for fault in faults:
@@ -154,7 +153,7 @@ class VerifierDoor:
         if place is None:
             why = self._faults.get(session_id) or "it is not open"
             raise ValueError(f"session {session_id} has no socket for verifiers: {why}")
-        return place.listening[0].path
+        return place.servers[0].path
 
     def close(self, session_id: str, reason: str = "session_shutdown") -> None:
         """The session is no more, or not loaded any more."""
@@ -175,18 +174,15 @@ class VerifierDoor:
     @property
     def lost(self) -> list[str]:
         """The sockets that somebody deleted."""
-        return [each.path for each in self._listening() if each.is_lost]
+        return [each.path for each in self._servers() if each.is_lost]
 
-    def _listening(self) -> list[_Listening]:
-        return [each for place in self._places.values() for each in place.listening]
+    def _servers(self) -> list[UnixServer]:
+        return [each for place in self._places.values() for each in place.servers]
 
-    def mend(self) -> None:
+    async def mend(self) -> None:
         """Listen anew where that happened."""
-        for each in self._listening():
-            try:
-                each.mend()
-            except (OSError, ValueError, SettingError) as error:
-                log.warning("%s was deleted and can't be made again: %s", each.path, error)
+        for each in self._servers():
+            await each.mend()
 
     def is_watched(self, session_id: str) -> bool:
         """Whether a verifier is there."""
@@ -296,59 +292,12 @@ def _since(builder: Builder, line: int) -> list[Event]:
     return events
 
 
-class _Listening:
-    """One socket of a session. Raises OSError or ValueError if it can't be."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self._socket = _bound(path)
-        self._identity = identity(path)
-        self._server: asyncio.Server | None = None
-        self._opening: asyncio.Task[None] | None = None
-        self._factory: Callable[[], asyncio.BaseProtocol] = asyncio.Protocol
-
-    def open(self, factory: Callable[[], asyncio.BaseProtocol]) -> None:
-        """Take who comes."""
-        self._factory = factory
-        self._opening = asyncio.get_running_loop().create_task(self._open())
-
-    async def _open(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_unix_server(self._factory, sock=self._socket)
-
-    @property
-    def is_lost(self) -> bool:
-        """True if somebody deleted the socket's file."""
-        return identity(self.path) != self._identity
-
-    def mend(self) -> None:
-        """Listen anew if that happened and the server is up; raises as at the beginning, or SettingError."""
-        if self.is_lost and self._server is not None:
-            safe_dir(os.path.dirname(self.path))
-            self._socket = _bound(self.path)
-            self._identity = identity(self.path)
-            self._server.close()
-            self._server = None
-            self.open(self._factory)
-
-    def close(self) -> None:
-        if self._opening is not None:
-            self._opening.cancel()
-        if self._server is not None:
-            self._server.close()
-        else:
-            self._socket.close()
-        with contextlib.suppress(OSError):
-            os.unlink(self.path)
-
-
 class _Place:
     """One session's sockets and the verifiers on them."""
 
     def __init__(
         self,
         builder: Builder,
-        listening: Sequence[_Listening],
         heard: Callable[[Builder, _Verifier, wire.Envelope], None],
         left: Callable[[Builder], None],
         ping_interval: float,
@@ -361,10 +310,23 @@ class _Place:
         self.is_settled, self.is_owed = asyncio.Event(), asyncio.Event()
         self.is_settled.set()
         self.heard = heard
-        self.listening = listening
-        self._breadcrumb = _dropped(builder, listening[0].path)
-        for each in listening:
-            each.open(lambda: _Verifier(self))
+        self.servers: list[UnixServer] = []
+        self._opening: list[asyncio.Task[None]] = []
+        self._breadcrumb = ""
+
+    def bind(self, path: str) -> None:
+        """Have a socket there. Raises OSError, or ValueError if another process does."""
+        if is_served(path):
+            raise ValueError(f"another process listens on {path}")
+        server = UnixServer(path, lambda: _Verifier(self))
+        server.bind()
+        self.servers.append(server)
+
+    def open(self) -> None:
+        """Take who comes."""
+        self._breadcrumb = _dropped(self.builder, self.servers[0].path)
+        loop = asyncio.get_running_loop()
+        self._opening = [loop.create_task(each.open()) for each in self.servers]
 
     def owes(self, verifier: _Verifier, is_owing: bool) -> None:
         """A verifier has to report on a stop, or has done so, or is gone."""
@@ -378,29 +340,12 @@ class _Place:
             verifier.leave(reason)
         self._owing.clear()
         self.is_settled.set()
-        for each in self.listening:
+        for task in self._opening:
+            task.cancel()
+        for each in self.servers:
             each.close()
         with contextlib.suppress(OSError):
             os.unlink(self._breadcrumb)
-
-
-def _bound(path: str) -> socket.socket:
-    """A socket that listens, for our user alone. Raises OSError, or ValueError if another process does."""
-    with socket.socket(socket.AF_UNIX) as other:
-        other.setblocking(False)  # it takes no time, unless so many wait there that we would, too
-        if other.connect_ex(path) not in (errno.ECONNREFUSED, errno.ENOENT):
-            raise ValueError(f"another process listens on {path}")
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)
-    bound = socket.socket(socket.AF_UNIX)
-    try:
-        bound.bind(path)
-        os.chmod(path, 0o600)
-        bound.listen(MAX_VERIFIERS)
-    except OSError:
-        bound.close()
-        raise
-    return bound
 
 
 def _dropped(builder: Builder, path: str) -> str:

@@ -8,10 +8,6 @@ import struct
 
 AGENT_MARK = "FAIRLEAD_AGENT"
 """The variable that every command of an agent session has, with the session's id."""
-MAX_ANCESTORS = 64
-"""How many processes are looked at, from one to its parent, for that mark."""
-MAX_ENVIRON = 8 * 1024 * 1024
-"""How many bytes of a process's environment are looked at: more than a kernel allows."""
 
 _LOCAL_PEERCRED = 1  # of macOS and the BSDs, where Python has no name for it
 _LOCAL_PEERPID = 2  # of macOS
@@ -40,30 +36,3 @@ def peer_pid(connection: socket.socket) -> int | None:
     except OSError:
         return None
     return pid if pid > 0 else None
-
-
-def agent_of(pid: int) -> str | None:
-    """The agent session whose command a process is, or was started by; empty if none is known.
-
-    None if there is no such process. Only Linux tells what a process has in its environment; elsewhere, and
-    for one that lost both the mark and its parents, nothing is known.
-    """
-    if not os.path.isdir("/proc/self"):
-        return ""
-    mark = f"\0{AGENT_MARK}=".encode()
-    for step in range(MAX_ANCESTORS):
-        try:
-            with open(f"/proc/{pid}/stat", "rb") as file:
-                parent = int(file.read().rpartition(b")")[2].split()[1])
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                found = (b"\0" + file.read(MAX_ENVIRON)).partition(mark)[2]
-        except PermissionError:  # of another user, as init is
-            return ""
-        except OSError:
-            return "" if step else None
-        if found:
-            return found.partition(b"\0")[0].decode("utf-8", "replace")
-        if parent <= 1:
-            return ""
-        pid = parent
-    return ""

@@ -48,6 +48,7 @@ from .protocol import (
     Kind,
     frame,
 )
+from .sockets import listening
 
 WINDOW = 8 * 1024 * 1024
 """How many printed bytes are kept for a daemon that has not confirmed them with a keyframe."""
@@ -562,16 +563,12 @@ class Keeper:
         path = self._listener.getsockname()
         if os.path.lexists(path):
             return
-        listener = socket.socket(socket.AF_UNIX)
         try:
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-            listener.bind(path)
-            os.chmod(path, 0o600)
-            listener.listen(BACKLOG)
-            listener.setblocking(False)
+            listener = listening(path, BACKLOG)
         except OSError:  # the next look may do it
-            listener.close()
             return
+        listener.setblocking(False)
         self._selector.unregister(self._listener)
         self._listener.close()
         self._listener = listener

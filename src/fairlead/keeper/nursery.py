@@ -31,6 +31,7 @@ from typing import NoReturn
 from . import masks, terminal
 from .credentials import is_our_user
 from .keeper import BACKLOG, Keeper, Spec
+from .sockets import listening
 
 MAX_LINE = 4 * 1024 * 1024
 """How long a request may be: it carries a whole environment."""
@@ -113,7 +114,7 @@ class Nursery:
         if os.path.lexists(self._path) or not os.path.isdir(os.path.dirname(self._path)):
             return
         with contextlib.suppress(OSError):
-            listener = _listening(self._path)
+            listener = listening(self._path, BACKLOG)
             listener.setblocking(False)
             self._selector.unregister(self._listener)
             self._listener.close()
@@ -230,19 +231,13 @@ class Nursery:
             ends = terminal.open_terminal(spec["cols"], spec["rows"])
             for end in ends:
                 undo.callback(os.close, end)
-            listener = undo.enter_context(socket.socket(socket.AF_UNIX))
-            listener.bind(path)
-            unbind = contextlib.ExitStack()
-            unbind.callback(os.unlink, path)
-            with unbind:
-                os.chmod(path, 0o600)
-                listener.listen(BACKLOG)
-                try:
-                    pid = os.fork()
-                except OSError as error:
-                    why = f"no other process can be started: {error.strerror}"
-                    raise terminal.StartError(why, terminal.NO_ROOM) from None
-                unbind.pop_all()
+            listener = undo.enter_context(listening(path, BACKLOG))
+            try:
+                pid = os.fork()
+            except OSError as error:
+                os.unlink(path)
+                why = f"no other process can be started: {error.strerror}"
+                raise terminal.StartError(why, terminal.NO_ROOM) from None
             if pid:
                 return pid
             self._be_keeper(spec, path, listener, ends)  # which never returns
@@ -296,25 +291,10 @@ def main(path: str) -> int:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return 0
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)
-    nursery = Nursery(_listening(path), path)
-    nursery.run()
+    Nursery(listening(path, BACKLOG, replace=True), path).run()
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
     return 0
-
-
-def _listening(path: str) -> socket.socket:
-    listener = socket.socket(socket.AF_UNIX)
-    try:
-        listener.bind(path)
-        os.chmod(path, 0o600)
-        listener.listen(BACKLOG)
-    except BaseException:
-        listener.close()
-        raise
-    return listener
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from ..formats.shown import middle
+from ..system.files import replace_file
 from .questions import DENY, WITHDRAWN, Answer, Question
 
 log = logging.getLogger("fairlead")
@@ -332,15 +333,8 @@ class Inbox:
         for waiting in self._open.values():
             kept.append(_Line(asked=_filed(waiting.question)))
         data = b"".join(map(_encoded, kept))
-        new = f"{self._path}.new"
         try:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(new)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            with open(os.open(new, flags, 0o600), "wb", buffering=0) as file:
-                if file.write(data) != len(data):
-                    raise OSError(0, "not all of it could be written")
-            os.replace(new, self._path)
+            replace_file(self._path, data)
         except OSError as error:
             log.warning("can't write %s anew: %s", self._path, error.strerror)
         else:

@@ -28,10 +28,11 @@ from ..keeper import masks
 from ..keeper.keeper import Spec
 from ..keeper.protocol import VERSION, Kind, frame
 from ..settings import SettingError, Settings, foreign, safe_dir
+from ..system.processes import foreground, running
+from ..system.sockets import is_served
 from ..wire import keepty
 from .environment import for_program
 from .fair import Line
-from .foreground import foreground, running
 from .link import KeeperGone, Link
 from .outward import Allowed
 from .recording import Recorder, RecordingError
@@ -79,19 +80,6 @@ class HostError(Exception):
         super().__init__(message)
         self.kind = kind
         self.code = code
-
-
-def is_served(path: str) -> bool:
-    """Whether a program listens at this socket."""
-    with socket.socket(socket.AF_UNIX) as probe:
-        probe.setblocking(False)
-        try:
-            probe.connect(path)
-        except (FileNotFoundError, ConnectionRefusedError):
-            return False
-        except OSError:  # it is too busy to answer, or not ours to ask
-            return True
-        return True
 
 
 def open_more_files() -> int:

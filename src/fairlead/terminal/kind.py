@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from ..sessions.directory import NoSession, NotSupported, Summary
-from . import foreground
+from ..system import processes
 from .host import Host, HostError
 from .lines import kept
 from .session import Session, State
@@ -39,7 +39,7 @@ class TerminalKind:
         found = [summary(each, used.get(each.pid)) for each in sessions]
         for number, each in enumerate(sessions):
             stray = each.stray
-            if stray is not None and await asyncio.to_thread(foreground.running, stray.pid) == stray:
+            if stray is not None and await asyncio.to_thread(processes.running, stray.pid) == stray:
                 more = {**found[number].more, "stray_pid": stray.pid}
                 found[number] = msgspec.structs.replace(found[number], more=more)
         return found

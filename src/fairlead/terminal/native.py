@@ -19,6 +19,7 @@ from importlib.machinery import SourceFileLoader
 from typing import Any
 
 from ..settings import cache_dir
+from ..system.files import replace_file
 
 NAME = "fairlead_ghostty"
 _LIBRARIES = ("libghostty-vt.so", "libghostty-vt.dylib")
@@ -83,10 +84,7 @@ def _write(source: bytes, key: str) -> str:
         with contextlib.suppress(OSError):
             os.makedirs(place, mode=0o700, exist_ok=True)
             path = f"{place}/{NAME}_{key}.py"
-            descriptor, partial = tempfile.mkstemp(dir=place)
-            with open(descriptor, "wb") as file:
-                file.write(text)
-            os.replace(partial, path)
+            replace_file(path, text)
             return path
     raise OSError("no place to write to")
 

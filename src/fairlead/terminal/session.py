@@ -22,9 +22,9 @@ from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
 from ..keeper.protocol import BEGAN, KEYFRAME, MARK, MAX_NOTE, NUMBER, OFFSET, RESIZE, Kind
+from ..system.processes import Program
 from ..wire import keepty
 from ..wire.keepty import Role, Standing, Verdict
-from .foreground import Program
 from .line_count import LineCount
 from .outward import NOTHING_MORE, Allowed, Outward
 from .recording import MAX_REDRAW, Recorder, RecordingError

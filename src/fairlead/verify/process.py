@@ -20,6 +20,7 @@ from typing import Any
 from msgspec import Struct
 
 from ..formats.printed import Printed
+from ..system import processes
 
 MAX_PRINTED = 64 * 1024 * 1024
 """How many bytes a run may print before it is ended."""
@@ -29,8 +30,6 @@ GRACE = 1.0
 """Seconds between SIGTERM and SIGKILL, and then until it is given up."""
 LAST_WORDS = 1.0
 """Seconds in which the rest of the output must come when all processes are gone."""
-POLL = 0.02
-"""Seconds between two looks at what is still running."""
 CHUNK = 64 * 1024
 MARK = "FAIRLEAD_VERIFY_RUN"
 """The variable by which processes of a run are known: who runs it, and a number nobody can guess."""
@@ -115,17 +114,17 @@ async def run(
     mark = f"{os.getpid()}-{secrets.token_hex(16)}"
     kept = Kept(max_kept)
     reading, writing = os.pipe()
-    processes: list[asyncio.subprocess.Process] = []
+    started: list[asyncio.subprocess.Process] = []
     taking = asyncio.ensure_future(_take(reading, kept, max_printed))
     left = 0
     code: int | None = None
     ended = ""
     try:
         try:
-            await _start(stages, cwd, mark, writing, processes)
+            await _start(stages, cwd, mark, writing, started)
         finally:
             os.close(writing)
-        waiting = asyncio.gather(*(process.wait() for process in processes))
+        waiting = asyncio.gather(*(process.wait() for process in started))
         try:
             watched: set[asyncio.Future[Any]] = {waiting, taking}
             await asyncio.wait(watched, timeout=time_limit, return_when=asyncio.FIRST_COMPLETED)
@@ -143,7 +142,7 @@ async def run(
             with contextlib.suppress(asyncio.CancelledError):
                 await waiting
     finally:
-        left = await _end_all(processes, mark)
+        left = await _end_all(started, mark)
         await asyncio.wait({taking}, timeout=LAST_WORDS)
         taking.cancel()
         await asyncio.wait({taking})
@@ -156,7 +155,7 @@ async def _start(
     cwd: Path,
     mark: str,
     output: int,
-    processes: list[asyncio.subprocess.Process],
+    started: list[asyncio.subprocess.Process],
 ) -> None:
     stdin = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -174,7 +173,7 @@ async def _start(
                     env={**stage.env, MARK: mark},
                     start_new_session=True,
                 )
-                processes.append(process)
+                started.append(process)
             except BaseException:
                 if following >= 0:
                     os.close(following)
@@ -214,53 +213,14 @@ async def _take(reading: int, kept: Kept, limit: int) -> None:
         loop.remove_reader(reading)
 
 
-async def _end_all(processes: Sequence[asyncio.subprocess.Process], mark: str) -> int:
+async def _end_all(started: Sequence[asyncio.subprocess.Process], mark: str) -> int:
     """End all that was started and what that has started. Says how many there still were."""
-    groups = {process.pid for process in processes}
-    found = 0
-    for sign in (signal.SIGTERM, signal.SIGKILL):
-        deadline = time.monotonic() + GRACE
-        told: set[int] = set()
-        while alive := _alive(groups, mark):
-            found = max(found, len(alive))
-            for pid in alive - told if sign is signal.SIGTERM else alive:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, sign)
-            told |= alive
-            if time.monotonic() > deadline:
-                break
-            await asyncio.sleep(POLL)
-        else:
-            break
-    for process in processes:
+    groups = {process.pid for process in started}
+    found, _ = await processes.end_all(lambda: processes.members(groups, mark=(MARK, mark)), GRACE, GRACE)
+    for process in started:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(process.wait(), GRACE)
     return found
-
-
-def _alive(groups: set[int], mark: str) -> set[int]:
-    """The processes of a run that are not zombies; negative for a whole group where there is no /proc."""
-    try:
-        pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    except OSError:
-        pids = []
-    if not pids:
-        return {-group for group in groups if _has_group(group)}
-    wanted = f"{MARK}={mark}".encode()
-    alive = set()
-    for pid in pids:
-        with contextlib.suppress(OSError, IndexError, ValueError):
-            with open(f"/proc/{pid}/stat", "rb") as file:
-                state, _, group, session = file.read().rpartition(b")")[2].split()[:4]
-            if state in b"ZX":
-                continue
-            if int(group) in groups or int(session) in groups:
-                alive.add(pid)
-                continue
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                if wanted in file.read().split(b"\0"):
-                    alive.add(pid)
-    return alive - {os.getpid()}
 
 
 def end_orphans(of: int | None = None) -> int:
@@ -271,24 +231,11 @@ def end_orphans(of: int | None = None) -> int:
     count = 0
     with contextlib.suppress(OSError):
         ours = os.readlink("/proc/self/ns/pid")
-        for name in os.listdir("/proc"):
+        for pid in processes.pids():
             with contextlib.suppress(OSError, ValueError):
-                if not name.isdigit() or os.readlink(f"/proc/{name}/ns/pid") != ours:
-                    continue
-                with open(f"/proc/{name}/environ", "rb") as file:
-                    variables = dict(each.partition(b"=")[::2] for each in file.read().split(b"\0"))
-                owner = int(variables.get(MARK.encode(), b"").partition(b"-")[0])
-                if of in (None, owner) and not os.path.exists(f"/proc/{owner}"):
-                    os.kill(int(name), signal.SIGKILL)
+                owner = int(processes.variable(pid, MARK).partition("-")[0])
+                is_ours = os.readlink(f"/proc/{pid}/ns/pid") == ours
+                if is_ours and of in (None, owner) and not processes.is_there(owner):
+                    os.kill(pid, signal.SIGKILL)
                     count += 1
     return count
-
-
-def _has_group(group: int) -> bool:
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from ..system.processes import is_there
 from .repository import GitFault, NoRepository, Shadow
 from .tree import walk
 
@@ -141,9 +142,7 @@ def remove_stale(directory: Path | None = None) -> int:
         with contextlib.suppress(OSError):
             if place.is_symlink() or place.stat().st_uid != os.getuid() or not pid.isdigit():
                 continue
-            try:
-                os.kill(int(pid), 0)
-            except ProcessLookupError:
+            if not is_there(int(pid)):
                 _remove(place)
                 count += 1
     return count

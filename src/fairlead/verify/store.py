@@ -1,21 +1,22 @@
 """Reports on disk, and verifications that have begun, in a SQLite file that several processes may use.
 
 A verification is written down before it runs and taken off in the transaction that adds its report. So after
-a crash it is known which turns were not judged: `unfinished` gives them, and whoever runs one again takes it
-over with `take_over` first.
+a crash it is known which turns were not judged: `unfinished` gives them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from ..database import Database, DatabaseFault, Row, Stored, storable
+from ..system.processes import is_there, running
 from .report import MAX_RAW, Confidence, Report, Status, not_verified
 
 MAX_REPORTS = 100_000
@@ -26,10 +27,6 @@ MAX_LISTED = 10_000
 """How many rows one call gives at most."""
 LISTED = 100
 """How many it gives if nobody says how many."""
-MAX_BUCKETS = 2000
-"""Into how many pieces a time is divided at most."""
-MAX_ATTEMPTS = 3
-"""How often a verification is begun before it is given up: it may be what takes the daemon down."""
 MAX_ESCALATIONS = 10_000
 """For how many sessions it is kept that a person is needed; older ones go."""
 MAX_DETAILS = 64 * 1024
@@ -86,10 +83,6 @@ _COLUMNS = (
 )
 
 
-class StoreFault(Exception):
-    """Something that can't be kept or found. Says why."""
-
-
 class Listed(NamedTuple):
     """A report as it is listed."""
 
@@ -119,19 +112,13 @@ class Pending(NamedTuple):
     turn: int
     verifier: str
     owner: str
-    attempts: int
     details: Mapping[str, object]
-    """What whoever began it needs to begin it again."""
+    """What whoever began it noted about it."""
 
     @property
     def is_running(self) -> bool:
         """Whether the process that runs it is there."""
         return _is_there(self.owner)
-
-    @property
-    def is_given_up(self) -> bool:
-        """Whether it was begun so often that it is better reported as not verified."""
-        return self.attempts >= MAX_ATTEMPTS
 
     def not_verified(self, reason: str = "it was interrupted") -> Report:
         """The report for one that is not run again."""
@@ -148,13 +135,6 @@ class Escalation(NamedTuple):
     reason: str
 
 
-class Bucket(NamedTuple):
-    """How many reports of each confidence there were in a piece of time."""
-
-    start: float
-    counts: Mapping[Confidence, int]
-
-
 class ReportStore(Stored):
     """The reports in a file, which is opened when it is first used.
 
@@ -167,15 +147,6 @@ class ReportStore(Stored):
         super().__init__(Database(path, _MIGRATIONS))
         self._owner = _owner()
 
-    def __enter__(self) -> ReportStore:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        return f"<ReportStore {self._database.path}>"
-
     # --- verifications ------------------------------------------------------------------------------------
 
     def begin(
@@ -187,16 +158,18 @@ class ReportStore(Stored):
         verifier: str,
         details: Mapping[str, object] | None = None,
     ) -> int:
-        """Write down that a verification begins. Raises StoreFault."""
+        """Write down that a verification begins. Raises DatabaseFault."""
         encoded = msgspec.json.encode(details or {})
         if len(encoded) > MAX_DETAILS:
-            raise StoreFault(f"details of {len(encoded)} bytes; at most {MAX_DETAILS} are kept")
+            raise DatabaseFault(f"details of {len(encoded)} bytes; at most {MAX_DETAILS} are kept")
         texts = [storable(each) for each in (session_id, project, verifier)]
 
         def work(connection: sqlite3.Connection) -> int:
             (count,) = connection.execute("SELECT count(*) FROM pending").fetchone()
             if count >= MAX_PENDING:
-                raise StoreFault(f"{count} verifications have begun and not ended; at most {MAX_PENDING} may")
+                raise DatabaseFault(
+                    f"{count} verifications have begun and not ended; at most {MAX_PENDING} may"
+                )
             added = connection.execute(
                 "INSERT INTO pending (begun, session_id, project, turn, verifier, owner, attempts, details)"
                 " VALUES (?, ?, ?, ?, ?, ?, 1, ?)",
@@ -205,7 +178,7 @@ class ReportStore(Stored):
             assert added.lastrowid is not None
             return added.lastrowid
 
-        return _told(lambda: self._database.write(work))
+        return self._database.write(work)
 
     def finish(self, id: int, report: Report) -> int | None:
         """Take a verification off and add its report, both or neither. Gives the report's id.
@@ -217,7 +190,7 @@ class ReportStore(Stored):
             gone = connection.execute("DELETE FROM pending WHERE id = ?", (id,))
             return _insert(connection, report) if gone.rowcount else None
 
-        return _told(lambda: self._database.write(work))
+        return self._database.write(work)
 
     def dismiss(self, id: int) -> None:
         """Take a verification off whose report is kept already."""
@@ -225,36 +198,23 @@ class ReportStore(Stored):
         def work(connection: sqlite3.Connection) -> None:
             connection.execute("DELETE FROM pending WHERE id = ?", (id,))
 
-        _told(lambda: self._database.write(work))
+        self._database.write(work)
 
     def unfinished(self, *, everyones: bool = False) -> list[Pending]:
         """The verifications that nobody runs any more, the oldest first; else all of them."""
         rows = self._read(
-            "SELECT id, begun, session_id, project, turn, verifier, owner, attempts, details"
+            "SELECT id, begun, session_id, project, turn, verifier, owner, details"
             " FROM pending ORDER BY id LIMIT ?",
             (MAX_PENDING,),
         )
         found = [_pending(row) for row in rows]
         return found if everyones else [each for each in found if not each.is_running]
 
-    def take_over(self, pending: Pending) -> bool:
-        """Make an unfinished verification ours, to run it again. False if another process was first."""
-
-        def work(connection: sqlite3.Connection) -> bool:
-            changed = connection.execute(
-                "UPDATE pending SET owner = ?, attempts = attempts + 1"
-                " WHERE id = ? AND owner = ? AND attempts = ?",
-                (self._owner, pending.id, pending.owner, pending.attempts),
-            )
-            return changed.rowcount > 0
-
-        return _told(lambda: self._database.write(work))
-
     # --- reports ------------------------------------------------------------------------------------------
 
     def add(self, report: Report) -> int:
         """Keep a report whose verification was not written down. Gives its id."""
-        return _told(lambda: self._database.write(lambda connection: _insert(connection, report)))
+        return self._database.write(lambda connection: _insert(connection, report))
 
     def get(self, id: int) -> Report | None:
         """A whole report."""
@@ -294,7 +254,7 @@ class ReportStore(Stored):
     # --- escalations --------------------------------------------------------------------------------------
 
     def escalate(self, session_id: str, turn: int, reason: str) -> None:
-        """Keep that a session needs a person. Raises StoreFault."""
+        """Keep that a session needs a person. Raises DatabaseFault."""
 
         def work(connection: sqlite3.Connection) -> None:
             connection.execute(
@@ -307,7 +267,7 @@ class ReportStore(Stored):
                 (MAX_ESCALATIONS,),
             )
 
-        _told(lambda: self._database.write(work))
+        self._database.write(work)
 
     def settle(self, session_id: str) -> None:
         """A person has seen to it, or it is right now."""
@@ -315,43 +275,15 @@ class ReportStore(Stored):
         def work(connection: sqlite3.Connection) -> None:
             connection.execute("DELETE FROM escalations WHERE session_id = ?", (storable(session_id),))
 
-        _told(lambda: self._database.write(work))
+        self._database.write(work)
 
     def escalations(self) -> dict[str, Escalation]:
         """What needs a person, by session."""
         rows = self._read("SELECT session_id, turn, reason FROM escalations LIMIT ?", (MAX_ESCALATIONS,))
         return {str(id): Escalation(int(_float(turn)), str(reason)) for id, turn, reason in rows}
 
-    def counts(
-        self,
-        *,
-        session_id: str | None = None,
-        project: str | None = None,
-        since: float | None = None,
-        every: float | None = None,
-    ) -> Sequence[Bucket]:
-        """How many reports of each confidence there are, in all or for each `every` seconds, oldest first."""
-        if every is not None and every <= 0:
-            raise StoreFault(f"a piece of time is more than 0 seconds, not {every}")
-        where, values = _where(session_id, project, since)
-        piece = f"CAST(time / {float(every)!r} AS INTEGER)" if every is not None else "0"
-        rows = self._read(
-            f"SELECT {piece} AS piece, confidence, count(*), min(time) FROM reports {where}"
-            " GROUP BY piece, confidence ORDER BY piece DESC LIMIT ?",
-            (*values, MAX_BUCKETS * len(Confidence)),
-        )
-        buckets: dict[int, Bucket] = {}
-        for piece_number, confidence, count, first in rows:
-            start = _float(piece_number) * every if every is not None else _float(first)
-            bucket = buckets.setdefault(
-                int(_float(piece_number)), Bucket(start, dict.fromkeys(Confidence, 0))
-            )
-            counted = {**bucket.counts, Confidence(str(confidence)): int(_float(count))}
-            buckets[int(_float(piece_number))] = Bucket(min(start, bucket.start), counted)
-        return [buckets[number] for number in sorted(buckets)][-MAX_BUCKETS:]
-
     def _read(self, statement: str, values: tuple[object, ...]) -> Sequence[Row]:
-        return _told(lambda: self._database.read(statement, values))
+        return self._database.read(statement, values)
 
 
 def _insert(connection: sqlite3.Connection, report: Report) -> int:
@@ -430,40 +362,26 @@ def _float(value: object) -> float:
     return value
 
 
-def _told(work: Callable[[], T]) -> T:
-    try:
-        return work()
-    except DatabaseFault as fault:
-        raise StoreFault(str(fault)) from None
-
-
 # --- who runs a verification ------------------------------------------------------------------------------
 
 
 def _owner() -> str:
     """This process, so that another with the same number is not taken for it."""
-    return f"{os.getpid()} {_started(os.getpid())}"
+    return f"{os.getpid()} {_began(os.getpid())}"
 
 
 def _is_there(owner: str) -> bool:
-    number, _, started = owner.partition(" ")
+    number, _, began = owner.partition(" ")
     if not number.isdigit():
         return False
-    try:
-        os.kill(int(number), 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, OverflowError):
-        pass
-    return _started(int(number)) == started
+    return _began(int(number)) == began if began else is_there(int(number))
 
 
-def _started(pid: int) -> str:
-    """When a process began, in the system's own measure; empty where that can't be known."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return "" if fields[0] in b"ZX" else f"{fields[19].decode()}@{file.read().strip()}"
-    except (OSError, IndexError):
+def _began(pid: int) -> str:
+    """When a process began, so that no other is like it; empty where that can't be known, or it has ended."""
+    program = running(pid)
+    if program is None:
         return ""
+    with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return f"{program.began}@{file.read().strip()}"
+    return program.began

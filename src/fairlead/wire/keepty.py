@@ -34,8 +34,6 @@ MAX_NAME = 255
 """How many bytes a text of the extension may have."""
 HELLO_DEADLINE = 5.0
 """Seconds from connecting until the whole Hello must be there."""
-MAX_CONNECTIONS = 256
-"""How many clients one session has at the most."""
 MAX_SOCKET_PATH = 107 if sys.platform == "linux" else 103
 """How many bytes the path of a unix socket may have."""
 

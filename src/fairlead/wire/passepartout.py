@@ -24,7 +24,6 @@ from ..formats import sexp
 from ..formats.sexp import Dotted, Keyword, SexpError
 from .faults import Broken, LocalError
 
-PORT = 9105
 MAX_CHARACTERS = 0xFFFFFF
 """How many characters a frame can hold: six hex digits can't say more."""
 MAX_UNPROVEN_CHARACTERS = 4096
@@ -368,12 +367,6 @@ def user_input(text: str, source: str = "tui") -> Message:
 def log(text: str, level: str = "error") -> Message:
     """A line for the other side's log, which is how a daemon says what was wrong."""
     return Message(plist(type=Keyword("LOG"), payload=plist(level=Keyword(level.upper()), text=text)))
-
-
-def validate(value: Any) -> bool:
-    """The seed's `protocol-schema-validate`: True, or a ValueError that says what is wrong."""
-    Message(value)
-    return True
 
 
 # --- connections ------------------------------------------------------------------------------------------

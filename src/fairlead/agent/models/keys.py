@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import tempfile
 
 from ...settings import safe_dir
+from ...system.files import replace_file
 from . import ModelError
 
 MAX_KEY = 16 * 1024
@@ -42,14 +42,7 @@ class Keys:
         if not is_key(key):
             raise ValueError("a key is one word of ASCII characters")
         safe_dir(self._directory)
-        descriptor, path = tempfile.mkstemp(dir=self._directory, prefix=".")
-        try:
-            with open(descriptor, "w", encoding="ascii") as file:
-                file.write(f"{key}\n")
-            os.replace(path, self._path(provider))
-        except BaseException:
-            os.unlink(path)
-            raise
+        replace_file(self._path(provider), f"{key}\n".encode("ascii"))
 
     def forget(self, provider: str) -> bool:
         """Remove a key; tells whether there was one."""

@@ -73,15 +73,6 @@ class Tool(Protocol):
     async def run(self, arguments: dict[str, Any], context: Context) -> Result: ...
 
 
-READ_ONLY = frozenset({"read", "ls", "find", "grep"})
-"""The tools that change nothing. Calls of these may run at the same time."""
-
-
-def is_read_only(name: str) -> bool:
-    """Whether a tool of `standard_tools` changes nothing."""
-    return name in READ_ONLY
-
-
 async def run_tool(tool: Tool, arguments: dict[str, Any], context: Context, redactor: Redactor) -> Result:
     """Run a call that is allowed. Secrets are taken out of whatever it tells and gives back.
 

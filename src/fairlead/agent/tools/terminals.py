@@ -9,23 +9,18 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from ...keeper.terminal import open_terminal
+from ...system import processes
 
 COLUMNS, ROWS = 120, 40
 GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL."""
 GONE_WITHIN = 5.0
 """Seconds until a killed process should be gone; one that hangs in the kernel is left to it."""
-LOOK_EVERY = 0.02
-"""Seconds between two looks at what is still there."""
 _CHUNK = 16 * 1024
 _ON_OWN_TERMINAL = 'exec "$@" 0<>"$0" 1>&0 2>&0 </dev/null'
 """A session's leader that opens a terminal gets it as its own. A shell does so, as only a process without
@@ -135,7 +130,7 @@ class _LocalRunning:
     async def kill(self) -> int:
         if self._is_over:
             return 0
-        ended, self._is_over = await end_all(self._process.pid, None if self._is_read else self._tty)
+        ended, self._is_over = await end_all(self._process.pid, "" if self._is_read else self._tty)
         return ended
 
     async def close(self) -> None:
@@ -150,68 +145,12 @@ class _LocalRunning:
                 pass
 
 
-async def end_all(leader: int, tty: str | None = None) -> tuple[int, bool]:
-    """End all processes of a session, and others that have its terminal open, if that is named: SIGTERM
-    first, then SIGKILL. Gives how many it were, and whether none is left."""
-    ended: set[int] = set()
-    found: set[int] = set()
-    for number, patience in ((signal.SIGTERM, GRACE), (signal.SIGKILL, GONE_WITHIN)):
-        told: set[int] = set()
-        deadline = time.monotonic() + patience
-        while found := await asyncio.to_thread(_members, leader, tty):
-            for pid in found - told:
-                _send(pid, number)
-            told |= found
-            ended |= found
-            if time.monotonic() > deadline:
-                break
-            await asyncio.sleep(LOOK_EVERY)
-    return len(ended), not found
-
-
-def _members(leader: int, tty: str | None) -> set[int]:
-    if sys.platform == "linux":
-        pids = map(int, filter(str.isdecimal, os.listdir("/proc")))
-        return {pid for pid in pids if _is_member(pid, leader, tty)}
-    return _listed(leader, tty)
-
-
-def _is_member(pid: int, leader: int, tty: str | None) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            state, _, _, session = file.read().rpartition(b")")[2].split()[:4]
-        if state in b"ZX":
-            return False
-        if int(session) == leader:
-            return True
-        if tty is None or pid == os.getpid():
-            return False
-        held = (os.readlink(f"/proc/{pid}/fd/{each}") for each in os.listdir(f"/proc/{pid}/fd"))
-        return tty in held
-    except (OSError, ValueError):  # it is gone, or not ours
-        return False
-
-
-def _listed(leader: int, tty: str | None) -> set[int]:
-    """The same where there is no /proc: by process group and terminal."""
-    command = ["ps", "-A", "-o", "pid=,pgid=,state=,tty="]
-    rows = subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
-    found = set()
-    for pid, group, state, name in (row.split(None, 3) for row in rows if len(row.split()) >= 4):
-        is_here = int(group) == leader or (tty is not None and tty == f"/dev/{name.strip()}")
-        if is_here and not state.startswith("Z"):
-            found.add(int(pid))
-    return found
+async def end_all(leader: int, tty: str = "") -> tuple[int, bool]:
+    """End all processes of a session, and others that have its terminal open, if that is named. Returns how
+    many it were, and whether none is left."""
+    return await processes.end_all(lambda: processes.members({leader}, tty=tty), GRACE, GONE_WITHIN)
 
 
 def _wake(ready: asyncio.Future[None]) -> None:
     if not ready.done():
         ready.set_result(None)
-
-
-def _send(pid: int, number: int) -> None:
-    try:
-        os.kill(pid, number)
-        os.kill(pid, signal.SIGCONT)  # one that is stopped would not notice
-    except (ProcessLookupError, PermissionError):
-        pass

@@ -1,0 +1,1 @@
+"""What the operating system has: processes, sockets and files, each in one place."""

@@ -1,0 +1,287 @@
+"""Processes of this machine: what runs, in which terminal, below what, and how a group of them is ended.
+
+Read from /proc on Linux, which takes some 15 µs a process, else from `ps`. Everything here may block for a
+moment; `end_all` is for an event loop and looks from another thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Collection
+from typing import NamedTuple
+
+from ..keeper.credentials import AGENT_MARK
+
+PROC = "/proc"
+PS_WAIT = 5.0
+"""Seconds until a `ps` that does not answer is given up."""
+MAX_ANCESTORS = 64
+"""How many parents of a process are looked at."""
+MAX_ENVIRON = 8 * 1024 * 1024
+"""How many bytes of a process's environment are read: more than a kernel allows."""
+LOOK_EVERY = 0.02
+"""Seconds between two looks at what still runs."""
+
+
+class Process(NamedTuple):
+    """A process of this machine."""
+
+    parent: int
+    session: int
+    """The session's leader; where that is not known, the group's."""
+    cpu_seconds: float
+    memory: int
+    group: int = 0
+    front: int = 0
+    """The process group in the foreground of its terminal."""
+    state: str = "R"
+    name: str = ""
+    began: str = ""
+    """When it began, in the system's own measure."""
+    tty: str = ""
+    """Its terminal, where `ps` is asked."""
+
+    @property
+    def runs(self) -> bool:
+        """False if it has ended and was not reaped."""
+        return self.state[0] not in "ZX"
+
+
+class Program(NamedTuple):
+    """A running program. Two are the same only if they also began at the same moment."""
+
+    pid: int
+    name: str
+    began: str
+
+
+def has_proc() -> bool:
+    """True if there is a /proc."""
+    return os.path.exists(f"{PROC}/self/stat")
+
+
+def pids() -> list[int]:
+    """All processes that /proc has."""
+    return [int(name) for name in os.listdir(PROC) if name.isdecimal()]
+
+
+def processes() -> dict[int, Process]:
+    """All processes, by their ids."""
+    return from_proc() if has_proc() else from_ps()
+
+
+def process(pid: int) -> Process | None:
+    """One process, if it is there."""
+    return _stat(pid) if has_proc() else from_ps(pid).get(pid)
+
+
+def from_proc() -> dict[int, Process]:
+    """All processes as Linux has them."""
+    return {pid: found for pid in pids() if (found := _stat(pid)) is not None}
+
+
+_TICK, _PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
+
+
+def _stat(pid: int) -> Process | None:
+    """See proc(5)."""
+    try:
+        descriptor = os.open(f"{PROC}/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            head, _, rest = os.read(descriptor, 4096).rpartition(b")")
+        finally:
+            os.close(descriptor)
+    except OSError:  # it has ended meanwhile
+        return None
+    words = rest.split(maxsplit=22)
+    return Process(
+        parent=int(words[1]),
+        session=int(words[3]),
+        # its own time, and that of its children which have ended
+        cpu_seconds=(int(words[11]) + int(words[12]) + int(words[13]) + int(words[14])) / _TICK,
+        memory=int(words[21]) * _PAGE,
+        group=int(words[2]),
+        front=int(words[5]),
+        state=words[0].decode(),
+        name=head.partition(b"(")[2].decode("utf-8", "replace"),
+        began=words[19].decode(),
+    )
+
+
+def from_ps(pid: int | None = None) -> dict[int, Process]:
+    """All processes, or one, as `ps` has them; without the time that ended children used."""
+    which = ("-ax",) if pid is None else ("-p", str(pid))
+    columns = "pid=,ppid=,pgid=,tpgid=,stat=,tty=,rss=,time=,lstart=,comm="
+    found = {}
+    for line in _ps(*which, "-o", columns).splitlines():
+        own, parent, group, front, state, tty, kilobytes, spent, *began, name = line.split(None, 13)
+        found[int(own)] = Process(
+            parent=int(parent),
+            session=int(group),
+            cpu_seconds=_seconds(spent),
+            memory=int(kilobytes) * 1024,
+            group=int(group),
+            front=int(front),
+            state=state,
+            name=os.path.basename(name.strip()),
+            began=" ".join(began),
+            tty=f"/dev/{tty}",
+        )
+    return found
+
+
+def _ps(*words: str) -> str:
+    import subprocess  # which takes a while, and few need it
+
+    environment = {**os.environ, "LC_ALL": "C"}  # else a date may have any number of words
+    try:
+        done = subprocess.run(
+            ["ps", *words], capture_output=True, text=True, timeout=PS_WAIT, check=False, env=environment
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout
+
+
+def _seconds(spent: str) -> float:
+    """A time as `ps` prints it: [days-][hours:]minutes:seconds, maybe with a fraction."""
+    days, _, clock = spent.rpartition("-")
+    total = 0.0
+    for part in clock.split(":"):
+        total = total * 60 + float(part)
+    return total + 86_400 * int(days or 0)
+
+
+# --- one process ------------------------------------------------------------------------------------------
+
+
+def is_there(pid: int) -> bool:
+    """True if there is such a process, or such a group if it is negative."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def running(pid: int) -> Program | None:
+    """The program that a process runs; None if it has ended, also if it was not reaped."""
+    found = process(pid)
+    return Program(pid, found.name, found.began) if found is not None and found.runs else None
+
+
+def foreground(pid: int) -> Program | None:
+    """The leader of the group in the foreground of the terminal that a process is on, if that is known."""
+    found = process(pid)
+    leader = process(found.front) if found is not None and found.front > 0 else None
+    return Program(found.front, leader.name, leader.began) if found and leader else None
+
+
+def depth_below(pid: int, ancestor: int) -> int | None:
+    """How many generations a process is below another one; None if it is not, or that is not known."""
+    for depth in range(MAX_ANCESTORS):
+        if pid == ancestor:
+            return depth
+        found = process(pid)
+        if found is None or found.parent <= 1:
+            return None
+        pid = found.parent
+    return None
+
+
+def command(pid: int) -> str:
+    """The command line of a process; empty if it is not known."""
+    if not has_proc():
+        return _ps("-p", str(pid), "-o", "command=").strip()
+    with contextlib.suppress(OSError), open(f"{PROC}/{pid}/cmdline", "rb") as file:
+        return file.read().replace(b"\0", b" ").decode("utf-8", "replace")
+    return ""
+
+
+def variable(pid: int, name: str) -> str:
+    """A variable that a process was started with, or nothing. Raises OSError if that can not be read."""
+    with open(f"{PROC}/{pid}/environ", "rb") as file:
+        after = (b"\0" + file.read(MAX_ENVIRON)).partition(f"\0{name}=".encode())[2]
+    return after.partition(b"\0")[0].decode("utf-8", "replace")
+
+
+def holds(pid: int, target: str) -> bool:
+    """True if a process of ours has this open: a path, or `socket:[INODE]`."""
+    with contextlib.suppress(OSError):  # it is gone, or not ours
+        place = f"{PROC}/{pid}/fd"
+        return any(os.readlink(f"{place}/{each}") == target for each in os.listdir(place))
+    return False
+
+
+def agent_of(pid: int) -> str | None:
+    """The agent session whose command a process is, or was started by; empty if none is known.
+
+    None if there is no such process. Only Linux tells what a process has in its environment; elsewhere, and
+    for one that lost both the mark and its parents, nothing is known.
+    """
+    if not has_proc():
+        return ""
+    for step in range(MAX_ANCESTORS):
+        try:
+            mark = variable(pid, AGENT_MARK)
+        except PermissionError:  # of another user, as init is
+            return ""
+        except OSError:
+            return "" if step else None
+        found = process(pid)
+        if mark or found is None or found.parent <= 1:
+            return mark
+        pid = found.parent
+    return ""
+
+
+# --- several ----------------------------------------------------------------------------------------------
+
+
+def members(leaders: Collection[int], *, tty: str = "", mark: tuple[str, str] | None = None) -> set[int]:
+    """The processes that run in sessions or groups with these leaders; also those that have a terminal open,
+    and, where there is a /proc, those with a variable of this name and value. Groups, as negative numbers,
+    where nothing can be asked for processes."""
+    table = processes()
+    if not table:
+        return {-each for each in leaders if is_there(-each)}
+
+    def belongs(pid: int, found: Process) -> bool:
+        if found.session in leaders or found.group in leaders:
+            return True
+        if tty and (found.tty == tty or (not found.tty and holds(pid, tty))):
+            return True
+        with contextlib.suppress(OSError):  # it is gone, or not ours
+            return mark is not None and variable(pid, mark[0]) == mark[1]
+        return False
+
+    own = os.getpid()
+    return {pid for pid, found in table.items() if pid != own and found.runs and belongs(pid, found)}
+
+
+async def end_all(find: Callable[[], set[int]], grace: float, gone_within: float) -> tuple[int, bool]:
+    """End all that `find` finds, until it finds nothing: SIGTERM, and after `grace` seconds SIGKILL. What
+    hangs in the kernel is left to it. Returns how many processes that were, and whether none is left."""
+    import asyncio  # clients that only ask for a process don't need it
+
+    ended: set[int] = set()
+    found: set[int] = set()
+    for number, patience in ((signal.SIGTERM, grace), (signal.SIGKILL, gone_within)):
+        told: set[int] = set()
+        deadline = time.monotonic() + patience
+        while found := await asyncio.to_thread(find):
+            for pid in found - told if number is signal.SIGTERM else found:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, number)
+                    os.kill(pid, signal.SIGCONT)  # one that is stopped would not notice
+            told |= found
+            ended |= found
+            if time.monotonic() > deadline:
+                break
+            await asyncio.sleep(LOOK_EVERY)
+    return len(ended), not found
