@@ -288,7 +288,7 @@ def test_a_daemon_that_dies_in_the_middle_is_waited_for(hosting: Hosting, place:
         person.type(UNTIL_GO)
         person.until("running bash")
         hosting.kill_daemon()
-        person.until_all(["the daemon was away", "the last turn was interrupted; say something to go on"])
+        person.until_all(["reconnected", "the last turn was interrupted; say something to go on"])
         say(person, "read README.md", ENDED)
         idle(person)
         assert once(person.text, "● $ while")

@@ -24,17 +24,15 @@ from ..wire.faults import Broken
 from .escape import Escape, escapes_of
 from .launch import (
     ABSENT_TRIES,
-    RECONNECT_WAIT,
-    Starting,
     reached_daemon,
     reached_ended,
     reached_session,
     saw_daemon,
     session_dirs,
-    spawn,
 )
 from .own_terminal import ENTER_ALTERNATE, KITTY_KEYS, MODES_OFF, Gone, OwnTerminal
 from .ready import READ, WRITE, Ready
+from .reconnect import RETRY_PAUSE, Reconnect
 from .translate import REDRAW, Translator, is_whole
 from .typed import Typed
 
@@ -47,10 +45,6 @@ FRAME_SIZE = 16 * 1024
 """How many bytes of input go into one frame."""
 HELLO_WAIT = 5.0
 """Seconds until a session that does not answer is an error."""
-RETRY_PAUSE = 0.02
-"""Seconds between two looks for a daemon that is not there."""
-NURSERY_GRACE = 0.5
-"""Seconds that the nursery has to start the next daemon, before we do it."""
 MAX_UNSENT = 64 * 1024 * 1024
 """How many typed bytes wait for a program that takes none, so that the keys for leaving behind them are still
 seen. A paste that is longer waits in the terminal; nothing is lost."""
@@ -213,10 +207,9 @@ class _Sharing:
         self._ending: _Left | None = None
         self._was_there = False
         self._pid = 0  # of the session's program
-        self._lost_at = time.monotonic()
+        self._reconnect = Reconnect()
         self._greeted_at = 0.0
         self._absent = 0
-        self._starting: Starting | None = None  # a daemon that we have started
         self._size = (0, 0)  # the session's
         self._outputs = 0  # how many frames of output came since the HelloAck; counted up to two
         self._last_output = b""
@@ -392,12 +385,7 @@ class _Sharing:
                 raise _Left(1, f"fairlead attach: {gone if self._was_there else missing}")
             return
         self._absent = 0
-        if self._starting is None and (not self._was_there or self._is_over(self._lost_at, NURSERY_GRACE)):
-            self._starting = spawn(self._settings)
-        if self._starting is not None:
-            self._starting.check()
-        if self._is_over(self._lost_at, RECONNECT_WAIT):
-            raise _Left(1, f"fairlead attach: the daemon is gone; see {self._settings.log_path}")
+        self._reconnect.look(self._settings, start=not self._was_there)
 
     def _lose(self) -> None:
         """The daemon went away. What it has of a frame that was not whole it has not understood."""
@@ -410,13 +398,10 @@ class _Sharing:
         self._frame = self._input = b""
         self._pinged = False
         if self._wire.state is keepty.State.OPEN:
-            self._lost_at = time.monotonic()
-            if self._starting is not None:
-                self._starting.close()
-                self._starting = None
+            self._reconnect.reached()
             self._absent = 0
         elif self._ending is None:
-            if self._is_over(self._lost_at, RECONNECT_WAIT):
+            if self._reconnect.is_over:
                 raise _Left(1, f"fairlead attach: session {self._name!r} lets nobody in")
             time.sleep(RETRY_PAUSE)
 

@@ -34,7 +34,6 @@ from .agents import (
     TurnBegan,
     TurnEnded,
 )
-from .attach import NURSERY_GRACE, RETRY_PAUSE
 from .calls import RequestError
 from .chat_line import History, Key, Line
 from .chat_talk import TICK, Talk
@@ -42,8 +41,9 @@ from .chat_terminal import ChatTerminal
 from .chat_view import LADDER, Paint, Row, Screen, clean, ends, marked
 from .control import READ_SIZE
 from .hung import lock_holder
-from .launch import RECONNECT_WAIT, Starting, reached, spawn
+from .launch import reached
 from .own_terminal import Gone
+from .reconnect import LOST, RECONNECTED, RETRY_PAUSE, Reconnect
 from .sdk import Agent
 
 MAX_WHAT = 1000
@@ -131,11 +131,10 @@ class _Chat:
         self._connection: socket.socket | None = None
         self._unsent = b""
         self._asked: dict[str, tuple[str, str]] = {}  # op and text of requests without an answer
-        self._lost_at = time.monotonic()
+        self._reconnect = Reconnect()
         self._look_at = 0.0  # when to look for the daemon next
         self._heard_at = 0.0  # when the daemon said something, or had nothing to answer
         self._was_lost = False
-        self._starting: Starting | None = None  # a daemon that we have started
         # the conversation
         self._greeted = False
         self._missed: list[AgentEvent] = []  # what came before we knew all of how the session is
@@ -227,13 +226,7 @@ class _Chat:
         except BlockingIOError:  # so many wait for it that there is no room for one more
             connection = None
         if connection is None:
-            away = time.monotonic() - self._lost_at
-            if away > NURSERY_GRACE and self._starting is None:
-                self._starting = spawn(self._settings)
-            if self._starting is not None:
-                self._starting.check()
-            if away > RECONNECT_WAIT:
-                raise _Left(1, f"fairlead agent: the daemon is gone; see {self._settings.log_path}")
+            self._reconnect.look(self._settings)
             return
         connection.setblocking(False)
         self._heard_at = time.monotonic()
@@ -252,10 +245,7 @@ class _Chat:
             self._log_in("")
         if self._following.ready:
             self._was_lost = True
-            self._lost_at = time.monotonic()
-            if self._starting is not None:
-                self._starting.close()
-                self._starting = None
+            self._reconnect.reached()
 
     def _receive(self, data: bytes) -> None:
         was_ready = self._following.ready
@@ -284,7 +274,7 @@ class _Chat:
         """We know how the session is, and miss nothing from now on."""
         if self._was_lost:
             self._was_lost = False
-            self._talk.note("the daemon was away; this is the next one")
+            self._talk.note(RECONNECTED)
             self._catch_up()
             self._find_unsaid()
         if not self._greeted:
@@ -384,7 +374,7 @@ class _Chat:
         self._ours.clear()
         self._queued.clear()
         self._asked.clear()
-        self._lost_at = time.monotonic()
+        self._reconnect.reached()
 
     # --- what is shown --------------------------------------------------------------------------------------
 
@@ -445,7 +435,7 @@ class _Chat:
                 (f"{who} does not answer; `fairlead daemon restart` replaces it, ^D leaves", "yellow")
             )
         elif self._connection is None and self._was_lost:
-            rows.append(("lost the daemon; reconnecting", "dim"))
+            rows.append((LOST, "dim"))
         elif self._is_busy:
             state = self._following.state
             rows.append((self._talk.spinner(state.phase if state is not None else ""), "dim"))

@@ -32,7 +32,8 @@ from ..wire.passepartout import (
     event,
     plist,
 )
-from .launch import RECONNECT_WAIT, NoDaemon, StartFailed, connected, reached
+from .launch import NoDaemon, connected, reached
+from .reconnect import RECONNECTED, Reconnect
 
 READ_SIZE = 65_536
 CONNECT_WAIT = 10.0
@@ -41,8 +42,6 @@ ANSWER_WAIT = 10.0
 """Seconds without a word, while an answer is due, until the daemon is asked how it is."""
 MAX_LINE = 1024 * 1024
 """How many characters one line may have."""
-RECONNECT_PAUSE = 0.1
-"""Seconds between looks for the next daemon."""
 QUOTED = "    "
 """Stands before each line of what somebody is asked about."""
 _FAILED = re.compile(r"\A:[A-Z-]+ failed: ")
@@ -118,23 +117,16 @@ class Talk:
         self._end_line()
         self.lost += self.unanswered
         lost, self.unanswered = self.unanswered, 0
-        deadline = time.monotonic() + RECONNECT_WAIT
-        while True:
-            self._socket.close()
-            self._wire, self.version, self._is_proven = ClientConnection(), "", None
-            self._silent_healths = 0
-            try:
-                self._socket = self._open()
-                self.greet()
-                break
-            except StartFailed:
-                raise
-            except ConnectionError:
-                if time.monotonic() > deadline:
-                    raise
-            time.sleep(RECONNECT_PAUSE)
+        Reconnect().again(self._begin)
         gone = f"; {lost} answer{'s are' if lost > 1 else ' is'} lost, ask again if need be" if lost else ""
-        self._line(f"reconnected: the daemon restarted{gone}")
+        self._line(f"{RECONNECTED}{gone}")
+
+    def _begin(self) -> None:
+        self._socket.close()
+        self._wire, self.version, self._is_proven = ClientConnection(), "", None
+        self._silent_healths = 0
+        self._socket = self._open()
+        self.greet()
 
     def greet(self) -> None:
         """Wait for the daemon's greeting; prove who we are, if we have a token."""
