@@ -25,6 +25,6 @@ COMMAND = Command(
 
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
-    from ..client.attach import attach
+    from ..ui.attach import attach
 
     return attach(options.name, watch=options.watch)

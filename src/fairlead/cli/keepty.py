@@ -124,7 +124,7 @@ def _start(options: argparse.Namespace, command: list[str]) -> int:
 
 
 def _attach(options: argparse.Namespace, command: list[str]) -> int:
-    from ..client.attach import attach
+    from ..ui.attach import attach
 
     return attach(options.id, watch=options.watch)
 

@@ -11,7 +11,7 @@ attaching starts with it.
 from __future__ import annotations
 
 from ..settings import SettingError, Settings
-from .typed import Typed
+from .keys import Typed
 
 FIRST_HOLD = 0.3
 """Seconds that a plain key which may begin an escape is held back. It delays the echo of a comma only when

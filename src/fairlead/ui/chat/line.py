@@ -10,7 +10,7 @@ import codecs
 import contextlib
 import os
 
-from .chat_view import width, wrapped
+from .view import width, wrapped
 
 MAX_TYPED = 1024 * 1024
 """How many characters a line may have; more is not taken."""

@@ -17,11 +17,11 @@ import pytest
 
 from fairlead.cli.arguments import UsageError
 from fairlead.cli.play import moment, speed
-from fairlead.client.cast import Cast, CastError
-from fairlead.client.own_terminal import RESTORE
-from fairlead.client.player import RESET, Keys, Player
-from fairlead.client.translate import Translator
 from fairlead.terminal.screen import Screen
+from fairlead.ui.cast import Cast, CastError
+from fairlead.ui.own_terminal import RESTORE
+from fairlead.ui.player import RESET, Keys, Player
+from fairlead.ui.translate import Translator
 
 WAIT = 30.0
 """Seconds until something that does not happen fails the test."""
@@ -192,7 +192,7 @@ def test_keys_are_found_in_whole_sequences_however_they_come(typed: bytes, keys:
 
 def test_an_escape_key_alone_does_not_swallow_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr("fairlead.client.player.time.monotonic", lambda: now)
+    monkeypatch.setattr("fairlead.ui.player.time.monotonic", lambda: now)
     keys = Keys()
     assert keys.read(b"\x1b") == []
     now += 1

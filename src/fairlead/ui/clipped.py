@@ -12,12 +12,12 @@ import unicodedata
 from typing import Any
 
 from .. import __version__
+from ..client.calls import plain
+from ..client.launch import reached
 from ..settings import Settings
 from ..wire import rpc
 from ..wire.faults import Broken
-from .calls import plain
-from .launch import reached
-from .typed import DOWN, LEFT, RIGHT, UP
+from .keys import DOWN, LEFT, RIGHT, UP
 
 READ_SIZE = 65_536
 PICTURE_GAP = 0.05

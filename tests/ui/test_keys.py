@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.client.typed import MAX_SEQUENCE, Typed
+from fairlead.ui.keys import MAX_SEQUENCE, Typed
 
 KEYS = [
     (b"ab", "ab"),

@@ -15,10 +15,7 @@ import sys
 import time
 from typing import Any
 
-from ..formats.shown import one_line
-from ..settings import Settings, safe_dir
-from ..wire.rpc import MAX_PENDING
-from .agents import (
+from ...client.agents import (
     AgentEvent,
     Answered,
     ApprovalSettled,
@@ -34,17 +31,20 @@ from .agents import (
     TurnBegan,
     TurnEnded,
 )
-from .calls import RequestError
-from .chat_line import History, Key, Line
-from .chat_talk import TICK, Talk
-from .chat_terminal import ChatTerminal
-from .chat_view import LADDER, Paint, Row, Screen, clean, ends, marked
-from .control import READ_SIZE
-from .hung import lock_holder
-from .launch import reached
-from .own_terminal import Gone
-from .reconnect import LOST, RECONNECTED, RETRY_PAUSE, Reconnect
-from .sdk import Agent
+from ...client.calls import RequestError
+from ...client.control import READ_SIZE
+from ...client.hung import lock_holder
+from ...client.launch import reached
+from ...client.reconnect import LOST, RECONNECTED, RETRY_PAUSE, Reconnect
+from ...client.sdk import Agent
+from ...formats.shown import one_line
+from ...settings import Settings, safe_dir
+from ...wire.rpc import MAX_PENDING
+from ..own_terminal import Gone
+from .line import History, Key, Line
+from .talk import TICK, Talk
+from .terminal import ChatTerminal
+from .view import LADDER, Paint, Row, Screen, clean, ends, marked
 
 MAX_WHAT = 1000
 """How many characters of what will happen are looked at for the row beside the keys."""

@@ -16,8 +16,8 @@ import termios
 from types import FrameType
 from typing import Any
 
-from .chat_line import Key, Keys
-from .own_terminal import Gone
+from ..own_terminal import Gone
+from .line import Key, Keys
 
 READ_SIZE = 65_536
 

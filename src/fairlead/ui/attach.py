@@ -18,11 +18,7 @@ import socket
 import sys
 import time
 
-from ..settings import SettingError, Settings
-from ..wire import keepty
-from ..wire.faults import Broken
-from .escape import Escape, escapes_of
-from .launch import (
+from ..client.launch import (
     ABSENT_TRIES,
     reached_daemon,
     reached_ended,
@@ -30,11 +26,15 @@ from .launch import (
     saw_daemon,
     session_dirs,
 )
+from ..client.reconnect import RETRY_PAUSE, Reconnect
+from ..settings import SettingError, Settings
+from ..wire import keepty
+from ..wire.faults import Broken
+from .escape import Escape, escapes_of
+from .keys import Typed
 from .own_terminal import ENTER_ALTERNATE, KITTY_KEYS, MODES_OFF, Gone, OwnTerminal
 from .ready import READ, WRITE, Ready
-from .reconnect import RETRY_PAUSE, Reconnect
 from .translate import REDRAW, Translator, is_whole
-from .typed import Typed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def has_terminal() -> bool:
 
 def _print_last_screen(name: str, settings: Settings) -> None:
     """Print what an ended session showed last, which was gone from the alternate screen at once."""
-    from .control import Control, RequestError
+    from ..client.control import Control, RequestError
 
     with contextlib.suppress(RequestError, OSError, SettingError), Control(settings, start=False) as control:
         shown = str(control.ask("terminal_screen", name=name, format="ansi")["screen"]).rstrip()
