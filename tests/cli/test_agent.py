@@ -19,7 +19,7 @@ import pytest
 from fairlead.client.agents import ApprovalWanted, ToolResult, ToolRunning, TurnEnded
 from fairlead.client.sdk import Agent, Host, connect
 from fairlead.settings import Settings
-from fairlead.ui.chat.line import MAX_HISTORY, History, Key, Keys, Line
+from fairlead.ui.chat.line import MAX_HISTORY, History, Key, Line, LineKeys
 from fairlead.ui.chat.view import clean, cut, question, result, title, width, wrapped
 from tests.agent.playing import cassette
 from tests.client.persons import Person
@@ -566,7 +566,7 @@ def test_a_tool_is_shown_in_a_few_lines() -> None:
 
 
 def test_keys_are_found_across_reads() -> None:
-    keys = Keys()
+    keys = LineKeys()
     typed = "é".encode() + b"\x1b[1;5C\x1bOA\x1b[99~\x1b\x1b\r\x1b[200~a\rb\x1b[201~\t\x07"
     found = [key for value in typed for key in keys.feed(bytes((value,)))]
     assert found == [

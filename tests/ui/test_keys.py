@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.ui.keys import MAX_SEQUENCE, Typed
+from fairlead.ui.keys import ALT, ESCAPE_WAIT, LEFT, MAX_SEQUENCE, PASTE, RIGHT, Keys
 
 KEYS = [
     (b"ab", "ab"),
@@ -17,24 +17,49 @@ KEYS = [
     (b"\x1b[" + b"1" * 2 * MAX_SEQUENCE + b"\r,", None),
     (b"\x03\x1b[99;5u\x1b[99;5:1u", "\x03\x03\x03"),
     (b"\x1c\x1b[92;5u", "\x1c\x1c"),
+    (b" q.5", " q.5"),
+    (b"\x1b[D\x1b[1;2C\x1bOD", chr(LEFT) + chr(RIGHT) + chr(LEFT)),
+    (b"\x1b[1;5C\x1b[1;1:3C", chr(RIGHT)),
+    (b"\x1b[113u\x1b[99;5u\x1b[32;1:1u\x1b[32;1:3u", "q\x03 "),
+    (b"\x1b[200~\x1b[I\x1b[<0;9;9M\x1bq\x1b[\x1b[201~q", "q"),
+    (b"\x1b]11;rgb:99/99/99\x07q\x1bP>|term\x1b\\q", "qq"),  # a terminal's answers
+    (b"\x1b[57358;1u\xc3", "\xc3"),
 ]
 
 
 @pytest.mark.parametrize(("typed", "keys"), KEYS)
 def test_keys_are_found_however_they_are_cut(typed: bytes, keys: str | None) -> None:
-    whole = [code for code, _ in Typed().keys(typed)]
+    whole = codes(Keys(), typed)
     assert keys is None or "".join(map(chr, whole)) == keys
     for cut in range(len(typed)):
-        parts = Typed()
-        assert [code for part in (typed[:cut], typed[cut:]) for code, _ in parts.keys(part)] == whole
+        parts = Keys()
+        assert codes(parts, typed[:cut]) + codes(parts, typed[cut:]) == whole
+
+
+def codes(keys: Keys, typed: bytes) -> list[int]:
+    return [code & ~ALT for code, _ in keys.read(typed)]
 
 
 @pytest.mark.parametrize("end", [b"", b"\x1b[200~", b"\x1b[201~", b"\x1b[200~x\x1b[20", b"\x1b"])
 def test_much_at_once_ends_as_if_it_was_read_key_by_key(end: bytes) -> None:
-    quick, slow = Typed(), Typed()
+    quick, slow = Keys(), Keys()
     data = b"\x1b[200~" + b"text\x1b[31m" * 100 + end
     quick.skim(data)
-    slow.keys(data)
+    slow.read(data)
     assert (quick.pasting, quick.in_sequence) == (slow.pasting, slow.in_sequence)
     rest = b"1~,,\x1b[201~d"
-    assert [code for code, _ in quick.keys(rest)] == [code for code, _ in slow.keys(rest)]
+    assert codes(quick, rest) == codes(slow, rest)
+
+
+@pytest.mark.parametrize("begun", [b"\x1b", b"\x1b[", b"\x1bO", b"\x1b]"])
+def test_an_escape_key_alone_does_not_swallow_the_next_one(begun: bytes) -> None:
+    keys = Keys()
+    assert keys.read(begun, 100.0) == []
+    assert keys.read(b"q", 100.0 + 2 * ESCAPE_WAIT) == [(ord("q"), 0)]
+
+
+def test_the_end_of_a_paste_is_seen_however_late_it_comes() -> None:
+    keys = Keys(max_paste=9)
+    assert keys.read(b"\x1b[200~1\x1b[31m,\x1b]2,89, and more\x1b[20", 1.0) == []
+    assert keys.read(b"1~q", 9.0) == [(PASTE, 0), (ord("q"), 2)]
+    assert keys.pastes == [b"1\x1b[31m,\x1b]"]

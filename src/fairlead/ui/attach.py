@@ -31,7 +31,7 @@ from ..settings import SettingError, Settings
 from ..wire import keepty
 from ..wire.faults import Broken
 from .escape import Escape, escapes_of
-from .keys import Typed
+from .keys import ALT, Keys
 from .own_terminal import ENTER_ALTERNATE, KITTY_KEYS, MODES_OFF, Gone, OwnTerminal
 from .ready import READ, WRITE, Ready
 from .translate import REDRAW, Translator, is_whole
@@ -184,7 +184,7 @@ class _Sharing:
         self._watch = watch
         self._settings = settings
         self._options = options
-        self._keys = Typed()
+        self._keys = Keys()
         self._escape = Escape(options.escapes)
         self._translator = Translator(alternate=options.alternate)
         self._ready = Ready()
@@ -714,7 +714,8 @@ class _Sharing:
                 self._send(self._connection)
 
     def _press(self, typed: bytes) -> None:
-        for key, _ in self._keys.keys(typed):
+        for code, _ in self._keys.read(typed, time.monotonic()):
+            key = code & ~ALT
             if self._watch and key in (ord("q"), _CTRL_C):  # who typed must not leave by a word with a q
                 self._leave()
             elif self._view is not None and self._view.press(key):

@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any
 
 from ..own_terminal import Gone
-from .line import Key, Keys
+from .line import Key, LineKeys
 
 READ_SIZE = 65_536
 
@@ -45,7 +45,7 @@ class ChatTerminal:
         self.bell, self._ringer = socket.socketpair()
         self._before: list[Any] = termios.tcgetattr(self.input)
         self._handlers: dict[int, Any] = {}
-        self._keys = Keys()
+        self._keys = LineKeys()
 
     def __enter__(self) -> ChatTerminal:
         for each in (self.bell, self._ringer):
