@@ -32,7 +32,7 @@ from ..wire import keepty
 from ..wire.faults import Broken
 from .escape import Escape, escapes_of
 from .keys import ALT, Keys
-from .own_terminal import ENTER_ALTERNATE, KITTY_KEYS, MODES_OFF, Gone, OwnTerminal
+from .own_terminal import ENTER_ALTERNATE, KITTY_KEYS, MODES_OFF, Bell, Gone, OwnTerminal
 from .ready import READ, WRITE, Ready
 from .translate import REDRAW, Translator, is_whole
 
@@ -104,34 +104,24 @@ def attach(name: str, *, watch: bool = False) -> int:
     except SettingError as error:
         print(f"fairlead attach: {error}", file=sys.stderr)
         return 1
-    bell, ringer = socket.socketpair()
-    for each in (bell, ringer):
-        each.setblocking(False)
-    previous = {number: signal.signal(number, lambda *_: None) for number in _SIGNALS}
-    signal.set_wakeup_fd(ringer.fileno(), warn_on_full_buffer=False)
-    sharing = None
-    try:
-        with (
-            bell,
-            ringer,
-            OwnTerminal(alternate=options.alternate) as terminal,
-            _Sharing(name, terminal, bell, watch, settings, options) as sharing,
-        ):
-            while True:
-                sharing.turn()
-    except _Left as left:
-        if select.select([], [sys.stderr], [], 0)[1]:  # not to one that takes no output
-            if sharing is not None and sharing.saw_only_the_end and options.alternate:
-                _print_last_screen(name, settings)
-            if str(left):
-                print(left, file=sys.stderr)
-        return left.code
-    except Gone:
-        return 128 + signal.SIGHUP
-    finally:
-        signal.set_wakeup_fd(-1)
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+    with Bell(*_SIGNALS) as bell:
+        sharing = None
+        try:
+            with (
+                OwnTerminal(alternate=options.alternate) as terminal,
+                _Sharing(name, terminal, bell, watch, settings, options) as sharing,
+            ):
+                while True:
+                    sharing.turn()
+        except _Left as left:
+            if select.select([], [sys.stderr], [], 0)[1]:  # not to one that takes no output
+                if sharing is not None and sharing.saw_only_the_end and options.alternate:
+                    _print_last_screen(name, settings)
+                if str(left):
+                    print(left, file=sys.stderr)
+            return left.code
+        except Gone:
+            return 128 + signal.SIGHUP
 
 
 def has_terminal() -> bool:
@@ -171,7 +161,7 @@ class _Sharing:
         self,
         name: str,
         terminal: OwnTerminal,
-        bell: socket.socket,
+        bell: Bell,
         watch: bool,
         settings: Settings,
         options: _Options,
@@ -751,7 +741,7 @@ class _Sharing:
             raise _Left(128 + signal.SIGPIPE) from None
 
     def _signalled(self) -> None:
-        for number in self._bell.recv(64):
+        for number in self._bell.rung():
             if number == signal.SIGWINCH:
                 self._resized = True
                 self._in_order = False  # what is typed now is for the new size

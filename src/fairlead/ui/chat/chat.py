@@ -40,7 +40,7 @@ from ...client.sdk import Agent
 from ...formats.shown import one_line
 from ...settings import Settings, safe_dir
 from ...wire.rpc import MAX_PENDING
-from ..own_terminal import Gone
+from ..own_terminal import Bell, Gone
 from .line import History, Key, Line
 from .talk import TICK, Talk
 from .terminal import ChatTerminal
@@ -120,7 +120,7 @@ class _Chat:
         self._yes = yes
         self._screen = Screen(
             terminal.write,
-            terminal.size,
+            lambda: terminal.size if all(terminal.size) else (80, 24),
             Paint(not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"),
         )
         self._talk = Talk(self._screen)
@@ -164,7 +164,7 @@ class _Chat:
         self._draw()
         connection = self._connection
         terminal = self._terminal
-        reading: list[int | socket.socket] = [terminal.bell, terminal.input]
+        reading: list[int | socket.socket | Bell] = [terminal.bell, terminal.input]
         reading += [connection] if connection is not None else []
         writing = [connection] if connection is not None and self._unsent else []
         readable, writable, _ = select.select(reading, writing, [], self._pause())
@@ -173,8 +173,8 @@ class _Chat:
         if terminal.input in readable:
             for key in terminal.typed():
                 self._pressed(key)
-        elif terminal.is_escape_pending:
-            for key in terminal.escape():
+        elif terminal.keys.is_pending:
+            for key in terminal.keys.flush():
                 self._pressed(key)
         if connection is None or self._connection is not connection:
             return
@@ -190,14 +190,14 @@ class _Chat:
 
     def _pause(self) -> float | None:
         """Seconds until something is to be done though nothing happens."""
-        if self._terminal.is_escape_pending:
+        if self._terminal.keys.is_pending:
             return ESCAPE_WAIT
         if self._connection is None:
             return RETRY_PAUSE
         return TICK if self._is_busy or self._is_due or self._wanted else None
 
     def _signalled(self) -> None:
-        for number in self._terminal.signals():
+        for number in self._terminal.bell.rung():
             match number:
                 case signal.SIGINT:
                     self._pressed(("key", "interrupt"))
