@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
+from ..formats.columns import printable
 from ..formats.sexp import Keyword
 from ..settings import Settings
 from ..wire import passepartout
@@ -231,7 +232,7 @@ class Talk:
     def _piece(self, text: str) -> None:
         if text:
             self._in_text = not text.endswith("\n")
-            self._show(_printable(text))
+            self._show(printable(text, "\n\t"))
         else:
             self._end_line()
             self.unanswered = max(0, self.unanswered - 1)
@@ -251,7 +252,7 @@ class Talk:
 
     def _line(self, text: str) -> None:
         self._end_line()
-        self._note(_printable(text))
+        self._note(printable(text, "\n\t"))
 
     def _end_line(self) -> None:
         if self._in_text:
@@ -261,11 +262,6 @@ class Talk:
 
 def _name(value: Any) -> str:
     return value.name.upper() if isinstance(value, Keyword) else ""
-
-
-def _printable(text: str) -> str:
-    """A text from elsewhere, which must not control this terminal."""
-    return "".join(char if char.isprintable() or char in "\n\t" else "·" for char in text)
 
 
 def converse(talk: Talk, typed: TextIO, wait: float, answer_wait: float = ANSWER_WAIT) -> int:

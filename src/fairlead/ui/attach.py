@@ -32,7 +32,7 @@ from ..wire import keepty
 from ..wire.faults import Broken
 from .escape import Escape, escapes_of
 from .keys import ALT, Keys
-from .own_terminal import ENTER_ALTERNATE, KITTY_KEYS, MODES_OFF, Bell, Gone, OwnTerminal
+from .own_terminal import ENTER_ALTERNATE, KITTY_KEYS, MODES_OFF, Gone, Left, OwnTerminal, SignalBell
 from .ready import READ, WRITE, Ready
 from .translate import REDRAW, Translator, is_whole
 
@@ -68,14 +68,6 @@ _WISHES = (
 _SCREENS = ("alternate", "main")
 
 
-class _Left(Exception):
-    """Sharing is over: the exit code, and what to tell the person."""
-
-    def __init__(self, code: int, message: str = "") -> None:
-        super().__init__(message)
-        self.code = code
-
-
 def attach(name: str, *, watch: bool = False) -> int:
     """Share a session until it ends or the person leaves. Gives the exit code."""
     try:
@@ -104,7 +96,7 @@ def attach(name: str, *, watch: bool = False) -> int:
     except SettingError as error:
         print(f"fairlead attach: {error}", file=sys.stderr)
         return 1
-    with Bell(*_SIGNALS) as bell:
+    with SignalBell(*_SIGNALS) as bell:
         sharing = None
         try:
             with (
@@ -113,15 +105,14 @@ def attach(name: str, *, watch: bool = False) -> int:
             ):
                 while True:
                     sharing.turn()
-        except _Left as left:
-            if select.select([], [sys.stderr], [], 0)[1]:  # not to one that takes no output
+        except Left as left:
+            takes_output = not isinstance(left, Gone) and select.select([], [sys.stderr], [], 0)[1]
+            if takes_output:
                 if sharing is not None and sharing.saw_only_the_end and options.alternate:
                     _print_last_screen(name, settings)
                 if str(left):
                     print(left, file=sys.stderr)
             return left.code
-        except Gone:
-            return 128 + signal.SIGHUP
 
 
 def has_terminal() -> bool:
@@ -161,7 +152,7 @@ class _Sharing:
         self,
         name: str,
         terminal: OwnTerminal,
-        bell: Bell,
+        bell: SignalBell,
         watch: bool,
         settings: Settings,
         options: _Options,
@@ -194,7 +185,7 @@ class _Sharing:
         self._pinged = False  # whether the broker will tell when all was typed that it had got by then
         self._sent_since = False  # whether something was sent after that question
         self._typing_over = False
-        self._ending: _Left | None = None
+        self._ending: Left | None = None
         self._was_there = False
         self._pid = 0  # of the session's program
         self._reconnect = Reconnect()
@@ -224,7 +215,7 @@ class _Sharing:
         self._let_go()
 
     def turn(self) -> None:
-        """Wait until anything can be done and do it. Raises _Left in the end, or Gone."""
+        """Wait until anything can be done and do it. Raises Left in the end."""
         terminal, connection = self._terminal, self._connection
         if self._steady and self._is_steady():  # what a key's way takes; the rest is asked for if need be
             events = self._ready.wait(None)
@@ -255,7 +246,7 @@ class _Sharing:
             if mask & WRITE and self._connection is connection and self._frame:
                 self._send(connection)
             if not self._steady and self._does_not_answer():
-                raise _Left(1, f"fairlead attach: session {self._name!r} does not answer")
+                raise Left(1, f"fairlead attach: session {self._name!r} does not answer")
         except BlockingIOError:
             pass
         except OSError:
@@ -347,7 +338,7 @@ class _Sharing:
                 self._look_for_daemon()
                 return
         except (OSError, ValueError, SettingError) as error:
-            raise _Left(1, f"fairlead attach: {error}") from None
+            raise Left(1, f"fairlead attach: {error}") from None
         connection.setblocking(False)
         self._connection = connection
         self._socket = connection.fileno()
@@ -372,7 +363,7 @@ class _Sharing:
                 hint = _meant(self._name, self._settings) or "; `fairlead ls` lists them"
                 missing = f"no session {self._name!r}{hint}"
                 gone = f"session {self._name!r} is gone"
-                raise _Left(1, f"fairlead attach: {gone if self._was_there else missing}")
+                raise Left(1, f"fairlead attach: {gone if self._was_there else missing}")
             return
         self._absent = 0
         self._reconnect.look(self._settings, start=not self._was_there)
@@ -392,7 +383,7 @@ class _Sharing:
             self._absent = 0
         elif self._ending is None:
             if self._reconnect.is_over:
-                raise _Left(1, f"fairlead attach: session {self._name!r} lets nobody in")
+                raise Left(1, f"fairlead attach: session {self._name!r} lets nobody in")
             time.sleep(RETRY_PAUSE)
 
     def _receive_first(self, connection: socket.socket) -> None:
@@ -440,12 +431,12 @@ class _Sharing:
                 ended = f"session {self._name} ended with {message.code}"
                 if self._options.alternate and not self.saw_only_the_end:
                     ended += f"; `fairlead screen {self._name}` shows its last screen"
-                self._ending = _Left(message.code, "\n".join(filter(None, (self._told, ended))))
+                self._ending = Left(message.code, "\n".join(filter(None, (self._told, ended))))
                 self._lose()
                 return
             elif isinstance(message, keepty.Error):
                 if self._wire.state not in (keepty.State.OPEN, keepty.State.ENDED):
-                    raise _Left(1, f"fairlead attach: {message.text}")
+                    raise Left(1, f"fairlead attach: {message.text}")
                 self._notice(message.text)
             elif isinstance(message, Broken):
                 self._lose()
@@ -456,7 +447,7 @@ class _Sharing:
         first, self._was_there = not self._was_there, True
         saw_daemon(self._settings)
         if self._pid and message.pid != self._pid:
-            raise _Left(1, f"fairlead attach: session {self._name!r} is gone; another one has its name now")
+            raise Left(1, f"fairlead attach: session {self._name!r} is gone; another one has its name now")
         self._pid = message.pid
         self._granted = message.wishes
         if not self._granted & keepty.Wish.DIRECT:
@@ -722,7 +713,7 @@ class _Sharing:
 
     def _leave(self) -> None:
         left = f"left {self._name}; `fairlead attach {self._name}` comes back"
-        raise _Left(0, "\n".join(filter(None, (self._told, left))))
+        raise Left(0, "\n".join(filter(None, (self._told, left))))
 
     def _last_words(self) -> None:
         """Send what was typed before leaving, if the session takes it now."""
@@ -738,7 +729,7 @@ class _Sharing:
         try:
             self._terminal.flush()
         except BrokenPipeError:  # who read our output has gone
-            raise _Left(128 + signal.SIGPIPE) from None
+            raise Left(128 + signal.SIGPIPE) from None
 
     def _signalled(self) -> None:
         for number in self._bell.rung():
@@ -753,7 +744,7 @@ class _Sharing:
                 self._terminal.make_raw()
                 self._draw_again()
             elif number in _SIGNALS:
-                raise _Left(128 + number)
+                raise Left(128 + number)
 
 
 def _meant(name: str, settings: Settings) -> str:

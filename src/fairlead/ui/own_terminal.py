@@ -65,18 +65,29 @@ RESTORE_ALTERNATE = b"\x18" + KITTY_KEYS + MODES_OFF + b"\x1b[999;1H\r\n" + _LEA
 flags that its main screen has of its own. The line feed is for terminals that have no alternate screen."""
 
 
-class Gone(Exception):
+class Left(Exception):
+    """A command is done with the terminal: its exit code, and what to tell the person."""
+
+    def __init__(self, code: int = 0, message: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Gone(Left):
     """The terminal is no more: its window was closed, or its connection lost."""
 
+    def __init__(self) -> None:
+        super().__init__(128 + signal.SIGHUP)
 
-class Bell:
+
+class SignalBell:
     """Signals as something to wait for, in place of what they do otherwise. Use it with `with`."""
 
     def __init__(self, *numbers: int) -> None:
         self._numbers = numbers
         self._ends = socket.socketpair()
 
-    def __enter__(self) -> Bell:
+    def __enter__(self) -> SignalBell:
         for end in self._ends:
             end.setblocking(False)
         self._previous = {number: signal.signal(number, lambda *_: None) for number in self._numbers}
@@ -189,8 +200,8 @@ class OwnTerminal:
                 written = os.write(self._opened, data)
             except BlockingIOError:
                 written = 0
-            except OSError as error:
-                raise Gone(str(error)) from None
+            except OSError:
+                raise Gone from None
             if written < len(data):
                 self.unshown += data[written:]
 
@@ -202,18 +213,18 @@ class OwnTerminal:
             return
         except BrokenPipeError:
             raise
-        except OSError as error:
-            raise Gone(str(error)) from None
+        except OSError:
+            raise Gone from None
         del self.unshown[:written]
 
     def read(self, size: int) -> bytes:
         """What was typed; nothing if that is over. Raises Gone."""
         try:
             typed = os.read(self.input, size)
-        except OSError as error:
-            raise Gone(str(error)) from None
+        except OSError:
+            raise Gone from None
         if not typed and self.is_typed:
-            raise Gone("end of the terminal's input")
+            raise Gone
         return typed
 
     def _drop_input(self) -> None:

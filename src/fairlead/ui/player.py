@@ -21,7 +21,7 @@ from typing import NoReturn, Protocol
 from ..formats.asciicast import RESIZE, read_size
 from .cast import Cast
 from .keys import ALT, LEFT, RIGHT, Keys
-from .own_terminal import Gone, OwnTerminal
+from .own_terminal import Left, OwnTerminal
 from .translate import Translator
 
 STEP = 5.0
@@ -55,14 +55,6 @@ MakePicture = Callable[[int, int], Picture]
 Filter = Callable[[bytes], bytes]
 """Takes output, cut anywhere, and gives what the terminal may see of it."""
 MakeFilter = Callable[[], Filter]
-
-
-class Ended(Exception):
-    """Playing is over, with this exit code."""
-
-    def __init__(self, code: int = 0) -> None:
-        super().__init__()
-        self.code = code
 
 
 class Player:
@@ -121,12 +113,10 @@ class Player:
                 keys = Keys()
                 while True:
                     self._turn(terminal, keys)
-        except Ended as ended:
-            return ended.code
+        except Left as left:
+            return left.code
         except BrokenPipeError:
             return 128 + signal.SIGPIPE
-        except Gone:
-            return 128 + signal.SIGHUP
         finally:
             for number, handler in previous.items():
                 signal.signal(number, handler)
@@ -138,7 +128,7 @@ class Player:
             terminal.show(self._shown(self._take()))
         over = self._next >= self._last and now >= self._end and not self._paused
         if over and not terminal.unshown:
-            raise Ended
+            raise Left
         reading = [terminal.input] if terminal.is_typed else []
         writing = [terminal.output] if terminal.unshown else []
         readable, writable, _ = select.select(reading, writing, [], self._pause(now, terminal))
@@ -160,7 +150,7 @@ class Player:
     def _typed(self, key: str, terminal: OwnTerminal) -> None:
         match key:
             case "q" | "\x03":
-                raise Ended
+                raise Left
             case " ":
                 self._set_clock(paused=not self._paused)
             case "." if self._paused:
@@ -240,7 +230,7 @@ class Player:
 
 
 def _end_by_signal(number: int, frame: FrameType | None) -> NoReturn:
-    raise Ended(128 + number)
+    raise Left(128 + number)
 
 
 def play(

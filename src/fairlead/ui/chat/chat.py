@@ -40,7 +40,7 @@ from ...client.sdk import Agent
 from ...formats.shown import one_line
 from ...settings import Settings, safe_dir
 from ...wire.rpc import MAX_PENDING
-from ..own_terminal import Bell, Gone
+from ..own_terminal import Left, SignalBell
 from .line import History, Key, Line
 from .talk import TICK, Talk
 from .terminal import ChatTerminal
@@ -72,14 +72,6 @@ _OFFLINE = "no language model is connected; /model or --model chooses one"
 _KEYS = "/help lists commands, \\ Enter goes on in the next line, ^D leaves"
 
 
-class _Left(Exception):
-    """The conversation is over for this client."""
-
-    def __init__(self, code: int, message: str = "") -> None:
-        super().__init__(message)
-        self.code = code
-
-
 def chat(agent: Agent, settings: Settings, *, prompt: str = "", yes: bool = False) -> int:
     """Talk until the person leaves. Gives the exit code."""
     history = History(f"{safe_dir(settings.state_dir)}/agent-history")
@@ -91,12 +83,10 @@ def chat(agent: Agent, settings: Settings, *, prompt: str = "", yes: bool = Fals
                     talk.turn()
             finally:
                 talk.close()
-    except _Left as left:
+    except Left as left:
         if str(left):
             print(left, file=sys.stderr)
         return left.code
-    except Gone:
-        return 128 + signal.SIGHUP
 
 
 class _Chat:
@@ -156,7 +146,7 @@ class _Chat:
     # --- the loop -------------------------------------------------------------------------------------------
 
     def turn(self) -> None:
-        """Wait until anything can be done and do it. Raises _Left in the end, or Gone."""
+        """Wait until anything can be done and do it. Raises Left in the end."""
         if self._connection is None and time.monotonic() >= self._look_at:
             self._reach()
         if not self._is_due:
@@ -164,7 +154,7 @@ class _Chat:
         self._draw()
         connection = self._connection
         terminal = self._terminal
-        reading: list[int | socket.socket | Bell] = [terminal.bell, terminal.input]
+        reading: list[int | socket.socket | SignalBell] = [terminal.bell, terminal.input]
         reading += [connection] if connection is not None else []
         writing = [connection] if connection is not None and self._unsent else []
         readable, writable, _ = select.select(reading, writing, [], self._pause())
@@ -207,7 +197,7 @@ class _Chat:
                     self._terminal.enter()
                     self._draw(always=True)
                 case signal.SIGTERM | signal.SIGHUP:
-                    raise _Left(128 + number)
+                    raise Left(128 + number)
                 case signal.SIGWINCH:
                     self._draw(always=True)
 
@@ -253,7 +243,7 @@ class _Chat:
         try:
             reply, events, answers = self._following.receive(data)
         except RequestError as error:
-            raise _Left(1, f"fairlead agent: {error}") from None
+            raise Left(1, f"fairlead agent: {error}") from None
         self._unsent += reply
         self._missed += events
         if not self._following.ready:
@@ -343,7 +333,7 @@ class _Chat:
     def _told(self, op: str, what: str, answer: Answered) -> None:
         """How the session is, one thing after the other, for the greeting."""
         if answer.error is not None:
-            raise _Left(1, f"fairlead agent: {answer.error}")
+            raise Left(1, f"fairlead agent: {answer.error}")
         said: list[dict[str, Any]] = []
         if op == "get_state":
             self._place = answer.data["state"].get("worktree_path") or ""
@@ -679,4 +669,4 @@ class _Chat:
         name = (state.data.get("session_name") if state is not None else "") or self._name
         goes_on = "; it goes on" if self._is_busy else ""
         how = f"fairlead agent {clean(name)}" if name and len(name.split()) == 1 else "fairlead agent -c"
-        raise _Left(0, f"left {clean(name) or 'the session'}{goes_on}; `{how}` comes back")
+        raise Left(0, f"left {clean(name) or 'the session'}{goes_on}; `{how}` comes back")

@@ -10,8 +10,9 @@ import codecs
 import contextlib
 import os
 
+from ...formats.columns import printable, width_of
 from ..keys import ALT, DELETE, DOWN, END, ESC, HOME, LEFT, PASTE, RIGHT, UP, Keys
-from .view import width, wrapped
+from .view import wrapped
 
 MAX_TYPED = 1024 * 1024
 """How many characters a line may have; more is not taken."""
@@ -182,9 +183,7 @@ class Line:
     def _step(self, step: int) -> None:
         """To the next character, over marks that belong to it."""
         self._at = min(max(0, self._at + step), len(self.text))
-        while (
-            0 < self._at < len(self.text) and width(self.text[self._at]) == 0 and self.text[self._at] != "\n"
-        ):
+        while 0 < self._at < len(self.text) and width_of(self.text[self._at]) == 0:
             self._at += step
 
     def _delete(self) -> None:
@@ -215,10 +214,10 @@ class Line:
         room = columns - len(mark)
         seen = 0
         for line in self.text.split("\n"):
-            shown = "•" * len(line) if self.is_secret else _shown(line)
+            shown = "•" * len(line) if self.is_secret else printable(line)
             if seen <= self._at <= seen + len(line):
                 head = wrapped(shown[: self._at - seen], room)
-                cursor = len(rows) + len(head) - 1, width(head[-1]) + len(mark)
+                cursor = len(rows) + len(head) - 1, width_of(head[-1]) + len(mark)
             indent = " " * len(mark) if rows else mark
             for row in wrapped(shown, room):
                 rows.append(indent + row)
@@ -226,11 +225,6 @@ class Line:
             seen += len(line) + 1
         first = max(0, cursor[0] - limit + 1)
         return rows[first : first + limit], (cursor[0] - first, cursor[1])
-
-
-def _shown(text: str) -> str:
-    """What was typed or pasted, each character in its place."""
-    return "".join(char if char.isprintable() else "·" for char in text)
 
 
 def _word_start(before: str) -> int:

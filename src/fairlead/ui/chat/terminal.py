@@ -12,7 +12,7 @@ import select
 import signal
 import termios
 
-from ..own_terminal import Bell, Gone, OwnTerminal
+from ..own_terminal import Gone, OwnTerminal, SignalBell
 from .line import Key, LineKeys
 
 READ_SIZE = 65_536
@@ -33,7 +33,7 @@ class ChatTerminal(OwnTerminal):
 
     def __init__(self) -> None:
         super().__init__()
-        self.bell = Bell(*_SIGNALS)
+        self.bell = SignalBell(*_SIGNALS)
         self.keys = LineKeys()
 
     def __enter__(self) -> ChatTerminal:
