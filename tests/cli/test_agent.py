@@ -576,6 +576,7 @@ def test_keys_are_found_across_reads() -> None:
     ]
     assert keys.feed(b"\x1b") == []
     assert (keys.is_pending, keys.flush(), keys.is_pending) == (True, [("key", "escape")], False)
+    assert (keys.feed(b"\x1b]"), keys.flush(), keys.feed(b"a")) == ([], [("key", "")], [("text", "a")])
 
 
 def test_a_line_is_edited_as_in_a_shell(tmp_path: Path) -> None:

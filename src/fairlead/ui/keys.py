@@ -59,9 +59,11 @@ class Keys:
         """True after an Escape of which it is not known whether more follows."""
         return self._sequence is not None and not self.pasting
 
-    def flush(self) -> None:
-        """Give up an unfinished sequence: nothing more came, so it was the key Escape."""
-        self._sequence = None
+    def flush(self) -> int:
+        """Return the key that a pending sequence was after all, as nothing more came: Escape, or one with
+        Alt."""
+        sequence, self._sequence = self._sequence, None
+        return ALT | sequence[1] if sequence is not None and len(sequence) > 1 else ESC
 
     def read(self, data: bytes, now: float = 0.0) -> list[Key]:
         """Return the keys that are whole with this. With a time, it is noticed when a sequence took too long

@@ -49,9 +49,8 @@ class LineKeys:
         return [key for code, _ in self._keys.read(data) if (key := self._named(code))[1] or key[0] == "key"]
 
     def flush(self) -> list[Key]:
-        """No more came: it was the key Escape."""
-        self._keys.flush()
-        return [("key", "escape")]
+        """No more came: it was the key Escape, or one with Alt."""
+        return [("key", _NAMES.get(self._keys.flush(), ""))]
 
     def _named(self, code: int) -> Key:
         """The key of a code; without a text if a character is not whole yet."""
