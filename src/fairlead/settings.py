@@ -30,7 +30,7 @@ DEFAULTS: Mapping[str, Mapping[str, int | float | str]] = {
         "client_backlog": 4 * 1024 * 1024,  # bytes that a slow client may be behind before it is resynced
     },
     "attach": {
-        "escape": "ctrl-\\ or ,,,d",  # the keys that leave a session; see client/escape.py
+        "escape": "ctrl-\\ or ,,,d",  # the keys that leave a session; see ui/escape.py
         "hint": "true",  # whether attaching tells the name and the way out
         "screen": "alternate",  # or "main": the session's lines go to the terminal's own scrollback
         "clipboard": "false",  # whether programs may set the clipboard of those attached

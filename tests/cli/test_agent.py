@@ -17,10 +17,11 @@ from typing import Any
 import pytest
 
 from fairlead.client.agents import ApprovalWanted, ToolResult, ToolRunning, TurnEnded
-from fairlead.client.chat_line import MAX_HISTORY, History, Key, Keys, Line
-from fairlead.client.chat_view import clean, cut, question, result, title, width, wrapped
 from fairlead.client.sdk import Agent, Host, connect
+from fairlead.formats.columns import cut, width_of
 from fairlead.settings import Settings
+from fairlead.ui.chat.line import MAX_HISTORY, History, Key, Line, LineKeys
+from fairlead.ui.chat.view import clean, question, result, title, wrapped
 from tests.agent.playing import cassette
 from tests.client.persons import Person
 from tests.hosting import WAIT, Hosting
@@ -288,7 +289,7 @@ def test_a_daemon_that_dies_in_the_middle_is_waited_for(hosting: Hosting, place:
         person.type(UNTIL_GO)
         person.until("running bash")
         hosting.kill_daemon()
-        person.until_all(["the daemon was away", "the last turn was interrupted; say something to go on"])
+        person.until_all(["reconnected", "the last turn was interrupted; say something to go on"])
         say(person, "read README.md", ENDED)
         idle(person)
         assert once(person.text, "● $ while")
@@ -542,7 +543,7 @@ def test_an_interrupted_script_takes_its_turn_with_it(hosting: Hosting, host: Ho
 def test_a_text_is_made_harmless_measured_and_cut() -> None:
     assert clean("a\tb\r\nc\x1b[1;31md\x1b]8;;x\x1b\\e\x1bPq\x1b\\f\x1b7g\x00\x85\u2066") == "a   b\ncdefg···"
     assert clean("\x1b\x1b[31m[31m") == "·[31m"
-    assert [width(text) for text in ("abc", "漢字", "e\u0301", "é")] == [3, 4, 1, 1]
+    assert [width_of(text) for text in ("abc", "漢字", "e\u0301", "é")] == [3, 4, 1, 1]
     assert (cut("漢字漢字", 5), cut("abc", 3), cut("abcd", 3)) == ("漢字…", "abc", "ab…")
     assert wrapped("漢字漢", 5) == ["漢字", "漢"]
 
@@ -566,7 +567,7 @@ def test_a_tool_is_shown_in_a_few_lines() -> None:
 
 
 def test_keys_are_found_across_reads() -> None:
-    keys = Keys()
+    keys = LineKeys()
     typed = "é".encode() + b"\x1b[1;5C\x1bOA\x1b[99~\x1b\x1b\r\x1b[200~a\rb\x1b[201~\t\x07"
     found = [key for value in typed for key in keys.feed(bytes((value,)))]
     assert found == [
@@ -575,6 +576,7 @@ def test_keys_are_found_across_reads() -> None:
     ]
     assert keys.feed(b"\x1b") == []
     assert (keys.is_pending, keys.flush(), keys.is_pending) == (True, [("key", "escape")], False)
+    assert (keys.feed(b"\x1b]"), keys.flush(), keys.feed(b"a")) == ([], [("key", "")], [("text", "a")])
 
 
 def test_a_line_is_edited_as_in_a_shell(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ from tests.hosting import WAIT, Hosting
 FEW_REPEATS = 1
 PROGRAM = f"""
 import sys
-from fairlead.client import calls
+from fairlead.client import reconnect
 from fairlead.cli import main
-calls.MAX_REPEATS = {FEW_REPEATS}  # what waits outlives more restarts than these
+reconnect.MAX_REPEATS = {FEW_REPEATS}  # what waits outlives more restarts than these
 sys.exit(main())
 """
 

@@ -387,6 +387,6 @@ def test_an_event_is_a_value() -> None:
 
 
 def test_talking_imports_neither_asyncio_nor_a_library() -> None:
-    code = "import sys, json; import fairlead.client.chat; print(json.dumps(sorted(sys.modules)))"
+    code = "import sys, json; import fairlead.ui.chat.chat; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"asyncio", "msgspec", "argparse", "readline"} & set(json.loads(done.stdout))

@@ -30,13 +30,13 @@ from fairlead.agent.transcripts import Transcripts
 from fairlead.client import bridge
 from fairlead.client.agents import AgentEvent, ApprovalWanted, Following, Prompted
 from fairlead.client.calls import plain
-from fairlead.client.chat_line import History as TypedBefore
-from fairlead.client.chat_line import Line
-from fairlead.client.chat_view import question, title
 from fairlead.doors import agent_frames, agent_history
 from fairlead.doors.agent_history import History
 from fairlead.formats.shown import one_line, several_lines
 from fairlead.settings import Settings
+from fairlead.ui.chat.line import History as TypedBefore
+from fairlead.ui.chat.line import Line
+from fairlead.ui.chat.view import question, title
 from fairlead.wire import rpc
 from fairlead.wire.rpc_catalog import TOPICS
 from tests.agent.playing import AskBeforeWriting, Endless, Note, Playing, calls, replay, says

@@ -19,7 +19,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from keepty.protocol import Frame, MsgKind
 
-from fairlead.client.translate import Translator
 from fairlead.terminal.outward import (
     LARGE,
     MAX_CLIPBOARD,
@@ -32,6 +31,7 @@ from fairlead.terminal.outward import (
     Outward,
 )
 from fairlead.terminal.screen import Screen
+from fairlead.ui.translate import Translator
 from tests.client.persons import Person
 from tests.hosting import WAIT, Hosting
 from tests.recordings import recorded_output

@@ -72,9 +72,9 @@ def main(arguments: Sequence[str]) -> int:
     if not os.path.isdir(cwd):
         raise Failure(f"{cwd} is not a directory")
 
-    from ..client.chat_print import TooLong, answer, piped
     from ..client.sdk import connect
     from ..settings import Settings
+    from ..ui.chat.scripted import TooLong, answer, piped
 
     settings = Settings()
     if options.list_models:
@@ -97,7 +97,7 @@ def main(arguments: Sequence[str]) -> int:
                 raise Failure(f"session {name} works in {place}: leave out -C, or choose another name")
         _prepare(agent, options.model, options.thinking)
         if talks:
-            from ..client.chat import chat
+            from ..ui.chat.chat import chat
 
             return chat(agent, settings, prompt=prompt, yes=options.yes)
         return answer(agent, prompt, yes=options.yes, as_json=options.json, verbose=options.verbose)

@@ -27,14 +27,14 @@ COMMAND = Command(
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
     if (agent := _agent(options.name)) is not None:
-        from ..client.chat import chat
         from ..client.sdk import connect
         from ..settings import Settings
+        from ..ui.chat import chat
 
         with connect(settings := Settings()) as host:
             return chat(host.agent(id=agent), settings)
 
-    from ..client.attach import attach
+    from ..ui.attach import attach
 
     return attach(options.name, watch=options.watch)
 

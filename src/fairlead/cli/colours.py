@@ -1,4 +1,4 @@
-"""The confidence ladder in colours, and text that can't control a terminal. `ls` uses it, so it is small."""
+"""The confidence ladder in colours. `ls` uses it, so it is small."""
 
 from __future__ import annotations
 
@@ -26,8 +26,3 @@ def coloured_name(confidence: str, shown: str | None = None) -> str:
 def coloured_check(cell: str, shown: str | None = None) -> str:
     """The same for a confidence with a mark behind it if a person is needed."""
     return coloured_name(cell.rstrip("!"), cell if shown is None else shown)
-
-
-def printable(text: str) -> str:
-    """A text from a program, which must not control this terminal."""
-    return "".join(char if char.isprintable() else "·" for char in text)

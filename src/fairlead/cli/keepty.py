@@ -124,7 +124,7 @@ def _start(options: argparse.Namespace, command: list[str]) -> int:
 
 
 def _attach(options: argparse.Namespace, command: list[str]) -> int:
-    from ..client.attach import attach
+    from ..ui.attach import attach
 
     return attach(options.id, watch=options.watch)
 
@@ -220,6 +220,7 @@ def _until_exit(id: str) -> int:
     """Wait for a session's program, through the death of daemons; gives its exit code."""
     from ..client.control import Control, RequestError
     from ..client.launch import StartFailed
+    from ..client.reconnect import RETRY_PAUSE
 
     while True:
         try:
@@ -227,7 +228,8 @@ def _until_exit(id: str) -> int:
                 answer = control.ask("terminal_wait", name=id, exit=True)
         except StartFailed:
             raise
-        except ConnectionError:  # a daemon may die; we go on
+        except ConnectionError:  # it may die or hang; we go on, as the session ends with us
+            time.sleep(RETRY_PAUSE)
             continue
         except RequestError as error:
             print(f"Error: {error}", file=sys.stderr)

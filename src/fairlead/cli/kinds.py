@@ -39,6 +39,6 @@ def with_screen(control: Control, op: str, name: str, **params: Any) -> dict[str
 
 def described(session: dict[str, Any]) -> str:
     """A session in an error's sentence."""
-    from .colours import printable
+    from ..formats.columns import printable
 
     return f"{printable(session['name'])} is an {session['kind']} session"

@@ -143,17 +143,16 @@ def main(arguments: Sequence[str]) -> int:
 def _follow(printer: _Printer, name: str, last: int | None) -> int:
     import time
 
-    from ..client.calls import ABSENCE, REPEAT_PAUSE
     from ..client.control import Control, RequestError
-    from ..client.launch import NoDaemon, StartFailed
+    from ..client.reconnect import ABSENCE, Reconnect
     from .kinds import described, other_kind
 
     begun = False
-    reached_at = time.monotonic()
+    reconnect = Reconnect(ABSENCE)
     while True:
         try:
             with Control() as control:
-                reached_at = time.monotonic()
+                reconnect.reached()
                 answer = control.ask("terminal_lines", name=name, follow=True)
                 texts = answer["lines"]
                 if begun:
@@ -166,18 +165,10 @@ def _follow(printer: _Printer, name: str, last: int | None) -> int:
                     printer.show(texts[cut:])
                 _follow_on(control, printer, name, answer)
                 return 0
-        except BrokenPipeError:
-            if not output.is_open():  # it was not the daemon that has gone
+        except ConnectionError as error:  # a broken pipe may be that of our own output
+            if not (output.is_open() if isinstance(error, BrokenPipeError) else begun):
                 raise
-        except StartFailed:
-            raise
-        except NoDaemon:
-            if not begun or time.monotonic() - reached_at > ABSENCE:
-                raise
-            time.sleep(REPEAT_PAUSE)
-        except ConnectionError:
-            if not begun:
-                raise
+            time.sleep(reconnect.pause(error))
         except RequestError as error:
             if not begun:
                 with Control() as control:

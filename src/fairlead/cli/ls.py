@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from ..formats.columns import printable
 from .arguments import Argument, Command, Option, UsageError, nearest, parsed
-from .colours import coloured_check, printable
+from .colours import coloured_check
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

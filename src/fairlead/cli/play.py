@@ -8,7 +8,7 @@ from .arguments import Argument, Command, Failure, Option, UsageError, parsed, s
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..client.player import MakeFilter, Picture
+    from ..ui.player import MakeFilter, Picture
 
 MAX_REDRAW = 4 * 1024 * 1024
 """How many bytes a jump paints at the most; what has scrolled away long ago is left out."""
@@ -70,8 +70,8 @@ COMMAND = Command(
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
 
-    from ..client.cast import CastError
-    from ..client.player import play
+    from ..ui.cast import CastError
+    from ..ui.player import play
 
     start, end = getattr(options, "from") or 0.0, options.to
     if end is not None and end < start:

@@ -127,8 +127,8 @@ def _id_of(name: str, settings: object) -> str | None:
 def _whole(store: ReportStore, id: int, *, as_json: bool) -> int:
     import msgspec
 
+    from ..formats.columns import printable
     from ..verify.report import facts, render
-    from .colours import printable
     from .verifier import coloured, printable_lines
 
     report = store.get(id)
@@ -163,8 +163,9 @@ def _plot(rows: list[Listed], path: str) -> None:
 def _table(rows: list[Listed]) -> None:
     import time
 
+    from ..formats.columns import printable
     from . import columns
-    from .colours import coloured_name, printable
+    from .colours import coloured_name
 
     head = ("ID", "WHEN", "SESSION", "TURN", "CONFIDENCE", "VERIFIER", "SUMMARY")
     table = [head]

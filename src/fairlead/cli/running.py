@@ -12,11 +12,11 @@ import msgspec
 
 from ..client import agents, aio
 from ..client.calls import RequestError
+from ..formats.columns import printable
 from ..settings import Settings
 from ..verify.follow import Follower, Gone
 from ..verify.report import Report, Status, render
 from .arguments import Failure
-from .colours import printable
 from .verifier import (
     FAILED,
     UNSURE,

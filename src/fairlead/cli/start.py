@@ -88,7 +88,7 @@ def main(arguments: Sequence[str]) -> int:
         if answer.get("recording"):
             print(f"recorded to {answer['recording']}", file=sys.stderr)
     else:
-        from ..client.attach import attach
+        from ..ui.attach import attach
 
         return attach(options.name)
     return 0

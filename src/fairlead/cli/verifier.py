@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..agent.models import ModelError
 from ..database import DatabaseFault
+from ..formats.columns import printable
 from ..settings import Settings, foreign
 from ..verify.command import Commands
 from ..verify.follow import Follower, Gone, Judged, Occupied
@@ -23,7 +24,7 @@ from ..verify.store import ReportStore
 from ..verifying import Checker, CommandChecker, ModelChecker, PanelChecker, Places, Target, chosen_model
 from ..wire import verifier as wire
 from .arguments import Failure
-from .colours import coloured_name, printable
+from .colours import coloured_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable

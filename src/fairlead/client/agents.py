@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, dataclass_transform
 
 from .. import __version__
 from ..formats.frozen import Frozen
@@ -37,15 +37,19 @@ class TurnFailed(Exception):
 # --- what happens -----------------------------------------------------------------------------------------
 
 
+@dataclass_transform(frozen_default=True)
 class AgentEvent(Frozen):
     """Something that happened in a session. `topic` and `data` are rpc-edn's, with plain names."""
 
-    __slots__ = ("data", "topic")
     topic: str
     data: dict[str, Any]
 
-    def _fill(self, *values: object) -> None:
-        super()._fill(*values)
+    def __init_subclass__(cls) -> None:
+        cls.fields = tuple(cls.__annotations__)
+        type.__setattr__(cls, "__match_args__", cls.fields)  # which type checkers take from the annotations
+
+    def __init__(self, *values: object, **named: object) -> None:
+        self._fill(*values, *(named[name] for name in self.fields[len(values) :]))
         self._from("", {})
 
     def _from(self, topic: str, data: dict[str, Any]) -> AgentEvent:
@@ -57,43 +61,27 @@ class AgentEvent(Frozen):
 class Text(AgentEvent):
     """A piece of the answer."""
 
-    __slots__ = fields = __match_args__ = ("text",)
     text: str
-
-    def __init__(self, text: str) -> None:
-        self._fill(text)
 
 
 class Thought(AgentEvent):
     """A piece of what the model thinks before it answers."""
 
-    __slots__ = fields = __match_args__ = ("text",)
     text: str
-
-    def __init__(self, text: str) -> None:
-        self._fill(text)
 
 
 class Prompted(AgentEvent):
     """Somebody said something, this client or another."""
 
-    __slots__ = fields = __match_args__ = ("text",)
     text: str
-
-    def __init__(self, text: str) -> None:
-        self._fill(text)
 
 
 class Message(AgentEvent):
     """An answer is whole, or as much of it as there will be."""
 
-    __slots__ = fields = __match_args__ = ("text", "stop_reason", "usage")
     text: str
     stop_reason: str
     usage: dict[str, Any]
-
-    def __init__(self, text: str, stop_reason: str, usage: dict[str, Any]) -> None:
-        self._fill(text, stop_reason, usage)
 
     def __hash__(self) -> int:
         return hash((self.text, self.stop_reason))
@@ -102,8 +90,6 @@ class Message(AgentEvent):
 class _Tool(AgentEvent):
     """Something about a call of a tool."""
 
-    __slots__ = ()
-
     def __hash__(self) -> int:  # arguments and details are no keys
         return hash((type(self), getattr(self, "id", "")))
 
@@ -111,57 +97,40 @@ class _Tool(AgentEvent):
 class ToolStarted(_Tool):
     """The model begins to write a call."""
 
-    __slots__ = fields = __match_args__ = ("id", "name")
     id: str
     name: str
-
-    def __init__(self, id: str, name: str) -> None:
-        self._fill(id, name)
 
 
 class ToolRunning(_Tool):
     """A call runs, with these arguments."""
 
-    __slots__ = fields = __match_args__ = ("id", "name", "arguments")
     id: str
     name: str
     arguments: dict[str, Any]
-
-    def __init__(self, id: str, name: str, arguments: dict[str, Any]) -> None:
-        self._fill(id, name, arguments)
 
 
 class ToolUpdate(_Tool):
     """What a call has given so far."""
 
-    __slots__ = fields = __match_args__ = ("id", "name", "text", "details")
     id: str
     name: str
     text: str
     details: dict[str, Any]
 
-    def __init__(self, id: str, name: str, text: str, details: dict[str, Any]) -> None:
-        self._fill(id, name, text, details)
-
 
 class ToolResult(_Tool):
     """What a call gave."""
 
-    __slots__ = fields = __match_args__ = ("id", "name", "text", "details", "is_error")
     id: str
     name: str
     text: str
     details: dict[str, Any]
     is_error: bool
 
-    def __init__(self, id: str, name: str, text: str, details: dict[str, Any], is_error: bool) -> None:
-        self._fill(id, name, text, details, is_error)
-
 
 class ApprovalWanted(AgentEvent):
     """A call waits for consent: `agent.approve(event.id)` or `agent.deny(event.id)`, by anybody."""
 
-    __slots__ = fields = __match_args__ = ("id", "tool", "summary", "reason", "preview")
     id: str
     tool: str
     summary: str
@@ -171,44 +140,29 @@ class ApprovalWanted(AgentEvent):
     preview: str
     """A diff, the text of a new file, or the whole command."""
 
-    def __init__(self, id: str, tool: str, summary: str, reason: str, preview: str) -> None:
-        self._fill(id, tool, summary, reason, preview)
-
 
 class ApprovalSettled(AgentEvent):
     """Somebody answered."""
 
-    __slots__ = fields = __match_args__ = ("id", "allowed", "by")
     id: str
     allowed: bool
     by: str
-
-    def __init__(self, id: str, allowed: bool, by: str) -> None:
-        self._fill(id, allowed, by)
 
 
 class Failed(AgentEvent):
     """The model, or a compaction, failed."""
 
-    __slots__ = fields = __match_args__ = ("message",)
     message: str
-
-    def __init__(self, message: str) -> None:
-        self._fill(message)
 
 
 class Retrying(AgentEvent):
     """The model could not answer and is asked again after `delay` seconds; the text of its answer so far is
     void."""
 
-    __slots__ = fields = __match_args__ = ("attempt", "limit", "delay", "reason")
     attempt: int
     limit: int
     delay: float
     reason: str
-
-    def __init__(self, attempt: int, limit: int, delay: float, reason: str) -> None:
-        self._fill(attempt, limit, delay, reason)
 
     @property
     def line(self) -> str:
@@ -220,12 +174,8 @@ class Updated(AgentEvent):
     """How the session is: `idle`, `streaming`, `retrying` or `compacting`, and how many calls wait for
     consent. `data` has all of it."""
 
-    __slots__ = fields = __match_args__ = ("phase", "approvals")
     phase: str
     approvals: int
-
-    def __init__(self, phase: str, approvals: int) -> None:
-        self._fill(phase, approvals)
 
     @property
     def is_idle(self) -> bool:
@@ -236,54 +186,33 @@ class Updated(AgentEvent):
 class TurnBegan(AgentEvent):
     """A turn began; they are counted from 1."""
 
-    __slots__ = fields = __match_args__ = ("turn",)
     turn: int
-
-    def __init__(self, turn: int) -> None:
-        self._fill(turn)
 
 
 class TurnEnded(AgentEvent):
     """A turn is over: `done`, `failed`, `aborted`, or `interrupted` by a person or the daemon's death."""
 
-    __slots__ = fields = __match_args__ = ("outcome",)
     outcome: Outcome
-
-    def __init__(self, outcome: Outcome) -> None:
-        self._fill(outcome)
 
 
 class Reported(AgentEvent):
     """A verifier has judged a turn: `confidence` is perfect, verified, partial, feedback or failed."""
 
-    __slots__ = fields = __match_args__ = ("turn", "confidence", "summary", "verifier")
     turn: int
     confidence: str
     summary: str
     verifier: str
 
-    def __init__(self, turn: int, confidence: str, summary: str, verifier: str) -> None:
-        self._fill(turn, confidence, summary, verifier)
-
 
 class Escalated(AgentEvent):
     """A person is needed: a turn was sent back too often, or could not be judged."""
 
-    __slots__ = fields = __match_args__ = ("turn", "reason")
     turn: int
     reason: str
-
-    def __init__(self, turn: int, reason: str) -> None:
-        self._fill(turn, reason)
 
 
 class Other(AgentEvent):
     """Anything else: `topic` and `data` tell."""
-
-    __slots__ = ()
-
-    def __init__(self) -> None:
-        self._fill()
 
     def __hash__(self) -> int:
         return hash(self.topic)

@@ -27,11 +27,11 @@ from ..wire import rpc
 from ..wire.faults import Broken
 from . import agents, calls
 from .agents import AgentEvent, AgentSession, Approve, Asking, Following, Opened, Turn, TurnFailed
-from .attach import NURSERY_GRACE, RETRY_PAUSE
-from .calls import Call, Ended, Format, Repeats, RequestError, plain
+from .calls import Call, Ended, Format, RequestError, plain
 from .control import READ_SIZE
 from .events import Event, Subscription
-from .launch import RECONNECT_WAIT, StartFailed, connected, want_daemon
+from .launch import connected, want_daemon
+from .reconnect import Reconnect, repeating
 from .sdk import ANSWER_WAIT, let_in
 from .view import Attachment, RoleName, View
 
@@ -210,20 +210,18 @@ class _Links:
     async def call(self, call: Call[T]) -> T:
         """Make a call. One that only looks or waits is made again if the daemon goes away."""
         began = time.monotonic()
-        repeats = Repeats(call)
+        reconnect = repeating(call)
         while True:
             try:
                 async with self._turn:
                     link = await self.free()
-                    repeats.reached(time.monotonic())
+                    reconnect.reached()
                     params = call.params(time.monotonic() - began)
                     answer = await link.ask(call.op, params, waits=call.waits)
                 break
-            except StartFailed:
-                raise
-            except ConnectionError:
-                pause = repeats.pause(time.monotonic())
-                if self._closed or pause is None:
+            except ConnectionError as error:
+                pause = reconnect.pause(error)
+                if self._closed:
                     raise
                 await asyncio.sleep(pause)
         return call.result(answer)
@@ -322,15 +320,12 @@ class Attached(Attachment):
 
     async def _find_again(self) -> None:
         """Wait for the next daemon, which may die as well."""
-        deadline = time.monotonic() + RECONNECT_WAIT
+        reconnect = Reconnect()
         while self._writer is None:
             try:
                 await self.open()
-            except StartFailed:
-                raise
-            except ConnectionError:
-                if time.monotonic() > deadline:
-                    raise
+            except (ConnectionError, TimeoutError) as error:
+                await asyncio.sleep(reconnect.pause(error))
 
     async def open(self) -> Attached:
         """Get a connection on which we have been let in."""
@@ -516,18 +511,13 @@ class AgentEvents:
 
     async def _find_again(self) -> None:
         """Wait for the next daemon, which may die as well. The nursery starts it, else we do."""
-        lost_at = time.monotonic()
+        reconnect = Reconnect()
         while self._writer is None:
-            away = time.monotonic() - lost_at
             try:
-                await self._open(start=away > NURSERY_GRACE)
-            except StartFailed:
-                raise
-            except (ConnectionError, TimeoutError):
+                await self._open(start=reconnect.may_start)
+            except (ConnectionError, TimeoutError) as error:
                 await self._drop()
-                if away > RECONNECT_WAIT:
-                    raise
-                await asyncio.sleep(RETRY_PAUSE)
+                await asyncio.sleep(reconnect.pause(error))
 
     async def _receive(self) -> None:
         if self._writer is None:  # a wait for the next daemon was given up

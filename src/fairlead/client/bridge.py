@@ -23,7 +23,8 @@ from ..settings import Settings, key_names
 from ..wire import rpc
 from ..wire.lines import LineBuffer, TooLong
 from ..wire.rpc import ErrorCode
-from .launch import RECONNECT_WAIT, StartFailed, connected
+from .launch import connected
+from .reconnect import LOST, Reconnect
 
 READ_SIZE = 65_536
 MAX_FRAME = 256 * 1024 * 1024
@@ -277,7 +278,7 @@ class Bridge:
 
     def _find_again(self) -> None:
         """The daemon went away. What was asked of it may or may not have been done."""
-        print("fairlead rpc: lost the daemon; reconnecting", file=sys.stderr)
+        print(f"fairlead rpc: {LOST}", file=sys.stderr)
         self._daemon.close()
         lost = {id: op for id, op in self._pending.items() if id not in self._settling}
         self._pending = {id: self._pending[id] for id in self._settling}
@@ -286,17 +287,11 @@ class Bridge:
             self._show(rpc.encode(rpc.Error(ErrorCode.FAILED, why, id, op, retryable=True)))
         self._offset = self._seq
         self._frames = LineBuffer(MAX_FRAME)
-        deadline = time.monotonic() + RECONNECT_WAIT
-        while True:
-            try:
-                self._daemon = connected(self._settings)
-                self._daemon.sendall(self._opening())
-                return
-            except StartFailed:
-                raise
-            except OSError:
-                if time.monotonic() > deadline:
-                    raise
+        Reconnect().again(self._open)
+
+    def _open(self) -> None:
+        self._daemon = connected(self._settings)
+        self._daemon.sendall(self._opening())
 
     def _opening(self) -> bytes:
         """What the next daemon is told: the handshake, and which sessions go on from where, the one in focus

@@ -17,13 +17,6 @@ T = TypeVar("T")
 Answer = dict[str, Any]
 Format = Literal["text", "ansi", "html", "svg"]
 
-MAX_REPEATS = 8
-"""How often a call that only looks is made again because the daemon went away."""
-ABSENCE = 60.0
-"""Seconds without any daemon until a call that waits gives up; it outlives any number of restarts."""
-REPEAT_PAUSE = 0.2
-"""Seconds until a daemon that could not be reached is looked for again."""
-
 
 def plain(value: Any) -> Any:
     """EDN as Python people write it: names as strings with underscores."""
@@ -78,30 +71,6 @@ class Call(Frozen, Generic[T]):
         if "timeout" in given:
             given["timeout"] = max(0.0, given["timeout"] - elapsed)
         return given
-
-
-class Repeats:
-    """Decides whether a call is made again after the daemon went away in the middle of it."""
-
-    def __init__(self, call: Call[Any]) -> None:
-        self._call = call
-        self._count = 0
-        self._reached_at: float | None = None
-
-    def reached(self, now: float) -> None:
-        """A daemon was there at this moment."""
-        self._reached_at = now
-
-    def pause(self, now: float) -> float | None:
-        """The seconds until the next try, or None if there shall be none."""
-        self._count += 1
-        if not self._call.looks:
-            return None
-        if not self._call.waits:
-            return 0.0 if self._count <= MAX_REPEATS else None
-        if self._reached_at is None or now - self._reached_at > ABSENCE:
-            return None
-        return REPEAT_PAUSE
 
 
 def _nothing(answer: Answer) -> None:

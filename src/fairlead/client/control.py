@@ -11,8 +11,9 @@ from ..settings import Settings
 from ..wire import rpc
 from ..wire.faults import Broken
 from . import versions
-from .calls import Call, Repeats, RequestError, plain
-from .launch import HungDaemon, StartFailed, connected, raise_if_hung
+from .calls import Call, RequestError, plain
+from .launch import connected, raise_if_hung
+from .reconnect import repeating
 
 __all__ = ["Control", "RequestError"]
 
@@ -59,20 +60,15 @@ class Control:
     def call(self, call: Call[T]) -> T:
         """Make a call. One that only looks or waits is made again if the daemon goes away."""
         began = time.monotonic()
-        repeats = Repeats(call)
+        reconnect = repeating(call)
         while True:
             try:
                 self._connected()
-                repeats.reached(time.monotonic())
+                reconnect.reached()
                 answer = self.ask(call.op, **call.params(time.monotonic() - began))
                 break
-            except (StartFailed, HungDaemon):
-                raise
-            except ConnectionError:
-                pause = repeats.pause(time.monotonic())
-                if pause is None:
-                    raise
-                time.sleep(pause)
+            except ConnectionError as error:
+                time.sleep(reconnect.pause(error))
         return call.result(answer)
 
     def _connected(self) -> socket.socket:

@@ -25,8 +25,6 @@ START_WAIT = 10.0
 """Seconds until a daemon that does not come up is an error."""
 QUICK_ANSWER = 1.0
 """Seconds after which it is looked up how long to wait: a daemon that is well answers in one thousandth."""
-RECONNECT_WAIT = 15.0
-"""Seconds that a client waits for a daemon that died to come back."""
 LOOK_EVERY = 0.01
 """Seconds between looks for a daemon that is starting, unless it says sooner how it went."""
 NEWS_FD = 3
@@ -214,7 +212,7 @@ def connected(settings: Settings, *, start: bool = True) -> socket.socket:
         while (connection := reached_daemon(settings)) is None:
             if not start:
                 raise NoDaemon("no daemon is running")
-            starting = starting or spawn(settings)
+            starting = starting or Starting(settings)
             starting.check()
             if time.monotonic() > deadline:
                 raise NoDaemon(f"the daemon does not answer; see {settings.log_path}")
@@ -257,7 +255,8 @@ def session_socket(name: str, settings: Settings) -> socket.socket | None:
 
 
 class Starting:
-    """A daemon that was started and has not said yet how it went. Owns the reading end of its pipe."""
+    """A daemon that was started and has not said yet how it went. Owns the reading end of its pipe. Raises
+    StartFailed for settings that no daemon could start with."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -316,11 +315,6 @@ def _last_words(log_path: str, since: int) -> str:
         lines = []
     said = [line.strip() for line in lines if line.strip()]
     return f"{said[-1]} (in {log_path})" if said else f"it was killed, or ended without a word in {log_path}"
-
-
-def spawn(settings: Settings) -> Starting:
-    """Start a daemon. Raises StartFailed for settings that no daemon could start with."""
-    return Starting(settings)
 
 
 def _launch(settings: Settings, asked_at: float) -> tuple[int, int]:

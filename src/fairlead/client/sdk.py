@@ -28,11 +28,11 @@ from typing import Any
 from ..settings import Settings
 from . import agents, calls
 from .agents import AgentEvent, AgentSession, Approve, Asking, Following, Opened, Turn, TurnFailed
-from .attach import NURSERY_GRACE, RETRY_PAUSE
 from .calls import Ended, Format, RequestError
 from .control import READ_SIZE, Control
 from .events import Event, Subscription
-from .launch import RECONNECT_WAIT, StartFailed, connected, session_socket, want_daemon
+from .launch import connected, session_socket, want_daemon
+from .reconnect import Reconnect
 from .view import Attachment, RoleName, View
 
 __all__ = [
@@ -117,7 +117,7 @@ class Attached(Attachment):
                 self._drop()
                 if not self._reconnect:
                     raise
-                self._find_again()
+                self._socket = Reconnect().again(self._opened)
         return self._output.popleft() if self._output else b""
 
     def write(self, data: bytes) -> None:
@@ -154,18 +154,6 @@ class Attached(Attachment):
         if self._socket is not None:
             self._socket.close()
             self._socket = None
-
-    def _find_again(self) -> None:
-        """Wait for the next daemon, which may die as well."""
-        deadline = time.monotonic() + RECONNECT_WAIT
-        while self._socket is None:
-            try:
-                self._socket = self._opened()
-            except StartFailed:
-                raise
-            except ConnectionError:
-                if time.monotonic() > deadline:
-                    raise
 
     def _opened(self) -> socket.socket:
         connection, output = let_in(self._view, self._settings)
@@ -352,18 +340,13 @@ class AgentEvents:
 
     def _find_again(self) -> None:
         """Wait for the next daemon, which may die as well. The nursery starts it, else we do."""
-        lost_at = time.monotonic()
+        reconnect = Reconnect()
         while self._socket is None:
-            away = time.monotonic() - lost_at
             try:
-                self._open(start=away > NURSERY_GRACE)
-            except StartFailed:
-                raise
-            except (ConnectionError, TimeoutError):
+                self._open(start=reconnect.may_start)
+            except (ConnectionError, TimeoutError) as error:
                 self._drop()
-                if away > RECONNECT_WAIT:
-                    raise
-                time.sleep(RETRY_PAUSE)
+                time.sleep(reconnect.pause(error))
 
     def _receive(self, timeout: float | None) -> None:
         if self._socket is None:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
+from ..formats.columns import printable
 from ..formats.sexp import Keyword
 from ..settings import Settings
 from ..wire import passepartout
@@ -32,7 +33,8 @@ from ..wire.passepartout import (
     event,
     plist,
 )
-from .launch import RECONNECT_WAIT, NoDaemon, StartFailed, connected, reached
+from .launch import NoDaemon, connected, reached
+from .reconnect import RECONNECTED, Reconnect
 
 READ_SIZE = 65_536
 CONNECT_WAIT = 10.0
@@ -41,8 +43,6 @@ ANSWER_WAIT = 10.0
 """Seconds without a word, while an answer is due, until the daemon is asked how it is."""
 MAX_LINE = 1024 * 1024
 """How many characters one line may have."""
-RECONNECT_PAUSE = 0.1
-"""Seconds between looks for the next daemon."""
 QUOTED = "    "
 """Stands before each line of what somebody is asked about."""
 _FAILED = re.compile(r"\A:[A-Z-]+ failed: ")
@@ -118,23 +118,16 @@ class Talk:
         self._end_line()
         self.lost += self.unanswered
         lost, self.unanswered = self.unanswered, 0
-        deadline = time.monotonic() + RECONNECT_WAIT
-        while True:
-            self._socket.close()
-            self._wire, self.version, self._is_proven = ClientConnection(), "", None
-            self._silent_healths = 0
-            try:
-                self._socket = self._open()
-                self.greet()
-                break
-            except StartFailed:
-                raise
-            except ConnectionError:
-                if time.monotonic() > deadline:
-                    raise
-            time.sleep(RECONNECT_PAUSE)
+        Reconnect().again(self._begin)
         gone = f"; {lost} answer{'s are' if lost > 1 else ' is'} lost, ask again if need be" if lost else ""
-        self._line(f"reconnected: the daemon restarted{gone}")
+        self._line(f"{RECONNECTED}{gone}")
+
+    def _begin(self) -> None:
+        self._socket.close()
+        self._wire, self.version, self._is_proven = ClientConnection(), "", None
+        self._silent_healths = 0
+        self._socket = self._open()
+        self.greet()
 
     def greet(self) -> None:
         """Wait for the daemon's greeting; prove who we are, if we have a token."""
@@ -239,7 +232,7 @@ class Talk:
     def _piece(self, text: str) -> None:
         if text:
             self._in_text = not text.endswith("\n")
-            self._show(_printable(text))
+            self._show(printable(text, "\n\t"))
         else:
             self._end_line()
             self.unanswered = max(0, self.unanswered - 1)
@@ -259,7 +252,7 @@ class Talk:
 
     def _line(self, text: str) -> None:
         self._end_line()
-        self._note(_printable(text))
+        self._note(printable(text, "\n\t"))
 
     def _end_line(self) -> None:
         if self._in_text:
@@ -269,11 +262,6 @@ class Talk:
 
 def _name(value: Any) -> str:
     return value.name.upper() if isinstance(value, Keyword) else ""
-
-
-def _printable(text: str) -> str:
-    """A text from elsewhere, which must not control this terminal."""
-    return "".join(char if char.isprintable() or char in "\n\t" else "·" for char in text)
 
 
 def converse(talk: Talk, typed: TextIO, wait: float, answer_wait: float = ANSWER_WAIT) -> int:

@@ -1,4 +1,4 @@
-"""Text in the columns of a terminal: how wide it is, cut and filled to a width. Does no I/O."""
+"""Text in the columns of a terminal: how wide it is, cut and filled to a width, and safe to show. No I/O."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ def width_of(text: str) -> int:
     """
     if text.isascii():
         return len(text)
-    from unicodedata import combining, east_asian_width
+    from unicodedata import category, east_asian_width
 
-    return sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text)
+    return sum(
+        0 if category(char) in ("Mn", "Me", "Cf") else 2 if east_asian_width(char) in "WF" else 1
+        for char in text
+    )
 
 
 def cut(text: str, width: int, mark: str = CUT) -> str:
@@ -27,9 +30,19 @@ def cut(text: str, width: int, mark: str = CUT) -> str:
     """
     if width_of(text) <= width:
         return text
-    while text and width_of(text) > width - len(mark):
-        text = text[: min(len(text) - 1, max(0, width - len(mark)))]
-    return text + mark[:width]
+    room, kept = width - len(mark), 0
+    while (room := room - width_of(text[kept])) >= 0:
+        kept += 1
+    return text[:kept] + mark[:width]
+
+
+def printable(text: str, kept: str = "") -> str:
+    """A text from elsewhere, which must not control the terminal that shows it.
+
+    >>> printable("a\\x1b[2Jb\\n"), printable("a\\n", kept="\\n")
+    ('a·[2Jb·', 'a\\n')
+    """
+    return "".join(char if char.isprintable() or char in kept else "·" for char in text)
 
 
 def padded(text: str, width: int) -> str:

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.client.attach import UNREAD
 from fairlead.terminal.screen import Screen
+from fairlead.ui.attach import UNREAD
 from tests.client.persons import Person
 from tests.hosting import WAIT, Hosting
 
@@ -171,7 +171,7 @@ def test_an_escape_that_can_not_be_is_refused_with_a_sentence(
 def test_what_still_arrives_when_the_terminal_is_given_back_does_not_reach_the_shell() -> None:
     ours, theirs = pty.openpty()
     code = (
-        "import sys; from fairlead.client.own_terminal import OwnTerminal\n"
+        "import sys; from fairlead.ui.own_terminal import OwnTerminal\n"
         "with OwnTerminal(): print('raw', file=sys.stderr, flush=True); open(sys.argv[1]).read()"
     )
     read, write = os.pipe()
@@ -740,7 +740,7 @@ def test_without_a_terminal_it_says_what_to_use_and_the_session_keeps_its_size(
 
 
 def test_attaching_imports_little() -> None:
-    code = "import sys; import fairlead.client.attach; print(*sorted(sys.modules))"
+    code = "import sys; import fairlead.ui.attach; print(*sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"asyncio", "argparse", "typing", "dataclasses", "re"} & set(done.stdout.split())
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import select
 import signal
 import sys
@@ -21,17 +20,14 @@ from typing import NoReturn, Protocol
 
 from ..formats.asciicast import RESIZE, read_size
 from .cast import Cast
-from .own_terminal import Gone, OwnTerminal
+from .keys import ALT, LEFT, RIGHT, Keys
+from .own_terminal import Left, OwnTerminal
 from .translate import Translator
 
 STEP = 5.0
 """Seconds that the arrow keys jump."""
 MIN_SPEED, MAX_SPEED = 1 / 64, 64.0
-ESCAPE_WAIT = 0.1
-"""Seconds after which the beginning of an escape sequence is taken for a key of its own, and dropped."""
 READ_SIZE = 4096
-MAX_SEQUENCE = 4096
-"""How many bytes an escape sequence may have before it is taken for none."""
 PIECE = 256 * 1024
 """How many bytes are gathered before they are written where nobody watches."""
 
@@ -39,14 +35,7 @@ RESET = b"\x18\x1bc"
 """Give up an unfinished sequence, full reset, no scrollback."""
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
-# Whole escape sequences, so that no part of a terminal's answer to the recorded program is taken for a key.
-_TOKEN = re.compile(
-    rb"\x1b\[([0-?]*)[ -/]*([@-~])|\x1b[\]PX^_].*?(?:\x1b\\|\x07)|\x1bO(.)|\x1b[^\[\]PX^_O]|([^\x1b])",
-    re.DOTALL,
-)
-_ARROWS = {b"C": ">", b"D": "<"}
-_CTRL = 4
-_RELEASED = b"3"
+_ARROWS = {LEFT: "<", RIGHT: ">"}
 
 
 class Picture(Protocol):
@@ -66,54 +55,6 @@ MakePicture = Callable[[int, int], Picture]
 Filter = Callable[[bytes], bytes]
 """Takes output, cut anywhere, and gives what the terminal may see of it."""
 MakeFilter = Callable[[], Filter]
-
-
-class Ended(Exception):
-    """Playing is over, with this exit code."""
-
-    def __init__(self, code: int = 0) -> None:
-        super().__init__()
-        self.code = code
-
-
-class Keys:
-    """Finds keys in what is typed, across reads. An arrow is `<` or `>`."""
-
-    def __init__(self) -> None:
-        self._kept = b""
-        self._kept_at = 0.0
-
-    def read(self, typed: bytes) -> list[str]:
-        """The keys that are whole with this."""
-        now = time.monotonic()
-        if now - self._kept_at > ESCAPE_WAIT or len(self._kept) > MAX_SEQUENCE:
-            self._kept = b""
-        data = self._kept + typed
-        keys = []
-        end = 0
-        while token := _TOKEN.match(data, end):
-            end = token.end()
-            if key := self._key(token):
-                keys.append(key)
-        self._kept, self._kept_at = data[end:], now
-        return keys
-
-    @staticmethod
-    def _key(token: re.Match[bytes]) -> str:
-        params, final, shifted, plain = token.groups()
-        if plain is not None:
-            return plain.decode("latin-1")
-        if shifted is not None:
-            return _ARROWS.get(shifted, "")
-        if final in _ARROWS and not (params.count(b":") and params.endswith(_RELEASED)):
-            return _ARROWS[final]
-        if final == b"u":  # kitty's way, if the recorded program has asked for it
-            code, _, more = params.partition(b";")
-            held, _, kind = more.partition(b";")[0].partition(b":")
-            if kind != _RELEASED and code.isdigit() and int(code) < 128:
-                ctrl = held.isdigit() and (int(held) - 1) & _CTRL
-                return chr(int(code) & 0x1F if ctrl else int(code))
-        return ""
 
 
 class Player:
@@ -172,12 +113,10 @@ class Player:
                 keys = Keys()
                 while True:
                     self._turn(terminal, keys)
-        except Ended as ended:
-            return ended.code
+        except Left as left:
+            return left.code
         except BrokenPipeError:
             return 128 + signal.SIGPIPE
-        except Gone:
-            return 128 + signal.SIGHUP
         finally:
             for number, handler in previous.items():
                 signal.signal(number, handler)
@@ -189,15 +128,15 @@ class Player:
             terminal.show(self._shown(self._take()))
         over = self._next >= self._last and now >= self._end and not self._paused
         if over and not terminal.unshown:
-            raise Ended
+            raise Left
         reading = [terminal.input] if terminal.is_typed else []
         writing = [terminal.output] if terminal.unshown else []
         readable, writable, _ = select.select(reading, writing, [], self._pause(now, terminal))
         if writable:
             terminal.flush()
         if readable:
-            for key in keys.read(terminal.read(READ_SIZE)):
-                self._typed(key, terminal)
+            for code, _ in keys.read(terminal.read(READ_SIZE), time.monotonic()):
+                self._typed(chr(code) if code < 128 else _ARROWS.get(code & ~ALT, ""), terminal)
 
     def _pause(self, now: float, terminal: OwnTerminal) -> float | None:
         """Seconds until the next event is due."""
@@ -211,7 +150,7 @@ class Player:
     def _typed(self, key: str, terminal: OwnTerminal) -> None:
         match key:
             case "q" | "\x03":
-                raise Ended
+                raise Left
             case " ":
                 self._set_clock(paused=not self._paused)
             case "." if self._paused:
@@ -291,7 +230,7 @@ class Player:
 
 
 def _end_by_signal(number: int, frame: FrameType | None) -> NoReturn:
-    raise Ended(128 + number)
+    raise Left(128 + number)
 
 
 def play(

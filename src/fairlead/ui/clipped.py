@@ -8,16 +8,16 @@ daemon instead, one picture at a time, and painted cell by cell. Nothing here wa
 from __future__ import annotations
 
 import socket
-import unicodedata
 from typing import Any
 
 from .. import __version__
+from ..client.calls import plain
+from ..client.launch import reached
+from ..formats.columns import width_of
 from ..settings import Settings
 from ..wire import rpc
 from ..wire.faults import Broken
-from .calls import plain
-from .launch import reached
-from .typed import DOWN, LEFT, RIGHT, UP
+from .keys import DOWN, LEFT, RIGHT, UP
 
 READ_SIZE = 65_536
 PICTURE_GAP = 0.05
@@ -167,7 +167,7 @@ def _cut(text: str, x: int, cols: int, width: int) -> tuple[int, str]:
     kept: list[str] = []
     start = max(0, x)
     for char in text:
-        columns = 1 if width == len(text) else _width(char)
+        columns = 1 if width == len(text) else width_of(char)
         inside = max(0, min(x + columns, cols) - max(x, 0))
         if (columns == 0 and kept) or inside == columns:
             kept.append(char)
@@ -175,12 +175,6 @@ def _cut(text: str, x: int, cols: int, width: int) -> tuple[int, str]:
             kept.append(" " * inside)
         x += columns
     return start, "".join(kept)
-
-
-def _width(char: str) -> int:
-    if unicodedata.combining(char) or char in "\u200d\ufe0f":
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
 def _look(run: dict[str, Any]) -> str:

@@ -17,11 +17,11 @@ import pytest
 
 from fairlead.cli.arguments import UsageError
 from fairlead.cli.play import moment, speed
-from fairlead.client.cast import Cast, CastError
-from fairlead.client.own_terminal import RESTORE
-from fairlead.client.player import RESET, Keys, Player
-from fairlead.client.translate import Translator
 from fairlead.terminal.screen import Screen
+from fairlead.ui.cast import Cast, CastError
+from fairlead.ui.own_terminal import RESTORE
+from fairlead.ui.player import RESET, Player
+from fairlead.ui.translate import Translator
 
 WAIT = 30.0
 """Seconds until something that does not happen fails the test."""
@@ -168,35 +168,6 @@ def test_a_recording_can_begin_later(story: Path) -> None:
     watching.until(b"four ")
     assert watching.end() == 0
     watching.close()
-
-
-# --- keys ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("typed", "keys"),
-    [
-        (b" q.5", [" ", "q", ".", "5"]),
-        (b"\x1b[D\x1b[1;2C\x1bOD", ["<", ">", "<"]),
-        (b"\x1b[113u\x1b[99;5u\x1b[32;1:1u\x1b[32;1:3u", ["q", "\x03", " "]),
-        (b"\x1b[200~\x1b[I\x1b[<0;9;9M\x1bq", []),
-        (b"\x1b]11;rgb:99/99/99\x07q", ["q"]),
-        (b"\x1b[57358;1u\xc3", ["\xc3"]),
-    ],
-)
-def test_keys_are_found_in_whole_sequences_however_they_come(typed: bytes, keys: list[str]) -> None:
-    assert Keys().read(typed) == keys
-    byte_by_byte = Keys()
-    assert [key for value in typed for key in byte_by_byte.read(bytes((value,)))] == keys
-
-
-def test_an_escape_key_alone_does_not_swallow_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 100.0
-    monkeypatch.setattr("fairlead.client.player.time.monotonic", lambda: now)
-    keys = Keys()
-    assert keys.read(b"\x1b") == []
-    now += 1
-    assert keys.read(b"q") == ["q"]
 
 
 # --- where there is no terminal -----------------------------------------------------------------------------

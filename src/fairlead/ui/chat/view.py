@@ -12,10 +12,10 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-from unicodedata import category, east_asian_width
 
-from ..formats.shown import asker, one_line, several_lines, visible
-from .agents import ApprovalWanted, ToolResult
+from ...client.agents import ApprovalWanted, ToolResult
+from ...formats.columns import cut, width_of
+from ...formats.shown import asker, one_line, several_lines, visible
 
 ERROR_LINES = 6
 """How many lines of what went wrong are shown."""
@@ -58,36 +58,10 @@ marked = visible
 """For a text of which nothing is left out, as a person has to know all of it."""
 
 
-def width(text: str) -> int:
-    """How many columns a clean text takes."""
-    if text.isascii():
-        return len(text)
-    return sum(map(_columns, text))
-
-
-def _columns(char: str) -> int:
-    if category(char) in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if east_asian_width(char) in "WF" else 1
-
-
-def cut(text: str, columns: int) -> str:
-    """As much of a line as has room."""
-    if width(text) <= columns:
-        return text
-    taken, used = [], 1
-    for char in text:
-        used += _columns(char)
-        if used > columns:
-            break
-        taken.append(char)
-    return "".join(taken) + "…"
-
-
 def ends(text: str, columns: int) -> str:
     """As much of a line as has room, with its end, where the name of a file is."""
     room = max(2, columns - 1)
-    return text if width(text) <= columns else f"{text[: room // 3]}…{text[room // 3 - room :]}"
+    return text if width_of(text) <= columns else f"{text[: room // 3]}…{text[room // 3 - room :]}"
 
 
 def wrapped(text: str, columns: int) -> list[str]:
@@ -96,7 +70,7 @@ def wrapped(text: str, columns: int) -> list[str]:
     row: list[str] = []
     used = 0
     for char in text:
-        wide = _columns(char)
+        wide = width_of(char)
         if used + wide > columns:
             rows.append("".join(row))
             row, used = [], 0
@@ -238,5 +212,5 @@ class Screen:
             return ""
         columns = max(1, self._size()[0])
         before = self._rows[: self._cursor[0]]
-        up = sum(max(1, -(-width(text) // columns)) for text, _ in before) + self._cursor[1] // columns
+        up = sum(max(1, -(-width_of(text) // columns)) for text, _ in before) + self._cursor[1] // columns
         return "\r" + (f"\x1b[{up}A" if up else "") + "\x1b[J"

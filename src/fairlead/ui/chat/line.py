@@ -10,12 +10,12 @@ import codecs
 import contextlib
 import os
 
-from .chat_view import width, wrapped
+from ...formats.columns import printable, width_of
+from ..keys import ALT, DELETE, DOWN, END, ESC, HOME, LEFT, PASTE, RIGHT, UP, Keys
+from .view import wrapped
 
 MAX_TYPED = 1024 * 1024
 """How many characters a line may have; more is not taken."""
-MAX_SEQUENCE = 64
-"""How many bytes of an escape sequence are looked at."""
 MAX_HISTORY = 1000
 """How many lines are remembered."""
 MAX_HISTORY_BYTES = 1024 * 1024
@@ -23,113 +23,45 @@ MAX_HISTORY_BYTES = 1024 * 1024
 Key = tuple[str, str]
 """Its kind and what it is: `("text", "a")`, `("paste", "…")` or `("key", "enter")`."""
 
-_CONTROLS = {
-    0x01: "home",
-    0x02: "left",
-    0x03: "interrupt",
-    0x04: "end-of-input",
-    0x05: "end",
-    0x06: "right",
-    0x08: "backspace",
-    0x0A: "enter",
-    0x0B: "kill",
-    0x0C: "redraw",
-    0x0D: "enter",
-    0x0E: "down",
-    0x10: "up",
-    0x15: "kill-before",
-    0x17: "kill-word",
-    0x19: "yank",
-    0x1A: "suspend",
-    0x7F: "backspace",
-}
-_SEQUENCES = {
-    b"[A": "up",
-    b"[B": "down",
-    b"[C": "right",
-    b"[D": "left",
-    b"[H": "home",
-    b"[F": "end",
-    b"[1~": "home",
-    b"[7~": "home",
-    b"[4~": "end",
-    b"[8~": "end",
-    b"[3~": "delete",
-    b"[1;5C": "word-right",
-    b"[1;3C": "word-right",
-    b"[1;5D": "word-left",
-    b"[1;3D": "word-left",
-    b"f": "word-right",
-    b"b": "word-left",
-    b"\x7f": "kill-word",
-    b"\r": "newline",
-    b"\n": "newline",
-}
-_PASTE, _PASTED = b"[200~", b"\x1b[201~"
+_NAMES = {
+    0x01: "home", 0x02: "left", 0x03: "interrupt", 0x04: "end-of-input", 0x05: "end", 0x06: "right",
+    0x08: "backspace", 0x0A: "enter", 0x0B: "kill", 0x0C: "redraw", 0x0D: "enter", 0x0E: "down", 0x10: "up",
+    0x15: "kill-before", 0x17: "kill-word", 0x19: "yank", 0x1A: "suspend", 0x7F: "backspace", ESC: "escape",
+    UP: "up", DOWN: "down", RIGHT: "right", LEFT: "left", HOME: "home", END: "end", DELETE: "delete",
+    ALT | RIGHT: "word-right", ALT | ord("f"): "word-right", ALT | LEFT: "word-left",
+    ALT | ord("b"): "word-left", ALT | 0x7F: "kill-word", ALT | 0x0D: "newline", ALT | 0x0A: "newline",
+}  # fmt: skip
 
 
-class Keys:
-    """Gives the keys of what is typed, across reads."""
+class LineKeys:
+    """Names the keys of what is typed, across reads."""
 
     def __init__(self) -> None:
+        self._keys = Keys(MAX_TYPED)
         self._text = codecs.getincrementaldecoder("utf-8")("replace")
-        self._sequence: bytearray | None = None
-        self._paste: bytearray | None = None
 
     @property
     def is_pending(self) -> bool:
-        """Whether an Escape has come of which it is not known whether more follows; `flush` gives it."""
-        return self._sequence is not None
+        """True after an Escape of which it is not known whether more follows; `flush` returns it."""
+        return self._keys.is_pending
 
     def feed(self, data: bytes) -> list[Key]:
-        keys: list[Key] = []
-        for value in data:
-            if self._paste is not None:
-                self._pasted(value, keys)
-            elif self._sequence is not None:
-                self._followed(value, keys)
-            elif value == 0x1B:
-                self._sequence = bytearray()
-            elif value < 0x20 or value == 0x7F:
-                keys.append(("text", "\t") if value == 9 else ("key", _CONTROLS.get(value, "")))
-            elif text := self._text.decode(bytes((value,))):
-                keys.append(("text", text))
-        return keys
+        return [key for code, _ in self._keys.read(data) if (key := self._named(code))[1] or key[0] == "key"]
 
     def flush(self) -> list[Key]:
-        """No more came: it was the key Escape."""
-        self._sequence = None
-        return [("key", "escape")]
+        """No more came: it was the key Escape, or one with Alt."""
+        return [("key", _NAMES.get(self._keys.flush(), ""))]
 
-    def _pasted(self, value: int, keys: list[Key]) -> None:
-        assert self._paste is not None
-        self._paste.append(value)
-        if len(self._paste) > MAX_TYPED + len(_PASTED):  # the rest is dropped, but its end must be seen
-            del self._paste[MAX_TYPED : -len(_PASTED)]
-        if self._paste.endswith(_PASTED):
-            text = bytes(self._paste[: -len(_PASTED)]).decode("utf-8", "replace")
-            keys.append(("paste", text.replace("\r\n", "\n").replace("\r", "\n")))
-            self._paste = None
-
-    def _followed(self, value: int, keys: list[Key]) -> None:
-        sequence = self._sequence
-        assert sequence is not None
-        if value == 0x1B:  # the one before was a key of its own
-            keys += self.flush()
-            self._sequence = bytearray()
-            return
-        sequence.append(value)
-        is_control = sequence.startswith((b"[", b"O"))
-        if is_control and (len(sequence) == 1 or 0x20 <= value < 0x40) and len(sequence) < MAX_SEQUENCE:
-            return
-        self._sequence = None
-        if sequence == _PASTE:
-            self._paste = bytearray()
-            return
-        found = bytes(sequence)
-        if found[:1] == b"O":  # as some terminals have it for the arrows
-            found = b"[" + found[1:]
-        keys.append(("key", _SEQUENCES.get(found, "")))
+    def _named(self, code: int) -> Key:
+        """The key of a code; without a text if a character is not whole yet."""
+        if code == PASTE:
+            text = self._keys.pastes.pop(0).decode("utf-8", "replace")
+            return "paste", text.replace("\r\n", "\n").replace("\r", "\n")
+        if code == ord("\t"):
+            return "text", "\t"
+        if 0x20 <= code < 0x100 and code != 0x7F:
+            return "text", self._text.decode(bytes((code,)))
+        return "key", _NAMES.get(code, "")
 
 
 class History:
@@ -250,9 +182,7 @@ class Line:
     def _step(self, step: int) -> None:
         """To the next character, over marks that belong to it."""
         self._at = min(max(0, self._at + step), len(self.text))
-        while (
-            0 < self._at < len(self.text) and width(self.text[self._at]) == 0 and self.text[self._at] != "\n"
-        ):
+        while 0 < self._at < len(self.text) and width_of(self.text[self._at]) == 0:
             self._at += step
 
     def _delete(self) -> None:
@@ -283,10 +213,10 @@ class Line:
         room = columns - len(mark)
         seen = 0
         for line in self.text.split("\n"):
-            shown = "•" * len(line) if self.is_secret else _shown(line)
+            shown = "•" * len(line) if self.is_secret else printable(line)
             if seen <= self._at <= seen + len(line):
                 head = wrapped(shown[: self._at - seen], room)
-                cursor = len(rows) + len(head) - 1, width(head[-1]) + len(mark)
+                cursor = len(rows) + len(head) - 1, width_of(head[-1]) + len(mark)
             indent = " " * len(mark) if rows else mark
             for row in wrapped(shown, room):
                 rows.append(indent + row)
@@ -294,11 +224,6 @@ class Line:
             seen += len(line) + 1
         first = max(0, cursor[0] - limit + 1)
         return rows[first : first + limit], (cursor[0] - first, cursor[1])
-
-
-def _shown(text: str) -> str:
-    """What was typed or pasted, each character in its place."""
-    return "".join(char if char.isprintable() else "·" for char in text)
 
 
 def _word_start(before: str) -> int:

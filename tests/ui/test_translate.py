@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.client.own_terminal import ENTER_ALTERNATE
-from fairlead.client.translate import MAX_HELD, REDRAW, Translator, is_whole
 from fairlead.terminal.screen import Screen
+from fairlead.ui.own_terminal import ENTER_ALTERNATE
+from fairlead.ui.translate import MAX_HELD, REDRAW, Translator, is_whole
 
 MINE = b"mine\r\n" * 100
 HOSTILE = [

@@ -1,4 +1,5 @@
-"""The terminal that a command was started in: raw mode, output that never blocks, and everything given back.
+"""The terminal that a command was started in: raw mode, output that never blocks, signals to wait for, and
+everything given back.
 
 Writing to it must not block, as it may be a slow connection or stopped by ^S, and the shell shares it, so
 that O_NONBLOCK is not set there. It is opened once more under its own name instead; where that fails, it is
@@ -10,10 +11,16 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import signal
+import socket
 import sys
 import termios
 import time
 import tty
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 MAX_UNSHOWN = 64 * 1024
 """How many bytes may wait for the terminal before no more is taken for it."""
@@ -58,8 +65,50 @@ RESTORE_ALTERNATE = b"\x18" + KITTY_KEYS + MODES_OFF + b"\x1b[999;1H\r\n" + _LEA
 flags that its main screen has of its own. The line feed is for terminals that have no alternate screen."""
 
 
-class Gone(Exception):
+class Left(Exception):
+    """A command is done with the terminal: its exit code, and what to tell the person."""
+
+    def __init__(self, code: int = 0, message: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Gone(Left):
     """The terminal is no more: its window was closed, or its connection lost."""
+
+    def __init__(self) -> None:
+        super().__init__(128 + signal.SIGHUP)
+
+
+class SignalBell:
+    """Signals as something to wait for, in place of what they do otherwise. Use it with `with`."""
+
+    def __init__(self, *numbers: int) -> None:
+        self._numbers = numbers
+        self._ends = socket.socketpair()
+
+    def __enter__(self) -> SignalBell:
+        for end in self._ends:
+            end.setblocking(False)
+        self._previous = {number: signal.signal(number, lambda *_: None) for number in self._numbers}
+        signal.set_wakeup_fd(self._ends[1].fileno(), warn_on_full_buffer=False)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        signal.set_wakeup_fd(-1)
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        for end in self._ends:
+            end.close()
+
+    def fileno(self) -> int:
+        return self._ends[0].fileno()
+
+    def rung(self) -> list[int]:
+        """Return the signals that came."""
+        with contextlib.suppress(BlockingIOError):
+            return list(self._ends[0].recv(64))
+        return []
 
 
 class OwnTerminal:
@@ -78,7 +127,7 @@ class OwnTerminal:
         self._opened = _opened_again(self._standard)
         self.output = self._standard if self._opened is None else self._opened
         self._piece = select.PIPE_BUF if self._opened is None else WRITE_SIZE
-        self._before: list[object] | None = None
+        self._before: list[Any] | None = None
         self._used = False
         self._alternate = alternate
 
@@ -93,19 +142,26 @@ class OwnTerminal:
             if self._used and self._is_shown:
                 self._restore()
         finally:
-            if self._opened is not None:
-                os.close(self._opened)
-                self._opened = None
+            self._close_output()
             if self._before is not None:
-                with contextlib.suppress(termios.error, OSError):  # not when the terminal is gone
+                with contextlib.suppress(termios.error, OSError):
                     self._drop_input()
-                    termios.tcsetattr(self.input, termios.TCSANOW, self._before)  # type: ignore[arg-type]
+                self._set(self._before)
+
+    def _close_output(self) -> None:
+        if self._opened is not None:
+            os.close(self._opened)
+            self._opened = None
 
     def make_raw(self) -> None:
-        """Every key comes as it is typed."""
+        """Let every key come as it is typed."""
         if self._before is not None:
             with contextlib.suppress(termios.error, OSError):
                 tty.setraw(self.input, termios.TCSANOW)
+
+    def _set(self, mode: list[Any]) -> None:
+        with contextlib.suppress(termios.error, OSError):  # not when the terminal is gone
+            termios.tcsetattr(self.input, termios.TCSANOW, mode)
 
     @property
     def size(self) -> tuple[int, int]:
@@ -144,8 +200,8 @@ class OwnTerminal:
                 written = os.write(self._opened, data)
             except BlockingIOError:
                 written = 0
-            except OSError as error:
-                raise Gone(str(error)) from None
+            except OSError:
+                raise Gone from None
             if written < len(data):
                 self.unshown += data[written:]
 
@@ -157,18 +213,18 @@ class OwnTerminal:
             return
         except BrokenPipeError:
             raise
-        except OSError as error:
-            raise Gone(str(error)) from None
+        except OSError:
+            raise Gone from None
         del self.unshown[:written]
 
     def read(self, size: int) -> bytes:
         """What was typed; nothing if that is over. Raises Gone."""
         try:
             typed = os.read(self.input, size)
-        except OSError as error:
-            raise Gone(str(error)) from None
+        except OSError:
+            raise Gone from None
         if not typed and self.is_typed:
-            raise Gone("end of the terminal's input")
+            raise Gone
         return typed
 
     def _drop_input(self) -> None:

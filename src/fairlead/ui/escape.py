@@ -11,7 +11,7 @@ attaching starts with it.
 from __future__ import annotations
 
 from ..settings import SettingError, Settings
-from .typed import Typed
+from .keys import ALT, ESC, Keys
 
 FIRST_HOLD = 0.3
 """Seconds that a plain key which may begin an escape is held back. It delays the echo of a comma only when
@@ -29,12 +29,11 @@ MAX_KEYS, MAX_ESCAPES = 8, 8
 """How many keys an escape has, and how many escapes there are, at the most."""
 
 _TAKEN = {"i": "Tab", "j": "Enter", "m": "Enter", "[": "Escape"}
-_ESC = 0x1B
 
-Keys = tuple[int, ...]
+Presses = tuple[int, ...]
 
 
-def escapes_of(settings: Settings) -> dict[Keys, str]:
+def escapes_of(settings: Settings) -> dict[Presses, str]:
     """The escapes that are set, with their names, the first one first. Raises SettingError."""
     value: object = settings.environ.get("FAIRLEAD_ATTACH_ESCAPE")
     if value is None:
@@ -44,7 +43,7 @@ def escapes_of(settings: Settings) -> dict[Keys, str]:
         raise _wrong(value, 'must be a text like "ctrl-\\\\", "ctrl-a d" or ",,,d", or a list of them')
     if len(names) > MAX_ESCAPES:
         raise _wrong(value, f"has {len(names)} escapes; at most {MAX_ESCAPES} are possible")
-    found: dict[Keys, str] = {}
+    found: dict[Presses, str] = {}
     for name in names:
         found[_keys(name)] = " ".join(name.split())
     for one, first in found.items():
@@ -54,7 +53,7 @@ def escapes_of(settings: Settings) -> dict[Keys, str]:
     return found
 
 
-def _keys(name: str) -> Keys:
+def _keys(name: str) -> Presses:
     keys: list[int] = []
     for word in name.split():
         if word.lower().startswith("ctrl-"):
@@ -84,35 +83,35 @@ def _wrong(value: object, what: str) -> SettingError:
 class Escape:
     """Takes what was typed and gives what is for the program, until the person has left."""
 
-    def __init__(self, escapes: dict[Keys, str]) -> None:
+    def __init__(self, escapes: dict[Presses, str]) -> None:
         self.left = False
         """Whether an escape was typed. What is given after that is nothing."""
         self.until: float | None = None
         """When to call `expire`, if nothing is typed before."""
         self._escapes = frozenset(escapes)
         self._beginnings = {keys[:count] for keys in escapes for count in range(1, len(keys) + 1)}
-        self._firsts = bytes({keys[0] for keys in escapes} | {_ESC})
-        self._typed = Typed()
+        self._firsts = bytes({keys[0] for keys in escapes} | {ESC})
+        self._keys = Keys()
         self._held: list[tuple[int, bytes]] = []
         self._complete = False
         self._pressed_at = 0.0
 
     def take(self, data: bytes, now: float) -> bytes:
         """What of a read, and of what was held back, goes to the program now."""
-        if len(data) == 1 and not self._held and data not in self._firsts and not self._typed.in_sequence:
+        if len(data) == 1 and not self._held and data not in self._firsts and not self._keys.in_sequence:
             return data
         if len(data) > KEY_READ:
-            self._typed.skim(data)
+            self._keys.skim(data, now)
             return self._release() + data
-        pasting = self._typed.pasting
-        keys = self._typed.keys(data)
-        if not keys and not pasting and not self._typed.pasting and self._held:
+        pasting = self._keys.pasting
+        keys = self._keys.read(data, now)
+        if not keys and not pasting and not self._keys.pasting and self._held:
             code, before = self._held[-1]  # the mouse, or a key let go: it stays in its place
             self._held[-1] = code, before + data
             return b""
         if len(keys) != 1:
             return self._release() + data
-        return self._press(keys[0][0], data, now)
+        return self._press(keys[0][0] & ~ALT, data, now)
 
     def expire(self) -> bytes:
         """Nothing was typed in time: either that was the escape, or what is held back goes to the program."""

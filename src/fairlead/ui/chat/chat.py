@@ -15,10 +15,7 @@ import sys
 import time
 from typing import Any
 
-from ..formats.shown import one_line
-from ..settings import Settings, safe_dir
-from ..wire.rpc import MAX_PENDING
-from .agents import (
+from ...client.agents import (
     AgentEvent,
     Answered,
     ApprovalSettled,
@@ -34,17 +31,20 @@ from .agents import (
     TurnBegan,
     TurnEnded,
 )
-from .attach import NURSERY_GRACE, RETRY_PAUSE
-from .calls import RequestError
-from .chat_line import History, Key, Line
-from .chat_talk import TICK, Talk
-from .chat_terminal import ChatTerminal
-from .chat_view import LADDER, Paint, Row, Screen, clean, ends, marked
-from .control import READ_SIZE
-from .hung import lock_holder
-from .launch import RECONNECT_WAIT, Starting, reached, spawn
-from .own_terminal import Gone
-from .sdk import Agent
+from ...client.calls import RequestError
+from ...client.control import READ_SIZE
+from ...client.hung import lock_holder
+from ...client.launch import reached
+from ...client.reconnect import LOST, RECONNECTED, RETRY_PAUSE, Reconnect
+from ...client.sdk import Agent
+from ...formats.shown import one_line
+from ...settings import Settings, safe_dir
+from ...wire.rpc import MAX_PENDING
+from ..own_terminal import Left, SignalBell
+from .line import History, Key, Line
+from .talk import TICK, Talk
+from .terminal import ChatTerminal
+from .view import LADDER, Paint, Row, Screen, clean, ends, marked
 
 MAX_WHAT = 1000
 """How many characters of what will happen are looked at for the row beside the keys."""
@@ -72,14 +72,6 @@ _OFFLINE = "no language model is connected; /model or --model chooses one"
 _KEYS = "/help lists commands, \\ Enter goes on in the next line, ^D leaves"
 
 
-class _Left(Exception):
-    """The conversation is over for this client."""
-
-    def __init__(self, code: int, message: str = "") -> None:
-        super().__init__(message)
-        self.code = code
-
-
 def chat(agent: Agent, settings: Settings, *, prompt: str = "", yes: bool = False) -> int:
     """Talk until the person leaves. Gives the exit code."""
     history = History(f"{safe_dir(settings.state_dir)}/agent-history")
@@ -91,12 +83,10 @@ def chat(agent: Agent, settings: Settings, *, prompt: str = "", yes: bool = Fals
                     talk.turn()
             finally:
                 talk.close()
-    except _Left as left:
+    except Left as left:
         if str(left):
             print(left, file=sys.stderr)
         return left.code
-    except Gone:
-        return 128 + signal.SIGHUP
 
 
 class _Chat:
@@ -120,7 +110,7 @@ class _Chat:
         self._yes = yes
         self._screen = Screen(
             terminal.write,
-            terminal.size,
+            lambda: terminal.size if all(terminal.size) else (80, 24),
             Paint(not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"),
         )
         self._talk = Talk(self._screen)
@@ -131,11 +121,10 @@ class _Chat:
         self._connection: socket.socket | None = None
         self._unsent = b""
         self._asked: dict[str, tuple[str, str]] = {}  # op and text of requests without an answer
-        self._lost_at = time.monotonic()
+        self._reconnect = Reconnect()
         self._look_at = 0.0  # when to look for the daemon next
         self._heard_at = 0.0  # when the daemon said something, or had nothing to answer
         self._was_lost = False
-        self._starting: Starting | None = None  # a daemon that we have started
         # the conversation
         self._greeted = False
         self._missed: list[AgentEvent] = []  # what came before we knew all of how the session is
@@ -157,7 +146,7 @@ class _Chat:
     # --- the loop -------------------------------------------------------------------------------------------
 
     def turn(self) -> None:
-        """Wait until anything can be done and do it. Raises _Left in the end, or Gone."""
+        """Wait until anything can be done and do it. Raises Left in the end."""
         if self._connection is None and time.monotonic() >= self._look_at:
             self._reach()
         if not self._is_due:
@@ -165,7 +154,7 @@ class _Chat:
         self._draw()
         connection = self._connection
         terminal = self._terminal
-        reading: list[int | socket.socket] = [terminal.bell, terminal.input]
+        reading: list[int | socket.socket | SignalBell] = [terminal.bell, terminal.input]
         reading += [connection] if connection is not None else []
         writing = [connection] if connection is not None and self._unsent else []
         readable, writable, _ = select.select(reading, writing, [], self._pause())
@@ -174,8 +163,8 @@ class _Chat:
         if terminal.input in readable:
             for key in terminal.typed():
                 self._pressed(key)
-        elif terminal.is_escape_pending:
-            for key in terminal.escape():
+        elif terminal.keys.is_pending:
+            for key in terminal.keys.flush():
                 self._pressed(key)
         if connection is None or self._connection is not connection:
             return
@@ -191,14 +180,14 @@ class _Chat:
 
     def _pause(self) -> float | None:
         """Seconds until something is to be done though nothing happens."""
-        if self._terminal.is_escape_pending:
+        if self._terminal.keys.is_pending:
             return ESCAPE_WAIT
         if self._connection is None:
             return RETRY_PAUSE
         return TICK if self._is_busy or self._is_due or self._wanted else None
 
     def _signalled(self) -> None:
-        for number in self._terminal.signals():
+        for number in self._terminal.bell.rung():
             match number:
                 case signal.SIGINT:
                     self._pressed(("key", "interrupt"))
@@ -208,7 +197,7 @@ class _Chat:
                     self._terminal.enter()
                     self._draw(always=True)
                 case signal.SIGTERM | signal.SIGHUP:
-                    raise _Left(128 + number)
+                    raise Left(128 + number)
                 case signal.SIGWINCH:
                     self._draw(always=True)
 
@@ -227,13 +216,7 @@ class _Chat:
         except BlockingIOError:  # so many wait for it that there is no room for one more
             connection = None
         if connection is None:
-            away = time.monotonic() - self._lost_at
-            if away > NURSERY_GRACE and self._starting is None:
-                self._starting = spawn(self._settings)
-            if self._starting is not None:
-                self._starting.check()
-            if away > RECONNECT_WAIT:
-                raise _Left(1, f"fairlead agent: the daemon is gone; see {self._settings.log_path}")
+            self._reconnect.look(self._settings)
             return
         connection.setblocking(False)
         self._heard_at = time.monotonic()
@@ -252,10 +235,7 @@ class _Chat:
             self._log_in("")
         if self._following.ready:
             self._was_lost = True
-            self._lost_at = time.monotonic()
-            if self._starting is not None:
-                self._starting.close()
-                self._starting = None
+            self._reconnect.reached()
 
     def _receive(self, data: bytes) -> None:
         was_ready = self._following.ready
@@ -263,7 +243,7 @@ class _Chat:
         try:
             reply, events, answers = self._following.receive(data)
         except RequestError as error:
-            raise _Left(1, f"fairlead agent: {error}") from None
+            raise Left(1, f"fairlead agent: {error}") from None
         self._unsent += reply
         self._missed += events
         if not self._following.ready:
@@ -284,7 +264,7 @@ class _Chat:
         """We know how the session is, and miss nothing from now on."""
         if self._was_lost:
             self._was_lost = False
-            self._talk.note("the daemon was away; this is the next one")
+            self._talk.note(RECONNECTED)
             self._catch_up()
             self._find_unsaid()
         if not self._greeted:
@@ -353,7 +333,7 @@ class _Chat:
     def _told(self, op: str, what: str, answer: Answered) -> None:
         """How the session is, one thing after the other, for the greeting."""
         if answer.error is not None:
-            raise _Left(1, f"fairlead agent: {answer.error}")
+            raise Left(1, f"fairlead agent: {answer.error}")
         said: list[dict[str, Any]] = []
         if op == "get_state":
             self._place = answer.data["state"].get("worktree_path") or ""
@@ -384,7 +364,7 @@ class _Chat:
         self._ours.clear()
         self._queued.clear()
         self._asked.clear()
-        self._lost_at = time.monotonic()
+        self._reconnect.reached()
 
     # --- what is shown --------------------------------------------------------------------------------------
 
@@ -445,7 +425,7 @@ class _Chat:
                 (f"{who} does not answer; `fairlead daemon restart` replaces it, ^D leaves", "yellow")
             )
         elif self._connection is None and self._was_lost:
-            rows.append(("lost the daemon; reconnecting", "dim"))
+            rows.append((LOST, "dim"))
         elif self._is_busy:
             state = self._following.state
             rows.append((self._talk.spinner(state.phase if state is not None else ""), "dim"))
@@ -689,4 +669,4 @@ class _Chat:
         name = (state.data.get("session_name") if state is not None else "") or self._name
         goes_on = "; it goes on" if self._is_busy else ""
         how = f"fairlead agent {clean(name)}" if name and len(name.split()) == 1 else "fairlead agent -c"
-        raise _Left(0, f"left {clean(name) or 'the session'}{goes_on}; `{how}` comes back")
+        raise Left(0, f"left {clean(name) or 'the session'}{goes_on}; `{how}` comes back")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from .agents import (
+from ...client.agents import (
     AgentEvent,
     ApprovalWanted,
     Message,
@@ -21,7 +21,7 @@ from .agents import (
     ToolUpdate,
     TurnBegan,
 )
-from .chat_view import PRINTED_LINES, Row, Screen, clean, marked, question, result, title, wrapped
+from .view import PRINTED_LINES, Row, Screen, clean, marked, question, result, title, wrapped
 
 OPEN_ROWS = 8
 """How many rows are shown of a line that is not at its end yet; then all of it."""

@@ -18,25 +18,23 @@ import socket
 import sys
 import time
 
-from ..settings import SettingError, Settings
-from ..wire import keepty
-from ..wire.faults import Broken
-from .escape import Escape, escapes_of
-from .launch import (
+from ..client.launch import (
     ABSENT_TRIES,
-    RECONNECT_WAIT,
-    Starting,
     reached_daemon,
     reached_ended,
     reached_session,
     saw_daemon,
     session_dirs,
-    spawn,
 )
-from .own_terminal import ENTER_ALTERNATE, KITTY_KEYS, MODES_OFF, Gone, OwnTerminal
+from ..client.reconnect import RETRY_PAUSE, Reconnect
+from ..settings import SettingError, Settings
+from ..wire import keepty
+from ..wire.faults import Broken
+from .escape import Escape, escapes_of
+from .keys import ALT, Keys
+from .own_terminal import ENTER_ALTERNATE, KITTY_KEYS, MODES_OFF, Gone, Left, OwnTerminal, SignalBell
 from .ready import READ, WRITE, Ready
 from .translate import REDRAW, Translator, is_whole
-from .typed import Typed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,10 +45,6 @@ FRAME_SIZE = 16 * 1024
 """How many bytes of input go into one frame."""
 HELLO_WAIT = 5.0
 """Seconds until a session that does not answer is an error."""
-RETRY_PAUSE = 0.02
-"""Seconds between two looks for a daemon that is not there."""
-NURSERY_GRACE = 0.5
-"""Seconds that the nursery has to start the next daemon, before we do it."""
 MAX_UNSENT = 64 * 1024 * 1024
 """How many typed bytes wait for a program that takes none, so that the keys for leaving behind them are still
 seen. A paste that is longer waits in the terminal; nothing is lost."""
@@ -72,14 +66,6 @@ _WISHES = (
     keepty.Wish.REDRAWS | keepty.Wish.TAKEOVER | keepty.Wish.SHOWN | keepty.Wish.NOTICES | keepty.Wish.DIRECT
 )
 _SCREENS = ("alternate", "main")
-
-
-class _Left(Exception):
-    """Sharing is over: the exit code, and what to tell the person."""
-
-    def __init__(self, code: int, message: str = "") -> None:
-        super().__init__(message)
-        self.code = code
 
 
 def attach(name: str, *, watch: bool = False) -> int:
@@ -110,34 +96,23 @@ def attach(name: str, *, watch: bool = False) -> int:
     except SettingError as error:
         print(f"fairlead attach: {error}", file=sys.stderr)
         return 1
-    bell, ringer = socket.socketpair()
-    for each in (bell, ringer):
-        each.setblocking(False)
-    previous = {number: signal.signal(number, lambda *_: None) for number in _SIGNALS}
-    signal.set_wakeup_fd(ringer.fileno(), warn_on_full_buffer=False)
-    sharing = None
-    try:
-        with (
-            bell,
-            ringer,
-            OwnTerminal(alternate=options.alternate) as terminal,
-            _Sharing(name, terminal, bell, watch, settings, options) as sharing,
-        ):
-            while True:
-                sharing.turn()
-    except _Left as left:
-        if select.select([], [sys.stderr], [], 0)[1]:  # not to one that takes no output
-            if sharing is not None and sharing.saw_only_the_end and options.alternate:
-                _print_last_screen(name, settings)
-            if str(left):
-                print(left, file=sys.stderr)
-        return left.code
-    except Gone:
-        return 128 + signal.SIGHUP
-    finally:
-        signal.set_wakeup_fd(-1)
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+    with SignalBell(*_SIGNALS) as bell:
+        sharing = None
+        try:
+            with (
+                OwnTerminal(alternate=options.alternate) as terminal,
+                _Sharing(name, terminal, bell, watch, settings, options) as sharing,
+            ):
+                while True:
+                    sharing.turn()
+        except Left as left:
+            takes_output = not isinstance(left, Gone) and select.select([], [sys.stderr], [], 0)[1]
+            if takes_output:
+                if sharing is not None and sharing.saw_only_the_end and options.alternate:
+                    _print_last_screen(name, settings)
+                if str(left):
+                    print(left, file=sys.stderr)
+            return left.code
 
 
 def has_terminal() -> bool:
@@ -147,7 +122,7 @@ def has_terminal() -> bool:
 
 def _print_last_screen(name: str, settings: Settings) -> None:
     """Print what an ended session showed last, which was gone from the alternate screen at once."""
-    from .control import Control, RequestError
+    from ..client.control import Control, RequestError
 
     with contextlib.suppress(RequestError, OSError, SettingError), Control(settings, start=False) as control:
         shown = str(control.ask("terminal_screen", name=name, format="ansi")["screen"]).rstrip()
@@ -177,7 +152,7 @@ class _Sharing:
         self,
         name: str,
         terminal: OwnTerminal,
-        bell: socket.socket,
+        bell: SignalBell,
         watch: bool,
         settings: Settings,
         options: _Options,
@@ -190,7 +165,7 @@ class _Sharing:
         self._watch = watch
         self._settings = settings
         self._options = options
-        self._keys = Typed()
+        self._keys = Keys()
         self._escape = Escape(options.escapes)
         self._translator = Translator(alternate=options.alternate)
         self._ready = Ready()
@@ -210,13 +185,12 @@ class _Sharing:
         self._pinged = False  # whether the broker will tell when all was typed that it had got by then
         self._sent_since = False  # whether something was sent after that question
         self._typing_over = False
-        self._ending: _Left | None = None
+        self._ending: Left | None = None
         self._was_there = False
         self._pid = 0  # of the session's program
-        self._lost_at = time.monotonic()
+        self._reconnect = Reconnect()
         self._greeted_at = 0.0
         self._absent = 0
-        self._starting: Starting | None = None  # a daemon that we have started
         self._size = (0, 0)  # the session's
         self._outputs = 0  # how many frames of output came since the HelloAck; counted up to two
         self._last_output = b""
@@ -241,7 +215,7 @@ class _Sharing:
         self._let_go()
 
     def turn(self) -> None:
-        """Wait until anything can be done and do it. Raises _Left in the end, or Gone."""
+        """Wait until anything can be done and do it. Raises Left in the end."""
         terminal, connection = self._terminal, self._connection
         if self._steady and self._is_steady():  # what a key's way takes; the rest is asked for if need be
             events = self._ready.wait(None)
@@ -272,7 +246,7 @@ class _Sharing:
             if mask & WRITE and self._connection is connection and self._frame:
                 self._send(connection)
             if not self._steady and self._does_not_answer():
-                raise _Left(1, f"fairlead attach: session {self._name!r} does not answer")
+                raise Left(1, f"fairlead attach: session {self._name!r} does not answer")
         except BlockingIOError:
             pass
         except OSError:
@@ -364,7 +338,7 @@ class _Sharing:
                 self._look_for_daemon()
                 return
         except (OSError, ValueError, SettingError) as error:
-            raise _Left(1, f"fairlead attach: {error}") from None
+            raise Left(1, f"fairlead attach: {error}") from None
         connection.setblocking(False)
         self._connection = connection
         self._socket = connection.fileno()
@@ -389,15 +363,10 @@ class _Sharing:
                 hint = _meant(self._name, self._settings) or "; `fairlead ls` lists them"
                 missing = f"no session {self._name!r}{hint}"
                 gone = f"session {self._name!r} is gone"
-                raise _Left(1, f"fairlead attach: {gone if self._was_there else missing}")
+                raise Left(1, f"fairlead attach: {gone if self._was_there else missing}")
             return
         self._absent = 0
-        if self._starting is None and (not self._was_there or self._is_over(self._lost_at, NURSERY_GRACE)):
-            self._starting = spawn(self._settings)
-        if self._starting is not None:
-            self._starting.check()
-        if self._is_over(self._lost_at, RECONNECT_WAIT):
-            raise _Left(1, f"fairlead attach: the daemon is gone; see {self._settings.log_path}")
+        self._reconnect.look(self._settings, start=not self._was_there)
 
     def _lose(self) -> None:
         """The daemon went away. What it has of a frame that was not whole it has not understood."""
@@ -410,14 +379,11 @@ class _Sharing:
         self._frame = self._input = b""
         self._pinged = False
         if self._wire.state is keepty.State.OPEN:
-            self._lost_at = time.monotonic()
-            if self._starting is not None:
-                self._starting.close()
-                self._starting = None
+            self._reconnect.reached()
             self._absent = 0
         elif self._ending is None:
-            if self._is_over(self._lost_at, RECONNECT_WAIT):
-                raise _Left(1, f"fairlead attach: session {self._name!r} lets nobody in")
+            if self._reconnect.is_over:
+                raise Left(1, f"fairlead attach: session {self._name!r} lets nobody in")
             time.sleep(RETRY_PAUSE)
 
     def _receive_first(self, connection: socket.socket) -> None:
@@ -465,12 +431,12 @@ class _Sharing:
                 ended = f"session {self._name} ended with {message.code}"
                 if self._options.alternate and not self.saw_only_the_end:
                     ended += f"; `fairlead screen {self._name}` shows its last screen"
-                self._ending = _Left(message.code, "\n".join(filter(None, (self._told, ended))))
+                self._ending = Left(message.code, "\n".join(filter(None, (self._told, ended))))
                 self._lose()
                 return
             elif isinstance(message, keepty.Error):
                 if self._wire.state not in (keepty.State.OPEN, keepty.State.ENDED):
-                    raise _Left(1, f"fairlead attach: {message.text}")
+                    raise Left(1, f"fairlead attach: {message.text}")
                 self._notice(message.text)
             elif isinstance(message, Broken):
                 self._lose()
@@ -481,7 +447,7 @@ class _Sharing:
         first, self._was_there = not self._was_there, True
         saw_daemon(self._settings)
         if self._pid and message.pid != self._pid:
-            raise _Left(1, f"fairlead attach: session {self._name!r} is gone; another one has its name now")
+            raise Left(1, f"fairlead attach: session {self._name!r} is gone; another one has its name now")
         self._pid = message.pid
         self._granted = message.wishes
         if not self._granted & keepty.Wish.DIRECT:
@@ -729,7 +695,8 @@ class _Sharing:
                 self._send(self._connection)
 
     def _press(self, typed: bytes) -> None:
-        for key, _ in self._keys.keys(typed):
+        for code, _ in self._keys.read(typed, time.monotonic()):
+            key = code & ~ALT
             if self._watch and key in (ord("q"), _CTRL_C):  # who typed must not leave by a word with a q
                 self._leave()
             elif self._view is not None and self._view.press(key):
@@ -746,7 +713,7 @@ class _Sharing:
 
     def _leave(self) -> None:
         left = f"left {self._name}; `fairlead attach {self._name}` comes back"
-        raise _Left(0, "\n".join(filter(None, (self._told, left))))
+        raise Left(0, "\n".join(filter(None, (self._told, left))))
 
     def _last_words(self) -> None:
         """Send what was typed before leaving, if the session takes it now."""
@@ -762,10 +729,10 @@ class _Sharing:
         try:
             self._terminal.flush()
         except BrokenPipeError:  # who read our output has gone
-            raise _Left(128 + signal.SIGPIPE) from None
+            raise Left(128 + signal.SIGPIPE) from None
 
     def _signalled(self) -> None:
-        for number in self._bell.recv(64):
+        for number in self._bell.rung():
             if number == signal.SIGWINCH:
                 self._resized = True
                 self._in_order = False  # what is typed now is for the new size
@@ -777,7 +744,7 @@ class _Sharing:
                 self._terminal.make_raw()
                 self._draw_again()
             elif number in _SIGNALS:
-                raise _Left(128 + number)
+                raise Left(128 + number)
 
 
 def _meant(name: str, settings: Settings) -> str:

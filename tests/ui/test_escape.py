@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.client.escape import DOUBLE_WAIT, FIRST_HOLD, NEXT_HOLD, QUIET, Escape, escapes_of
 from fairlead.settings import SettingError, Settings
+from fairlead.ui.escape import DOUBLE_WAIT, FIRST_HOLD, NEXT_HOLD, QUIET, Escape, escapes_of
 
 SOON = 0.1
 

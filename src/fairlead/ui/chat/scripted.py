@@ -12,10 +12,19 @@ import re
 import stat
 import sys
 
-from .agents import AgentEvent, ApprovalWanted, Asking, Other, Retrying, ToolResult, ToolRunning, Updated
-from .calls import RequestError
-from .chat_view import clean, marked, result, title
-from .sdk import Agent, TurnFailed
+from ...client.agents import (
+    AgentEvent,
+    ApprovalWanted,
+    Asking,
+    Other,
+    Retrying,
+    ToolResult,
+    ToolRunning,
+    Updated,
+)
+from ...client.calls import RequestError
+from ...client.sdk import Agent, TurnFailed
+from .view import clean, marked, result, title
 
 MAX_INPUT = 4 * 1024 * 1024
 """How many bytes of standard input go into a prompt."""

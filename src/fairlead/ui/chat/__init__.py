@@ -1,0 +1,1 @@
+"""A conversation with an agent session in a terminal, and for scripts without one."""
