@@ -29,7 +29,7 @@ def main(arguments: Sequence[str]) -> int:
     if (agent := _agent(options.name)) is not None:
         from ..client.sdk import connect
         from ..settings import Settings
-        from ..ui.chat import chat
+        from ..ui.chat.chat import chat
 
         with connect(settings := Settings()) as host:
             return chat(host.agent(id=agent), settings)
