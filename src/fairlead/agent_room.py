@@ -33,8 +33,8 @@ from .agent.transcripts import Transcript, Transcripts
 from .database import DatabaseFault
 from .doors.agent_frames import display_name
 from .doors.agent_ops import AgentOps, Latest
+from .doors.handlers import Caller
 from .doors.judging import Judging
-from .doors.rpc import Caller
 from .sessions.inbox import Inbox
 from .settings import SettingError, Settings
 from .verify.store import ReportStore

@@ -35,6 +35,7 @@ from fairlead.client.chat_line import Line
 from fairlead.client.chat_view import question, title
 from fairlead.doors import agent_frames, agent_history
 from fairlead.doors.agent_history import History
+from fairlead.doors.handlers import Call
 from fairlead.formats.shown import one_line, several_lines
 from fairlead.settings import Settings
 from fairlead.wire import rpc
@@ -701,7 +702,7 @@ async def test_logging_out_of_what_is_no_provider_is_told_as_a_result(tmp_path: 
     async with Playing(tmp_path, replay(tmp_path)) as playing:
 
         class Sessions:
-            def session(self, request: Any, caller: Any) -> Any:
+            def session(self, call: Any) -> Any:
                 return playing.session
 
             def show_session(self, caller: Any, session: Any, id: str) -> None:
@@ -711,7 +712,7 @@ async def test_logging_out_of_what_is_no_provider_is_told_as_a_result(tmp_path: 
         sessions: Any = Sessions()
         commands = AgentCommands(sessions, AgentLogin(catalog, sessions.session))
         caller: Any = Caller()
-        await commands.command(rpc.Request("1", "command", rpc.fields(text="/logout ../x")), caller)
+        await commands.command(Call(caller, "1", "command"), "/logout ../x")
         assert caller.told == ["command-result"]
 
 

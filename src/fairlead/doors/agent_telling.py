@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
 
 import msgspec
 
@@ -23,9 +22,8 @@ from ..wire.rpc import ErrorCode, fields
 from . import agent_frames as frames
 from .agent_history import History
 from .agent_jobs import JobBoard
-from .rpc import Caller
+from .handlers import Call, Caller, Data
 
-Data = Mapping[Any, Any]
 Told = tuple[str, Data]
 
 DELTA_SECONDS = 1 / 30
@@ -41,14 +39,6 @@ _ENDS: Mapping[str, str] = {"aborted": "Aborted", "interrupted": "Interrupted"}
 """What is said at the end of a turn that was stopped, by its outcome."""
 
 
-class Asked(NamedTuple):
-    """Who began a turn, and with which request."""
-
-    caller: Caller
-    id: str
-    op: str
-
-
 class _Stream:
     """How far those who get no increments were told of a session."""
 
@@ -59,7 +49,7 @@ class _Stream:
         self.next_at = 0.0  # when text may be told again
         self.has_line = False  # text was told that no message has ended
         self.is_ended = True  # the turn's last message was told
-        self.asked: Asked | None = None
+        self.asked: Call | None = None
         self.aborters: list[Caller] = []  # they have kept what was told and want no more of it
 
 
@@ -87,7 +77,7 @@ class Telling:
 
     # --- what ops say -------------------------------------------------------------------------------------
 
-    def begun(self, session: AgentSession, asked: Asked) -> None:
+    def begun(self, session: AgentSession, asked: Call) -> None:
         """A client begins a turn: an error of it is told with the request's id."""
         self._stream(session).asked = asked
 
@@ -201,19 +191,9 @@ class Telling:
             case events.Failed(is_said=True):
                 return []
             case events.Failed(message=why) if stream.asked is not None:
-                _, id, op = stream.asked
-                return [
-                    (
-                        "error",
-                        fields(
-                            error_code=ErrorCode.FAILED.value,
-                            error_message=why,
-                            session_id=session.id,
-                            id=id,
-                            op=op,
-                        ),
-                    )
-                ]
+                asked = {"session_id": session.id, "id": stream.asked.id, "op": stream.asked.op}
+                code = ErrorCode.FAILED.value
+                return [("error", fields(error_code=code, error_message=why, **asked))]
         return frames.frames(event)
 
     def _tell_end(

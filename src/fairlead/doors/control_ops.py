@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from ..control.health import Report
 from ..control.loop import Judged
@@ -12,8 +11,8 @@ from ..control.signals import Priority, Signal
 from ..formats.shown import middle
 from ..sessions.inbox import AskerGone, Inbox, NoSuchOption, NotOpen, Unheard
 from ..sessions.questions import Question
-from ..wire.rpc import ErrorCode, Request, fields
-from .rpc import Handler, OpError
+from ..wire.rpc import ErrorCode, fields
+from .handlers import Data, OpError, op
 
 LISTED_CHARACTERS = 1024 * 1024
 """How much of what will happen a list has, of all questions together."""
@@ -34,11 +33,17 @@ class Healths(Protocol):
     async def check(self) -> Report: ...
 
 
-def control_ops(room: Room, health: Healths, inbox: Inbox) -> dict[str, Handler]:
-    """Each op's function."""
+class ControlOps:
+    """What the control room does for clients."""
 
-    async def check(request: Request) -> Mapping[Any, Any]:
-        report = await health.check()
+    def __init__(self, room: Room, health: Healths, inbox: Inbox) -> None:
+        self._room = room
+        self._health = health
+        self._inbox = inbox
+
+    @op
+    async def health(self) -> Data:
+        report = await self._health.check()
         return fields(
             status=report.status,
             checked_at=report.checked_at,
@@ -48,25 +53,26 @@ def control_ops(room: Room, health: Healths, inbox: Inbox) -> dict[str, Handler]
             ],
         )
 
-    async def approvals(request: Request) -> Mapping[Any, Any]:
+    @op
+    async def approvals(self, token: str | None = None) -> Data:
         """All that waits, or one question. Of many only as much is in the list as has room there."""
-        if (token := request.get("token")) is not None:
+        if token is not None:
             try:
-                return fields(approvals=[_row(inbox.find(token))])
+                return fields(approvals=[_row(self._inbox.find(token))])
             except NotOpen as error:
                 raise OpError(ErrorCode.NOT_FOUND, str(error)) from None
         left, rows = LISTED_CHARACTERS, []
-        for question in inbox.open():
+        for question in self._inbox.open():
             room = max(LEAST_CHARACTERS, left)
             rows.append(_row(question, middle(question.whole, room, question.see_all)))
             left -= len(question.whole)
         return fields(approvals=rows)
 
-    async def approval_settle(request: Request) -> Mapping[Any, Any]:
-        allowed, lasts = request.get("allowed"), request.get("always")
-        option = "deny" if not allowed else "always" if lasts else "allow"
+    @op
+    async def approval_settle(self, token: str, allowed: bool, always: bool = False) -> Data:
+        option = "deny" if not allowed else "always" if always else "allow"
         try:
-            question, _ = await inbox.answer(request.get("token"), option, "fairlead approvals")
+            question, _ = await self._inbox.answer(token, option, "fairlead approvals")
         except NotOpen as error:
             raise OpError(ErrorCode.NOT_FOUND, str(error)) from None
         except NoSuchOption as error:
@@ -75,12 +81,10 @@ def control_ops(room: Room, health: Healths, inbox: Inbox) -> dict[str, Handler]
             raise OpError(ErrorCode.FAILED, str(error)) from None
         return fields(accepted=True, approval=_row(question))
 
-    async def notify(request: Request) -> Mapping[Any, Any]:
-        title = request.get("title") or ""
-        signal = Signal(
-            "notification", "rpc", request.get("text"), priority=Priority.PERSON, fields={"title": title}
-        )
-        judged = room.consider(signal)
+    @op
+    async def notify(self, text: str, title: str = "") -> Data:
+        signal = Signal("notification", "rpc", text, priority=Priority.PERSON, fields={"title": title})
+        judged = self._room.consider(signal)
         why = judged[0].reason if judged else "see the daemon's log"
         if judged and (outcome := judged[0].outcome_later) is not None:
             why = await asyncio.shield(outcome)  # it goes on if its client leaves
@@ -88,15 +92,8 @@ def control_ops(room: Room, health: Healths, inbox: Inbox) -> dict[str, Handler]
             raise OpError(ErrorCode.FAILED, f"the notification is not sent: {why}")
         return fields(accepted=True)
 
-    return {
-        "health": check,
-        "approvals": approvals,
-        "approval_settle": approval_settle,
-        "notify": notify,
-    }
 
-
-def _row(question: Question, whole: str | None = None) -> Mapping[Any, Any]:
+def _row(question: Question, whole: str | None = None) -> Data:
     return fields(
         token=question.id,
         kind=question.kind,

@@ -8,20 +8,21 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
 from ..formats.edn import Keyword
 from ..formats.patterns import Found, Pattern, PatternError, compiled
+from ..sessions.inbox import Inbox
 from ..terminal import foreground
 from ..terminal.host import Host, HostError
 from ..terminal.lines import Follower, Followers, Kept, kept
 from ..terminal.session import Session, State
 from ..terminal.usage import Usage, Usages
-from ..wire.rpc import ErrorCode, Request, fields
-from .rpc import Handler, OpError
+from ..wire.rpc import ErrorCode, fields
+from .handlers import Data, OpError, op
 
 DEFAULT_COLS, DEFAULT_ROWS = 80, 24
 MAX_WAIT = 24 * 3600.0
@@ -57,62 +58,92 @@ _CODES = {
 }
 
 
-def terminal_ops(host: Host, verdict: Callable[[str], Mapping[str, Any] | None]) -> dict[str, Handler]:
-    """Each op's function, over these sessions. `verdict` tells what verifiers said of one last."""
-    usages, followers, searchers = Usages(), Followers(), _Searchers()
+class TerminalOps:
+    """The terminal sessions of a host. `verdict` returns what verifiers said of one last; `opened` waits
+    until clients can attach to those that were started."""
 
-    def find(request: Request) -> Session:
-        return _done(lambda: host.find(request.get("name")))
+    def __init__(
+        self,
+        host: Host,
+        inbox: Inbox,
+        verdict: Callable[[str], Mapping[str, Any] | None],
+        opened: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._host = host
+        self._inbox = inbox
+        self._verdict = verdict
+        self._opened = opened
+        self._usages, self._followers, self._searchers = Usages(), Followers(), _Searchers()
+        self._drawing = asyncio.Semaphore(MAX_DRAWING)
 
-    async def start(request: Request) -> Mapping[Any, Any]:
-        environment = {str(key): str(value) for key, value in (request.get("env") or os.environ).items()}
-        try:
-            session = await host.start(
-                request.get("name"),
-                request.get("argv"),
-                cwd=request.get("cwd") or environment.get("HOME") or "/",
+    def _find(self, name: str) -> Session:
+        with _as_op_errors():
+            return self._host.find(name)
+
+    @op
+    async def terminal_start(
+        self,
+        name: str,
+        argv: list[str],
+        cwd: str = "",
+        env: Mapping[Any, Any] | None = None,
+        cols: int = DEFAULT_COLS,
+        rows: int = DEFAULT_ROWS,
+        deferred: bool = False,
+        record: bool | str = False,
+        owner: int | None = None,
+    ) -> Data:
+        environment = {str(key): str(value) for key, value in (env or os.environ).items()}
+        with _as_op_errors():
+            session = await self._host.start(
+                name,
+                argv,
+                cwd=cwd or environment.get("HOME") or "/",
                 environment=environment,
-                cols=request.get("cols") or DEFAULT_COLS,
-                rows=request.get("rows") or DEFAULT_ROWS,
-                deferred=bool(request.get("deferred")),
-                record=request.get("record") or False,
-                owner=request.get("owner"),
+                cols=cols,
+                rows=rows,
+                deferred=deferred,
+                record=record,
+                owner=owner,
             )
-        except HostError as error:
-            more = fields(exit_code=error.code) if error.code is not None else None
-            raise OpError(_CODES[error.kind], str(error), more) from None
-        return fields(name=session.id, pid=session.pid, recording=session.recording)
+        answer = fields(name=session.id, pid=session.pid, recording=session.recording)
+        await self._opened()
+        return answer
 
-    async def list_(request: Request) -> Mapping[Any, Any]:
-        sessions = list(host.sessions.values())
+    @op
+    async def terminal_list(self, brief: bool = False) -> Data:
+        waiting = len(self._inbox.open())  # which whoever lists sessions wants to know
+        sessions = list(self._host.sessions.values())
         running = {each.pid: each.started_at for each in sessions if each.state is State.RUNNING}
         used: Mapping[int, Usage] = {}
-        if not request.get("brief"):
+        if not brief:
             with contextlib.suppress(OSError):  # the list is worth more than what they use
-                used = await asyncio.to_thread(usages.look, running)
-            sessions = [each for each in sessions if each in host]  # some may have gone meanwhile
+                used = await asyncio.to_thread(self._usages.look, running)
+            sessions = [each for each in sessions if each in self._host]  # some may have gone meanwhile
         rows = [_row(each, used.get(each.pid)) for each in sessions]
         for each, row in zip(sessions, rows):
             stray = each.stray
             if stray is not None and await asyncio.to_thread(foreground.running, stray.pid) == stray:
                 row[Keyword("stray-pid")] = stray.pid
         for each, row in zip(sessions, rows):
-            if (said := verdict(each.id)) is not None:
+            if (said := self._verdict(each.id)) is not None:
                 row[Keyword("verdict")] = fields(**said)
-        return fields(sessions=rows)
+        return fields(sessions=rows, questions=waiting)
 
-    async def stop(request: Request) -> Mapping[Any, Any]:
-        session = find(request)
-        try:
-            code = await host.stop(session.id)
-        except HostError as error:
-            raise OpError(_CODES[error.kind], str(error)) from None
-        if session in host:
-            host.forget(session)  # who stops a session doesn't want to look at it any more
+    @op
+    async def terminal_stop(self, name: str) -> Data:
+        session = self._find(name)
+        with _as_op_errors():
+            code = await self._host.stop(session.id)
+        if session in self._host:
+            self._host.forget(session)  # who stops a session doesn't want to look at it any more
         return fields(exit_code=code)
 
-    async def send(request: Request) -> Mapping[Any, Any]:
-        session = find(request)
+    @op
+    async def terminal_send(
+        self, name: str, text: str = "", keys: list[str] | None = None, paste: str = ""
+    ) -> Data:
+        session = self._find(name)
         if session.state is not State.RUNNING:
             raise OpError(ErrorCode.INVALID_PARAMS, f"session {session.id!r} is {session.state.value}")
         if session.untyped > MAX_UNTYPED:
@@ -120,22 +151,18 @@ def terminal_ops(host: Host, verdict: Callable[[str], Mapping[str, Any] | None])
             raise OpError(ErrorCode.FAILED, message)
         screen = session.screen
         try:
-            typed = b"".join(screen.key(name) for name in request.get("keys") or ())
+            typed = b"".join(screen.key(name) for name in keys or ())
         except ValueError as error:
             raise OpError(ErrorCode.INVALID_PARAMS, str(error)) from None
-        text, paste = request.get("text"), request.get("paste")
-        session.type((text.encode() if text else b"") + (screen.paste(paste) if paste else b"") + typed)
+        session.type(text.encode() + (screen.paste(paste) if paste else b"") + typed)
         return fields(accepted=True)
 
-    drawing = asyncio.Semaphore(MAX_DRAWING)
-
-    async def screen(request: Request) -> Mapping[Any, Any]:
-        session = find(request)
-        form = request.get("format") or "text"
+    @op
+    async def terminal_screen(self, name: str, format: str = "text", scrollback: bool = False) -> Data:
+        session = self._find(name)
         shown = session.screen
-        scrollback = bool(request.get("scrollback"))
         made: Any
-        match form:
+        match format:
             case "text":
                 made = shown.text(scrollback=scrollback)
             case "ansi":
@@ -145,94 +172,135 @@ def terminal_ops(host: Host, verdict: Callable[[str], Mapping[str, Any] | None])
             case "svg":
                 made = shown.svg()
             case "png":
-                made = await _png(session, drawing)
+                made = await _png(session, self._drawing)
             case _:
                 made = _keyed(shown.cells())
-        return fields(name=session.id, format=form, screen=made, cols=shown.cols, rows=shown.rows)
+        return fields(name=session.id, format=format, screen=made, cols=shown.cols, rows=shown.rows)
 
-    async def lines(request: Request) -> Mapping[Any, Any]:
-        if id := request.get("follower"):
-            follower = followers.find(id)
-            if follower is None:
-                raise OpError(ErrorCode.NOT_FOUND, f"no follower {id!r}")
-            answer = await _followed(follower, request)
+    @op
+    async def terminal_lines(
+        self,
+        name: str,
+        limit: int = MAX_LINES,
+        follow: bool = False,
+        follower: str | None = None,
+        from_: int = 0,
+        timeout: float = FOLLOW_WAIT,
+    ) -> Data:
+        if follower:
+            found = self._followers.find(follower)
+            if found is None:
+                raise OpError(ErrorCode.NOT_FOUND, f"no follower {follower!r}")
+            answer = await _followed(found, from_, min(limit, FOLLOWED_LINES), min(timeout, FOLLOW_WAIT))
             if answer[_ENDED]:
-                followers.remove(follower)
+                self._followers.remove(found)
             return answer
-        session = find(request)
-        limit = min(request.get("limit") or MAX_LINES, MAX_LINES)
-        if not request.get("follow"):
-            found = kept(session)
-            while found.texts and not found.texts[-1]:
-                found.texts.pop()
-            return fields(**_last(found, limit))
+        session = self._find(name)
+        limit = min(limit, MAX_LINES)
+        if not follow:
+            lines = kept(session)
+            while lines.texts and not lines.texts[-1]:
+                lines.texts.pop()
+            return fields(**_last(lines, limit))
         try:
-            follower = followers.add(session)
+            following = self._followers.add(session)
         except ValueError as error:
             raise OpError(ErrorCode.FAILED, str(error)) from None
-        found = follower.before
-        following = found.first + len(found.texts)
-        return fields(**_last(found, limit), next=following, follower=follower.id)
+        lines = following.before
+        return fields(**_last(lines, limit), next=lines.first + len(lines.texts), follower=following.id)
 
-    async def search(request: Request) -> Mapping[Any, Any]:
-        session = find(request)
-        needle, regex = request.get("needle"), request.get("regex")
+    @op
+    async def terminal_search(
+        self, name: str, needle: str | None = None, regex: str | None = None, limit: int = MAX_MATCHES
+    ) -> Data:
+        session = self._find(name)
         if (needle is None) == (regex is None):
             raise OpError(ErrorCode.INVALID_PARAMS, "one of :needle and :regex is wanted")
-        limit = min(request.get("limit") or MAX_MATCHES, MAX_MATCHES)
-        name = "needle" if regex is None else "regex"
+        text, given = needle or regex or "", "needle" if regex is None else "regex"
         try:
-            compiled(needle or regex or "", literal=regex is None)  # a wrong one costs nothing more
-            found = await searchers.run(
-                session.screen.searcher(needle or regex, regex=regex is not None, limit=limit)
-            )
+            compiled(text, literal=regex is None)  # a wrong one costs nothing more
+            search = session.screen.searcher(text, regex=regex is not None, limit=min(limit, MAX_MATCHES))
+            found = await self._searchers.run(search)
         except ValueError as error:
-            raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :{name}: {error}") from None
+            raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :{given}: {error}") from None
         except TimeoutError as error:
             raise OpError(ErrorCode.FAILED, str(error)) from None
         return fields(matches=[fields(line=each.line, column=each.column, text=each.text) for each in found])
 
-    async def wait(request: Request) -> Mapping[Any, Any]:
-        session = find(request)
-        return await _wait(session, request, searchers)
+    @op
+    async def terminal_wait(
+        self,
+        name: str,
+        text: str | None = None,
+        regex: str | None = None,
+        idle: float | None = None,
+        exit: bool = False,
+        timeout: float = MAX_WAIT,
+    ) -> Data:
+        """Wait until the screen shows a text, the program has been quiet for a while, or it has ended."""
+        session = self._find(name)
+        if text is None and regex is None and idle is None and not exit:
+            raise OpError(ErrorCode.INVALID_PARAMS, "one of :text, :regex, :idle and :exit is wanted")
+        try:
+            patterns = [compiled(text, literal=True)] if text is not None else []
+            patterns += [compiled(regex, multiline=True)] if regex is not None else []
+        except PatternError as error:
+            raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :regex: {error}") from None
+        changed = asyncio.Event()
+        session.watchers.add(changed.set)
+        deadline = time.monotonic() + min(timeout, MAX_WAIT)
+        try:
+            while True:
+                changed.clear()
+                began = time.monotonic()
+                if found := await _shown(session, patterns, self._searchers):
+                    return fields(matched=True, reason="text", match=found[0])
+                next_look = time.monotonic() + LOOK_SHARE * (time.monotonic() - began)
+                if session.state is State.ENDED and not changed.is_set():
+                    return fields(matched=exit, reason="exit", exit_code=session.exit_code)
+                pause = deadline - time.monotonic()
+                if idle is not None:
+                    quiet = session.active_at + idle - time.monotonic()
+                    if quiet <= 0:
+                        return fields(matched=True, reason="idle")
+                    pause = min(pause, quiet)
+                if deadline <= time.monotonic():
+                    return fields(matched=False, reason="timeout")
+                try:
+                    async with asyncio.timeout(pause):
+                        await changed.wait()
+                        if patterns:
+                            await asyncio.sleep(next_look - time.monotonic())
+                except TimeoutError:
+                    continue
+        finally:
+            session.watchers.discard(changed.set)
 
-    async def resize(request: Request) -> Mapping[Any, Any]:
-        session = find(request)
-        session.resize(request.get("cols"), request.get("rows"))
+    @op
+    async def terminal_resize(self, name: str, cols: int, rows: int) -> Data:
+        self._find(name).resize(cols, rows)
         return fields(accepted=True)
 
-    async def record(request: Request) -> Mapping[Any, Any]:
-        session = find(request)
-        if request.get("stop"):
-            path = session.recording
-            if path is None:
+    @op
+    async def terminal_record(self, name: str, path: str | None = None, stop: bool = False) -> Data:
+        session = self._find(name)
+        if stop:
+            if (recording := session.recording) is None:
                 raise OpError(ErrorCode.INVALID_PARAMS, f"session {session.id!r} is not recorded")
             session.stop_recording()
-            return fields(path=path)
-        try:
-            return fields(path=host.record(session.id, request.get("path")))
-        except HostError as error:
-            raise OpError(_CODES[error.kind], str(error)) from None
-
-    return {
-        "terminal_start": start,
-        "terminal_list": list_,
-        "terminal_stop": stop,
-        "terminal_send": send,
-        "terminal_screen": screen,
-        "terminal_lines": lines,
-        "terminal_search": search,
-        "terminal_wait": wait,
-        "terminal_resize": resize,
-        "terminal_record": record,
-    }
+            return fields(path=recording)
+        with _as_op_errors():
+            return fields(path=self._host.record(session.id, path))
 
 
-def _done(find: Callable[[], Session]) -> Session:
+@contextlib.contextmanager
+def _as_op_errors() -> Iterator[None]:
+    """What a host refuses is an error in the protocol's terms."""
     try:
-        return find()
+        yield
     except HostError as error:
-        raise OpError(_CODES[error.kind], str(error)) from None
+        more = fields(exit_code=error.code) if error.code is not None else None
+        raise OpError(_CODES[error.kind], str(error), more) from None
 
 
 def _last(found: Kept, limit: int) -> dict[str, Any]:
@@ -281,15 +349,13 @@ async def _png(session: Session, drawing: asyncio.Semaphore) -> str:
         raise OpError(ErrorCode.FAILED, str(error)) from None
 
 
-async def _followed(follower: Follower, request: Request) -> Mapping[Any, Any]:
+async def _followed(follower: Follower, number: int, limit: int, seconds: float) -> Data:
     """The next lines, or none if none came in time."""
     session = follower.session
     changed = asyncio.Event()
     session.watchers.add(changed.set)
-    number, timeout = request.get("from") or 0, request.get("timeout")
-    limit = min(request.get("limit") or FOLLOWED_LINES, FOLLOWED_LINES)
     try:
-        async with asyncio.timeout(FOLLOW_WAIT if timeout is None else min(timeout, FOLLOW_WAIT)):
+        async with asyncio.timeout(seconds):
             while not (found := follower.take(number, limit)).texts and not found.are_last:
                 changed.clear()
                 await changed.wait()
@@ -348,45 +414,3 @@ async def _shown(session: Session, patterns: list[Pattern], searchers: _Searcher
         if found:
             return found
     return None
-
-
-async def _wait(session: Session, request: Request, searchers: _Searchers) -> Mapping[Any, Any]:
-    """Until the screen shows a text, the program has been quiet for a while, or it has ended."""
-    text, regex, idle = request.get("text"), request.get("regex"), request.get("idle")
-    if text is None and regex is None and idle is None and not request.get("exit"):
-        raise OpError(ErrorCode.INVALID_PARAMS, "one of :text, :regex, :idle and :exit is wanted")
-    try:
-        patterns = [compiled(text, literal=True)] if text is not None else []
-        patterns += [compiled(regex, multiline=True)] if regex is not None else []
-    except PatternError as error:
-        raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :regex: {error}") from None
-    changed = asyncio.Event()
-    session.watchers.add(changed.set)
-    timeout = request.get("timeout")
-    deadline = time.monotonic() + (MAX_WAIT if timeout is None else min(timeout, MAX_WAIT))
-    try:
-        while True:
-            changed.clear()
-            began = time.monotonic()
-            if found := await _shown(session, patterns, searchers):
-                return fields(matched=True, reason="text", match=found[0])
-            next_look = time.monotonic() + LOOK_SHARE * (time.monotonic() - began)
-            if session.state is State.ENDED and not changed.is_set():
-                return fields(matched=bool(request.get("exit")), reason="exit", exit_code=session.exit_code)
-            pause = deadline - time.monotonic()
-            if idle is not None:
-                quiet = session.active_at + idle - time.monotonic()
-                if quiet <= 0:
-                    return fields(matched=True, reason="idle")
-                pause = min(pause, quiet)
-            if deadline <= time.monotonic():
-                return fields(matched=False, reason="timeout")
-            try:
-                async with asyncio.timeout(pause):
-                    await changed.wait()
-                    if patterns:
-                        await asyncio.sleep(next_look - time.monotonic())
-            except TimeoutError:
-                continue
-    finally:
-        session.watchers.discard(changed.set)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 from ..agent.session import AgentSession
 from ..database import DatabaseFault
 from ..terminal.host import Host, HostError
 from ..verify.store import ReportStore, StoreFault
-from ..wire.rpc import ErrorCode, Request, fields
+from ..wire.rpc import ErrorCode, fields
 from .agent_frames import plain
-from .rpc import Handler, OpError
+from .handlers import Data, OpError, op
 from .terminal_turns import TerminalTurns
 from .verifier import VerifierDoor
 
@@ -19,53 +18,59 @@ LISTED = 100
 """How many reports are given unless it is said."""
 
 
-def verify_ops(
-    door: VerifierDoor,
-    named: Callable[[str], Awaitable[AgentSession | None]],
-    host: Host,
-    turns: TerminalTurns,
-    store: ReportStore,
-) -> dict[str, Handler]:
-    """Each op's function. `named` finds an agent session by its name or id; `door` has the sockets."""
+class VerifyOps:
+    """Where verifiers connect. `named` finds an agent session by its name or id; `door` has the sockets."""
 
-    def path(session_id: str) -> str:
+    def __init__(
+        self,
+        door: VerifierDoor,
+        named: Callable[[str], Awaitable[AgentSession | None]],
+        host: Host,
+        turns: TerminalTurns,
+        store: ReportStore,
+    ) -> None:
+        self._door = door
+        self._named = named
+        self._host = host
+        self._turns = turns
+        self._store = store
+
+    def _path(self, session_id: str) -> str:
         try:
-            return door.path(session_id)
+            return self._door.path(session_id)
         except ValueError as error:
             raise OpError(ErrorCode.FAILED, str(error)) from None
 
-    async def target(request: Request) -> Mapping[Any, Any]:
-        name = request.get("name")
-        session = await named(name)
+    @op
+    async def verify_target(self, name: str) -> Data:
+        session = await self._named(name)
         if session is not None:
             return fields(
                 session_id=session.id,
                 kind="agent",
-                socket=path(session.id),
+                socket=self._path(session.id),
                 project=str(session.cwd),
                 file=session.journal.path,
                 model=f"{session.model.provider}/{session.model.id}",
             )
         try:
-            terminal = host.find(name)
+            terminal = self._host.find(name)
         except HostError as error:
             raise OpError(ErrorCode.NOT_FOUND, str(error)) from None
-        builder = turns.builder(terminal)
+        builder = self._turns.builder(terminal)
         return fields(
             session_id=terminal.id,
             kind="terminal",
-            socket=path(terminal.id),
+            socket=self._path(terminal.id),
             project=builder.project,
             file=builder.known.file or None,
             model=None,
         )
 
-    async def reports(request: Request) -> Mapping[Any, Any]:
-        id, limit = request.get("session-id"), request.get("limit") or LISTED
+    @op
+    async def verify_reports(self, session_id: str | None = None, limit: int = LISTED) -> Data:
         try:
-            found = await store.thread.run(lambda: store.list(session_id=id, limit=limit))
+            found = await self._store.thread.run(lambda: self._store.list(session_id=session_id, limit=limit))
         except (StoreFault, DatabaseFault) as error:
             raise OpError(ErrorCode.FAILED, str(error)) from None
         return fields(reports=[plain(each._asdict()) for each in found])
-
-    return {"verify_target": target, "verify_reports": reports, **turns.ops}
