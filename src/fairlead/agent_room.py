@@ -38,6 +38,7 @@ from .doors.judging import Judging
 from .sessions.inbox import Inbox
 from .settings import SettingError, Settings
 from .verify.store import ReportStore
+from .wire.rpc import EventData
 
 SCAN_SECONDS = 0.1
 """How long journals are looked through when sessions are listed; the rest comes the next time."""
@@ -127,6 +128,7 @@ class AgentRoom:
         self._also(event)
 
     def _tell_all(self, topic: str, data: Mapping[Any, Any]) -> None:
+        data = EventData(data)
         for caller in self._callers():
             caller.event(topic, data)
 

@@ -31,7 +31,7 @@ from ..formats import edn
 from ..formats.edn import Keyword
 from ..sessions.inbox import AnsweredAlready, AskerGone, NoSuchOption, NotOpen, Unheard
 from ..sessions.questions import Answer, Question
-from ..wire.rpc import ErrorCode, fields
+from ..wire.rpc import ErrorCode, EventData, fields
 from ..wire.rpc_catalog import OWN_TOPICS
 from . import agent_frames as frames
 from .agent_commands import HELP, AgentCommands
@@ -334,6 +334,7 @@ class AgentOps:
         session = self._store.get(question.session) if question.session is not None else None
         if session is not None:
             data = self._history.add(session, topic, data)
+        data = EventData(data)
         for caller in self._callers():
             if _is_for(caller, question):
                 caller.event(topic, data)

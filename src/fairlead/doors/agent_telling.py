@@ -18,7 +18,7 @@ from ..agent.messages import Assistant
 from ..agent.session import AgentSession
 from ..agent.store import AgentStore
 from ..formats.edn import Keyword
-from ..wire.rpc import ErrorCode, fields
+from ..wire.rpc import ErrorCode, EventData, fields
 from . import agent_frames as frames
 from .agent_history import History
 from .agent_jobs import JobBoard
@@ -96,7 +96,7 @@ class Telling:
         session = self._store.find(event.session_id)
         callers = self._hearing(session)
         for topic, data in frames.frames(event):
-            told = self._history.add(session, topic, data)
+            told = EventData(self._history.add(session, topic, data))
             for caller in callers:
                 if caller.increments:
                     caller.event(topic, told)
@@ -208,8 +208,8 @@ class Telling:
         stream.has_line = False
         whole = {**frames.whole_message(event.entry_id, said), **fields(session_id=session.id)}
         alone = frames.ended_message(session.id, said.error_message or "Aborted")
-        for caller in others:
-            self._tell(session, [caller], "assistant/message", alone if caller in kept else whole)
+        self._tell(session, [each for each in others if each not in kept], "assistant/message", whole)
+        self._tell(session, [each for each in others if each in kept], "assistant/message", alone)
 
     def _streamed(self, session: AgentSession, stream: _Stream, topic: str) -> None:
         """There is more text: it is told now, or in a moment with all that comes till then."""
@@ -242,7 +242,7 @@ class Telling:
             stream.next_at = asyncio.get_running_loop().time() + pause
 
     def _tell(self, session: AgentSession, others: Sequence[Caller], topic: str, data: Data) -> None:
-        shown = {**data, _CURSOR: self._history.cursor(session)}
+        shown = EventData({**data, _CURSOR: self._history.cursor(session)})
         for caller in others:
             caller.event(topic, shown)
 

@@ -133,7 +133,8 @@ class RpcDoor:
             connection.close()
 
     def event(self, topic: str, data: Mapping[Any, Any]) -> None:
-        """Tell everyone who wants to know."""
+        """Send an event to all clients that want it."""
+        data = rpc.EventData(data)
         for connection in self._connections:
             connection.event(topic, data)
 
