@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from .. import __version__
-from ..formats.frozen import Frozen
+from ..formats.frozen import Record
 from ..settings import Settings, key_names
 from ..wire import rpc
 from ..wire.faults import Broken
 from ..wire.rpc_catalog import TOPICS
-from .calls import Answer, Call, RequestError, plain
+from .calls import Answer, Call, RequestError, call, plain
 
 Outcome = Literal["done", "aborted", "interrupted", "failed"]
 
@@ -37,63 +37,47 @@ class TurnFailed(Exception):
 # --- what happens -----------------------------------------------------------------------------------------
 
 
-class AgentEvent(Frozen):
+class AgentEvent(Record):
     """Something that happened in a session. `topic` and `data` are rpc-edn's, with plain names."""
 
-    __slots__ = ("data", "topic")
-    topic: str
-    data: dict[str, Any]
+    __slots__ = ("_source",)
 
-    def _fill(self, *values: object) -> None:
-        super()._fill(*values)
-        self._from("", {})
+    @property
+    def topic(self) -> str:
+        return self._from()[0]
 
-    def _from(self, topic: str, data: dict[str, Any]) -> AgentEvent:
-        object.__setattr__(self, "topic", topic)
-        object.__setattr__(self, "data", data)
-        return self
+    @property
+    def data(self) -> dict[str, Any]:
+        return self._from()[1]
+
+    def _from(self) -> tuple[str, dict[str, Any]]:
+        return getattr(self, "_source", ("", {}))
 
 
 class Text(AgentEvent):
     """A piece of the answer."""
 
-    __slots__ = fields = __match_args__ = ("text",)
     text: str
-
-    def __init__(self, text: str) -> None:
-        self._fill(text)
 
 
 class Thought(AgentEvent):
     """A piece of what the model thinks before it answers."""
 
-    __slots__ = fields = __match_args__ = ("text",)
     text: str
-
-    def __init__(self, text: str) -> None:
-        self._fill(text)
 
 
 class Prompted(AgentEvent):
     """Somebody said something, this client or another."""
 
-    __slots__ = fields = __match_args__ = ("text",)
     text: str
-
-    def __init__(self, text: str) -> None:
-        self._fill(text)
 
 
 class Message(AgentEvent):
     """An answer is whole, or as much of it as there will be."""
 
-    __slots__ = fields = __match_args__ = ("text", "stop_reason", "usage")
     text: str
     stop_reason: str
     usage: dict[str, Any]
-
-    def __init__(self, text: str, stop_reason: str, usage: dict[str, Any]) -> None:
-        self._fill(text, stop_reason, usage)
 
     def __hash__(self) -> int:
         return hash((self.text, self.stop_reason))
@@ -111,57 +95,40 @@ class _Tool(AgentEvent):
 class ToolStarted(_Tool):
     """The model begins to write a call."""
 
-    __slots__ = fields = __match_args__ = ("id", "name")
     id: str
     name: str
-
-    def __init__(self, id: str, name: str) -> None:
-        self._fill(id, name)
 
 
 class ToolRunning(_Tool):
     """A call runs, with these arguments."""
 
-    __slots__ = fields = __match_args__ = ("id", "name", "arguments")
     id: str
     name: str
     arguments: dict[str, Any]
-
-    def __init__(self, id: str, name: str, arguments: dict[str, Any]) -> None:
-        self._fill(id, name, arguments)
 
 
 class ToolUpdate(_Tool):
     """What a call has given so far."""
 
-    __slots__ = fields = __match_args__ = ("id", "name", "text", "details")
     id: str
     name: str
     text: str
     details: dict[str, Any]
 
-    def __init__(self, id: str, name: str, text: str, details: dict[str, Any]) -> None:
-        self._fill(id, name, text, details)
-
 
 class ToolResult(_Tool):
     """What a call gave."""
 
-    __slots__ = fields = __match_args__ = ("id", "name", "text", "details", "is_error")
     id: str
     name: str
     text: str
     details: dict[str, Any]
     is_error: bool
 
-    def __init__(self, id: str, name: str, text: str, details: dict[str, Any], is_error: bool) -> None:
-        self._fill(id, name, text, details, is_error)
-
 
 class ApprovalWanted(AgentEvent):
     """A call waits for consent: `agent.approve(event.id)` or `agent.deny(event.id)`, by anybody."""
 
-    __slots__ = fields = __match_args__ = ("id", "tool", "summary", "reason", "preview")
     id: str
     tool: str
     summary: str
@@ -171,44 +138,29 @@ class ApprovalWanted(AgentEvent):
     preview: str
     """A diff, the text of a new file, or the whole command."""
 
-    def __init__(self, id: str, tool: str, summary: str, reason: str, preview: str) -> None:
-        self._fill(id, tool, summary, reason, preview)
-
 
 class ApprovalSettled(AgentEvent):
     """Somebody answered."""
 
-    __slots__ = fields = __match_args__ = ("id", "allowed", "by")
     id: str
     allowed: bool
     by: str
-
-    def __init__(self, id: str, allowed: bool, by: str) -> None:
-        self._fill(id, allowed, by)
 
 
 class Failed(AgentEvent):
     """The model, or a compaction, failed."""
 
-    __slots__ = fields = __match_args__ = ("message",)
     message: str
-
-    def __init__(self, message: str) -> None:
-        self._fill(message)
 
 
 class Retrying(AgentEvent):
     """The model could not answer and is asked again after `delay` seconds; the text of its answer so far is
     void."""
 
-    __slots__ = fields = __match_args__ = ("attempt", "limit", "delay", "reason")
     attempt: int
     limit: int
     delay: float
     reason: str
-
-    def __init__(self, attempt: int, limit: int, delay: float, reason: str) -> None:
-        self._fill(attempt, limit, delay, reason)
 
     @property
     def line(self) -> str:
@@ -220,12 +172,8 @@ class Updated(AgentEvent):
     """How the session is: `idle`, `streaming`, `retrying` or `compacting`, and how many calls wait for
     consent. `data` has all of it."""
 
-    __slots__ = fields = __match_args__ = ("phase", "approvals")
     phase: str
     approvals: int
-
-    def __init__(self, phase: str, approvals: int) -> None:
-        self._fill(phase, approvals)
 
     @property
     def is_idle(self) -> bool:
@@ -236,54 +184,35 @@ class Updated(AgentEvent):
 class TurnBegan(AgentEvent):
     """A turn began; they are counted from 1."""
 
-    __slots__ = fields = __match_args__ = ("turn",)
     turn: int
-
-    def __init__(self, turn: int) -> None:
-        self._fill(turn)
 
 
 class TurnEnded(AgentEvent):
     """A turn is over: `done`, `failed`, `aborted`, or `interrupted` by a person or the daemon's death."""
 
-    __slots__ = fields = __match_args__ = ("outcome",)
     outcome: Outcome
-
-    def __init__(self, outcome: Outcome) -> None:
-        self._fill(outcome)
 
 
 class Reported(AgentEvent):
     """A verifier has judged a turn: `confidence` is perfect, verified, partial, feedback or failed."""
 
-    __slots__ = fields = __match_args__ = ("turn", "confidence", "summary", "verifier")
     turn: int
     confidence: str
     summary: str
     verifier: str
 
-    def __init__(self, turn: int, confidence: str, summary: str, verifier: str) -> None:
-        self._fill(turn, confidence, summary, verifier)
-
 
 class Escalated(AgentEvent):
     """A person is needed: a turn was sent back too often, or could not be judged."""
 
-    __slots__ = fields = __match_args__ = ("turn", "reason")
     turn: int
     reason: str
-
-    def __init__(self, turn: int, reason: str) -> None:
-        self._fill(turn, reason)
 
 
 class Other(AgentEvent):
     """Anything else: `topic` and `data` tell."""
 
     __slots__ = ()
-
-    def __init__(self) -> None:
-        self._fill()
 
     def __hash__(self) -> int:
         return hash(self.topic)
@@ -352,22 +281,20 @@ _EVENTS: Mapping[str, Callable[[dict[str, Any]], AgentEvent]] = {
 def event_of(topic: str, data: dict[str, Any]) -> AgentEvent:
     """The value of an event."""
     make = _EVENTS.get(topic)
-    return (Other() if make is None else make(data))._from(topic, data)
+    event = Other() if make is None else make(data)
+    object.__setattr__(event, "_source", (topic, data))
+    return event
 
 
 # --- what can be asked ------------------------------------------------------------------------------------
 
 
-class Opened(Frozen):
+class Opened(Record):
     """A session that was found or made. `cursor` is where its events are by now, if that is known."""
 
-    __slots__ = fields = ("id", "created", "cursor")
     id: str
     created: bool
-    cursor: str | None
-
-    def __init__(self, id: str, created: bool, cursor: str | None = None) -> None:
-        self._fill(id, created, cursor)
+    cursor: str | None = None
 
 
 def opening(name: str | None, cwd: str, continue_last: bool) -> Call[Opened]:
@@ -380,64 +307,48 @@ def opening(name: str | None, cwd: str, continue_last: bool) -> Call[Opened]:
     return Call("open_session", given, result)
 
 
-def told(id: str, op: str, *, again: bool = False, **given: Any) -> Call[None]:
-    """A call of which nothing is wanted but that it was done. One that may be done twice is made again when
-    the daemon went away."""
-
-    def result(answer: Answer) -> None:
-        pass
-
-    return Call(op, {"session_id": id, **given}, result, looks=again)
+def told(id: str, op: str, **given: Any) -> Call[None]:
+    """A call of which nothing is wanted but that it was done."""
+    return call(op, session_id=id, **given)
 
 
 def settled(id: str, dialog_id: str, answer: bool | str) -> Call[None]:
     """The answer to an approval: yes, no, or `always`. The first one holds, so it may be given again."""
     if not answer:
-        return told(id, "cancel_dialog", again=True, dialog_id=dialog_id)
-    given = answer if answer == "always" else True
-    return told(id, "resolve_dialog", again=True, dialog_id=dialog_id, result=given)
+        return told(id, "cancel_dialog", dialog_id=dialog_id)
+    return told(id, "resolve_dialog", dialog_id=dialog_id, result=answer if answer == "always" else True)
 
 
 def state(id: str) -> Call[Answer]:
-    return Call("get_state", {"session_id": id}, lambda answer: dict(answer["state"]), looks=True)
+    return call("get_state", "state", session_id=id)
 
 
 def messages(id: str, first: int = 0) -> Call[list[Answer]]:
-    given = {"session_id": id, "from": first or None}
-    return Call("get_messages", given, lambda answer: list(answer["messages"]), looks=True)
+    return call("get_messages", "messages", session_id=id, **{"from": first or None})
 
 
 def message_count(id: str) -> Call[int]:
-    return Call(
-        "get_messages", {"session_id": id, "limit": 1}, lambda answer: int(answer["total"]), looks=True
-    )
+    return call("get_messages", "total", session_id=id, limit=1)
 
 
 def last_text(id: str) -> Call[str]:
-    def result(answer: Answer) -> str:
-        return answer.get("text") or ""
-
-    return Call("get_last_assistant_text", {"session_id": id}, result, looks=True)
+    return Call("get_last_assistant_text", {"session_id": id}, lambda answer: answer.get("text") or "")
 
 
 def models() -> Call[list[Answer]]:
-    return Call("get_available_models", {}, lambda answer: list(answer["models"]), looks=True)
+    return call("get_available_models", "models")
 
 
 def interrupted(id: str) -> Call[str]:
-    def result(answer: Answer) -> str:
-        return answer.get("dropped_steering_text") or ""
-
-    return Call("interrupt", {"session_id": id}, result, looks=True)
+    return Call("interrupt", {"session_id": id}, lambda answer: answer.get("dropped_steering_text") or "")
 
 
 def compacted(id: str, instructions: str) -> Call[str]:
-    given = {"session_id": id, "custom_instructions": instructions or None}
-    return Call("compact", given, lambda answer: str(answer["summary"]))
+    return call("compact", "summary", session_id=id, custom_instructions=instructions or None)
 
 
 def forked(id: str, entry_id: str) -> Call[str]:
-    return Call("fork", {"session_id": id, "entry_id": entry_id}, lambda answer: str(answer["session_id"]))
+    return call("fork", "session_id", session_id=id, entry_id=entry_id)
 
 
 class AgentSession:
@@ -459,16 +370,12 @@ class AgentSession:
 # --- following --------------------------------------------------------------------------------------------
 
 
-class Answered(Frozen):
+class Answered(Record):
     """A request of ours was answered: with data, or an error."""
 
-    __slots__ = fields = ("id", "data", "error")
     id: str
     data: dict[str, Any]
-    error: RequestError | None
-
-    def __init__(self, id: str, data: dict[str, Any], error: RequestError | None = None) -> None:
-        self._fill(id, data, error)
+    error: RequestError | None = None
 
 
 class Following:
