@@ -18,6 +18,7 @@ from ..agent.library import Page, Shelf
 from ..agent.messages import Assistant, ToolResult, User, text_of
 from ..agent.models import THINKING_LEVELS, ModelError, ModelInfo
 from ..agent.session import AgentSession, Busy, Job, Refused
+from ..agent.store import NotFound
 from ..agent.worktrees import worktrees
 from ..formats.edn import Keyword
 from ..wire.rpc import ErrorCode, fields
@@ -330,9 +331,11 @@ class AgentCommands:
         await self._sessions.read(doing.rest)
         try:
             session = self._sessions.resumed(doing.rest)
-        except OpError as error:
-            missing = error.code == ErrorCode.NOT_FOUND
-            self._say(doing, f"Session file not found: {doing.rest}" if missing else str(error))
+        except NotFound:
+            self._say(doing, f"Session file not found: {doing.rest}")
+            return
+        except JournalError as error:
+            self._say(doing, str(error))
             return
         self._enter(doing, session)
 
@@ -378,7 +381,7 @@ class AgentCommands:
         if len(found) > 1:
             self._say(doing, f"{len(found)} sessions begin with {id}; give more of the id.")
             return None
-        with contextlib.suppress(OpError):
+        with contextlib.suppress(NotFound, JournalError):
             if found:
                 await self._sessions.read(found[0])
                 return self._sessions.found(found[0])

@@ -16,7 +16,7 @@ from ..agent.events import Event
 from ..agent.session import AgentSession, Job
 from ..formats.edn import Keyword
 from ..wire.rpc import ErrorCode, fields
-from .handlers import Call, Caller, Data, OpError, op
+from .handlers import Call, Caller, Data, OpError, invalid, op
 
 SHOWN_AFTER = 5.0
 """Seconds that a call runs before it is shown beside the conversation."""
@@ -84,8 +84,7 @@ class AgentJobs:
     async def list_background_jobs(self, call: Call, statuses: list[Any] | None = None) -> Data:
         words = [each.name if isinstance(each, Keyword) else each for each in statuses or ()]
         if any(each not in STATUSES for each in words):
-            wanted = f"a vector of {', '.join(STATUSES)}"
-            raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :statuses: {wanted}")
+            raise invalid("statuses", f"a vector of {', '.join(STATUSES)}")
         session = self._session(call)
         return fields(jobs=[shown(session, job) for job in jobs_of(session, words)])
 

@@ -15,7 +15,7 @@ from ..agent.models import ModelError
 from ..agent.session import AgentSession
 from ..settings import SettingError
 from ..wire.rpc import ErrorCode, fields
-from .handlers import Call, Caller, Data, OpError, op
+from .handlers import Call, Caller, Data, OpError, invalid, op
 
 KEY_WAIT = 5.0
 """Seconds that a client has to lend a key that it said it has; then the model is asked without."""
@@ -73,7 +73,7 @@ class Lending:
         try:
             self._keyring.lend(variable, key)
         except ModelError as error:
-            raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :key: {error}") from None
+            raise invalid("key", error) from None
         finally:
             if not wanted.done():
                 wanted.set_result(None)
@@ -113,7 +113,7 @@ class AgentLogin:
         try:
             url, message = self.begin(call.caller, provider)
         except ModelError as error:
-            raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :provider: {error}") from None
+            raise invalid("provider", error) from None
         return fields(
             provider=_named(provider),
             url=url,
@@ -146,7 +146,7 @@ class AgentLogin:
         try:
             self._keyring.enter_key(provider, key)
         except ValueError as error:
-            raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :input: {error}") from None
+            raise invalid("input", error) from None
         except (ModelError, SettingError, OSError) as error:
             raise OpError(ErrorCode.FAILED, f"the key can't be kept: {error}") from None
         del self._pending[caller]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from ..agent.memory import Memory, MemoryFault
 from ..agent.session import AgentSession
@@ -11,6 +12,7 @@ from ..wire.rpc import ErrorCode, fields
 from . import agent_frames as frames
 from .handlers import Call, Data, OpError, op
 
+T = TypeVar("T")
 RECALLED = 20
 """How many entries of the memory are given unless it is said."""
 
@@ -23,12 +25,14 @@ class AgentMemory:
         self.session = session
 
     async def noted(self, session: AgentSession, text: str, tags: Sequence[str]) -> int:
-        """Remember something; gives its number."""
+        """Remember something; returns its number."""
+        return (await self._run(lambda memory: memory.remember(text, tags, session_id=session.id))).id
+
+    async def _run(self, work: Callable[[Memory], T]) -> T:
         if (memory := self._memory) is None:
             raise OpError(ErrorCode.FAILED, "there is no memory here")
         try:
-            entry = await memory.thread.run(lambda: memory.remember(text, tags, session_id=session.id))
-            return entry.id
+            return await memory.thread.run(lambda: work(memory))
         except DatabaseFault as error:
             raise OpError(ErrorCode.FAILED, str(error)) from None
         except (MemoryFault, ValueError) as error:
@@ -42,12 +46,5 @@ class AgentMemory:
     async def recall(
         self, call: Call, text: str, tags: list[str] | None = None, limit: int = RECALLED
     ) -> Data:
-        if (memory := self._memory) is None:
-            raise OpError(ErrorCode.FAILED, "there is no memory here")
-        try:
-            found = await memory.thread.run(lambda: memory.recall(text, tags or [], limit))
-        except DatabaseFault as error:
-            raise OpError(ErrorCode.FAILED, str(error)) from None
-        except (MemoryFault, ValueError) as error:
-            raise OpError(ErrorCode.INVALID_PARAMS, str(error)) from None
+        found = await self._run(lambda memory: memory.recall(text, tags or [], limit))
         return fields(entries=[frames.plain(each._asdict()) for each in found])

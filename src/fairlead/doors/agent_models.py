@@ -9,7 +9,7 @@ from ..agent.models import THINKING_LEVELS, ModelInfo
 from ..agent.session import AgentSession, Refused
 from ..formats.edn import Keyword
 from ..wire.rpc import ErrorCode, fields
-from .handlers import Call, Data, OpError, op
+from .handlers import Call, Data, OpError, invalid, op
 
 
 class AgentModels:
@@ -56,8 +56,7 @@ def _level(value: str | int) -> str:
     """A thinking level by its name, or by its place among the levels."""
     if isinstance(value, int):
         if not 0 <= value < len(THINKING_LEVELS):
-            wanted = f"0 to {len(THINKING_LEVELS) - 1}"
-            raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :level: {wanted}")
+            raise invalid("level", f"0 to {len(THINKING_LEVELS) - 1}")
         return THINKING_LEVELS[value]
     return value
 

@@ -29,10 +29,10 @@ from ..agent.session import AgentSession, Busy, Models, Phase, Refused
 from ..agent.store import AgentStore, NotFound, id_of
 from ..formats import edn
 from ..formats.edn import Keyword
-from ..sessions.inbox import AnsweredAlready, AskerGone, NoSuchOption, NotOpen, Unheard
+from ..sessions.inbox import AnsweredAlready, NoSuchOption, NotOpen
 from ..sessions.questions import Answer, Question
 from ..wire.rpc import ErrorCode, EventData, fields
-from ..wire.rpc_catalog import OWN_TOPICS
+from ..wire.rpc_catalog import OWN_TOPICS, PARAMS
 from . import agent_frames as frames
 from .agent_commands import HELP, AgentCommands
 from .agent_history import BadCursor, History
@@ -41,7 +41,7 @@ from .agent_login import AgentLogin, Keyring, Lending
 from .agent_memory import AgentMemory
 from .agent_models import AgentModels
 from .agent_telling import Telling, hears, missed_by_others
-from .handlers import Call, Caller, Data, OpError, handlers_of, op
+from .handlers import FAULTS, Call, Caller, Data, OpError, handlers_of, invalid, op
 from .judging import Judging
 
 SHOWN_DIALOGS = 50
@@ -57,6 +57,16 @@ _UI_TOPICS = frozenset(
 )
 _ALLOWED = ("allow", "always", "yes", "true", "submitted")
 """Results of a dialog that mean consent."""
+_NO_SESSION = (NotFound, JournalError, OpError)
+FAULTS |= {
+    NotFound: ErrorCode.NOT_FOUND,
+    Busy: ErrorCode.SESSION_NOT_IDLE,
+    InvalidQuery: ErrorCode.INVALID_QUERY,
+    QueryError: ErrorCode.QUERY_FAILED,
+    Refused: ErrorCode.FAILED,
+    ModelError: ErrorCode.FAILED,
+    JournalError: ErrorCode.FAILED,
+}
 
 
 class Latest(Protocol):
@@ -148,19 +158,14 @@ class AgentOps:
         paths = await asyncio.to_thread(self._store.journals_of, caller.project)
         for path in paths[:MAX_TRIED]:
             await self._store.prepare(path)
-            with contextlib.suppress(OpError):  # one that is broken, or that another program has open
+            with contextlib.suppress(*_NO_SESSION):  # one that is broken, or that another program has open
                 caller.focus = self.resumed(path).id
                 return
-        with contextlib.suppress(OpError):  # what needs a session will say why there is none
+        with contextlib.suppress(*_NO_SESSION):  # what needs a session will say why there is none
             caller.focus = self.created(caller).id
 
     def found(self, id: str) -> AgentSession:
-        try:
-            return self._store.find(id)
-        except NotFound as error:
-            raise OpError(ErrorCode.NOT_FOUND, str(error)) from None
-        except JournalError as error:
-            raise OpError(ErrorCode.FAILED, str(error)) from None
+        return self._store.find(id)
 
     async def persisted(self, caller: Caller) -> list[tuple[str, str, str]]:
         """The sessions on disk, of the client's directory if it belongs to one, the last used first: id, what
@@ -182,25 +187,16 @@ class AgentOps:
         await self._store.prepare(which)
 
     def resumed(self, path: str) -> AgentSession:
-        try:
-            return self._store.resume(path)
-        except NotFound as error:
-            raise OpError(ErrorCode.NOT_FOUND, str(error)) from None
-        except JournalError as error:
-            raise OpError(ErrorCode.FAILED, str(error)) from None
+        return self._store.resume(path)
 
     def created(
         self, caller: Caller, parent: AgentSession | None = None, *, cwd: str | None = None
     ) -> AgentSession:
         if cwd is not None and not _is_directory(cwd):
-            wanted = "the absolute path of a directory"
-            raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :cwd: {wanted}")
+            raise invalid("cwd", "the absolute path of a directory")
         if cwd is None and caller.cwd is not None and _is_directory(caller.cwd):
             cwd = caller.cwd
-        try:
-            return self._store.create(cwd or os.path.expanduser("~"), parent=parent)
-        except JournalError as error:
-            raise OpError(ErrorCode.FAILED, str(error)) from None
+        return self._store.create(cwd or os.path.expanduser("~"), parent=parent)
 
     # --- what clients are told ----------------------------------------------------------------------------
 
@@ -247,7 +243,7 @@ class AgentOps:
         try:
             told = self._history.since(session, cursor)
         except BadCursor as error:
-            raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :since: {error}") from None
+            raise invalid("since", error) from None
         told = [(topic, data) for topic, data in told if topic != "ui/dialog-requested"]
         if caller.increments:
             return told
@@ -373,15 +369,14 @@ class AgentOps:
             await self._commands.said_as_prompt(call, session, message)
             return fields(accepted=True)
         await self._lending.ensure(session.model.provider, call.caller)
-        with _as_op_errors():
-            session.prompt(message, pictures)
+        session.prompt(message, pictures)
         self._telling.begun(session, call)
         return fields(accepted=True)
 
     def asks_for_key(self, call: Call) -> bool:
         try:
             session = self.session(call)
-        except OpError:
+        except _NO_SESSION:
             return False
         return self._lending.due(session.model.provider, call.caller) is not None
 
@@ -395,16 +390,14 @@ class AgentOps:
         session = self.session(call)
         pictures = _images(images)
         await self._lending.ensure(session.model.provider, call.caller)
-        with _as_op_errors():
-            return session.steer(message, pictures)
+        return session.steer(message, pictures)
 
     @op
     async def follow_up(self, call: Call, message: str, images: Any = ()) -> Data:
         session = self.session(call)
         pictures = _images(images)
         await self._lending.ensure(session.model.provider, call.caller)
-        with _as_op_errors():
-            session.follow_up(message, pictures)
+        session.follow_up(message, pictures)
         return fields(accepted=True)
 
     @op
@@ -469,7 +462,7 @@ class AgentOps:
             if not self.session(call).approvals:
                 raise OpError(ErrorCode.NO_ACTIVE_DIALOG, f"no dialog is open{why}") from None
             raise OpError(ErrorCode.DIALOG_ID_MISMATCH, f"no dialog {id} is open{why}") from None
-        except (NoSuchOption, AskerGone, Unheard) as error:
+        except NoSuchOption as error:
             raise OpError(ErrorCode.FAILED, str(error)) from None
         return fields(accepted=True)
 
@@ -483,8 +476,7 @@ class AgentOps:
         session = self.created(call.caller, self.found(parent_session) if is_child else None)
         if name:
             call.caller.focus = session.id
-            with _as_op_errors():
-                session.set_name(name)
+            session.set_name(name)
         return self.entered(call, session)
 
     @op
@@ -499,8 +491,7 @@ class AgentOps:
             session = self.created(caller, cwd=cwd)
         caller.focus = session.id
         if is_new and name:
-            with _as_op_errors():
-                session.set_name(name)
+            session.set_name(name)
         cursor = self._history.cursor(session)
         return fields(session_id=session.id, session_file=session.journal.path, created=is_new, cursor=cursor)
 
@@ -516,23 +507,17 @@ class AgentOps:
         for session in reversed(self._store.loaded):
             if session.name == name if name else str(session.cwd) == cwd:
                 return session
-        try:
-            path = await self._latest(name=name, cwd=None if name else cwd)
-        except JournalError as error:
-            raise OpError(ErrorCode.FAILED, str(error)) from None
+        path = await self._latest(name=name, cwd=None if name else cwd)
         await self._store.prepare(path)
         return self.resumed(path) if path is not None else None
 
     @op
     async def switch_session(self, call: Call, session_path: str | None = None) -> Data:
         if session_path is None and call.session_id is None:
-            wanted = "non-empty path string"
-            raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :session-path: {wanted}")
+            raise invalid("session-path", PARAMS["session-path"].wanted)
         try:
             session = self.session(call) if session_path is None else self.resumed(session_path)
-        except OpError as error:
-            if error.code != ErrorCode.NOT_FOUND:
-                raise
+        except NotFound:
             unlisted = "session id not found in context session index"
             why = unlisted if session_path is None else "session file not found"
             raise OpError(ErrorCode.NOT_FOUND, why) from None
@@ -556,13 +541,12 @@ class AgentOps:
         try:
             return await self._store.fork(session, entry_id)
         except JournalError as error:
-            raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :entry-id: {error}") from None
+            raise invalid("entry-id", error) from None
 
     @op
     async def set_session_name(self, call: Call, name: str) -> Data:
         session = self.session(call)
-        with _as_op_errors():
-            session.set_name(name)
+        session.set_name(name)
         return fields(session_name=session.name)
 
     # --- models -------------------------------------------------------------------------------------------
@@ -579,8 +563,7 @@ class AgentOps:
         place = call.caller, call.id
         session = self._working[place] = self.session(call)
         try:
-            with _as_op_errors():
-                yield session
+            yield session
         finally:
             del self._working[place]
 
@@ -620,12 +603,7 @@ class AgentOps:
         if entity is not None:
             with contextlib.suppress(QueryError, InvalidQuery):  # one that can't be read is none
                 asked |= parse_entity(entity)
-        try:
-            return fields(result=await answer(self._registry, query, asked))
-        except InvalidQuery as error:
-            raise OpError(ErrorCode.INVALID_QUERY, str(error)) from None
-        except QueryError as error:
-            raise OpError(ErrorCode.QUERY_FAILED, str(error)) from None
+        return fields(result=await answer(self._registry, query, asked))
 
     @op
     async def get_messages(self, call: Call, from_: int = 0, limit: int | None = None) -> Data:
@@ -723,17 +701,6 @@ async def _none(*, name: str | None, cwd: str | None) -> None:
     """Nothing is known of journals that are not open."""
 
 
-@contextlib.contextmanager
-def _as_op_errors() -> Iterator[None]:
-    """What a session can't do is an error in the protocol's terms."""
-    try:
-        yield
-    except Busy as error:
-        raise OpError(ErrorCode.SESSION_NOT_IDLE, str(error)) from None
-    except (Refused, ModelError, JournalError) as error:
-        raise OpError(ErrorCode.FAILED, str(error)) from None
-
-
 def _is_for(caller: Caller, question: Question) -> bool:
     """Whether a client is asked: one that belongs to no project, to the question's, or has its session in
     focus. What is lost is asked nobody."""
@@ -753,17 +720,17 @@ def _images(given: Any) -> list[Image]:
     given = given or ()
     wanted = f"a vector of at most {MAX_IMAGES} maps with :data and :mime-type"
     if not isinstance(given, list | tuple) or len(given) > MAX_IMAGES:
-        raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :images: {wanted}")
+        raise invalid("images", wanted)
     images = []
     for each in given:
         data, mime_type = (_string(each, name) for name in ("data", "mime-type"))
         if data is None or mime_type is None:
-            raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :images: {wanted}")
+            raise invalid("images", wanted)
         images.append(Image(data, mime_type))
     try:
         return list(checked_images(images))
     except ValueError as error:
-        raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :images: {error}") from None
+        raise invalid("images", error) from None
 
 
 def _string(given: Any, name: str) -> str | None:

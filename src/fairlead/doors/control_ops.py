@@ -9,7 +9,7 @@ from ..control.health import Report
 from ..control.loop import Judged
 from ..control.signals import Priority, Signal
 from ..formats.shown import middle
-from ..sessions.inbox import AskerGone, Inbox, NoSuchOption, NotOpen, Unheard
+from ..sessions.inbox import Inbox
 from ..sessions.questions import Question
 from ..wire.rpc import ErrorCode, fields
 from .handlers import Data, OpError, op
@@ -57,10 +57,7 @@ class ControlOps:
     async def approvals(self, token: str | None = None) -> Data:
         """All that waits, or one question. Of many only as much is in the list as has room there."""
         if token is not None:
-            try:
-                return fields(approvals=[_row(self._inbox.find(token))])
-            except NotOpen as error:
-                raise OpError(ErrorCode.NOT_FOUND, str(error)) from None
+            return fields(approvals=[_row(self._inbox.find(token))])
         left, rows = LISTED_CHARACTERS, []
         for question in self._inbox.open():
             room = max(LEAST_CHARACTERS, left)
@@ -71,14 +68,7 @@ class ControlOps:
     @op
     async def approval_settle(self, token: str, allowed: bool, always: bool = False) -> Data:
         option = "deny" if not allowed else "always" if always else "allow"
-        try:
-            question, _ = await self._inbox.answer(token, option, "fairlead approvals")
-        except NotOpen as error:
-            raise OpError(ErrorCode.NOT_FOUND, str(error)) from None
-        except NoSuchOption as error:
-            raise OpError(ErrorCode.INVALID_PARAMS, str(error)) from None
-        except (AskerGone, Unheard) as error:
-            raise OpError(ErrorCode.FAILED, str(error)) from None
+        question, _ = await self._inbox.answer(token, option, "fairlead approvals")
         return fields(accepted=True, approval=_row(question))
 
     @op

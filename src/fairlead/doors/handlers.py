@@ -2,15 +2,20 @@
 
 A handler gets the op's parameters as arguments with the types that the table says; one whose first parameter
 is `call` also gets who asks, and leaves it to `call` which session is meant. A name, a parameter or a type
-that does not agree with the table is an error when the module is imported.
+that does not agree with the table is an error when the module is imported. Errors of rooms are not caught in
+handlers: `FAULTS` says what they are in the protocol's terms.
 """
 
 from __future__ import annotations
 
+import errno
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from ..database import DatabaseFault
+from ..sessions.inbox import AskerGone, NoSuchOption, NotOpen, Unheard
+from ..wire.rpc import ErrorCode
 from ..wire.rpc_catalog import OPS, PARAMS, argument
 
 Data = Mapping[Any, Any]
@@ -25,6 +30,34 @@ class OpError(Exception):
         super().__init__(message)
         self.code = code
         self.data = data
+
+
+FAULTS: dict[type[Exception], ErrorCode | Callable[[Any], OpError]] = {
+    DatabaseFault: ErrorCode.FAILED,
+    NotOpen: ErrorCode.NOT_FOUND,
+    NoSuchOption: ErrorCode.INVALID_PARAMS,
+    AskerGone: ErrorCode.FAILED,
+    Unheard: ErrorCode.FAILED,
+}
+"""What errors of rooms are in the protocol's terms, with their messages. Each room adds its own."""
+
+
+def as_op_error(op: str, error: Exception) -> OpError:
+    """An error that a handler raised, in the protocol's terms."""
+    if isinstance(error, OpError):
+        return error
+    known = next((FAULTS[kind] for kind in type(error).__mro__ if kind in FAULTS), None)
+    if known is not None:
+        return OpError(known, str(error)) if isinstance(known, ErrorCode) else known(error)
+    if isinstance(error, OSError) and error.errno == errno.EMFILE:
+        why = "the daemon has as many files open as it may; `fairlead doctor` says what to do"
+        return OpError(ErrorCode.FAILED, why)
+    return OpError(ErrorCode.FAILED, f"{op} failed: {type(error).__name__}: {error}")
+
+
+def invalid(name: str, why: object) -> OpError:
+    """A parameter can't be used."""
+    return OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :{name}: {why}")
 
 
 class Caller(Protocol):

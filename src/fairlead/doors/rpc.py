@@ -8,7 +8,6 @@ the rooms.
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import threading
 from collections import deque
@@ -27,7 +26,7 @@ from ..wire.faults import Broken
 from ..wire.lines import TooLong
 from ..wire.rpc import ErrorCode, Request, fields
 from ..wire.rpc_catalog import OPS, PARAMS, TOPICS, Op, arguments
-from .handlers import Call, Caller, Handler, OpError, run_handler
+from .handlers import Call, Caller, Handler, as_op_error, run_handler
 from .listening import UnixServer
 from .proof import agent_behind
 
@@ -415,7 +414,7 @@ class _Connection(asyncio.Protocol):
         try:
             agents = self._door.agents
             more = agents.subscribed(call, topics, given.get("since")) if agents is not None else {}
-        except OpError:
+        except Exception:
             self._wire.subscribed = before
             raise
         finally:
@@ -435,18 +434,14 @@ class _Connection(asyncio.Protocol):
             else:
                 answer = await run_handler(self._door.handlers[call.op], call, given)
             self._respond(call, answer)
-        except OpError as error:
-            self._transport.write(self._wire.fail(call.id, error.code, str(error), error.data))
         except asyncio.CancelledError:
             if self._wire.state is rpc.State.READY:
                 message = f"{call.op} was cancelled"
                 self._transport.write(self._wire.fail(call.id, ErrorCode.FAILED, message))
             raise
         except Exception as error:
-            message = f"{call.op} failed: {type(error).__name__}: {error}"
-            if isinstance(error, OSError) and error.errno == errno.EMFILE:
-                message = "the daemon has as many files open as it may; `fairlead doctor` says what to do"
-            self._transport.write(self._wire.fail(call.id, ErrorCode.FAILED, message))
+            failure = as_op_error(call.op, error)
+            self._transport.write(self._wire.fail(call.id, failure.code, str(failure), failure.data))
 
     def _respond(self, call: Call, data: Mapping[Any, Any]) -> None:
         self._transport.write(self._wire.respond(call.id, data))

@@ -8,7 +8,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
@@ -22,7 +22,7 @@ from ..terminal.lines import Follower, Followers, Kept, kept
 from ..terminal.session import Session, State
 from ..terminal.usage import Usage, Usages
 from ..wire.rpc import ErrorCode, fields
-from .handlers import Data, OpError, op
+from .handlers import FAULTS, Data, OpError, invalid, op
 
 DEFAULT_COLS, DEFAULT_ROWS = 80, 24
 MAX_WAIT = 24 * 3600.0
@@ -76,10 +76,6 @@ class TerminalOps:
         self._usages, self._followers, self._searchers = Usages(), Followers(), _Searchers()
         self._drawing = asyncio.Semaphore(MAX_DRAWING)
 
-    def _find(self, name: str) -> Session:
-        with _as_op_errors():
-            return self._host.find(name)
-
     @op
     async def terminal_start(
         self,
@@ -94,18 +90,17 @@ class TerminalOps:
         owner: int | None = None,
     ) -> Data:
         environment = {str(key): str(value) for key, value in (env or os.environ).items()}
-        with _as_op_errors():
-            session = await self._host.start(
-                name,
-                argv,
-                cwd=cwd or environment.get("HOME") or "/",
-                environment=environment,
-                cols=cols,
-                rows=rows,
-                deferred=deferred,
-                record=record,
-                owner=owner,
-            )
+        session = await self._host.start(
+            name,
+            argv,
+            cwd=cwd or environment.get("HOME") or "/",
+            environment=environment,
+            cols=cols,
+            rows=rows,
+            deferred=deferred,
+            record=record,
+            owner=owner,
+        )
         answer = fields(name=session.id, pid=session.pid, recording=session.recording)
         await self._opened()
         return answer
@@ -132,9 +127,8 @@ class TerminalOps:
 
     @op
     async def terminal_stop(self, name: str) -> Data:
-        session = self._find(name)
-        with _as_op_errors():
-            code = await self._host.stop(session.id)
+        session = self._host.find(name)
+        code = await self._host.stop(session.id)
         if session in self._host:
             self._host.forget(session)  # who stops a session doesn't want to look at it any more
         return fields(exit_code=code)
@@ -143,7 +137,7 @@ class TerminalOps:
     async def terminal_send(
         self, name: str, text: str = "", keys: list[str] | None = None, paste: str = ""
     ) -> Data:
-        session = self._find(name)
+        session = self._host.find(name)
         if session.state is not State.RUNNING:
             raise OpError(ErrorCode.INVALID_PARAMS, f"session {session.id!r} is {session.state.value}")
         if session.untyped > MAX_UNTYPED:
@@ -159,7 +153,7 @@ class TerminalOps:
 
     @op
     async def terminal_screen(self, name: str, format: str = "text", scrollback: bool = False) -> Data:
-        session = self._find(name)
+        session = self._host.find(name)
         shown = session.screen
         made: Any
         match format:
@@ -195,7 +189,7 @@ class TerminalOps:
             if answer[_ENDED]:
                 self._followers.remove(found)
             return answer
-        session = self._find(name)
+        session = self._host.find(name)
         limit = min(limit, MAX_LINES)
         if not follow:
             lines = kept(session)
@@ -213,7 +207,7 @@ class TerminalOps:
     async def terminal_search(
         self, name: str, needle: str | None = None, regex: str | None = None, limit: int = MAX_MATCHES
     ) -> Data:
-        session = self._find(name)
+        session = self._host.find(name)
         if (needle is None) == (regex is None):
             raise OpError(ErrorCode.INVALID_PARAMS, "one of :needle and :regex is wanted")
         text, given = needle or regex or "", "needle" if regex is None else "regex"
@@ -222,7 +216,7 @@ class TerminalOps:
             search = session.screen.searcher(text, regex=regex is not None, limit=min(limit, MAX_MATCHES))
             found = await self._searchers.run(search)
         except ValueError as error:
-            raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :{given}: {error}") from None
+            raise invalid(given, error) from None
         except TimeoutError as error:
             raise OpError(ErrorCode.FAILED, str(error)) from None
         return fields(matches=[fields(line=each.line, column=each.column, text=each.text) for each in found])
@@ -238,14 +232,14 @@ class TerminalOps:
         timeout: float = MAX_WAIT,
     ) -> Data:
         """Wait until the screen shows a text, the program has been quiet for a while, or it has ended."""
-        session = self._find(name)
+        session = self._host.find(name)
         if text is None and regex is None and idle is None and not exit:
             raise OpError(ErrorCode.INVALID_PARAMS, "one of :text, :regex, :idle and :exit is wanted")
         try:
             patterns = [compiled(text, literal=True)] if text is not None else []
             patterns += [compiled(regex, multiline=True)] if regex is not None else []
         except PatternError as error:
-            raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :regex: {error}") from None
+            raise invalid("regex", error) from None
         changed = asyncio.Event()
         session.watchers.add(changed.set)
         deadline = time.monotonic() + min(timeout, MAX_WAIT)
@@ -278,29 +272,26 @@ class TerminalOps:
 
     @op
     async def terminal_resize(self, name: str, cols: int, rows: int) -> Data:
-        self._find(name).resize(cols, rows)
+        self._host.find(name).resize(cols, rows)
         return fields(accepted=True)
 
     @op
     async def terminal_record(self, name: str, path: str | None = None, stop: bool = False) -> Data:
-        session = self._find(name)
+        session = self._host.find(name)
         if stop:
             if (recording := session.recording) is None:
                 raise OpError(ErrorCode.INVALID_PARAMS, f"session {session.id!r} is not recorded")
             session.stop_recording()
             return fields(path=recording)
-        with _as_op_errors():
-            return fields(path=self._host.record(session.id, path))
+        return fields(path=self._host.record(session.id, path))
 
 
-@contextlib.contextmanager
-def _as_op_errors() -> Iterator[None]:
-    """What a host refuses is an error in the protocol's terms."""
-    try:
-        yield
-    except HostError as error:
-        more = fields(exit_code=error.code) if error.code is not None else None
-        raise OpError(_CODES[error.kind], str(error), more) from None
+def _host_fault(error: HostError) -> OpError:
+    more = fields(exit_code=error.code) if error.code is not None else None
+    return OpError(_CODES[error.kind], str(error), more)
+
+
+FAULTS[HostError] = _host_fault
 
 
 def _last(found: Kept, limit: int) -> dict[str, Any]:

@@ -19,14 +19,14 @@ import msgspec
 from msgspec import Struct, field
 
 from ..terminal.foreground import depth_below, foreground
-from ..terminal.host import Host, HostError
+from ..terminal.host import Host
 from ..terminal.session import Session
 from ..verify.outcome import Ending, ending_in
-from ..wire.rpc import ErrorCode, fields
+from ..wire.rpc import fields
 from ..wire.verifier import Outcome
 from . import corrections
 from .corrections import RETURN_WAIT, Delivery
-from .handlers import Data, OpError, op
+from .handlers import Data, op
 from .judging import Judging, Tell
 from .verifier import log
 
@@ -257,10 +257,7 @@ class TerminalTurns:
         request_id: str = "",
         timeout: float = 0.0,
     ) -> Data:
-        try:
-            session = self._host.find(name)
-        except HostError as error:
-            raise OpError(ErrorCode.NOT_FOUND, str(error)) from None
+        session = self._host.find(name)
         builder = self.builder(session)
         known = builder.known
         if builder.is_other(session_id, owner):

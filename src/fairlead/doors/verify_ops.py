@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from ..agent.session import AgentSession
-from ..database import DatabaseFault
-from ..terminal.host import Host, HostError
+from ..terminal.host import Host
 from ..verify.store import ReportStore, StoreFault
 from ..wire.rpc import ErrorCode, fields
 from .agent_frames import plain
-from .handlers import Data, OpError, op
+from .handlers import FAULTS, Data, OpError, op
 from .terminal_turns import TerminalTurns
 from .verifier import VerifierDoor
 
 LISTED = 100
 """How many reports are given unless it is said."""
+FAULTS[StoreFault] = ErrorCode.FAILED
 
 
 class VerifyOps:
@@ -53,10 +53,7 @@ class VerifyOps:
                 file=session.journal.path,
                 model=f"{session.model.provider}/{session.model.id}",
             )
-        try:
-            terminal = self._host.find(name)
-        except HostError as error:
-            raise OpError(ErrorCode.NOT_FOUND, str(error)) from None
+        terminal = self._host.find(name)
         builder = self._turns.builder(terminal)
         return fields(
             session_id=terminal.id,
@@ -69,8 +66,5 @@ class VerifyOps:
 
     @op
     async def verify_reports(self, session_id: str | None = None, limit: int = LISTED) -> Data:
-        try:
-            found = await self._store.thread.run(lambda: self._store.list(session_id=session_id, limit=limit))
-        except (StoreFault, DatabaseFault) as error:
-            raise OpError(ErrorCode.FAILED, str(error)) from None
+        found = await self._store.thread.run(lambda: self._store.list(session_id=session_id, limit=limit))
         return fields(reports=[plain(each._asdict()) for each in found])
