@@ -11,12 +11,12 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..agent.journal import JournalError, Said
-from ..agent.library import Page, Shelf
+from ..agent.library import Page
 from ..agent.messages import Assistant, ToolResult, User, text_of
-from ..agent.models import THINKING_LEVELS, ModelError, ModelInfo
+from ..agent.models import THINKING_LEVELS, ModelError
 from ..agent.session import AgentSession, Busy, Job, Refused
 from ..agent.store import NotFound
 from ..agent.worktrees import worktrees
@@ -28,6 +28,9 @@ from .agent_actions import Item
 from .agent_jobs import STATUSES, job_of, jobs_of, line_of
 from .agent_login import AgentLogin
 from .handlers import Call, Caller, Data, OpError, op
+
+if TYPE_CHECKING:
+    from .agent_ops import AgentOps
 
 SHOWN_MESSAGES = 200
 """How many messages `/history` shows."""
@@ -77,54 +80,10 @@ class Doing(NamedTuple):
         return self.call.caller
 
 
-class Sessions(Protocol):
-    """What commands do with sessions: the ops of the door."""
-
-    @property
-    def models(self) -> Sequence[ModelInfo]: ...
-
-    def session(self, call: Call) -> AgentSession:
-        """The session that a request means."""
-
-    def sessions_of(self, caller: Caller) -> Sequence[AgentSession]:
-        """The sessions that are loaded and that a client sees."""
-
-    def found(self, id: str) -> AgentSession: ...
-
-    def resumed(self, path: str) -> AgentSession: ...
-
-    async def read(self, which: str) -> None: ...
-
-    async def forked(self, session: AgentSession, entry_id: str) -> AgentSession: ...
-
-    async def persisted(self, caller: Caller) -> Sequence[tuple[str, str, str]]:
-        """The sessions on disk: id, what to call it, and the journal's path."""
-
-    def created(self, caller: Caller) -> AgentSession: ...
-
-    def enter(self, call: Call, session: AgentSession) -> None:
-        """A client switches to a session and is shown the conversation."""
-
-    def show(self, call: Call, session: AgentSession) -> None:
-        """A client is shown how a session, and all of them, are."""
-
-    def show_session(self, caller: Caller, session: AgentSession, id: str | None) -> None:
-        """A client is shown how a session is."""
-
-    async def noted(self, session: AgentSession, text: str, tags: Sequence[str]) -> int:
-        """Remember something; gives its number."""
-
-    def shelf(self, session: AgentSession) -> Shelf:
-        """The prompts and skills for a session."""
-
-    def verdict(self, session: AgentSession) -> str:
-        """What verifiers said of a session last, in a few words."""
-
-
 class AgentCommands:
     """The slash commands of a door, and the questions that wait."""
 
-    def __init__(self, sessions: Sessions, login: AgentLogin) -> None:
+    def __init__(self, sessions: AgentOps, login: AgentLogin) -> None:
         self._sessions = sessions
         self._login = login
         self._commands: dict[str, Callable[[Doing], Awaitable[None]]] = {

@@ -147,12 +147,14 @@ class AgentOps:
         return [each for each in self._store.loaded if hears(caller, each)]
 
     async def prepare(self, call: Call, given: Mapping[str, Any]) -> None:
+        """Read what a request will need, if that takes long."""
         meant = [call.session_id or call.caller.focus, given.get("session_path")]
         meant += [given.get("name")] if call.op == "open_session" else []
         for each in meant:
             await self._store.prepare(each)
 
     async def arrived(self, caller: Caller) -> None:
+        """A client greets. One of a directory gets the last session of that, or a new one, as its focus."""
         if caller.project is None or caller.focus is not None:
             return
         paths = await asyncio.to_thread(self._store.journals_of, caller.project)
@@ -201,6 +203,7 @@ class AgentOps:
     # --- what clients are told ----------------------------------------------------------------------------
 
     def greeting(self, caller: Caller) -> dict[str, Any]:
+        """What a handshake's response says of the session in focus."""
         if caller.focus is None:
             return {}
         session = self.found(caller.focus)
@@ -211,6 +214,7 @@ class AgentOps:
         }
 
     def subscribed(self, call: Call, topics: Sequence[str], since: str | None) -> dict[str, Any]:
+        """A client subscribed: it is shown how things are. Returns what its response says besides."""
         caller, session = call.caller, self.session(call)
         missed = self._missed(caller, session, since)
         caller.focus = session.id
@@ -250,6 +254,7 @@ class AgentOps:
         return missed_by_others(told, session, self._history.cursor(session))
 
     def cancelled(self, call: Call) -> bool:
+        """A client wants a request of its own to end. True if it will, by itself."""
         session = self._working.get((call.caller, call.id))
         if session is None:
             return False
@@ -374,6 +379,7 @@ class AgentOps:
         return fields(accepted=True)
 
     def asks_for_key(self, call: Call) -> bool:
+        """Whether a client is asked for a key before its request is done."""
         try:
             session = self.session(call)
         except _NO_SESSION:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
 
-from ..control.health import Report
-from ..control.loop import Judged
+from ..control.health import Health
+from ..control.loop import Control
 from ..control.signals import Priority, Signal
 from ..formats.shown import middle
 from ..sessions.inbox import Inbox
@@ -20,23 +19,10 @@ LEAST_CHARACTERS = 1000
 """How much each of them has at the least."""
 
 
-class Room(Protocol):
-    """The control room, as these ops need it."""
-
-    def consider(self, signal: Signal) -> list[Judged]: ...
-
-
-class Healths(Protocol):
-    @property
-    def report(self) -> Report: ...
-
-    async def check(self) -> Report: ...
-
-
 class ControlOps:
     """What the control room does for clients."""
 
-    def __init__(self, room: Room, health: Healths, inbox: Inbox) -> None:
+    def __init__(self, room: Control, health: Health, inbox: Inbox) -> None:
         self._room = room
         self._health = health
         self._inbox = inbox

@@ -11,10 +11,10 @@ import asyncio
 import os
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from typing import Any, BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, cast
 
 from .. import __version__
 from ..formats.edn import Keyword
@@ -26,6 +26,7 @@ from ..wire.faults import Broken
 from ..wire.lines import TooLong
 from ..wire.rpc import ErrorCode, Request, fields
 from ..wire.rpc_catalog import OPS, PARAMS, TOPICS, Op, arguments
+from .agent_ops import AgentOps
 from .handlers import Call, Caller, Handler, as_op_error, run_handler
 from .listening import UnixServer
 from .proof import agent_behind
@@ -54,42 +55,12 @@ LAST_ANSWERS_WAIT = 10.0
 """Seconds that answers may take when nothing more will be asked."""
 
 
-class Agents(Protocol):
-    """The agent sessions behind the door."""
-
-    @property
-    def ops(self) -> Mapping[str, Handler]: ...
-
-    def asks_for_key(self, call: Call) -> bool:
-        """Whether a client is asked for a key before its request is done."""
-
-    async def arrived(self, caller: Caller) -> None:
-        """A client greets. One of a directory gets the last session of that, or a new one, as its focus."""
-
-    def greeting(self, caller: Caller) -> dict[str, Any]:
-        """What a handshake's response says of the session in focus."""
-
-    def subscribed(self, call: Call, topics: Sequence[str], since: str | None) -> dict[str, Any]:
-        """A client subscribed: it is shown how things are. Returns what its response says besides."""
-
-    async def prepare(self, call: Call, given: Mapping[str, Any]) -> None:
-        """Read what a request will need, if that takes long."""
-
-    def cancelled(self, call: Call) -> bool:
-        """A client wants a request of its own to end. True if it will, by itself."""
-
-
 class RpcDoor:
     """The server on the control socket."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        handlers: Mapping[str, Handler],
-        agents: Agents | None = None,
-    ) -> None:
+    def __init__(self, settings: Settings, handlers: Mapping[str, Handler], agents: AgentOps) -> None:
         self.agents = agents
-        self.handlers = {**handlers, **(agents.ops if agents is not None else {})}
+        self.handlers = {**handlers, **agents.ops}
         self.ops = {name: op for name, op in OPS.items() if name in OWN or name in self.handlers}
         self._settings = settings
         self._connections: set[_Connection] = set()
@@ -376,18 +347,15 @@ class _Connection(asyncio.Protocol):
 
     def _asks_for_key(self, call: Call) -> bool:
         """Whether the client will be asked for a key first, which its next line then brings."""
-        agents = self._door.agents
-        return OPS[call.op].needs_key and agents is not None and agents.asks_for_key(call)
+        return OPS[call.op].needs_key and self._door.agents.asks_for_key(call)
 
     async def _greet(self, request: Request, given: dict[str, Any]) -> Mapping[Any, Any]:
         self.cwd = given.get("cwd") or self.cwd
         self.project = given.get("project") or self.project
         self.increments = rpc.INCREMENTS in rpc.offered_features(request.params)
         self.key_names = frozenset(sorted(given.get("key_names", ()))[:MAX_KEY_NAMES])
-        more = {}
-        if self._door.agents is not None:
-            await self._door.agents.arrived(self)
-            more = self._door.agents.greeting(self)
+        await self._door.agents.arrived(self)
+        more = self._door.agents.greeting(self)
         if (
             given.get("client_info", {}).get(Keyword("name")) == "fairlead"
         ):  # others know nothing of our version
@@ -403,7 +371,7 @@ class _Connection(asyncio.Protocol):
             return False
         if OPS[call.op].cancellable:
             return task.cancel()
-        return self._door.agents is not None and self._door.agents.cancelled(call)
+        return self._door.agents.cancelled(call)
 
     async def _subscribe(self, call: Call, given: dict[str, Any]) -> Mapping[Any, Any]:
         """The response comes after how things are."""
@@ -412,8 +380,7 @@ class _Connection(asyncio.Protocol):
         subscribed = self._wire.subscribe(topics)
         self._is_replaying = True
         try:
-            agents = self._door.agents
-            more = agents.subscribed(call, topics, given.get("since")) if agents is not None else {}
+            more = self._door.agents.subscribed(call, topics, given.get("since"))
         except Exception:
             self._wire.subscribed = before
             raise
@@ -427,8 +394,7 @@ class _Connection(asyncio.Protocol):
             if OPS[call.op].for_person:
                 connection = self._transport.get_extra_info("socket")
                 answering_agent.set(await asyncio.to_thread(agent_behind, connection))
-            if self._door.agents is not None:
-                await self._door.agents.prepare(call, given)
+            await self._door.agents.prepare(call, given)
             if call.op == "subscribe":
                 answer = await self._subscribe(call, given)
             else:

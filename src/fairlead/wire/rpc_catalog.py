@@ -346,56 +346,50 @@ def _ops(table: str) -> dict[str, Op]:
 
 OPS: Mapping[str, Op] = MappingProxyType(_ops(_TABLE))
 
+_TOPICS = """
+session/updated session-id phase is-streaming is-compacting pending-message-count retry-attempt \
+interrupt-pending
+session/resumed session-id session-file message-count
+session/rehydrated messages tool-calls tool-order session-id
+session/prompted session-id entry-id text
+session/turn-began session-id turn
+session/turn-ended session-id turn outcome first-line last-line
+session/retrying session-id attempt limit delay reason
+context/updated active-session-id sessions
+assistant/delta text session-id
+assistant/thinking-delta text session-id
+assistant/message role content session-id
+tool/start tool-id tool-name session-id
+tool/executing tool-id tool-name session-id
+tool/delta tool-id session-id
+tool/update tool-id tool-name content result-text is-error session-id
+tool/result tool-id tool-name content result-text is-error session-id
+ui/dialog-requested dialog-id kind title
+ui/dialog-resolved dialog-id allowed by
+ui/frontend-action-requested request-id ui/action
+ui/widgets-updated widgets
+ui/widget-specs-updated
+ui/status-updated statuses
+ui/notification id message level
+footer/updated path-line stats-line session-id
+command-result type
+key/wanted variable
+error error-code error-message
+terminal/started name pid
+terminal/exited name exit-code
+terminal/title name title
+terminal/bell name
+terminal/notification name body
+terminal/progress name state
+terminal/recording name path recording
+terminal/turn-began name turn
+terminal/turn-ended name turn
+verify/report session-id turn status confidence summary
+verify/escalated session-id turn reason
+verify/receipt session-id state
+"""
 TOPICS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "session/updated": (
-            "session-id",
-            "phase",
-            "is-streaming",
-            "is-compacting",
-            "pending-message-count",
-            "retry-attempt",
-            "interrupt-pending",
-        ),
-        "session/resumed": ("session-id", "session-file", "message-count"),
-        "session/rehydrated": ("messages", "tool-calls", "tool-order", "session-id"),
-        "session/prompted": ("session-id", "entry-id", "text"),
-        "session/turn-began": ("session-id", "turn"),
-        "session/turn-ended": ("session-id", "turn", "outcome", "first-line", "last-line"),
-        "session/retrying": ("session-id", "attempt", "limit", "delay", "reason"),
-        "context/updated": ("active-session-id", "sessions"),
-        "assistant/delta": ("text", "session-id"),
-        "assistant/thinking-delta": ("text", "session-id"),
-        "assistant/message": ("role", "content", "session-id"),
-        "tool/start": ("tool-id", "tool-name", "session-id"),
-        "tool/executing": ("tool-id", "tool-name", "session-id"),
-        "tool/delta": ("tool-id", "session-id"),
-        "tool/update": ("tool-id", "tool-name", "content", "result-text", "is-error", "session-id"),
-        "tool/result": ("tool-id", "tool-name", "content", "result-text", "is-error", "session-id"),
-        "ui/dialog-requested": ("dialog-id", "kind", "title"),
-        "ui/dialog-resolved": ("dialog-id", "allowed", "by"),
-        "ui/frontend-action-requested": ("request-id", "ui/action"),
-        "ui/widgets-updated": ("widgets",),
-        "ui/widget-specs-updated": (),
-        "ui/status-updated": ("statuses",),
-        "ui/notification": ("id", "message", "level"),
-        "footer/updated": ("path-line", "stats-line", "session-id"),
-        "command-result": ("type",),
-        "key/wanted": ("variable",),
-        "error": ("error-code", "error-message"),
-        "terminal/started": ("name", "pid"),
-        "terminal/exited": ("name", "exit-code"),
-        "terminal/title": ("name", "title"),
-        "terminal/bell": ("name",),
-        "terminal/notification": ("name", "body"),
-        "terminal/progress": ("name", "state"),
-        "terminal/recording": ("name", "path", "recording"),
-        "terminal/turn-began": ("name", "turn"),
-        "terminal/turn-ended": ("name", "turn"),
-        "verify/report": ("session-id", "turn", "status", "confidence", "summary"),
-        "verify/escalated": ("session-id", "turn", "reason"),
-        "verify/receipt": ("session-id", "state"),
-    }
+    {topic: tuple(keys) for topic, *keys in map(str.split, _TOPICS.strip().split("\n"))}
 )
 """The topics of events, each with the keys that its data must have."""
 
