@@ -31,10 +31,10 @@ from .agent.tools import Touch, standard_tools
 from .agent.tools.terminals import Terminals
 from .agent.transcripts import Transcript, Transcripts
 from .database import DatabaseFault
-from .doors.agent_frames import display_name
-from .doors.agent_ops import AgentOps, Latest
-from .doors.handlers import Caller
 from .doors.judging import Judging
+from .doors.rpc.frames import display_name
+from .doors.rpc.handlers import Caller
+from .doors.rpc.ops.agents import AgentOps, Latest
 from .sessions.inbox import Inbox
 from .settings import SettingError, Settings
 from .verify.store import ReportStore

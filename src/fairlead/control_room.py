@@ -28,9 +28,9 @@ from .control.rules import Reflexes, Rule, Then, rules_from
 from .control.signals import Priority, Signal
 from .control.store import ControlStore
 from .database import DatabaseFault
-from .doors.control_ops import ControlOps
 from .doors.control_sessions import ControlSessions, Latest, none_known
 from .doors.passepartout import PassepartoutDoor
+from .doors.rpc.ops.control import ControlOps
 from .extras import adding, is_missing
 from .formats.guess import meant
 from .sessions.inbox import Asker

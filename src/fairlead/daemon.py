@@ -26,12 +26,12 @@ from .agent_room import AgentRoom
 from .control_room import ControlRoom
 from .doors.agent_terminals import HostTerminals
 from .doors.checks import host_checks
-from .doors.handlers import Data, OpError, handlers_of, op
 from .doors.keepty import KeeptyDoor
-from .doors.rpc import RpcDoor
-from .doors.terminal_ops import TerminalOps
+from .doors.rpc.handlers import Data, OpError, handlers_of, op
+from .doors.rpc.ops.terminals import TerminalOps
+from .doors.rpc.ops.verify import VerifyOps
+from .doors.rpc.server import RpcDoor
 from .doors.terminal_turns import TerminalTurns
-from .doors.verify_ops import VerifyOps
 from .keeper import masks
 from .keeper.credentials import AGENT_MARK
 from .logfile import LogFile

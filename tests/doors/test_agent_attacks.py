@@ -33,9 +33,10 @@ from fairlead.client.calls import plain
 from fairlead.client.chat_line import History as TypedBefore
 from fairlead.client.chat_line import Line
 from fairlead.client.chat_view import question, title
-from fairlead.doors import agent_frames, agent_history
-from fairlead.doors.agent_history import History
-from fairlead.doors.handlers import Call
+from fairlead.doors.rpc import frames as agent_frames
+from fairlead.doors.rpc import history as agent_history
+from fairlead.doors.rpc.handlers import Call
+from fairlead.doors.rpc.history import History
 from fairlead.formats.shown import one_line, several_lines
 from fairlead.settings import Settings
 from fairlead.wire import rpc
@@ -680,8 +681,8 @@ def test_a_line_with_strange_ends_is_one_entry(tmp_path: Path) -> None:
 async def test_logging_out_of_what_is_no_provider_is_told_as_a_result(tmp_path: Path) -> None:
     from fairlead.agent.models.catalog import Catalog
     from fairlead.agent.models.keys import Keys
-    from fairlead.doors.agent_commands import AgentCommands
-    from fairlead.doors.agent_login import AgentLogin
+    from fairlead.doors.rpc.ops.login import AgentLogin
+    from fairlead.doors.rpc.slash import AgentCommands
 
     class Caller:
         focus = cwd = None

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import fairlead.daemon  # imports every room
-from fairlead.doors import handlers
-from fairlead.doors.handlers import HANDLED, Call, handlers_of, op, run_handler
-from fairlead.doors.rpc import OWN
+from fairlead.doors.rpc import handlers
+from fairlead.doors.rpc.handlers import HANDLED, Call, handlers_of, op, run_handler
+from fairlead.doors.rpc.server import OWN
 from fairlead.formats import edn
 from fairlead.formats.edn import Keyword
 from fairlead.wire.rpc import fields

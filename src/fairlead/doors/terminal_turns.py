@@ -26,8 +26,8 @@ from ..wire.rpc import fields
 from ..wire.verifier import Outcome
 from . import corrections
 from .corrections import RETURN_WAIT, Delivery
-from .handlers import Data, op
 from .judging import Judging, Tell
+from .rpc.handlers import Data, op
 from .verifier import log
 
 MAX_TURNS = 200

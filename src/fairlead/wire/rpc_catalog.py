@@ -28,7 +28,7 @@ class Kind(NamedTuple):
 
 
 class Op(NamedTuple):
-    """What an op takes and answers, and how it may be run. Its handler has its name (`doors/handlers.py`)."""
+    """What an op takes and answers, and how it may be run. Its handler has its name (`doors/rpc/handlers.py`)."""
 
     required: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()

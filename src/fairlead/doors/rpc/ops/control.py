@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-from ..control.health import Health
-from ..control.loop import Control
-from ..control.signals import Priority, Signal
-from ..formats.shown import middle
-from ..sessions.inbox import Inbox
-from ..sessions.questions import Question
-from ..wire.rpc import ErrorCode, fields
-from .handlers import Data, OpError, op
+from ....control.health import Health
+from ....control.loop import Control
+from ....control.signals import Priority, Signal
+from ....formats.shown import middle
+from ....sessions.inbox import Inbox
+from ....sessions.questions import Question
+from ....wire.rpc import ErrorCode, fields
+from ..handlers import Data, OpError, op
 
 LISTED_CHARACTERS = 1024 * 1024
 """How much of what will happen a list has, of all questions together."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from ..agent.session import AgentSession
-from ..terminal.host import Host
-from ..verify.store import ReportStore, StoreFault
-from ..wire.rpc import ErrorCode, fields
-from .agent_frames import plain
-from .handlers import FAULTS, Data, OpError, op
-from .terminal_turns import TerminalTurns
-from .verifier import VerifierDoor
+from ....agent.session import AgentSession
+from ....terminal.host import Host
+from ....verify.store import ReportStore, StoreFault
+from ....wire.rpc import ErrorCode, fields
+from ...terminal_turns import TerminalTurns
+from ...verifier import VerifierDoor
+from ..frames import plain
+from ..handlers import FAULTS, Data, OpError, op
 
 LISTED = 100
 """How many reports are given unless it is said."""

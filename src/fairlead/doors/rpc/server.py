@@ -16,20 +16,20 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any, BinaryIO, cast
 
-from .. import __version__
-from ..formats.edn import Keyword
-from ..keeper.credentials import is_our_user
-from ..sessions.inbox import answering_agent
-from ..settings import Settings
-from ..wire import rpc
-from ..wire.faults import Broken
-from ..wire.lines import TooLong
-from ..wire.rpc import ErrorCode, Request, fields
-from ..wire.rpc_catalog import OPS, PARAMS, TOPICS, Op, arguments
-from .agent_ops import AgentOps
+from ... import __version__
+from ...formats.edn import Keyword
+from ...keeper.credentials import is_our_user
+from ...sessions.inbox import answering_agent
+from ...settings import Settings
+from ...wire import rpc
+from ...wire.faults import Broken
+from ...wire.lines import TooLong
+from ...wire.rpc import ErrorCode, Request, fields
+from ...wire.rpc_catalog import OPS, PARAMS, TOPICS, Op, arguments
+from ..listening import UnixServer
+from ..proof import agent_behind
 from .handlers import Call, Caller, Handler, as_op_error, run_handler
-from .listening import UnixServer
-from .proof import agent_behind
+from .ops.agents import AgentOps
 
 WRITE_LIMIT = 8 * 1024 * 1024
 """How many bytes a client may leave unread before it loses its connection."""

@@ -13,10 +13,10 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from ..database import DatabaseFault
-from ..sessions.inbox import AskerGone, NoSuchOption, NotOpen, Unheard
-from ..wire.rpc import ErrorCode
-from ..wire.rpc_catalog import OPS, PARAMS, argument
+from ...database import DatabaseFault
+from ...sessions.inbox import AskerGone, NoSuchOption, NotOpen, Unheard
+from ...wire.rpc import ErrorCode
+from ...wire.rpc_catalog import OPS, PARAMS, argument
 
 Data = Mapping[Any, Any]
 Handler = Callable[..., Awaitable[Data]]

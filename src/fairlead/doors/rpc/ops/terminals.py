@@ -13,16 +13,16 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
-from ..formats.edn import Keyword
-from ..formats.patterns import Found, Pattern, PatternError, compiled
-from ..sessions.inbox import Inbox
-from ..terminal import foreground
-from ..terminal.host import Host, HostError
-from ..terminal.lines import Follower, Followers, Kept, kept
-from ..terminal.session import Session, State
-from ..terminal.usage import Usage, Usages
-from ..wire.rpc import ErrorCode, fields
-from .handlers import FAULTS, Data, OpError, invalid, op
+from ....formats.edn import Keyword
+from ....formats.patterns import Found, Pattern, PatternError, compiled
+from ....sessions.inbox import Inbox
+from ....terminal import foreground
+from ....terminal.host import Host, HostError
+from ....terminal.lines import Follower, Followers, Kept, kept
+from ....terminal.session import Session, State
+from ....terminal.usage import Usage, Usages
+from ....wire.rpc import ErrorCode, fields
+from ..handlers import FAULTS, Data, OpError, invalid, op
 
 DEFAULT_COLS, DEFAULT_ROWS = 80, 24
 MAX_WAIT = 24 * 3600.0

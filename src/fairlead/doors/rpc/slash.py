@@ -13,24 +13,23 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..agent.journal import JournalError, Said
-from ..agent.library import Page
-from ..agent.messages import Assistant, ToolResult, User, text_of
-from ..agent.models import THINKING_LEVELS, ModelError
-from ..agent.session import AgentSession, Busy, Job, Refused
-from ..agent.store import NotFound
-from ..agent.worktrees import worktrees
-from ..formats.edn import Keyword
-from ..wire.rpc import ErrorCode, fields
-from . import agent_actions as actions
-from . import agent_frames as frames
-from .agent_actions import Item
-from .agent_jobs import STATUSES, job_of, jobs_of, line_of
-from .agent_login import AgentLogin
+from ...agent.journal import JournalError, Said
+from ...agent.library import Page
+from ...agent.messages import Assistant, ToolResult, User, text_of
+from ...agent.models import THINKING_LEVELS, ModelError
+from ...agent.session import AgentSession, Busy, Job, Refused
+from ...agent.store import NotFound
+from ...agent.worktrees import worktrees
+from ...formats.edn import Keyword
+from ...wire.rpc import ErrorCode, fields
+from . import actions, frames
+from .actions import Item
 from .handlers import Call, Caller, Data, OpError, op
+from .ops.jobs import STATUSES, job_of, jobs_of, line_of
+from .ops.login import AgentLogin
 
 if TYPE_CHECKING:
-    from .agent_ops import AgentOps
+    from .ops.agents import AgentOps
 
 SHOWN_MESSAGES = 200
 """How many messages `/history` shows."""

@@ -14,35 +14,35 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from ..agent import events
-from ..agent.events import Event
-from ..agent.export import html
-from ..agent.images import MAX_IMAGES, checked_images
-from ..agent.journal import Entry, JournalError, Said
-from ..agent.library import Library, Shelf
-from ..agent.memory import Memory
-from ..agent.messages import Assistant, Image, User, text_of
-from ..agent.models import ModelError, ModelInfo
-from ..agent.query import InvalidQuery, QueryError, Registry, answer, parse_entity
-from ..agent.resolvers import SESSION_ID
-from ..agent.session import AgentSession, Busy, Models, Phase, Refused
-from ..agent.store import AgentStore, NotFound, id_of
-from ..formats import edn
-from ..formats.edn import Keyword
-from ..sessions.inbox import AnsweredAlready, NoSuchOption, NotOpen
-from ..sessions.questions import Answer, Question
-from ..wire.rpc import ErrorCode, EventData, fields
-from ..wire.rpc_catalog import OWN_TOPICS, PARAMS
-from . import agent_frames as frames
-from .agent_commands import HELP, AgentCommands
-from .agent_history import BadCursor, History
-from .agent_jobs import AgentJobs, JobBoard
-from .agent_login import AgentLogin, Keyring, Lending
-from .agent_memory import AgentMemory
-from .agent_models import AgentModels
-from .agent_telling import Telling, hears, missed_by_others
-from .handlers import FAULTS, Call, Caller, Data, OpError, handlers_of, invalid, op
-from .judging import Judging
+from ....agent import events
+from ....agent.events import Event
+from ....agent.export import html
+from ....agent.images import MAX_IMAGES, checked_images
+from ....agent.journal import Entry, JournalError, Said
+from ....agent.library import Library, Shelf
+from ....agent.memory import Memory
+from ....agent.messages import Assistant, Image, User, text_of
+from ....agent.models import ModelError, ModelInfo
+from ....agent.query import InvalidQuery, QueryError, Registry, answer, parse_entity
+from ....agent.resolvers import SESSION_ID
+from ....agent.session import AgentSession, Busy, Models, Phase, Refused
+from ....agent.store import AgentStore, NotFound, id_of
+from ....formats import edn
+from ....formats.edn import Keyword
+from ....sessions.inbox import AnsweredAlready, NoSuchOption, NotOpen
+from ....sessions.questions import Answer, Question
+from ....wire.rpc import ErrorCode, EventData, fields
+from ....wire.rpc_catalog import OWN_TOPICS, PARAMS
+from ...judging import Judging
+from .. import frames
+from ..handlers import FAULTS, Call, Caller, Data, OpError, handlers_of, invalid, op
+from ..history import BadCursor, History
+from ..slash import HELP, AgentCommands
+from ..telling import Telling, hears, missed_by_others
+from .jobs import AgentJobs, JobBoard
+from .login import AgentLogin, Keyring, Lending
+from .memory import AgentMemory
+from .models import AgentModels
 
 SHOWN_DIALOGS = 50
 """How many questions a client is asked when it comes; the others are in `fairlead approvals`."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..agent.models import THINKING_LEVELS, ModelInfo
-from ..agent.session import AgentSession, Refused
-from ..formats.edn import Keyword
-from ..wire.rpc import ErrorCode, fields
-from .handlers import Call, Data, OpError, invalid, op
+from ....agent.models import THINKING_LEVELS, ModelInfo
+from ....agent.session import AgentSession, Refused
+from ....formats.edn import Keyword
+from ....wire.rpc import ErrorCode, fields
+from ..handlers import Call, Data, OpError, invalid, op
 
 
 class AgentModels:

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
-from ..agent.models import ModelError
-from ..agent.session import AgentSession
-from ..settings import SettingError
-from ..wire.rpc import ErrorCode, fields
-from .handlers import Call, Caller, Data, OpError, invalid, op
+from ....agent.models import ModelError
+from ....agent.session import AgentSession
+from ....settings import SettingError
+from ....wire.rpc import ErrorCode, fields
+from ..handlers import Call, Caller, Data, OpError, invalid, op
 
 KEY_WAIT = 5.0
 """Seconds that a client has to lend a key that it said it has; then the model is asked without."""

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from ..agent import events
-from ..agent.events import Event
-from ..agent.session import AgentSession, Job
-from ..formats.edn import Keyword
-from ..wire.rpc import ErrorCode, fields
-from .handlers import Call, Caller, Data, OpError, invalid, op
+from ....agent import events
+from ....agent.events import Event
+from ....agent.session import AgentSession, Job
+from ....formats.edn import Keyword
+from ....wire.rpc import ErrorCode, fields
+from ..handlers import Call, Caller, Data, OpError, invalid, op
 
 SHOWN_AFTER = 5.0
 """Seconds that a call runs before it is shown beside the conversation."""

@@ -12,17 +12,17 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from ..agent import events
-from ..agent.events import Event
-from ..agent.messages import Assistant
-from ..agent.session import AgentSession
-from ..agent.store import AgentStore
-from ..formats.edn import Keyword
-from ..wire.rpc import ErrorCode, EventData, fields
-from . import agent_frames as frames
-from .agent_history import History
-from .agent_jobs import JobBoard
+from ...agent import events
+from ...agent.events import Event
+from ...agent.messages import Assistant
+from ...agent.session import AgentSession
+from ...agent.store import AgentStore
+from ...formats.edn import Keyword
+from ...wire.rpc import ErrorCode, EventData, fields
+from . import frames
 from .handlers import Call, Caller, Data
+from .history import History
+from .ops.jobs import JobBoard
 
 Told = tuple[str, Data]
 
