@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from .. import __version__
-from ..formats.frozen import Record
+from ..formats.record import Record
 from ..settings import Settings, key_names
 from ..wire import rpc
 from ..wire.faults import Broken

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
 from ..formats.edn import Keyword
-from ..formats.frozen import Record
 from ..formats.guess import meant
+from ..formats.record import Record
 from ..wire.rpc_catalog import OPS
 
 T = TypeVar("T")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, dataclass_transform
-
 
 class Frozen:
     """A value of named fields. A subclass has slots, names them in the order of its `__init__` in `fields`,
@@ -11,8 +9,8 @@ class Frozen:
 
     __slots__ = ()
 
-    fields: ClassVar[tuple[str, ...]] = ()
-    hidden: ClassVar[tuple[str, ...]] = ()
+    fields: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
     """Those that its repr leaves out."""
 
     def _fill(self, *values: object) -> None:
@@ -43,28 +41,3 @@ class Frozen:
 
     def _shown(self, name: str) -> str:
         return repr(getattr(self, name))
-
-
-@dataclass_transform(frozen_default=True)
-class _Fields(type):
-    def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> _Fields:
-        if "__slots__" not in namespace:
-            fields = tuple(namespace.get("__annotations__", ()))
-            defaults = {each: namespace.pop(each) for each in fields if each in namespace}
-            namespace |= {"__slots__": fields, "fields": fields, "__match_args__": fields}
-            namespace["defaults"] = defaults
-        return super().__new__(cls, name, bases, namespace)
-
-
-class Record(Frozen, metaclass=_Fields):
-    """A value that checks nothing: a subclass only annotates its fields, and gives some of them defaults."""
-
-    __slots__ = ()
-
-    defaults: ClassVar[dict[str, Any]] = {}
-
-    def __init__(self, *values: object, **named: object) -> None:
-        given = {**self.defaults, **dict(zip(self.fields, values)), **named}
-        if len(values) > len(self.fields) or given.keys() != set(self.fields):
-            raise TypeError(f"a {type(self).__name__} has {', '.join(self.fields) or 'no fields'}")
-        self._fill(*(given[name] for name in self.fields))

@@ -28,7 +28,7 @@ class Kind(NamedTuple):
 
 
 class Op(NamedTuple):
-    """What an op takes and answers, and how it may be run. Its handler has its name (`doors/rpc/handlers.py`)."""
+    """What an op takes and answers, and how it may be run. `doors/rpc/handlers.py` ties a handler to it."""
 
     required: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
