@@ -31,13 +31,14 @@ from .agent.tools import Touch, standard_tools
 from .agent.tools.terminals import Terminals
 from .agent.transcripts import Transcript, Transcripts
 from .database import DatabaseFault
-from .doors.agent_frames import display_name
-from .doors.agent_ops import AgentOps, Latest
 from .doors.judging import Judging
-from .doors.rpc import Caller
+from .doors.rpc.frames import display_name
+from .doors.rpc.handlers import Caller
+from .doors.rpc.ops.agents import AgentOps, Latest
 from .sessions.inbox import Inbox
 from .settings import SettingError, Settings
 from .verify.store import ReportStore
+from .wire.rpc import EventData
 
 SCAN_SECONDS = 0.1
 """How long journals are looked through when sessions are listed; the rest comes the next time."""
@@ -128,6 +129,7 @@ class AgentRoom:
         self._also(event)
 
     def _tell_all(self, topic: str, data: Mapping[Any, Any]) -> None:
+        data = EventData(data)
         for caller in self._callers():
             caller.event(topic, data)
 

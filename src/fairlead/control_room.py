@@ -28,10 +28,9 @@ from .control.rules import Reflexes, Rule, Then, rules_from
 from .control.signals import Priority, Signal
 from .control.store import ControlStore
 from .database import DatabaseFault
-from .doors.control_ops import control_ops
 from .doors.control_sessions import ControlSessions, Latest, none_known
 from .doors.passepartout import PassepartoutDoor
-from .doors.rpc import Handler
+from .doors.rpc.ops.control import ControlOps
 from .extras import adding, is_missing
 from .formats.guess import meant
 from .sessions.inbox import Asker
@@ -110,7 +109,7 @@ class ControlRoom:
         }
         self.health = Health(own | dict(checkers or {}))
         self.door = PassepartoutDoor(settings, self.control, self._healthy)
-        self.ops: dict[str, Handler] = control_ops(self.control, self.health, self._inbox)
+        self.ops = ControlOps(self.control, self.health, self._inbox)
         self._heartbeat = settings.number("control", "heartbeat")
         self._timer: asyncio.TimerHandle | None = None
         self._loading: list[asyncio.Task[None]] = []

@@ -28,15 +28,16 @@ from .control_room import ControlRoom
 from .doors.agent_terminals import HostTerminals
 from .doors.checks import host_checks
 from .doors.keepty import KeeptyDoor
-from .doors.rpc import OpError, RpcDoor
-from .doors.session_ops import session_ops
-from .doors.terminal_ops import terminal_ops
+from .doors.rpc.handlers import Data, OpError, handlers_of, op
+from .doors.rpc.ops.sessions import SessionOps
+from .doors.rpc.ops.terminals import TerminalOps
+from .doors.rpc.ops.verify import VerifyOps
+from .doors.rpc.server import RpcDoor
 from .doors.terminal_turns import TerminalTurns
-from .doors.verify_ops import verify_ops
 from .keeper import masks
 from .keeper.credentials import AGENT_MARK
 from .logfile import LogFile
-from .sessions.directory import Directory, NameTaken
+from .sessions.directory import Directory
 from .sessions.inbox import Inbox
 from .setting_rows import rows
 from .settings import AT_START, Settings, safe_dir
@@ -44,7 +45,7 @@ from .system.sockets import is_served
 from .terminal.host import Host
 from .terminal.kind import TerminalKind
 from .terminal.session import Event, Session, State
-from .wire.rpc import ErrorCode, Request, fields
+from .wire.rpc import ErrorCode, fields
 
 log = logging.getLogger("fairlead")
 
@@ -93,22 +94,15 @@ class Daemon:
         self._ready = ready
         self._host = Host(settings, self._happened)
         self._keepty = KeeptyDoor(settings)
-        own = {
-            "config": self._config,
-            "daemon_status": self._status,
-            "daemon_stop": self._stop,
-            "daemon_restart": self._restart,
-        }
+        inbox = Inbox(f"{settings.state_dir}/inbox.jsonl")
         terminals = TerminalKind(self._host)
-        ops = terminal_ops(self._host, terminals, self._verdict)
-        self._start_terminal, self._list_terminals = ops["terminal_start"], ops["terminal_list"]
         self._commands = HostTerminals(self._host)
         self._agents = agents = AgentRoom(
             settings,
             self._commands,
             lambda: self._rpc.callers,
             also=self._heard_agent,
-            inbox=Inbox(f"{settings.state_dir}/inbox.jsonl"),
+            inbox=inbox,
             is_taken=terminals.is_live,
         )
         self._turns = TerminalTurns(
@@ -119,9 +113,8 @@ class Daemon:
             begin_wait=settings.number("verifier", "begin_seconds"),
         )
         self._agent_kind = AgentKind(agents.store, agents.transcripts)
-        self._directory = Directory((terminals, self._agent_kind), agents.store.inbox, self._verdict)
-        ops |= session_ops(self._directory)
-        ops |= verify_ops(agents.judging.door, agents.ops.named, self._host, self._turns, agents.reports)
+        directory = Directory((terminals, self._agent_kind), inbox, self._verdict)
+        verifying = VerifyOps(agents.judging.door, agents.ops.named, self._host, self._turns, agents.reports)
         self._control = ControlRoom(
             settings,
             agents.store,
@@ -141,8 +134,10 @@ class Daemon:
         agents.judging.escalates = self._escalated
         self._control.sessions.escalations = agents.judging.escalations
         self._keepty.notice = self._notice
-        handlers = {**ops, **own, **self._control.ops, "terminal_start": self._start}
-        handlers["terminal_list"] = self._list
+        in_terminals = TerminalOps(self._host, terminals, directory, self._all_opened)
+        handlers = handlers_of(
+            self, in_terminals, SessionOps(directory), self._turns, verifying, self._control.ops
+        )
         self._rpc = RpcDoor(settings, handlers, agents.ops)
         self._started_at = time.time()
         self._over = asyncio.Event()
@@ -300,7 +295,8 @@ class Daemon:
 
     # --- ops of its own -----------------------------------------------------------------------------------
 
-    async def _status(self, request: Request) -> Mapping[Any, Any]:
+    @op
+    async def daemon_status(self) -> Data:
         return fields(
             version=__version__,
             pid=os.getpid(),
@@ -312,46 +308,38 @@ class Daemon:
             passepartout_port=self._control.door.port,
         )
 
-    async def _config(self, request: Request) -> Mapping[Any, Any]:
+    @op
+    async def config(self) -> Data:
         """The settings that hold here; those that are read at the start as they were then."""
         now = {row["name"]: row for row in rows(self._settings)}
         held = [self._first_rows[name] if name in AT_START else row for name, row in now.items()]
         return fields(rows=[fields(name=row["name"], value=row["value"]) for row in held])
 
-    async def _start(self, request: Request) -> Mapping[Any, Any]:
-        """Start a session, and answer when its clients can come."""
-        try:
-            self._directory.check_free(request.get("name"), but="terminal")
-        except NameTaken as error:
-            raise OpError(ErrorCode.SESSION_NOT_IDLE, str(error)) from None
-        answer = await self._start_terminal(request)
+    async def _all_opened(self) -> None:
+        """Clients can attach to all sessions that were started."""
         if self._opening:
             await asyncio.wait(self._opening)
-        return answer
 
-    async def _list(self, request: Request) -> Mapping[Any, Any]:
-        """The sessions, and how many questions wait, which whoever lists them wants to know."""
-        waiting = len(self._agents.store.inbox.open())
-        return {**await self._list_terminals(request), **fields(questions=waiting)}
-
-    async def _stop(self, request: Request) -> Mapping[Any, Any]:
-        self._handover = bool(request.get("handover"))
+    @op
+    async def daemon_stop(self, handover: bool = False) -> Data:
+        self._handover = handover
         asyncio.get_running_loop().call_soon(self._over.set)
         return fields(accepted=True, started_at=self._started_at)
 
-    async def _restart(self, request: Request) -> Mapping[Any, Any]:
+    @op
+    async def daemon_restart(self, env: Mapping[Any, Any] | None = None, python: str = "") -> Data:
         """Be replaced by a new daemon, of the installation and with the environment of who asks, unless a
         supervisor decides that."""
         self._settings.refresh()
         if self._settings.fault:  # the next one could not start with it
             raise OpError(ErrorCode.FAILED, self._settings.fault)
         self._again = True
-        if (python := request.get("python")) and not self._supervised:
+        if python and not self._supervised:
             self._python = python if os.access(python, os.X_OK) else sys.executable
-        if (env := request.get("env")) and not self._supervised:
+        if env and not self._supervised:
             self.environment = {str(name): str(value) for name, value in env.items()}
             self.environment.pop(AGENT_MARK, None)
-        return await self._stop(request)
+        return await self.daemon_stop()
 
 
 class Supervisor:

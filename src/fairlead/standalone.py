@@ -15,7 +15,7 @@ import sys
 from .agent.parts import ABORT_GRACE
 from .agent.tools.terminals import LocalTerminals
 from .agent_room import AgentRoom
-from .doors.rpc import RpcDoor
+from .doors.rpc.server import RpcDoor
 from .settings import Settings, safe_dir
 
 

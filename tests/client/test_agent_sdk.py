@@ -375,7 +375,7 @@ def test_an_event_is_a_value() -> None:
     assert {made, Text("a")} == {Text("a")}
     assert repr(made) == "Text(text='a')"
     with pytest.raises(AttributeError, match="a Text can't be changed"):
-        made.topic = "b"
+        made.topic = "b"  # type: ignore[misc]
     other = event_of("command-result", {"type": "text"})
     assert other == event_of("command-result", {"type": "text"}) != Other()
     assert repr(other) == "Other('command-result')"

@@ -30,8 +30,10 @@ from fairlead.agent.transcripts import Transcripts
 from fairlead.client import bridge
 from fairlead.client.agents import AgentEvent, ApprovalWanted, Following, Prompted
 from fairlead.client.calls import plain
-from fairlead.doors import agent_frames, agent_history
-from fairlead.doors.agent_history import History
+from fairlead.doors.rpc import frames as agent_frames
+from fairlead.doors.rpc import history as agent_history
+from fairlead.doors.rpc.handlers import Call
+from fairlead.doors.rpc.history import History
 from fairlead.formats.shown import one_line, several_lines
 from fairlead.settings import Settings
 from fairlead.ui.chat.line import History as TypedBefore
@@ -679,8 +681,8 @@ def test_a_line_with_strange_ends_is_one_entry(tmp_path: Path) -> None:
 async def test_logging_out_of_what_is_no_provider_is_told_as_a_result(tmp_path: Path) -> None:
     from fairlead.agent.models.catalog import Catalog
     from fairlead.agent.models.keys import Keys
-    from fairlead.doors.agent_commands import AgentCommands
-    from fairlead.doors.agent_login import AgentLogin
+    from fairlead.doors.rpc.ops.login import AgentLogin
+    from fairlead.doors.rpc.slash import AgentCommands
 
     class Caller:
         focus = cwd = None
@@ -701,7 +703,7 @@ async def test_logging_out_of_what_is_no_provider_is_told_as_a_result(tmp_path: 
     async with Playing(tmp_path, replay(tmp_path)) as playing:
 
         class Sessions:
-            def session(self, request: Any, caller: Any) -> Any:
+            def session(self, call: Any) -> Any:
                 return playing.session
 
             def show_session(self, caller: Any, session: Any, id: str) -> None:
@@ -712,7 +714,7 @@ async def test_logging_out_of_what_is_no_provider_is_told_as_a_result(tmp_path: 
         login = AgentLogin(catalog, sessions.session)
         commands = AgentCommands(sessions, login, lambda session, name: None)
         caller: Any = Caller()
-        await commands.command(rpc.Request("1", "command", rpc.fields(text="/logout ../x")), caller)
+        await commands.command(Call(caller, "1", "command"), "/logout ../x")
         assert caller.told == ["command-result"]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fairlead.client.calls import plain
-from fairlead.doors import agent_history
+from fairlead.doors.rpc import history as agent_history
 from fairlead.wire import rpc
 from fairlead.wire.rpc_catalog import TOPICS
 from tests.agent.playing import calls, replay, says

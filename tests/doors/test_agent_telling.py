@@ -13,7 +13,8 @@ import pytest
 from fairlead.agent.messages import Usage
 from fairlead.agent.models import Finished, ModelEvent, ModelRequest, TextDelta, ThinkingDelta
 from fairlead.client.calls import plain
-from fairlead.doors import agent_jobs, agent_telling
+from fairlead.doors.rpc import telling as agent_telling
+from fairlead.doors.rpc.ops import jobs as agent_jobs
 from fairlead.wire import rpc
 from tests.agent.playing import calls, replay, says
 from tests.agent.test_session import Held

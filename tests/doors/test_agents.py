@@ -17,8 +17,8 @@ from fairlead.agent.events import Event
 from fairlead.agent.models import Model, ModelInfo
 from fairlead.agent.store import AgentStore, Place
 from fairlead.client.calls import plain
-from fairlead.doors.agent_ops import AgentOps
-from fairlead.doors.rpc import RpcDoor
+from fairlead.doors.rpc.ops.agents import AgentOps
+from fairlead.doors.rpc.server import RpcDoor
 from fairlead.formats.edn import Keyword
 from fairlead.settings import Settings
 from fairlead.wire import rpc

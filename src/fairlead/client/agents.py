@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, dataclass_transform
+from typing import Any, Literal
 
 from .. import __version__
-from ..formats.frozen import Frozen
+from ..formats.record import Record
 from ..settings import Settings, key_names
 from ..wire import rpc
 from ..wire.faults import Broken
 from ..wire.rpc_catalog import TOPICS
-from .calls import Answer, Call, RequestError, plain
+from .calls import Answer, Call, RequestError, call, plain
 
 Outcome = Literal["done", "aborted", "interrupted", "failed"]
 
@@ -37,25 +37,21 @@ class TurnFailed(Exception):
 # --- what happens -----------------------------------------------------------------------------------------
 
 
-@dataclass_transform(frozen_default=True)
-class AgentEvent(Frozen):
+class AgentEvent(Record):
     """Something that happened in a session. `topic` and `data` are rpc-edn's, with plain names."""
 
-    topic: str
-    data: dict[str, Any]
+    __slots__ = ("_source",)
 
-    def __init_subclass__(cls) -> None:
-        cls.fields = tuple(cls.__annotations__)
-        type.__setattr__(cls, "__match_args__", cls.fields)  # which type checkers take from the annotations
+    @property
+    def topic(self) -> str:
+        return self._from()[0]
 
-    def __init__(self, *values: object, **named: object) -> None:
-        self._fill(*values, *(named[name] for name in self.fields[len(values) :]))
-        self._from("", {})
+    @property
+    def data(self) -> dict[str, Any]:
+        return self._from()[1]
 
-    def _from(self, topic: str, data: dict[str, Any]) -> AgentEvent:
-        object.__setattr__(self, "topic", topic)
-        object.__setattr__(self, "data", data)
-        return self
+    def _from(self) -> tuple[str, dict[str, Any]]:
+        return getattr(self, "_source", ("", {}))
 
 
 class Text(AgentEvent):
@@ -214,6 +210,8 @@ class Escalated(AgentEvent):
 class Other(AgentEvent):
     """Anything else: `topic` and `data` tell."""
 
+    __slots__ = ()
+
     def __hash__(self) -> int:
         return hash(self.topic)
 
@@ -281,22 +279,20 @@ _EVENTS: Mapping[str, Callable[[dict[str, Any]], AgentEvent]] = {
 def event_of(topic: str, data: dict[str, Any]) -> AgentEvent:
     """The value of an event."""
     make = _EVENTS.get(topic)
-    return (Other() if make is None else make(data))._from(topic, data)
+    event = Other() if make is None else make(data)
+    object.__setattr__(event, "_source", (topic, data))
+    return event
 
 
 # --- what can be asked ------------------------------------------------------------------------------------
 
 
-class Opened(Frozen):
+class Opened(Record):
     """A session that was found or made. `cursor` is where its events are by now, if that is known."""
 
-    __slots__ = fields = ("id", "created", "cursor")
     id: str
     created: bool
-    cursor: str | None
-
-    def __init__(self, id: str, created: bool, cursor: str | None = None) -> None:
-        self._fill(id, created, cursor)
+    cursor: str | None = None
 
 
 def opening(name: str | None, cwd: str, continue_last: bool) -> Call[Opened]:
@@ -309,31 +305,25 @@ def opening(name: str | None, cwd: str, continue_last: bool) -> Call[Opened]:
     return Call("open_session", given, result)
 
 
-def told(id: str, op: str, *, again: bool = False, **given: Any) -> Call[None]:
-    """A call of which nothing is wanted but that it was done. One that may be done twice is made again when
-    the daemon went away."""
-
-    def result(answer: Answer) -> None:
-        pass
-
-    return Call(op, {"session_id": id, **given}, result, looks=again)
+def told(id: str, op: str, **given: Any) -> Call[None]:
+    """A call of which nothing is wanted but that it was done."""
+    return call(op, session_id=id, **given)
 
 
 def settled(id: str, dialog_id: str, answer: bool | str) -> Call[None]:
     """The answer to an approval: yes, no, or `always`. The first one holds, so it may be given again."""
     if not answer:
-        return told(id, "cancel_dialog", again=True, dialog_id=dialog_id)
-    given = answer if answer == "always" else True
-    return told(id, "resolve_dialog", again=True, dialog_id=dialog_id, result=given)
+        return told(id, "cancel_dialog", dialog_id=dialog_id)
+    return told(id, "resolve_dialog", dialog_id=dialog_id, result=answer if answer == "always" else True)
 
 
 def state(id: str) -> Call[Answer]:
-    return Call("get_state", {"session_id": id}, lambda answer: dict(answer["state"]), looks=True)
+    return call("get_state", "state", session_id=id)
 
 
 def messages(id: str, first: int = 0) -> Call[list[Answer]]:
     given = {"session_id": id, "from": first or None}
-    return Call("get_messages", given, lambda answer: _all_messages(answer, first), looks=True)
+    return Call("get_messages", given, lambda answer: _all_messages(answer, first))
 
 
 def _all_messages(answer: Answer, first: int) -> list[Answer]:
@@ -346,36 +336,27 @@ def _all_messages(answer: Answer, first: int) -> list[Answer]:
 
 
 def message_count(id: str) -> Call[int]:
-    return Call(
-        "get_messages", {"session_id": id, "limit": 1}, lambda answer: int(answer["total"]), looks=True
-    )
+    return call("get_messages", "total", session_id=id, limit=1)
 
 
 def last_text(id: str) -> Call[str]:
-    def result(answer: Answer) -> str:
-        return answer.get("text") or ""
-
-    return Call("get_last_assistant_text", {"session_id": id}, result, looks=True)
+    return Call("get_last_assistant_text", {"session_id": id}, lambda answer: answer.get("text") or "")
 
 
 def models() -> Call[list[Answer]]:
-    return Call("get_available_models", {}, lambda answer: list(answer["models"]), looks=True)
+    return call("get_available_models", "models")
 
 
 def interrupted(id: str) -> Call[str]:
-    def result(answer: Answer) -> str:
-        return answer.get("dropped_steering_text") or ""
-
-    return Call("interrupt", {"session_id": id}, result, looks=True)
+    return Call("interrupt", {"session_id": id}, lambda answer: answer.get("dropped_steering_text") or "")
 
 
 def compacted(id: str, instructions: str) -> Call[str]:
-    given = {"session_id": id, "custom_instructions": instructions or None}
-    return Call("compact", given, lambda answer: str(answer["summary"]))
+    return call("compact", "summary", session_id=id, custom_instructions=instructions or None)
 
 
 def forked(id: str, entry_id: str) -> Call[str]:
-    return Call("fork", {"session_id": id, "entry_id": entry_id}, lambda answer: str(answer["session_id"]))
+    return call("fork", "session_id", session_id=id, entry_id=entry_id)
 
 
 class AgentSession:
@@ -397,16 +378,12 @@ class AgentSession:
 # --- following --------------------------------------------------------------------------------------------
 
 
-class Answered(Frozen):
+class Answered(Record):
     """A request of ours was answered: with data, or an error."""
 
-    __slots__ = fields = ("id", "data", "error")
     id: str
     data: dict[str, Any]
-    error: RequestError | None
-
-    def __init__(self, id: str, data: dict[str, Any], error: RequestError | None = None) -> None:
-        self._fill(id, data, error)
+    error: RequestError | None = None
 
 
 class Following:

@@ -583,7 +583,7 @@ class Agent(AgentSession):
 
     async def abort(self) -> None:
         """End the turn at once."""
-        await self._links.call(agents.told(self.id, "abort", again=True))
+        await self._links.call(agents.told(self.id, "abort"))
 
     async def approve(self, dialog_id: str, *, always: bool = False) -> None:
         """Let a call run that waits for consent; with `always` the same is not asked again."""

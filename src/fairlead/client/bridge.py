@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import select
 import sys
 import time
@@ -38,32 +37,12 @@ MAX_DIALOGS = 1000
 LAST_ANSWERS_WAIT = 10.0
 """Seconds that answers may take when nothing more will be asked."""
 
-# The daemon's frames have their keys in one order: a frame is known by its beginning, an event's number and
-# place by its end. What is between is data, and may look like anything.
-_TEXT = rb'"((?:[^"\\]|\\.)*)"'
-_RESPONSE = re.compile(rb"\{:id " + _TEXT + rb", :kind :response, :op " + _TEXT + rb", :ok ")
-_ERROR = re.compile(
-    rb"\{:kind :error(?:, :id " + _TEXT + rb")?(?:, :op " + _TEXT + rb")?, :error-code " + _TEXT
-)
-_EVENT = b"{:kind :event, "
-_KEY_WANTED = b'{:kind :event, :event "key/wanted"'
-_ACTIVE = re.compile(rb'\{:kind :event, :event "context/updated", :data \{:active-session-id "([^"\\]+)"')
-_DIALOG = re.compile(rb'\{:kind :event, :event "ui/dialog-requested", :data \{:dialog-id "([^"\\]+)"')
-_SEQ = re.compile(rb', :seq (\d+), :ts "[^"\\]*"\}\Z')
-_ASKED = re.compile(rb", :id " + _TEXT + rb"\Z")
-_PLACE = re.compile(rb', :session-id "([^"\\]+)", :cursor "([^"\\]+)"\}\Z')
-_CURSOR = re.compile(rb', :cursor "[^"\\]+"\}\Z')
-_MAX_ASKED = 6 * rpc.MAX_ID + 16
-"""How many bytes an id takes at the end of an event, each character written as `\\uXXXX`."""
-_MAX_PLACE = 1024
-"""How many bytes a session's id and a cursor take there."""
-_REFUSED = ErrorCode.UNSUPPORTED_VERSION.value.encode()
 _MOVING = frozenset({"new_session", "switch_session", "open_session", "fork"})
 """Ops whose answer names the session that is in focus then."""
 _SETTLING = ("resolve_dialog", "cancel_dialog")
 """Ops that answer a dialog, which waits through the death of a daemon: so does the answer."""
 _PARAMS, _CWD, _PROJECT = (Keyword(name) for name in ("params", "cwd", "project"))
-_OP, _ID, _DATA = (Keyword(name) for name in ("op", "id", "data"))
+_OP, _ID, _DIALOG_ID, _ACTIVE = (Keyword(name) for name in ("op", "id", "dialog-id", "active-session-id"))
 _KEY_NAMES, _VARIABLE = Keyword("key-names"), Keyword("variable")
 _SESSION_ID, _CURSOR_KEY, _SUBSCRIBED = (Keyword(name) for name in ("session-id", "cursor", "subscribed"))
 
@@ -79,7 +58,7 @@ class Bridge:
         self._frames = LineBuffer(MAX_FRAME)
         self._pending: dict[str, str] = {}
         self._settling: dict[str, bytes] = {}  # those that answer a dialog, whole
-        self._dialogs: dict[bytes, None] = {}  # that the client was asked
+        self._dialogs: dict[str, None] = {}  # that the client was asked
         self._handshake = b""  # for the next daemon
         self._is_greeted = False  # the handshake was answered well
         self._topics: list[str] = []  # what is subscribed to; none means all
@@ -181,21 +160,20 @@ class Bridge:
 
     def _heard(self, line: bytes) -> bytes | None:
         """A frame as the client gets it, or nothing if it is not for the client."""
-        if line.startswith(_KEY_WANTED):
-            self._lend(str(edn.loads(line)[_DATA][_VARIABLE]))
-            return None
-        if line.startswith(_EVENT):
-            return self._counted(line)
-        error, response = _ERROR.match(line), _RESPONSE.match(line)
-        if error is not None:
-            self._is_refused = self._is_refused or error[3] == _REFUSED
-        answer = error or response
-        if answer is None or answer[1] is None:
+        frame = rpc.outline(line)
+        if frame is None:
             return line
-        id = edn.loads(b'"' + answer[1] + b'"')
+        if frame.topic == "key/wanted":
+            self._lend(str(frame.data()[_VARIABLE]))
+            return None
+        if frame.topic:
+            return self._counted(frame)
+        self._is_refused = self._is_refused or frame.code == ErrorCode.UNSUPPORTED_VERSION
+        if (id := frame.id) is None:
+            return line
         named = self._named.pop(id, "")
-        if response is not None and len(line) <= MAX_ANSWER:
-            self._note_answer(response[2].decode(), line, named)
+        if not frame.code and len(line) <= MAX_ANSWER:
+            self._note_answer(frame, named)
         if id in self._silent:
             self._silent.discard(id)
             return None
@@ -215,13 +193,13 @@ class Bridge:
         with contextlib.suppress(OSError):  # then the daemon has gone, and that is noticed where it is read
             self._daemon.sendall(edn.dumps(request).encode() + b"\n")
 
-    def _note_answer(self, op: str, line: bytes, named: str) -> None:
+    def _note_answer(self, frame: rpc.Outline, named: str) -> None:
         """Remember what the client subscribed to, and which session is in focus."""
-        if op == "handshake":
+        if frame.op == "handshake":
             self._is_greeted = True
-        if op not in _MOVING and op not in ("subscribe", "unsubscribe"):
+        if frame.op not in _MOVING and frame.op not in ("subscribe", "unsubscribe"):
             return
-        data = edn.loads(line)[_DATA]
+        data = frame.data()
         if _SUBSCRIBED in data:
             self._topics = list(data[_SUBSCRIBED])
         session = named or data.get(_SESSION_ID)
@@ -230,40 +208,25 @@ class Bridge:
             if isinstance(cursor := data.get(_CURSOR_KEY), str):
                 self._note_cursor(session, cursor)
 
-    def _counted(self, event: bytes) -> bytes | None:
+    def _counted(self, event: rpc.Outline) -> bytes | None:
         """An event with a number that goes on where the last daemon stopped, unless it is a dialog that the
         client has already and did not ask for again."""
-        if (dialog := _DIALOG.match(event)) is not None:
-            if dialog[1] in self._dialogs and "subscribe" not in self._pending.values():
+        if event.topic == "ui/dialog-requested":
+            dialog = event.data()[_DIALOG_ID]
+            if dialog in self._dialogs and "subscribe" not in self._pending.values():
                 self._offset -= 1
                 return None
-            self._dialogs[dialog[1]] = None
+            self._dialogs[dialog] = None
             if len(self._dialogs) > MAX_DIALOGS:
                 del self._dialogs[next(iter(self._dialogs))]
-        if (active := _ACTIVE.match(event)) is not None:
-            self._move(active[1].decode())
-        end = event.rfind(b", :seq ")
-        seq = _SEQ.match(event, end) if end >= 0 else None
-        if seq is None:
-            return event
-        self._note_place(event, end)
-        self._seq = int(seq[1]) + self._offset
-        if self._offset:
-            return event[: seq.start(1)] + str(self._seq).encode() + event[seq.end(1) :]
-        return event
-
-    def _note_place(self, event: bytes, end: int) -> None:
-        """Remember how far a session was told. Before `end` come the data and maybe a request's id."""
-        if event[end - 1 : end] == b'"':
-            asked = _ASKED.search(event, max(0, end - _MAX_ASKED), end)
-            end = asked.start() if asked is not None else end
-        begin = max(0, end - _MAX_PLACE)
-        if (place := _PLACE.search(event, begin, end)) is not None:
-            self._note_cursor(place[1].decode(), place[2].decode())
-        elif _CURSOR.search(event, begin, end) is not None:  # its session is somewhere before
-            data = edn.loads(event)[_DATA]
-            if isinstance(session := data.get(_SESSION_ID), str):
-                self._note_cursor(session, data[_CURSOR_KEY])
+        elif event.topic == "context/updated" and (active := event.data()[_ACTIVE]):
+            self._move(active)
+        if event.seq is None:
+            return event.line
+        if (place := event.place()) is not None:
+            self._note_cursor(*place)
+        self._seq = event.seq + self._offset
+        return event.numbered(self._seq) if self._offset else event.line
 
     def _note_cursor(self, session: str, cursor: str) -> None:
         self._cursors.pop(session, None)

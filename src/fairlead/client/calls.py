@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
 from ..formats.edn import Keyword
-from ..formats.frozen import Frozen
 from ..formats.guess import meant
+from ..formats.record import Record
+from ..wire.rpc_catalog import OPS
 
 T = TypeVar("T")
 Answer = dict[str, Any]
@@ -47,23 +48,22 @@ class Ended(Exception):
         self.code = code
 
 
-class Call(Frozen, Generic[T]):
+class Call(Record, Generic[T]):
     """One request. `result` makes of the answer's data what the caller gets, or raises."""
 
-    __slots__ = fields = ("op", "given", "result", "looks")
     op: str
     given: Answer
     result: Callable[[Answer], T]
-    looks: bool
-    """It changes nothing, so it may be made again when the daemon went away in the middle of it."""
-
-    def __init__(self, op: str, given: Answer, result: Callable[[Answer], T], looks: bool = False) -> None:
-        self._fill(op, given, result, looks)
 
     @property
     def waits(self) -> bool:
         """The daemon is to be told when nobody waits for the answer any more."""
-        return self.op == "terminal_wait"
+        return OPS[self.op].cancellable
+
+    @property
+    def is_repeatable(self) -> bool:
+        """It may be made again when the daemon went away meanwhile."""
+        return OPS[self.op].repeatable
 
     def params(self, elapsed: float) -> Answer:
         """The parameters, some seconds after the call began."""
@@ -73,8 +73,9 @@ class Call(Frozen, Generic[T]):
         return given
 
 
-def _nothing(answer: Answer) -> None:
-    pass
+def call(op: str, key: str | None = None, **given: Any) -> Call[Any]:
+    """A call of which one value of the answer is wanted, or without a key nothing but that it was done."""
+    return Call(op, given, lambda answer: None if key is None else answer[key])
 
 
 def start(
@@ -85,27 +86,17 @@ def start(
     cols: int,
     rows: int,
 ) -> Call[None]:
-    given = {
-        "name": name,
-        "argv": list(command),
-        "cwd": os.path.abspath(cwd),
-        "env": dict(os.environ if environment is None else environment),
-        "cols": cols,
-        "rows": rows,
-    }
-    return Call("terminal_start", given, _nothing)
+    env = dict(os.environ if environment is None else environment)
+    place = os.path.abspath(cwd)
+    return call("terminal_start", name=name, argv=list(command), cwd=place, env=env, cols=cols, rows=rows)
 
 
 def terminals() -> Call[list[Answer]]:
-    def result(answer: Answer) -> list[Answer]:
-        rows: list[Answer] = answer["sessions"]
-        return rows
-
-    return Call("terminal_list", {}, result, looks=True)
+    return call("terminal_list", "sessions")
 
 
 def status() -> Call[Answer]:
-    return Call("daemon_status", {}, dict, looks=True)
+    return Call("daemon_status", {}, dict)
 
 
 def find(name: str) -> Call[None]:
@@ -114,7 +105,7 @@ def find(name: str) -> Call[None]:
         if name not in names:
             raise no_session(name, names)
 
-    return Call("terminal_list", {"brief": True}, result, looks=True)
+    return Call("terminal_list", {"brief": True}, result)
 
 
 def no_session(name: str, names: Sequence[str] = ()) -> RequestError:
@@ -122,38 +113,23 @@ def no_session(name: str, names: Sequence[str] = ()) -> RequestError:
 
 
 def send(name: str, text: str, keys: Sequence[str]) -> Call[None]:
-    given = {"name": name, "text": text or None, "keys": list(keys) or None}
-    return Call("terminal_send", given, _nothing)
+    return call("terminal_send", name=name, text=text or None, keys=list(keys) or None)
 
 
 def paste(name: str, text: str) -> Call[None]:
-    return Call("terminal_send", {"name": name, "paste": text}, _nothing)
+    return call("terminal_send", name=name, paste=text)
 
 
 def screen(name: str, form: Format, scrollback: bool) -> Call[str]:
-    def result(answer: Answer) -> str:
-        shown: str = answer["screen"]
-        return shown
-
-    given = {"name": name, "format": form, "scrollback": scrollback}
-    return Call("terminal_screen", given, result, looks=True)
+    return call("terminal_screen", "screen", name=name, format=form, scrollback=scrollback)
 
 
 def cells(name: str) -> Call[Answer]:
-    def result(answer: Answer) -> Answer:
-        shown: Answer = answer["screen"]
-        return shown
-
-    return Call("terminal_screen", {"name": name, "format": "cells"}, result, looks=True)
+    return call("terminal_screen", "screen", name=name, format="cells")
 
 
 def search(name: str, text: str, regex: bool) -> Call[list[Answer]]:
-    def result(answer: Answer) -> list[Answer]:
-        matches: list[Answer] = answer["matches"]
-        return matches
-
-    given = {"name": name, "regex" if regex else "needle": text}
-    return Call("terminal_search", given, result, looks=True)
+    return call("terminal_search", "matches", name=name, **{"regex" if regex else "needle": text})
 
 
 def wait_for(name: str, text: str, regex: bool, timeout: float | None) -> Call[str]:
@@ -163,14 +139,14 @@ def wait_for(name: str, text: str, regex: bool, timeout: float | None) -> Call[s
         return found
 
     given = {"name": name, "regex" if regex else "text": text, "timeout": timeout}
-    return Call("terminal_wait", given, result, looks=True)
+    return Call("terminal_wait", given, result)
 
 
 def wait_quiet(name: str, seconds: float, timeout: float | None) -> Call[None]:
     def result(answer: Answer) -> None:
         _check(name, answer, f"{name!r} did not fall quiet", timeout)
 
-    return Call("terminal_wait", {"name": name, "idle": seconds, "timeout": timeout}, result, looks=True)
+    return Call("terminal_wait", {"name": name, "idle": seconds, "timeout": timeout}, result)
 
 
 def wait_any(
@@ -184,12 +160,12 @@ def wait_any(
 ) -> Call[Answer]:
     """Wait for the first of these; the answer as it is."""
     given = {"name": name, "text": text, "regex": regex, "idle": idle, "exit": exit or None}
-    return Call("terminal_wait", given | {"timeout": timeout}, dict, looks=True)
+    return Call("terminal_wait", given | {"timeout": timeout}, dict)
 
 
 def settle(name: str, timeout: float | None) -> Call[Answer]:
     """Wait until a session of any kind does nothing any more; the answer as it is."""
-    return Call("session_wait", {"name": name, "timeout": timeout}, dict, looks=True)
+    return Call("session_wait", {"name": name, "timeout": timeout}, dict)
 
 
 def wait(name: str, timeout: float | None) -> Call[int]:
@@ -199,7 +175,7 @@ def wait(name: str, timeout: float | None) -> Call[int]:
         code: int = answer["exit_code"]
         return code
 
-    return Call("terminal_wait", {"name": name, "exit": True, "timeout": timeout}, result, looks=True)
+    return Call("terminal_wait", {"name": name, "exit": True, "timeout": timeout}, result)
 
 
 def _check(name: str, answer: Answer, what: str, timeout: float | None) -> None:
@@ -211,12 +187,8 @@ def _check(name: str, answer: Answer, what: str, timeout: float | None) -> None:
 
 
 def resize(name: str, cols: int, rows: int) -> Call[None]:
-    return Call("terminal_resize", {"name": name, "cols": cols, "rows": rows}, _nothing)
+    return call("terminal_resize", name=name, cols=cols, rows=rows)
 
 
 def stop(name: str) -> Call[int]:
-    def result(answer: Answer) -> int:
-        code: int = answer["exit_code"]
-        return code
-
-    return Call("terminal_stop", {"name": name}, result)
+    return call("terminal_stop", "exit_code", name=name)

@@ -94,4 +94,4 @@ def repeating(call: Call[Any]) -> Reconnect:
     """For a call. One that changes something is not made again, as it may have been done."""
     if call.waits:
         return Reconnect(ABSENCE)
-    return Reconnect(tries=MAX_REPEATS if call.looks else 0)
+    return Reconnect(tries=MAX_REPEATS if call.is_repeatable else 0)

@@ -404,7 +404,7 @@ class Agent(AgentSession):
 
     def abort(self) -> None:
         """End the turn at once."""
-        self._control.call(agents.told(self.id, "abort", again=True))
+        self._control.call(agents.told(self.id, "abort"))
 
     def approve(self, dialog_id: str, *, always: bool = False) -> None:
         """Let a call run that waits for consent; with `always` the same is not asked again."""

@@ -14,23 +14,21 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 from msgspec import Struct, field
 
 from ..system.files import replace_file
 from ..system.processes import depth_below, foreground
-from ..terminal.host import Host, HostError
+from ..terminal.host import Host
 from ..terminal.session import Session
 from ..verify.outcome import Ending, ending_in
-from ..wire.rpc import ErrorCode, Request, fields
+from ..wire.rpc import fields
 from ..wire.verifier import Outcome
 from . import corrections
 from .corrections import RETURN_WAIT, Delivery
 from .judging import Judging, Tell
-from .rpc import Handler, OpError
+from .rpc.handlers import Data, op
 from .verifier import log
 
 MAX_TURNS = 200
@@ -230,10 +228,6 @@ class TerminalTurns:
         self._tell = tell
         self._builders: dict[str, TerminalBuilder] = {}
 
-    @property
-    def ops(self) -> dict[str, Handler]:
-        return {"terminal_turn": self._turn}
-
     def opened(self, session: Session) -> None:
         """A session is there: if an agent in it has had turns, verifiers may come again."""
         if _read(self._path(session), session.started_at) is not None:
@@ -248,75 +242,69 @@ class TerminalTurns:
             with contextlib.suppress(OSError):
                 os.unlink(self._path(session))
 
-    async def _turn(self, request: Request) -> Mapping[Any, Any]:
-        try:
-            session = self._host.find(request.get("name"))
-        except HostError as error:
-            raise OpError(ErrorCode.NOT_FOUND, str(error)) from None
+    @op
+    async def terminal_turn(
+        self,
+        name: str,
+        event: str,
+        agent: str = "",
+        prompt: str = "",
+        path: str = "",
+        session_id: str = "",
+        owner: int | None = None,
+        request_id: str = "",
+        timeout: float = 0.0,
+    ) -> Data:
+        session = self._host.find(name)
         builder = self.builder(session)
         known = builder.known
-        if builder.is_other(request.get("session-id") or "", request.get("owner")):
+        if builder.is_other(session_id, owner):
             return fields(accepted=False, reason="it is of another agent that runs in this terminal")
-        file = request.get("path") or ""
-        lines = await asyncio.to_thread(_lines, file or known.file)
-        match request.get("event"):
+        lines = await asyncio.to_thread(_lines, path or known.file)
+
+        def start(after: float | None = None) -> None:
+            if builder.started(agent, prompt, path, lines, session_id, owner):  # by a person
+                self._judging.began(session.id)
+                self._judging.door.started(session.id, builder.known.turns[-1], after)
+                self._tell_turn("terminal/turn-began", session, builder)
+
+        match event:
             case "start":
                 known.tells_starts = True
-                self._start(session, builder, request, lines)
+                start()
             case "stop":
-                return await self._stop(session, builder, request, lines)
+                is_again = bool(request_id) and request_id == known.call  # the daemon asked first is gone
+                known.call = request_id
+                if not is_again:
+                    if prompt and not known.tells_starts:
+                        start(known.ended or session.started_at)
+                    if (turn := builder.stopped(path, lines)) is not None:
+                        self._tell_turn("terminal/turn-ended", session, builder)
+                        self._judging.door.stopped(session.id, turn)
+                correction = await self._correction(session, builder, is_again, min(timeout, MAX_STOP_WAIT))
+                number = known.turns[-1].number if known.turns else 0
+                return fields(accepted=True, turn=number, correction=correction or None)
             case _:
-                fault = request.get("prompt") or "an error"
+                fault = prompt or "an error"
                 failed = builder.failed(fault)
                 self._judging.door.failed(session.id, fault)
                 if failed is not None:
                     self._judging.door.stopped(session.id, failed)
         return fields(accepted=True, turn=known.turns[-1].number if known.turns else 0)
 
-    async def _stop(
-        self, session: Session, builder: TerminalBuilder, request: Request, lines: int
-    ) -> Mapping[Any, Any]:
+    async def _correction(
+        self, session: Session, builder: TerminalBuilder, is_again: bool, seconds: float
+    ) -> str:
         """The agent has answered. A hook that waits is answered with the correction that is due, if any."""
-        known, call = builder.known, request.get("request-id") or ""
-        is_again = bool(call) and call == known.call  # the daemon that was asked first is gone
-        known.call = call
-        if not is_again:
-            if request.get("prompt") and not known.tells_starts:
-                self._start(session, builder, request, lines, known.ended or session.started_at)
-            if (turn := builder.stopped(request.get("path") or "", lines)) is not None:
-                self._tell_turn("terminal/turn-ended", session, builder)
-                self._judging.door.stopped(session.id, turn)
-        correction = ""
-        if not (seconds := min(request.get("timeout") or 0.0, MAX_STOP_WAIT)):
+        known = builder.known
+        if not seconds:
             builder.delivery.go_on()
         elif is_again and known.sent is not None and known.sent.how == "hook":
-            correction = known.sent.text  # it was decided, but the hook has not heard it
+            return known.sent.text  # it was decided, but the hook has not heard it
         elif known.turns:
             judged = self._judging.door.judged(session.id, RETURN_WAIT if is_again else 0.0)
-            correction = await builder.delivery.answer(judged, seconds)
-        turn_number = known.turns[-1].number if known.turns else 0
-        return fields(accepted=True, turn=turn_number, correction=correction or None)
-
-    def _start(
-        self,
-        session: Session,
-        builder: TerminalBuilder,
-        request: Request,
-        lines: int,
-        after: float | None = None,
-    ) -> None:
-        by_person = builder.started(
-            request.get("agent") or "",
-            request.get("prompt") or "",
-            request.get("path") or "",
-            lines,
-            request.get("session-id") or "",
-            request.get("owner"),
-        )
-        if by_person:
-            self._judging.began(session.id)
-            self._judging.door.started(session.id, builder.known.turns[-1], after)
-            self._tell_turn("terminal/turn-began", session, builder)
+            return await builder.delivery.answer(judged, seconds)
+        return ""
 
     def _tell_turn(self, topic: str, session: Session, builder: TerminalBuilder) -> None:
         turn = builder.known.turns[-1]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum, StrEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ..formats import edn
 from ..formats.edn import EdnError, Keyword
@@ -212,12 +212,133 @@ class Event(Frozen):
         return envelope | {key: value for key, value in more if value is not None}
 
 
+class EventData(dict[Any, Any]):
+    """The data of an event for many connections: it is written once, and must not change after that."""
+
+    __slots__ = ("written",)
+    written: bytes
+
+    def __init__(self, data: Data) -> None:
+        super().__init__(data)
+        self.written = b""
+
+
 Frame = Request | Response | Error | Event
 
 
 def encode(frame: Frame) -> bytes:
     """The frame as a line."""
-    return edn.dumps(frame.envelope(), dialect=edn.PLAIN).encode("utf-8") + b"\n"
+    envelope = frame.envelope()
+    data = envelope.get(_DATA)
+    if not isinstance(data, EventData):
+        return _written(envelope) + b"\n"
+    first = {key: envelope[key] for key in (_KIND, _EVENT, _DATA)}  # the same for all connections
+    data.written = data.written or _written(first)[:-1]
+    rest = _written({key: value for key, value in envelope.items() if key not in first})[1:] + b"\n"
+    return data.written + (b", " if len(envelope) > len(first) else b"") + rest
+
+
+def _written(envelope: Data) -> bytes:
+    return edn.dumps(envelope, dialect=edn.PLAIN).encode("utf-8")
+
+
+# --- a server's line, without its data ---------------------------------------------------------------------
+
+_EVENT_HEAD, _ERROR_HEAD, _RESPONSE_HEAD = b'{:kind :event, :event "', b"{:kind :error, ", b'{:id "'
+_SEQ_MARK, _TS_MARK, _ID_MARK, _DATA_MARK = b", :seq ", b', :ts "', b', :id "', b", :data "
+_PLACE_MARKS = b', :session-id "', b', :cursor "'
+_OP_MARK = b", :kind :response, :op "
+_MAX_WRITTEN_ID = 6 * MAX_ID + 16
+"""How many bytes an id takes in an event, each character written as `\\uXXXX`."""
+_MAX_PLACE = 1024
+"""How many bytes a session's id and a cursor take at the end of an event's data."""
+
+
+class Outline(NamedTuple):
+    """A line of a server of ours with its data unread, which may be megabytes.
+
+    `encode` writes the keys in one order: a frame is known by its beginning, and an event's number by its
+    end. What is between is data, and may look like anything.
+    """
+
+    line: bytes
+    topic: str = ""
+    """An event's topic. What has none is a response or an error."""
+    id: str | None = None
+    """The id of the request that a response or an error answers."""
+    op: str = ""
+    code: str = ""
+    """An error's code."""
+    seq: int | None = None
+    where: slice = slice(0)
+    """Its data in the line,"""
+    number: slice = slice(0)
+    """and an event's number."""
+
+    def data(self) -> Any:
+        """Read an event's or a response's data."""
+        return edn.loads(self.line[self.where])
+
+    def place(self) -> tuple[str, str] | None:
+        """The session that an event is of, and the cursor that it has then."""
+        start, end = self.where.start, self.where.stop
+        before, found, cursor = self.line[max(start, end - _MAX_PLACE) : end].rpartition(_PLACE_MARKS[1])
+        if not found or cursor.find(b'"') != len(cursor) - 2:
+            return None
+        _, found, session = before.rpartition(_PLACE_MARKS[0])
+        if found and session.find(b'"') == len(session) - 1 and b"\\" not in session:
+            return session[:-1].decode(), cursor[:-2].decode()
+        data = self.data()  # its session is somewhere before
+        session_id = data.get(Keyword("session-id"))
+        return (session_id, data[Keyword("cursor")]) if isinstance(session_id, str) else None
+
+    def numbered(self, seq: int) -> bytes:
+        """The line of an event with another number."""
+        return self.line[: self.number.start] + b"%d" % seq + self.line[self.number.stop :]
+
+
+def outline(line: bytes) -> Outline | None:
+    """What a server of ours says on a line, or None if it is not written as `encode` does it."""
+    try:
+        if line.startswith(_EVENT_HEAD):
+            return _event_outline(line)
+        if line.startswith(_ERROR_HEAD):
+            error = _parsed(edn.loads(line))
+            assert isinstance(error, Error)  # by its beginning
+            return Outline(line, "", error.id, error.op or "", error.code)
+        if line.startswith(_RESPONSE_HEAD):
+            id, end = _string_at(line, len(_RESPONSE_HEAD) - 1)
+            if line.startswith(_OP_MARK, end):
+                op, end = _string_at(line, end + len(_OP_MARK))
+                start = line.find(_DATA_MARK, end) + len(_DATA_MARK)
+                return Outline(line, "", id, op, where=slice(start, len(line) - 1))
+    except ValueError:
+        pass
+    return None
+
+
+def _event_outline(line: bytes) -> Outline | None:
+    end = line.index(b'"', len(_EVENT_HEAD))
+    topic, start = line[len(_EVENT_HEAD) : end].decode(), end + 1 + len(_DATA_MARK)
+    if not line.startswith(_DATA_MARK, end + 1):
+        return None
+    at = line.rfind(_SEQ_MARK, start)
+    number, found, ts = line[at + len(_SEQ_MARK) :].partition(_TS_MARK) if at >= 0 else (b"", b"", b"")
+    if not found or not number.isdigit() or ts.find(b'"') != len(ts) - 2:
+        return Outline(line, topic, where=slice(start, len(line) - 1))
+    end = at
+    if line[at - 1 : at] != b"}":  # the id of a request is between
+        end = line.rindex(_ID_MARK, max(start, at - _MAX_WRITTEN_ID), at)
+    place = slice(at + len(_SEQ_MARK), at + len(_SEQ_MARK) + len(number))
+    return Outline(line, topic, seq=int(number), where=slice(start, end), number=place)
+
+
+def _string_at(line: bytes, start: int) -> tuple[str, int]:
+    """The string that begins there, and where it ends."""
+    end = line.index(b'"', start + 1)
+    while (end - len(line[:end].rstrip(b"\\"))) % 2:  # it is escaped
+        end = line.index(b'"', end + 1)
+    return str(edn.loads(line[start : end + 1])), end + 1
 
 
 # --- a line, step by step ----------------------------------------------------------------------------------

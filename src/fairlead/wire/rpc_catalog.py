@@ -1,12 +1,14 @@
-"""rpc-edn's vocabulary as data: what each op takes, and what each event must carry.
+"""rpc-edn's vocabulary as data: the one table of ops, and what each event must carry.
 
-A parameter has the same meaning in every op that takes it, so its kind stands once, by its name. A door that
-has more ops or topics adds them to a copy of these tables.
+Checking, `describe`, the typed parameters of handlers, the clients' calls and the table in docs/rpc.md are
+made from it. A parameter has the same meaning in every op that takes it, so its kind stands once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
+from keyword import iskeyword
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -19,13 +21,35 @@ class Kind(NamedTuple):
     wanted: str
     """In words, for the error."""
     holds: Callable[[Any], bool]
+    type: str = "str"
+    """The annotation of the parameter in a handler."""
+    read: Callable[[Any], Any] = lambda value: value
+    """Makes that of the value on the wire."""
 
 
 class Op(NamedTuple):
-    """The parameters of an op, by name."""
+    """What an op takes and answers, and how it may be run. `doors/rpc/handlers.py` ties a handler to it."""
 
     required: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
+    answer: tuple[str, ...] = ()
+    """The keys that the response's data may have."""
+    does: str = ""
+    """In a few words, for the reference page."""
+    beside: bool = False
+    """It may take long and runs beside others. All others are done one after the other, in their order."""
+    cancellable: bool = False
+    """`cancel` ends it by itself: it only waits, so that nothing is left half done."""
+    needs_key: bool = False
+    """It needs the key of a model, which the client may be asked for first."""
+    for_person: bool = False
+    """It answers for a person, which an agent's own commands may not."""
+    repeatable: bool = False
+    """Done twice it is as done once, so a client may ask again when the daemon went away meanwhile."""
+
+
+def _word(value: Any) -> Any:
+    return value.name if isinstance(value, Keyword) else value
 
 
 def _one_of(*words: str) -> Kind:
@@ -34,8 +58,7 @@ def _one_of(*words: str) -> Kind:
 
 def _one_word_of(*words: str) -> Kind:
     """One of these, as a string or a keyword."""
-    wanted = _one_of(*words).wanted
-    return Kind(wanted, lambda value: (value.name if isinstance(value, Keyword) else value) in words)
+    return Kind(_one_of(*words).wanted, lambda value: _word(value) in words, read=_word)
 
 
 def _is_strings(value: Any) -> bool:
@@ -47,28 +70,40 @@ NON_BLANK = Kind("non-empty string", lambda value: type(value) is str and value.
 WORD = Kind(
     "a non-empty string or a keyword",
     lambda value: isinstance(value, Keyword) or (type(value) is str and value.strip() != ""),
+    read=_word,
 )
-BOOLEAN = Kind("true or false", lambda value: type(value) is bool)
-MAP = Kind("a map", lambda value: isinstance(value, Mapping))
-STRINGS = Kind("a vector of strings", _is_strings)
+BOOLEAN = Kind("true or false", lambda value: type(value) is bool, "bool")
+MAP = Kind("a map", lambda value: isinstance(value, Mapping), "Mapping[Any, Any]")
+STRINGS = Kind("a vector of strings", _is_strings, "list[str]", list)
 LEVEL = Kind(
     "a keyword, a string or an integer",
     lambda value: isinstance(value, Keyword | str | int) and not isinstance(value, bool),
+    "str | int",
+    _word,
 )
-ANYTHING = Kind("anything", lambda value: True)
-COUNT = Kind("an integer from 1 to 65535", lambda value: type(value) is int and 0 < value <= 0xFFFF)
-PID = Kind("a process id", lambda value: type(value) is int and 0 < value <= 0x7FFFFFFF)
+ANYTHING = Kind("anything", lambda value: True, "Any")
+COUNT = Kind("an integer from 1 to 65535", lambda value: type(value) is int and 0 < value <= 0xFFFF, "int")
+PID = Kind("a process id", lambda value: type(value) is int and 0 < value <= 0x7FFFFFFF, "int")
 SECONDS = Kind(
     "a number of seconds",
     lambda value: isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e9,
+    "float",
 )
-LINE = Kind("a line's number", lambda value: type(value) is int and 0 <= value < 2**63)
-RECORD = Kind("true, false or a file's path", lambda value: type(value) in (bool, str) and value != "")
+LINE = Kind("a line's number", lambda value: type(value) is int and 0 <= value < 2**63, "int")
+RECORD = Kind(
+    "true, false or a file's path", lambda value: type(value) in (bool, str) and value != "", "bool | str"
+)
 DIRECTORY = Kind(
     "the absolute path of a directory",
     lambda value: type(value) is str and value.startswith("/") and "\0" not in value,
 )
-COMMAND = Kind("a vector of strings, the program first", lambda value: _is_strings(value) and len(value) > 0)
+COMMAND = Kind(
+    "a vector of strings, the program first",
+    lambda value: _is_strings(value) and len(value) > 0,
+    "list[str]",
+    list,
+)
+VECTOR = Kind("a vector", lambda value: isinstance(value, list | tuple | frozenset), "list[Any]", list)
 
 PARAMS: Mapping[str, Kind] = MappingProxyType(
     {
@@ -134,7 +169,7 @@ PARAMS: Mapping[str, Kind] = MappingProxyType(
         "session-path": NON_BLANK._replace(wanted="non-empty path string"),
         "since": NON_BLANK,
         "status": _one_word_of("submitted", "cancelled", "failed"),
-        "statuses": Kind("a vector", lambda value: isinstance(value, list | tuple | frozenset)),
+        "statuses": VECTOR,
         "stop": BOOLEAN,
         "tags": STRINGS,
         "text": STRING,
@@ -148,141 +183,226 @@ PARAMS: Mapping[str, Kind] = MappingProxyType(
     }
 )
 
-OPS: Mapping[str, Op] = MappingProxyType(
-    {
-        "handshake": Op((), ("client-info", "protocol-version", "cwd", "project", "key-names")),
-        "ping": Op(),
-        "cancel": Op(("request-id",)),
-        "subscribe": Op((), ("topics", "session-id", "since")),
-        "unsubscribe": Op((), ("topics",)),
-        "query_eql": Op(("query",), ("entity", "session-id")),
-        "command": Op(("text",), ("session-id",)),
-        "frontend_action_result": Op(
-            ("request-id", "action-name", "status"), ("ui/action", "value", "error-message", "session-id")
-        ),
-        "resolve_dialog": Op(("dialog-id",), ("result", "session-id")),
-        "cancel_dialog": Op(("dialog-id",), ("session-id",)),
-        "prompt": Op(("message",), ("images", "session-id")),
-        "prompt_while_streaming": Op(("message",), ("behavior", "images", "session-id")),
-        "steer": Op(("message",), ("images", "session-id")),
-        "follow_up": Op(("message",), ("images", "session-id")),
-        "abort": Op((), ("session-id",)),
-        "interrupt": Op((), ("session-id",)),
-        "lend_key": Op(("variable", "key")),
-        "list_background_jobs": Op((), ("statuses", "session-id")),
-        "inspect_background_job": Op(("job-id",), ("session-id",)),
-        "cancel_background_job": Op(("job-id",), ("session-id",)),
-        "login_begin": Op((), ("provider", "session-id")),
-        "login_complete": Op((), ("input", "session-id")),
-        "new_session": Op((), ("session-id", "parent-session", "name")),
-        "open_session": Op((), ("name", "continue", "cwd")),
-        "switch_session": Op((), ("session-id", "session-path")),
-        "list_sessions": Op((), ("session-id",)),
-        "fork": Op(("entry-id",), ("session-id",)),
-        "set_session_name": Op(("name",), ("session-id",)),
-        "set_model": Op(("provider", "model-id"), ("session-id",)),
-        "cycle_model": Op((), ("direction", "session-id")),
-        "set_thinking_level": Op(("level",), ("session-id",)),
-        "cycle_thinking_level": Op((), ("session-id",)),
-        "compact": Op((), ("custom-instructions", "session-id")),
-        "set_auto_compaction": Op(("enabled",), ("session-id",)),
-        "set_auto_retry": Op(("enabled",), ("session-id",)),
-        "abort_retry": Op((), ("session-id",)),
-        "bash": Op(("command",), ("session-id",)),
-        "abort_bash": Op((), ("session-id",)),
-        "export_html": Op((), ("path", "session-id")),
-        "get_state": Op((), ("session-id",)),
-        "get_messages": Op((), ("session-id", "from", "limit")),
-        "get_session_stats": Op((), ("session-id",)),
-        "get_fork_messages": Op((), ("session-id",)),
-        "get_last_assistant_text": Op((), ("session-id",)),
-        "get_commands": Op((), ("session-id",)),
-        "get_available_models": Op((), ("session-id",)),
-        "remember": Op(("text",), ("tags", "session-id")),
-        "recall": Op(("text",), ("tags", "limit", "session-id")),
-        "describe": Op(),
-        "config": Op(),
-        "daemon_status": Op(),
-        "daemon_stop": Op((), ("handover",)),
-        "daemon_restart": Op((), ("env", "python")),
-        "health": Op(),
-        "approvals": Op((), ("token",)),
-        "approval_settle": Op(("token", "allowed"), ("always",)),
-        "notify": Op(("text",), ("title",)),
-        "terminal_start": Op(("name", "argv"), ("cwd", "env", "cols", "rows", "deferred", "record", "owner")),
-        "terminal_list": Op((), ("brief",)),
-        "terminal_stop": Op(("name",)),
-        "terminal_send": Op(("name",), ("text", "keys", "paste")),
-        "terminal_screen": Op(("name",), ("format", "scrollback")),
-        "terminal_lines": Op(("name",), ("limit", "follow", "follower", "from", "timeout")),
-        "terminal_search": Op(("name",), ("needle", "regex", "limit")),
-        "terminal_wait": Op(("name",), ("text", "regex", "idle", "exit", "timeout")),
-        "terminal_resize": Op(("name", "cols", "rows")),
-        "terminal_record": Op(("name",), ("path", "stop")),
-        "terminal_turn": Op(
-            ("name", "event"), ("agent", "prompt", "path", "session-id", "owner", "request-id", "timeout")
-        ),
-        "verify_target": Op(("name",)),
-        "verify_reports": Op((), ("session-id", "limit")),
-        "session_list": Op((), ("kind", "brief")),
-        "session_find": Op(("name",)),
-        "session_stop": Op(("name",)),
-        "session_prompt": Op(("name", "text")),
-        "session_lines": Op(("name",), ("limit",)),
-        "session_wait": Op(("name",), ("timeout",)),
-    }
-)
 
+_TABLE = """
+handshake: / client-info protocol-version cwd project key-names -> server-info
+    begin; all else waits for it
+ping: -> pong protocol-version
+    answer at once
+cancel: request-id -> accepted
+    end a request that waits: `terminal_wait`, `bash`, `compact`
+describe: -> ops params topics error-codes
+    the schema of ops, parameters, topics and error codes
+subscribe: / topics session-id since -> subscribed cursor replayed
+    get events of topics, first how things are and what was missed since a cursor
+unsubscribe: / topics -> subscribed
+    get no more events of topics
+terminal_start: name argv / cwd env cols rows deferred record owner -> name pid recording
+    start a program in a terminal [beside]
+terminal_list: / brief -> sessions questions
+    all terminal sessions, and how many questions wait [repeatable]
+terminal_stop: name -> exit-code
+    end a session's program [beside]
+terminal_send: name / text keys paste -> accepted
+    type text and keys, or paste
+terminal_screen: name / format scrollback -> name format screen cols rows
+    what a session shows [beside repeatable]
+terminal_lines: name / limit follow follower from timeout -> lines first oldest complete next follower ended
+    the last lines, or those that follow [beside]
+terminal_search: name / needle regex limit -> matches
+    find a text in the scrollback [beside repeatable]
+terminal_wait: name / text regex idle exit timeout -> matched reason match exit-code
+    wait for a text, for quiet or for the end [beside cancellable repeatable]
+terminal_resize: name cols rows -> accepted
+    set the size of a session's terminal
+terminal_record: name / path stop -> path
+    record a session, or stop that
+verify_target: name -> session-id kind socket project file model
+    where a session's verifiers connect [beside]
+verify_reports: / session-id limit -> reports
+    what verifiers reported
+terminal_turn: name event / agent prompt path session-id owner request-id timeout \
+-> accepted reason turn correction
+    report an agent's turns (called by its hooks) [beside]
+session_list: / kind brief -> sessions questions
+    sessions of all kinds, or of one, and how many questions wait [repeatable]
+session_find: name -> session
+    a session by its name, its id or the beginning of that [repeatable]
+session_stop: name -> session exit-code stopped
+    end a program, or an agent's turn [beside]
+session_prompt: name text -> accepted session
+    ask a session for something: type it and Enter, or say it to an agent
+session_lines: name / limit -> lines first oldest complete
+    what was printed or said, as text [beside repeatable]
+session_wait: name / timeout -> matched reason
+    wait until a program has ended, or an agent's turn is over [beside cancellable repeatable]
+config: -> rows
+    the settings in force
+daemon_status: -> version pid started-at sessions supervised runtime-dir log-path passepartout-port
+    how the daemon is [repeatable]
+daemon_stop: / handover -> accepted started-at
+    stop the daemon; sessions stay [beside]
+daemon_restart: / env python -> accepted started-at
+    restart the daemon [beside]
+health: -> status checked-at checks
+    check the daemon and what it needs [beside]
+approvals: / token -> approvals
+    all that waits for a person, of every directory
+approval_settle: token allowed / always -> accepted approval
+    answer a question [for_person]
+notify: text / title -> accepted
+    send a notification to the user [beside]
+prompt: message / images session-id -> accepted
+    begin a turn [needs_key]
+prompt_while_streaming: message / behavior images session-id -> accepted behavior
+    say something during a turn, or after it [needs_key]
+steer: message / images session-id -> accepted
+    say something during a turn [needs_key]
+follow_up: message / images session-id -> accepted
+    say something after the turn [needs_key]
+abort: / session-id -> accepted dropped-steering-text
+    end the turn at once [repeatable]
+abort_retry: / session-id -> accepted
+    don't ask a model again that failed
+interrupt: / session-id -> accepted pending dropped-steering-text
+    end the turn after the running tool [repeatable]
+new_session: / session-id parent-session name -> session-id session-file
+    create a session and switch to it
+open_session: / name continue cwd -> session-id session-file created cursor
+    the session of that name, or the last one of the directory, or a new one
+switch_session: / session-id session-path -> session-id session-file
+    switch to another session
+list_sessions: / session-id -> active-session-id sessions
+    the loaded sessions
+fork: entry-id / session-id -> session-id session-file
+    copy a session up to a message, and switch to the copy
+set_session_name: name / session-id -> session-name
+    rename a session
+compact: / custom-instructions session-id -> compacted summary
+    summarize older messages [beside]
+set_auto_compaction: enabled / session-id -> enabled
+    whether older messages are summarized when the context is full
+set_auto_retry: enabled / session-id -> enabled
+    whether a model that failed is asked again
+get_state: / session-id -> state
+    how a session is [repeatable]
+get_messages: / session-id from limit -> messages first total
+    messages, at most 2 MiB of text in one answer: of more the last ones, from `:first` on [repeatable]
+get_session_stats: / session-id -> stats
+    counts of messages, calls and tokens
+get_fork_messages: / session-id -> messages
+    the messages to fork at
+get_last_assistant_text: / session-id -> text
+    what the model said last [repeatable]
+resolve_dialog: dialog-id / result session-id -> accepted
+    answer a dialog; `always` is consent that lasts in this session [for_person repeatable]
+cancel_dialog: dialog-id / session-id -> accepted
+    answer a dialog with no [repeatable]
+query_eql: query / entity session-id -> result
+    query attributes with EQL
+bash: command / session-id -> output is-error details
+    run a command whose output the model sees [beside]
+export_html: / path session-id -> path
+    write the conversation as a page
+get_commands: / session-id -> commands
+    the slash commands
+abort_bash: / session-id -> accepted dropped-steering-text
+    end the command of `bash`
+login_begin: / provider session-id -> provider url uses-callback-server pending-login kind message
+    where to get a provider's key
+login_complete: / input session-id -> provider logged-in
+    store the key
+lend_key: variable key -> accepted
+    bring a key that `key/wanted` asked for
+list_background_jobs: / statuses session-id -> jobs
+    the tool calls that run or ran lately
+inspect_background_job: job-id / session-id -> job
+    one of them
+cancel_background_job: job-id / session-id -> accepted job
+    end one of them; the turn goes on
+set_model: provider model-id / session-id -> model
+    choose the model
+cycle_model: / direction session-id -> model
+    choose the next model, or the one before
+set_thinking_level: level / session-id -> thinking-level
+    choose how hard the model thinks
+cycle_thinking_level: / session-id -> thinking-level
+    choose the next thinking level
+get_available_models: / session-id -> models
+    the models [repeatable]
+remember: text / tags session-id -> id
+    keep something in the memory of all sessions
+recall: text / tags limit session-id -> entries
+    search the memory of all sessions
+command: text / session-id -> accepted handled fallback
+    run a slash command
+frontend_action_result: request-id action-name status / ui/action value error-message session-id \
+-> accepted request-id
+    answer a choice that a slash command asked for
+"""
+"""Every op, in the order of `describe`: what it requires, after a slash what else it takes, after an arrow
+the keys of its answer. Below that what it does, and which of `Op`'s flags hold."""
+
+
+def _ops(table: str) -> dict[str, Op]:
+    ops = {}
+    lines = table.strip().split("\n")
+    for head, does in zip(lines[::2], lines[1::2]):
+        name, _, rest = head.partition(":")
+        takes, _, answer = rest.partition(" -> ")
+        required, _, optional = takes.partition("/ ")
+        does, _, flags = does.strip().rstrip("]").partition(" [")
+        first, more, keys = (tuple(words.split()) for words in (required, optional, answer))
+        ops[name] = Op(first, more, keys, does, **dict.fromkeys(flags.split(), True))
+    return ops
+
+
+OPS: Mapping[str, Op] = MappingProxyType(_ops(_TABLE))
+
+_TOPICS = """
+session/updated session-id phase is-streaming is-compacting pending-message-count retry-attempt \
+interrupt-pending
+session/resumed session-id session-file message-count
+session/rehydrated messages tool-calls tool-order session-id
+session/prompted session-id entry-id text
+session/turn-began session-id turn
+session/turn-ended session-id turn outcome first-line last-line
+session/retrying session-id attempt limit delay reason
+context/updated active-session-id sessions
+assistant/delta text session-id
+assistant/thinking-delta text session-id
+assistant/message role content session-id
+tool/start tool-id tool-name session-id
+tool/executing tool-id tool-name session-id
+tool/delta tool-id session-id
+tool/update tool-id tool-name content result-text is-error session-id
+tool/result tool-id tool-name content result-text is-error session-id
+ui/dialog-requested dialog-id kind title
+ui/dialog-resolved dialog-id allowed by
+ui/frontend-action-requested request-id ui/action
+ui/widgets-updated widgets
+ui/widget-specs-updated
+ui/status-updated statuses
+ui/notification id message level
+footer/updated path-line stats-line session-id
+command-result type
+key/wanted variable
+error error-code error-message
+terminal/started name pid
+terminal/exited name exit-code
+terminal/title name title
+terminal/bell name
+terminal/notification name body
+terminal/progress name state
+terminal/recording name path recording
+terminal/turn-began name turn
+terminal/turn-ended name turn
+verify/report session-id turn status confidence summary
+verify/escalated session-id turn reason
+verify/receipt session-id state
+"""
 TOPICS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "session/updated": (
-            "session-id",
-            "phase",
-            "is-streaming",
-            "is-compacting",
-            "pending-message-count",
-            "retry-attempt",
-            "interrupt-pending",
-        ),
-        "session/resumed": ("session-id", "session-file", "message-count"),
-        "session/rehydrated": ("messages", "tool-calls", "tool-order", "session-id"),
-        "session/prompted": ("session-id", "entry-id", "text"),
-        "session/turn-began": ("session-id", "turn"),
-        "session/turn-ended": ("session-id", "turn", "outcome", "first-line", "last-line"),
-        "session/retrying": ("session-id", "attempt", "limit", "delay", "reason"),
-        "context/updated": ("active-session-id", "sessions"),
-        "assistant/delta": ("text", "session-id"),
-        "assistant/thinking-delta": ("text", "session-id"),
-        "assistant/message": ("role", "content", "session-id"),
-        "tool/start": ("tool-id", "tool-name", "session-id"),
-        "tool/executing": ("tool-id", "tool-name", "session-id"),
-        "tool/delta": ("tool-id", "session-id"),
-        "tool/update": ("tool-id", "tool-name", "content", "result-text", "is-error", "session-id"),
-        "tool/result": ("tool-id", "tool-name", "content", "result-text", "is-error", "session-id"),
-        "ui/dialog-requested": ("dialog-id", "kind", "title"),
-        "ui/dialog-resolved": ("dialog-id", "allowed", "by"),
-        "ui/frontend-action-requested": ("request-id", "ui/action"),
-        "ui/widgets-updated": ("widgets",),
-        "ui/widget-specs-updated": (),
-        "ui/status-updated": ("statuses",),
-        "ui/notification": ("id", "message", "level"),
-        "footer/updated": ("path-line", "stats-line", "session-id"),
-        "command-result": ("type",),
-        "key/wanted": ("variable",),
-        "error": ("error-code", "error-message"),
-        "terminal/started": ("name", "pid"),
-        "terminal/exited": ("name", "exit-code"),
-        "terminal/title": ("name", "title"),
-        "terminal/bell": ("name",),
-        "terminal/notification": ("name", "body"),
-        "terminal/progress": ("name", "state"),
-        "terminal/recording": ("name", "path", "recording"),
-        "terminal/turn-began": ("name", "turn"),
-        "terminal/turn-ended": ("name", "turn"),
-        "verify/report": ("session-id", "turn", "status", "confidence", "summary"),
-        "verify/escalated": ("session-id", "turn", "reason"),
-        "verify/receipt": ("session-id", "state"),
-    }
+    {topic: tuple(keys) for topic, *keys in map(str.split, _TOPICS.strip().split("\n"))}
 )
 """The topics of events, each with the keys that its data must have."""
 
@@ -324,3 +444,16 @@ def fault_in_params(name: str, op: Op, params: Mapping[Any, Any]) -> str | None:
         if value is None or not kind.holds(value):
             return _OWN_WORDS.get((name, each), f"invalid request parameter :{each}: {kind.wanted}")
     return None
+
+
+@lru_cache
+def argument(name: str) -> str:
+    """How a handler calls a parameter: `from` is `from_`, `session-id` is `session_id`."""
+    plain = name.replace("-", "_").replace("/", "_")
+    return f"{plain}_" if iskeyword(plain) else plain
+
+
+def arguments(op: Op, params: Mapping[Any, Any]) -> dict[str, Any]:
+    """The parameters that are given, for the op's handler."""
+    given = ((name, params.get(Keyword(name))) for name in (*op.required, *op.optional))
+    return {argument(name): PARAMS[name].read(value) for name, value in given if value is not None}

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..formats.edn import Keyword
-from ..wire.rpc import fields
+from ...formats.edn import Keyword
+from ...wire.rpc import fields
 
 Data = Mapping[Any, Any]
 

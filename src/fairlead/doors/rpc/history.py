@@ -14,13 +14,13 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ..agent import events
-from ..agent.events import Event
-from ..agent.journal import Said
-from ..agent.messages import Assistant, ToolResult, text_of
-from ..agent.session import AgentSession
-from ..formats.edn import Keyword
-from . import agent_frames as frames
+from ...agent import events
+from ...agent.events import Event
+from ...agent.journal import Said
+from ...agent.messages import Assistant, ToolResult, text_of
+from ...agent.session import AgentSession
+from ...formats.edn import Keyword
+from . import frames
 
 Data = Mapping[Any, Any]
 

@@ -10,25 +10,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..agent.journal import JournalError, Said
-from ..agent.library import Page, Shelf
-from ..agent.messages import Assistant, ToolResult, User, text_of
-from ..agent.models import THINKING_LEVELS, ModelError, ModelInfo
-from ..agent.session import AgentSession, Busy, Job, Refused
-from ..agent.worktrees import worktrees
-from ..formats.edn import Keyword
-from ..wire.rpc import ErrorCode, Request, fields
-from . import agent_actions as actions
-from . import agent_frames as frames
-from .agent_actions import Item
-from .agent_jobs import STATUSES, job_of, jobs_of, line_of
-from .agent_login import AgentLogin
-from .rpc import Caller, OpError
+from ...agent.journal import JournalError, Said
+from ...agent.library import Page
+from ...agent.messages import Assistant, ToolResult, User, text_of
+from ...agent.models import THINKING_LEVELS, ModelError
+from ...agent.session import AgentSession, Busy, Job, Refused
+from ...agent.store import NotFound
+from ...agent.worktrees import worktrees
+from ...formats.edn import Keyword
+from ...wire.rpc import ErrorCode, fields
+from . import actions, frames
+from .actions import Item
+from .handlers import Call, Caller, Data, OpError, op
+from .ops.jobs import STATUSES, job_of, jobs_of, line_of
+from .ops.login import AgentLogin
 
-Data = Mapping[Any, Any]
+if TYPE_CHECKING:
+    from .ops.agents import AgentOps
 
 SHOWN_MESSAGES = 200
 """How many messages `/history` shows."""
@@ -66,64 +67,23 @@ HELP = {
 class Doing(NamedTuple):
     """A command as it is run."""
 
-    request: Request
-    caller: Caller
+    call: Call
     session: AgentSession
     words: list[str]
     rest: str
     as_message: bool = False
     """Whether what it shows comes as a message, as it was said as a prompt."""
 
-
-class Sessions(Protocol):
-    """What commands do with sessions: the ops of the door."""
-
     @property
-    def models(self) -> Sequence[ModelInfo]: ...
-
-    def session(self, request: Request, caller: Caller) -> AgentSession:
-        """The session that a request means."""
-
-    def sessions_of(self, caller: Caller) -> Sequence[AgentSession]:
-        """The sessions that are loaded and that a client sees."""
-
-    def found(self, id: str) -> AgentSession: ...
-
-    def resumed(self, path: str) -> AgentSession: ...
-
-    async def read(self, which: str) -> None: ...
-
-    async def forked(self, session: AgentSession, entry_id: str) -> AgentSession: ...
-
-    async def persisted(self, caller: Caller) -> Sequence[tuple[str, str, str]]:
-        """The sessions on disk: id, what to call it, and the journal's path."""
-
-    def created(self, caller: Caller) -> AgentSession: ...
-
-    def enter(self, caller: Caller, session: AgentSession, request: Request) -> None:
-        """A client turns to a session and is shown the conversation."""
-
-    def show(self, caller: Caller, session: AgentSession, request: Request) -> None:
-        """A client is shown how a session, and all of them, are."""
-
-    def show_session(self, caller: Caller, session: AgentSession, id: str | None) -> None:
-        """A client is shown how a session is."""
-
-    async def noted(self, session: AgentSession, text: str, tags: Sequence[str]) -> int:
-        """Remember something; gives its number."""
-
-    def shelf(self, session: AgentSession) -> Shelf:
-        """The prompts and skills for a session."""
-
-    def verdict(self, session: AgentSession) -> str:
-        """What verifiers said of a session last, in a few words."""
+    def caller(self) -> Caller:
+        return self.call.caller
 
 
 class AgentCommands:
     """The slash commands of a door, and the questions that wait."""
 
     def __init__(
-        self, sessions: Sessions, login: AgentLogin, set_name: Callable[[AgentSession, str], None]
+        self, sessions: AgentOps, login: AgentLogin, set_name: Callable[[AgentSession, str], None]
     ) -> None:
         self._sessions = sessions
         self._set_name = set_name
@@ -152,10 +112,10 @@ class AgentCommands:
             "exit": self._quit,
         }
 
-    async def command(self, request: Request, caller: Caller) -> Data:
-        """The op `command`: what it shows, how the session is then, and the response."""
-        session = self._sessions.session(request, caller)
-        more = await self._run(self._doing(request, caller, session, request.get("text")))
+    @op
+    async def command(self, call: Call, text: str) -> Data:
+        """What it shows, how the session is then, and the response."""
+        more = await self._run(self._doing(call, self._sessions.session(call), text))
         return fields(accepted=True, handled=True, **more)
 
     def knows(self, session: AgentSession, text: str) -> bool:
@@ -165,19 +125,18 @@ class AgentCommands:
             name in self._commands or name in self._sessions.shelf(session).prompts
         )
 
-    async def said_as_prompt(self, request: Request, caller: Caller, session: AgentSession) -> None:
+    async def said_as_prompt(self, call: Call, session: AgentSession, text: str) -> None:
         """A command that came as a prompt."""
-        doing = self._doing(request, caller, session, request.get("message"))
-        await self._run(doing._replace(as_message=True))
+        await self._run(self._doing(call, session, text)._replace(as_message=True))
 
     @staticmethod
-    def _doing(request: Request, caller: Caller, session: AgentSession, text: str) -> Doing:
+    def _doing(call: Call, session: AgentSession, text: str) -> Doing:
         name, _, rest = text.strip().partition(" ")
-        return Doing(request, caller, session, [name, *rest.split()], rest.strip())
+        return Doing(call, session, [name, *rest.split()], rest.strip())
 
     async def _run(self, doing: Doing) -> dict[str, Any]:
-        """Do it, then show how the session in focus is; gives what the response says besides."""
-        request, caller, session = doing.request, doing.caller, doing.session
+        """Do it, then show how the session in focus is; returns what the response says besides."""
+        call, session = doing.call, doing.session
         text, (first, *words) = " ".join([doing.words[0], doing.rest]).strip(), doing.words
         doing, name = doing._replace(words=words), first.removeprefix("/")
         more: dict[str, Any] = {}
@@ -188,31 +147,40 @@ class AgentCommands:
             more = {"fallback": Keyword("template")}
         else:
             self._say(doing, f"[not a command] {text}")
-        self._shown(request, caller, session)
+        self._shown(call, session)
         return more
 
-    def _shown(self, request: Request, caller: Caller, session: AgentSession) -> None:
+    def _shown(self, call: Call, session: AgentSession) -> None:
         """How the session in focus is after a command; if that is another one than before, all of them."""
-        if caller.focus not in (None, session.id):
-            self._sessions.show(caller, self._sessions.found(str(caller.focus)), request)
+        if call.caller.focus not in (None, session.id):
+            self._sessions.show(call, self._sessions.found(str(call.caller.focus)))
         else:
-            self._sessions.show_session(caller, session, request.id)
+            self._sessions.show_session(call.caller, session, call.id)
 
-    async def frontend_action_result(self, request: Request, caller: Caller) -> Data:
-        """The op by which an editor answers."""
-        name = actions.name_of(request.get("ui/action"), request.get("action-name"))
-        status = actions.text_of(request.get("status"))
-        session = self._sessions.session(request, caller)
-        doing = Doing(request, caller, session, [], "")
+    @op
+    async def frontend_action_result(
+        self,
+        call: Call,
+        request_id: str,
+        action_name: str,
+        status: str,
+        ui_action: Any = None,
+        value: Any = None,
+        error_message: str = "",
+    ) -> Data:
+        """An editor answers."""
+        name = actions.name_of(ui_action, action_name)
+        session = self._sessions.session(call)
+        doing = Doing(call, session, [], "")
         if status == "cancelled":
             self._say(doing, f"Cancelled {name}.")
             return fields(accepted=True)
         if status == "failed":
-            self._say(doing, request.get("error-message") or f"Frontend action failed: {name}", "error")
+            self._say(doing, error_message or f"Frontend action failed: {name}", "error")
             return fields(accepted=True)
-        await self._choose(doing, name, request.get("value"))
-        self._shown(request, caller, session)
-        return fields(accepted=True, request_id=request.get("request-id"))
+        await self._choose(doing, name, value)
+        self._shown(call, session)
+        return fields(accepted=True, request_id=request_id)
 
     async def _choose(self, doing: Doing, name: str, value: Any) -> None:
         """Do what was chosen; a value that fits nothing changes nothing."""
@@ -245,19 +213,19 @@ class AgentCommands:
         data = {**fields(type=kind, **more), **own}
         if message is not None:
             data = {**fields(type=kind, message=message, **more), **own}
-        doing.caller.event("command-result", data, id=doing.request.id)
+        doing.caller.event("command-result", data, id=doing.call.id)
 
     @staticmethod
     def _tell(doing: Doing, text: str) -> None:
         """Show a text as a message, which is in no journal."""
         content = [fields(type=Keyword("text"), text=text)]
         data = fields(role="assistant", content=content, text=text, session_id=doing.session.id)
-        doing.caller.event("assistant/message", data, id=doing.request.id)
+        doing.caller.event("assistant/message", data, id=doing.call.id)
 
     def _ask(self, doing: Doing, name: str, items: Sequence[Item]) -> None:
         """Let the editor's person choose."""
-        data = actions.action(name, doing.request.id, items)
-        doing.caller.event("ui/frontend-action-requested", data, id=doing.request.id)
+        data = actions.action(name, doing.call.id, items)
+        doing.caller.event("ui/frontend-action-requested", data, id=doing.call.id)
 
     # --- the commands ---------------------------------------------------------------------------------------
 
@@ -312,7 +280,7 @@ class AgentCommands:
 
     async def _new(self, doing: Doing) -> None:
         session = self._sessions.created(doing.caller)
-        self._sessions.enter(doing.caller, session, doing.request)
+        self._sessions.enter(doing.call, session)
         self._say(doing._replace(session=session), "[New session started]", "new_session")
 
     async def _resume(self, doing: Doing) -> None:
@@ -324,9 +292,11 @@ class AgentCommands:
         await self._sessions.read(doing.rest)
         try:
             session = self._sessions.resumed(doing.rest)
-        except OpError as error:
-            missing = error.code == ErrorCode.NOT_FOUND
-            self._say(doing, f"Session file not found: {doing.rest}" if missing else str(error))
+        except NotFound:
+            self._say(doing, f"Session file not found: {doing.rest}")
+            return
+        except JournalError as error:
+            self._say(doing, str(error))
             return
         self._enter(doing, session)
 
@@ -372,7 +342,7 @@ class AgentCommands:
         if len(found) > 1:
             self._say(doing, f"{len(found)} sessions begin with {id}; give more of the id.")
             return None
-        with contextlib.suppress(OpError):
+        with contextlib.suppress(NotFound, JournalError):
             if found:
                 await self._sessions.read(found[0])
                 return self._sessions.found(found[0])
@@ -396,7 +366,7 @@ class AgentCommands:
 
     def _enter(self, doing: Doing, session: AgentSession) -> None:
         """Turn to a session. Our own clients are told so; psi's UI goes by what it is shown."""
-        self._sessions.enter(doing.caller, session, doing.request)
+        self._sessions.enter(doing.call, session)
         if doing.caller.increments:
             switched = doing._replace(session=session)
             self._say(switched, f"Switched to {frames.display_name(session)}", "session_switch")
@@ -520,16 +490,16 @@ class AgentCommands:
         """Whether a client's next prompt is a key."""
         return not caller.increments and self._login.is_pending(caller)
 
-    def enter_key(self, request: Request, caller: Caller, session: AgentSession) -> None:
+    def enter_key(self, call: Call, session: AgentSession, key: str) -> None:
         """The prompt after `/login`. It is in no journal."""
-        doing = Doing(request, caller, session, [], "")
+        doing = Doing(call, session, [], "")
         try:
-            provider = self._login.enter(caller, request.get("message").strip())
+            provider = self._login.enter(call.caller, key.strip())
         except OpError as error:
             self._tell(doing, f"✗ Login failed: {error}")
         else:
             self._tell(doing, f"✓ Logged in to {provider}")
-        self._sessions.show_session(caller, session, request.id)
+        self._sessions.show_session(call.caller, session, call.id)
 
     async def _log_out(self, doing: Doing) -> None:
         wanted = [doing.rest] if doing.rest else sorted({each.provider for each in self._sessions.models})

@@ -1,67 +1,44 @@
 """The rpc-edn door: the control socket of the daemon.
 
 A connection takes requests, runs each op as a task of its own, and sends events of the topics that its client
-subscribed to. The ops themselves are functions in `ops` modules; this one knows only how to call them. Ops of
-agent sessions also get their `Caller`, which has a session in focus and can be sent events alone.
+subscribed to. A few ops are about the connection itself and are done here; the others have their handlers in
+the rooms.
 """
 
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from typing import Any, BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, cast
 
-from .. import __version__
-from ..formats.edn import Keyword
-from ..keeper.credentials import is_our_user
-from ..sessions.inbox import answering_agent
-from ..settings import Settings
-from ..wire import rpc
-from ..wire.faults import Broken
-from ..wire.lines import TooLong
-from ..wire.rpc import ErrorCode, Request, fields
-from ..wire.rpc_catalog import OPS, PARAMS, TOPICS, Op
-from .listening import UnixServer
-from .proof import agent_behind
+from ... import __version__
+from ...formats.edn import Keyword
+from ...keeper.credentials import is_our_user
+from ...sessions.inbox import answering_agent
+from ...settings import Settings
+from ...wire import rpc
+from ...wire.faults import Broken
+from ...wire.lines import TooLong
+from ...wire.rpc import ErrorCode, Request, fields
+from ...wire.rpc_catalog import OPS, PARAMS, TOPICS, Op, arguments
+from ..listening import UnixServer
+from ..proof import agent_behind
+from .handlers import Call, Caller, Handler, as_op_error, run_handler
+from .ops.agents import AgentOps
 
-Handler = Callable[[Request], Awaitable[Mapping[Any, Any]]]
-CallerHandler = Callable[[Request, "Caller"], Awaitable[Mapping[Any, Any]]]
 WRITE_LIMIT = 8 * 1024 * 1024
 """How many bytes a client may leave unread before it loses its connection."""
 HANDSHAKE_WAIT = 30.0
 """Seconds that a client has to say what it is; one that says nothing must not hold a place for ever."""
 MISSED_LIMIT = 64 * 1024 * 1024
 """The same while it is told what it missed."""
-BESIDE = frozenset(
-    {
-        "bash",
-        "compact",
-        "daemon_restart",
-        "daemon_stop",
-        "health",
-        "notify",
-        "session_lines",
-        "session_stop",
-        "session_wait",
-        "terminal_lines",
-        "terminal_screen",
-        "terminal_search",
-        "terminal_start",
-        "terminal_stop",
-        "terminal_turn",
-        "terminal_wait",
-        "verify_target",
-    }
-)
-"""Ops that may take long and run beside others. All others are done one after the other, in their order."""
-PROMPTS = frozenset({"prompt", "steer", "follow_up", "prompt_while_streaming"})
-"""Ops that need the key of a model."""
+OWN = frozenset({"handshake", "ping", "cancel", "describe", "subscribe", "unsubscribe"})
+"""Ops about the connection itself."""
 LONG_COMMAND = "/compact"
 """The slash command that may take as long."""
 IN_ORDER_SECONDS = 0.25
@@ -76,86 +53,15 @@ QUICK_LINE = 16 * 1024
 """How many bytes a line may have that is read on the loop; a longer one is read in a thread."""
 LAST_ANSWERS_WAIT = 10.0
 """Seconds that answers may take when nothing more will be asked."""
-CANCELLABLE = frozenset({"session_wait", "terminal_wait"})
-"""Ops that `cancel` ends itself: those that only wait, so that nothing is left half done."""
-
-
-ANSWERS = frozenset({"approval_settle", "resolve_dialog"})
-"""Ops that answer for a person, which an agent's own commands may not."""
-
-
-class OpError(Exception):
-    """An op that can't be done, in the protocol's terms."""
-
-    def __init__(self, code: str, message: str, data: Any = None) -> None:
-        super().__init__(message)
-        self.code = code
-        self.data = data
-
-
-class Caller(Protocol):
-    """A client, as the ops of agent sessions see it."""
-
-    focus: str | None
-    """The session that its requests mean if they name none."""
-    cwd: str | None
-    """Where it runs, if it said so."""
-    key_names: frozenset[str]
-    """The variables whose values it would lend."""
-    project: str | None = None
-    """The directory that the connection belongs to; None: all."""
-    increments: bool = False
-    """Whether it wants an answer in pieces, each message and each call as the model makes them. Others, as
-    psi's UI, get the answer so far, and one message at the end of a turn."""
-
-    def want_key(self, variable: str) -> None:
-        """Ask this client for the value of one of them; `lend_key` brings it."""
-
-    def event(self, topic: str, data: Mapping[Any, Any], *, id: str | None = None) -> None:
-        """Tell this client alone, if it wants the topic."""
-
-    def wants(self, topic: str) -> bool: ...
-
-
-class Agents(Protocol):
-    """The agent sessions behind the door."""
-
-    def asks_for_key(self, request: Request, caller: Caller) -> bool:
-        """Whether a client is asked for a key before its request is done."""
-
-    @property
-    def ops(self) -> Mapping[str, CallerHandler]: ...
-
-    async def arrived(self, caller: Caller) -> None:
-        """A client greets. One of a directory gets the last session of that, or a new one, as its focus."""
-
-    def greeting(self, caller: Caller) -> dict[str, Any]:
-        """What a handshake's response says of the session in focus."""
-
-    def subscribed(self, caller: Caller, request: Request) -> dict[str, Any]:
-        """A client subscribed: it is shown how things are. Gives what its response says besides."""
-
-    async def prepare(self, request: Request, caller: Caller) -> None:
-        """Have what a request will need, if that takes long to read."""
-
-    def cancelled(self, caller: Caller, request: Request) -> bool:
-        """A client wants a request of its own to end; tells whether it will, by itself."""
 
 
 class RpcDoor:
     """The server on the control socket."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        handlers: Mapping[str, Handler],
-        agents: Agents | None = None,
-    ) -> None:
-        own = ("handshake", "ping", "cancel", "describe", "subscribe", "unsubscribe")
-        self.handlers = handlers
+    def __init__(self, settings: Settings, handlers: Mapping[str, Handler], agents: AgentOps) -> None:
         self.agents = agents
-        self.caller_handlers = agents.ops if agents is not None else {}
-        self.ops = {name: OPS[name] for name in (*own, *handlers, *self.caller_handlers)}
+        self.handlers = {**handlers, **agents.ops}
+        self.ops = {name: op for name, op in OPS.items() if name in OWN or name in self.handlers}
         self._settings = settings
         self._connections: set[_Connection] = set()
         self.reading = ThreadPoolExecutor(1, "rpc-edn")
@@ -197,7 +103,8 @@ class RpcDoor:
             connection.close()
 
     def event(self, topic: str, data: Mapping[Any, Any]) -> None:
-        """Tell everyone who wants to know."""
+        """Send an event to all clients that want it."""
+        data = rpc.EventData(data)
         for connection in self._connections:
             connection.event(topic, data)
 
@@ -274,7 +181,7 @@ class _Connection(asyncio.Protocol):
     def __init__(self, door: RpcDoor) -> None:
         self._door = door
         self._wire = rpc.ServerConnection(door.ops, TOPICS)
-        self._tasks: dict[str, tuple[Request, asyncio.Task[None]]] = {}
+        self._tasks: dict[str, tuple[Call, asyncio.Task[None]]] = {}
         self._transport: asyncio.WriteTransport
         self._lines: deque[bytes | TooLong] = deque()  # what was not looked at yet
         self._lane: asyncio.Task[None] | None = None  # does what they ask for
@@ -413,112 +320,100 @@ class _Connection(asyncio.Protocol):
     # --- ops ----------------------------------------------------------------------------------------------
 
     async def _serve(self, request: Request) -> None:
+        given = arguments(OPS[request.op], request.params)
+        call = Call(self, request.id, request.op, request.get("session-id"))
         match request.op:
             case "handshake":
-                await self._greet(request)
+                self._respond(call, await self._greet(request, given))
             case "ping":
-                self._respond(request, fields(pong=True, protocol_version=rpc.PROTOCOL_VERSION))
+                self._respond(call, fields(pong=True, protocol_version=rpc.PROTOCOL_VERSION))
             case "describe":
-                self._respond(request, _description(self._door.ops))
+                self._respond(call, _description(self._door.ops))
             case "cancel":
-                self._respond(request, fields(accepted=self._cancel(request.get("request-id"))))
+                self._respond(call, fields(accepted=self._cancel(given["request_id"])))
             case "unsubscribe":
-                topics = self._wire.unsubscribe(request.get("topics") or ())
-                self._respond(request, fields(subscribed=topics))
-            case _ if _may_take_long(request) or self._asks_for_key(request):
-                _ = self._begin(request)
+                self._respond(call, fields(subscribed=self._wire.unsubscribe(given.get("topics", ()))))
+            case _ if _may_take_long(call, given) or self._asks_for_key(call):
+                _ = self._begin(call, given)
                 await asyncio.sleep(0)  # so that it has found its session before another is in focus
             case _:  # one that waits for something that is locked does not hold up the next
-                await asyncio.wait([self._begin(request)], timeout=IN_ORDER_SECONDS)
+                await asyncio.wait([self._begin(call, given)], timeout=IN_ORDER_SECONDS)
 
-    def _begin(self, request: Request) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(self._run(request))
-        self._tasks[request.id] = request, task
-        task.add_done_callback(lambda _: self._tasks.pop(request.id, None))
+    def _begin(self, call: Call, given: dict[str, Any]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(self._run(call, given))
+        self._tasks[call.id] = call, task
+        task.add_done_callback(lambda _: self._tasks.pop(call.id, None))
         return task
 
-    def _asks_for_key(self, request: Request) -> bool:
+    def _asks_for_key(self, call: Call) -> bool:
         """Whether the client will be asked for a key first, which its next line then brings."""
-        agents = self._door.agents
-        return request.op in PROMPTS and agents is not None and agents.asks_for_key(request, self)
+        return OPS[call.op].needs_key and self._door.agents.asks_for_key(call)
 
-    async def _greet(self, request: Request) -> None:
-        self.cwd = request.get("cwd") or self.cwd
-        self.project = request.get("project") or self.project
+    async def _greet(self, request: Request, given: dict[str, Any]) -> Mapping[Any, Any]:
+        self.cwd = given.get("cwd") or self.cwd
+        self.project = given.get("project") or self.project
         self.increments = rpc.INCREMENTS in rpc.offered_features(request.params)
-        self.key_names = frozenset(sorted(request.get("key-names") or ())[:MAX_KEY_NAMES])
-        more = {}
-        if self._door.agents is not None:
-            await self._door.agents.arrived(self)
-            more = self._door.agents.greeting(self)
-        if _is_ours(request):
+        self.key_names = frozenset(sorted(given.get("key_names", ()))[:MAX_KEY_NAMES])
+        await self._door.agents.arrived(self)
+        more = self._door.agents.greeting(self)
+        if (
+            given.get("client_info", {}).get(Keyword("name")) == "fairlead"
+        ):  # others know nothing of our version
             fault = self._door.config_fault()
             more = {**more, "server_version": __version__}
             more |= {"config_fault": fault} if fault else {}
-        self._respond(request, rpc.server_info(**more))
+        return rpc.server_info(**more)
 
     def _cancel(self, id: str) -> bool:
-        """End a request; tells whether it will end for that."""
-        request, task = self._tasks.get(id, (None, None))
-        if request is None or task is None:
+        """End a request. True if it will end for that."""
+        call, task = self._tasks.get(id, (None, None))
+        if call is None or task is None:
             return False
-        if request.op in CANCELLABLE:
+        if OPS[call.op].cancellable:
             return task.cancel()
-        return self._door.agents is not None and self._door.agents.cancelled(self, request)
+        return self._door.agents.cancelled(call)
 
-    async def _subscribe(self, request: Request) -> Mapping[Any, Any]:
+    async def _subscribe(self, call: Call, given: dict[str, Any]) -> Mapping[Any, Any]:
         """The response comes after how things are."""
         before = self._wire.subscribed
-        topics = self._wire.subscribe(request.get("topics") or ())
+        topics = given.get("topics", ())
+        subscribed = self._wire.subscribe(topics)
         self._is_replaying = True
         try:
-            more = self._door.agents.subscribed(self, request) if self._door.agents is not None else {}
-        except OpError:
+            more = self._door.agents.subscribed(call, topics, given.get("since"))
+        except Exception:
             self._wire.subscribed = before
             raise
         finally:
             self._is_replaying = False
-        return fields(subscribed=topics, **more)
+        return fields(subscribed=subscribed, **more)
 
-    async def _run(self, request: Request) -> None:
+    async def _run(self, call: Call, given: dict[str, Any]) -> None:
         try:
             self._door.refresh()
-            if request.op in ANSWERS:
+            if OPS[call.op].for_person:
                 connection = self._transport.get_extra_info("socket")
                 answering_agent.set(await asyncio.to_thread(agent_behind, connection))
-            if self._door.agents is not None:
-                await self._door.agents.prepare(request, self)
-            if request.op == "subscribe":
-                work: Awaitable[Mapping[Any, Any]] = self._subscribe(request)
-            elif request.op in self._door.handlers:
-                work = self._door.handlers[request.op](request)
+            await self._door.agents.prepare(call, given)
+            if call.op == "subscribe":
+                answer = await self._subscribe(call, given)
             else:
-                work = self._door.caller_handlers[request.op](request, self)
-            self._respond(request, await work)
-        except OpError as error:
-            self._transport.write(self._wire.fail(request.id, error.code, str(error), error.data))
+                answer = await run_handler(self._door.handlers[call.op], call, given)
+            self._respond(call, answer)
         except asyncio.CancelledError:
             if self._wire.state is rpc.State.READY:
-                message = f"{request.op} was cancelled"
-                self._transport.write(self._wire.fail(request.id, ErrorCode.FAILED, message))
+                message = f"{call.op} was cancelled"
+                self._transport.write(self._wire.fail(call.id, ErrorCode.FAILED, message))
             raise
         except Exception as error:
-            message = f"{request.op} failed: {type(error).__name__}: {error}"
-            if isinstance(error, OSError) and error.errno == errno.EMFILE:
-                message = "the daemon has as many files open as it may; `fairlead doctor` says what to do"
-            self._transport.write(self._wire.fail(request.id, ErrorCode.FAILED, message))
+            failure = as_op_error(call.op, error)
+            self._transport.write(self._wire.fail(call.id, failure.code, str(failure), failure.data))
 
-    def _respond(self, request: Request, data: Mapping[Any, Any]) -> None:
-        self._transport.write(self._wire.respond(request.id, data))
+    def _respond(self, call: Call, data: Mapping[Any, Any]) -> None:
+        self._transport.write(self._wire.respond(call.id, data))
 
 
-def _may_take_long(request: Request) -> bool:
-    if request.op == "command":
-        return str(request.get("text")).split(None, 1)[:1] == [LONG_COMMAND]
-    return request.op in BESIDE
-
-
-def _is_ours(request: Request) -> bool:
-    """Whether a client of ours greets: it wants to know our version, others know nothing of that."""
-    info = request.get("client-info")
-    return isinstance(info, Mapping) and info.get(Keyword("name")) == "fairlead"
+def _may_take_long(call: Call, given: dict[str, Any]) -> bool:
+    if call.op == "command":
+        return str(given["text"]).split(None, 1)[:1] == [LONG_COMMAND]
+    return OPS[call.op].beside

@@ -11,40 +11,38 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from ..agent import events
-from ..agent.events import Event
-from ..agent.export import html
-from ..agent.images import MAX_IMAGES, checked_images
-from ..agent.journal import Entry, JournalError, Said
-from ..agent.library import Library, Shelf
-from ..agent.memory import Memory
-from ..agent.messages import Assistant, Image, User, text_of
-from ..agent.models import ModelError, ModelInfo
-from ..agent.query import InvalidQuery, QueryError, Registry, answer, parse_entity
-from ..agent.resolvers import SESSION_ID
-from ..agent.session import AgentSession, Busy, Models, Phase, Refused
-from ..agent.store import AgentStore, NotFound, id_of
-from ..formats import edn
-from ..formats.edn import Keyword
-from ..sessions.inbox import AnsweredAlready, AskerGone, NoSuchOption, NotOpen, Unheard
-from ..sessions.questions import Answer, Question
-from ..wire.rpc import ErrorCode, Request, fields
-from ..wire.rpc_catalog import OWN_TOPICS
-from . import agent_frames as frames
-from .agent_commands import HELP, AgentCommands
-from .agent_history import BadCursor, History
-from .agent_jobs import AgentJobs, JobBoard
-from .agent_login import AgentLogin, Keyring, Lending
-from .agent_memory import AgentMemory
-from .agent_models import AgentModels, word
-from .agent_telling import Asked, Telling, hears, missed_by_others
-from .judging import Judging
-from .rpc import Caller, CallerHandler, OpError
-
-Data = Mapping[Any, Any]
+from ....agent import events
+from ....agent.events import Event
+from ....agent.export import html
+from ....agent.images import MAX_IMAGES, checked_images
+from ....agent.journal import Entry, JournalError, Said
+from ....agent.library import Library, Shelf
+from ....agent.memory import Memory
+from ....agent.messages import Assistant, Image, User, text_of
+from ....agent.models import ModelError, ModelInfo
+from ....agent.query import InvalidQuery, QueryError, Registry, answer, parse_entity
+from ....agent.resolvers import SESSION_ID
+from ....agent.session import AgentSession, Busy, Models, Phase, Refused
+from ....agent.store import AgentStore, NotFound, id_of
+from ....formats import edn
+from ....formats.edn import Keyword
+from ....sessions.inbox import AnsweredAlready, NoSuchOption, NotOpen
+from ....sessions.questions import Answer, Question
+from ....wire.rpc import ErrorCode, EventData, fields
+from ....wire.rpc_catalog import OWN_TOPICS, PARAMS
+from ...judging import Judging
+from .. import frames
+from ..handlers import FAULTS, Call, Caller, Data, OpError, handlers_of, invalid, op
+from ..history import BadCursor, History
+from ..slash import HELP, AgentCommands
+from ..telling import Telling, hears, missed_by_others
+from .jobs import AgentJobs, JobBoard
+from .login import AgentLogin, Keyring, Lending
+from .memory import AgentMemory
+from .models import AgentModels
 
 SHOWN_DIALOGS = 50
 """How many questions a client is asked when it comes; the others are in `fairlead approvals`."""
@@ -59,6 +57,16 @@ _UI_TOPICS = frozenset(
 )
 _ALLOWED = ("allow", "always", "yes", "true", "submitted")
 """Results of a dialog that mean consent."""
+_NO_SESSION = (NotFound, JournalError, OpError)
+FAULTS |= {
+    NotFound: ErrorCode.NOT_FOUND,
+    Busy: ErrorCode.SESSION_NOT_IDLE,
+    InvalidQuery: ErrorCode.INVALID_QUERY,
+    QueryError: ErrorCode.QUERY_FAILED,
+    Refused: ErrorCode.FAILED,
+    ModelError: ErrorCode.FAILED,
+    JournalError: ErrorCode.FAILED,
+}
 
 
 class Latest(Protocol):
@@ -98,54 +106,14 @@ class AgentOps:
         self._telling = Telling(
             store, callers, self._history, self._show, self._show_context, self._show_footer, self._board
         )
-        self._ops: dict[str, CallerHandler] = {
-            name: getattr(self, f"_{name}")
-            for name in (
-                "prompt",
-                "prompt_while_streaming",
-                "steer",
-                "follow_up",
-                "abort",
-                "abort_retry",
-                "interrupt",
-                "new_session",
-                "open_session",
-                "switch_session",
-                "list_sessions",
-                "fork",
-                "set_session_name",
-                "compact",
-                "set_auto_compaction",
-                "set_auto_retry",
-                "get_state",
-                "get_messages",
-                "get_session_stats",
-                "get_fork_messages",
-                "get_last_assistant_text",
-                "resolve_dialog",
-                "cancel_dialog",
-                "query_eql",
-                "bash",
-                "export_html",
-                "get_commands",
-            )
-        }
-        self._ops["abort_bash"] = self._abort
         login = AgentLogin(keyring, self.session)
         self._lending = Lending(keyring)
-        self._ops |= login.ops | self._lending.ops
-        self._ops |= AgentJobs(self.session, lambda: self.loaded).ops
-        self._ops |= AgentModels(self.session, lambda: self.models).ops
+        jobs = AgentJobs(self.session, lambda: self.loaded)
+        choosing = AgentModels(self.session, lambda: self.models)
         remembering = AgentMemory(memory, self.session)
-        self._ops |= remembering.ops
         self.noted = remembering.noted
         self._commands = AgentCommands(self, login, store.rename)
-        self._ops["command"] = self._commands.command
-        self._ops["frontend_action_result"] = self._commands.frontend_action_result
-
-    @property
-    def ops(self) -> Mapping[str, CallerHandler]:
-        return self._ops
+        self.ops = handlers_of(self, login, self._lending, jobs, choosing, remembering, self._commands)
 
     @property
     def loaded(self) -> Sequence[AgentSession]:
@@ -157,11 +125,11 @@ class AgentOps:
 
     # --- which session ------------------------------------------------------------------------------------
 
-    def session(self, request: Request, caller: Caller) -> AgentSession:
+    def session(self, call: Call) -> AgentSession:
         """The session that a request means."""
-        id = request.get("session-id")
-        if id is not None:
-            return self.found(id)
+        caller = call.caller
+        if call.session_id is not None:
+            return self.found(call.session_id)
         if caller.focus is not None:
             try:
                 return self._store.find(caller.focus)
@@ -176,31 +144,28 @@ class AgentOps:
         """The sessions that are loaded, of a client's directory if it belongs to one, and its own."""
         return [each for each in self._store.loaded if hears(caller, each)]
 
-    async def prepare(self, request: Request, caller: Caller) -> None:
-        meant = [request.get("session-id") or caller.focus, request.get("session-path")]
-        meant += [request.get("name")] if request.op == "open_session" else []
+    async def prepare(self, call: Call, given: Mapping[str, Any]) -> None:
+        """Read what a request will need, if that takes long."""
+        meant = [call.session_id or call.caller.focus, given.get("session_path")]
+        meant += [given.get("name")] if call.op == "open_session" else []
         for each in meant:
             await self._store.prepare(each)
 
     async def arrived(self, caller: Caller) -> None:
+        """A client greets. One of a directory gets the last session of that, or a new one, as its focus."""
         if caller.project is None or caller.focus is not None:
             return
         paths = await asyncio.to_thread(self._store.journals_of, caller.project)
         for path in paths[:MAX_TRIED]:
             await self._store.prepare(path)
-            with contextlib.suppress(OpError):  # one that is broken, or that another program has open
+            with contextlib.suppress(*_NO_SESSION):  # one that is broken, or that another program has open
                 caller.focus = self.resumed(path).id
                 return
-        with contextlib.suppress(OpError):  # what needs a session will say why there is none
+        with contextlib.suppress(*_NO_SESSION):  # what needs a session will say why there is none
             caller.focus = self.created(caller).id
 
     def found(self, id: str) -> AgentSession:
-        try:
-            return self._store.find(id)
-        except NotFound as error:
-            raise OpError(ErrorCode.NOT_FOUND, str(error)) from None
-        except JournalError as error:
-            raise OpError(ErrorCode.FAILED, str(error)) from None
+        return self._store.find(id)
 
     async def persisted(self, caller: Caller) -> list[tuple[str, str, str]]:
         """The sessions on disk, of the client's directory if it belongs to one, the last used first: id, what
@@ -222,29 +187,21 @@ class AgentOps:
         await self._store.prepare(which)
 
     def resumed(self, path: str) -> AgentSession:
-        try:
-            return self._store.resume(path)
-        except NotFound as error:
-            raise OpError(ErrorCode.NOT_FOUND, str(error)) from None
-        except JournalError as error:
-            raise OpError(ErrorCode.FAILED, str(error)) from None
+        return self._store.resume(path)
 
     def created(
         self, caller: Caller, parent: AgentSession | None = None, *, cwd: str | None = None
     ) -> AgentSession:
         if cwd is not None and not _is_directory(cwd):
-            wanted = "the absolute path of a directory"
-            raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :cwd: {wanted}")
+            raise invalid("cwd", "the absolute path of a directory")
         if cwd is None and caller.cwd is not None and _is_directory(caller.cwd):
             cwd = caller.cwd
-        try:
-            return self._store.create(cwd or os.path.expanduser("~"), parent=parent)
-        except JournalError as error:
-            raise OpError(ErrorCode.FAILED, str(error)) from None
+        return self._store.create(cwd or os.path.expanduser("~"), parent=parent)
 
     # --- what clients are told ----------------------------------------------------------------------------
 
     def greeting(self, caller: Caller) -> dict[str, Any]:
+        """What a handshake's response says of the session in focus."""
         if caller.focus is None:
             return {}
         session = self.found(caller.focus)
@@ -254,21 +211,22 @@ class AgentOps:
             "thinking_level": session.effective_thinking,
         }
 
-    def subscribed(self, caller: Caller, request: Request) -> dict[str, Any]:
-        session = self.session(request, caller)
-        missed = self._missed(caller, session, request.get("since"))
+    def subscribed(self, call: Call, topics: Sequence[str], since: str | None) -> dict[str, Any]:
+        """A client subscribed: it is shown how things are. Returns what its response says besides."""
+        caller, session = call.caller, self.session(call)
+        missed = self._missed(caller, session, since)
         caller.focus = session.id
-        if not caller.increments and _UI_TOPICS.intersection(request.get("topics") or _UI_TOPICS):
+        if not caller.increments and _UI_TOPICS.intersection(topics or _UI_TOPICS):
             self._board.show(caller, first=True)
-        is_psi = not caller.increments and request.get("since") is None
+        is_psi = not caller.increments and since is None
         if is_psi:
             self._show_questions(caller, session)
-        self._show(caller, session, request.id, since=request.get("since"))
+        self._show(caller, session, call.id, since=since)
         for topic, data in missed:
-            caller.event(topic, data, id=request.id)
+            caller.event(topic, data, id=call.id)
         if not is_psi:
-            self._show_questions(caller, session, request.id)
-        if request.get("since") is None and not OWN_TOPICS.intersection(request.get("topics") or ()):
+            self._show_questions(caller, session, call.id)
+        if since is None and not OWN_TOPICS.intersection(topics):
             return {}  # as psi's clients know it; the cursor came with the snapshot
         replayed = sum(caller.wants(topic) for topic, _ in missed)
         return {"cursor": self._history.cursor(session), "replayed": replayed}
@@ -288,17 +246,18 @@ class AgentOps:
         try:
             told = self._history.since(session, cursor)
         except BadCursor as error:
-            raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :since: {error}") from None
+            raise invalid("since", error) from None
         told = [(topic, data) for topic, data in told if topic != "ui/dialog-requested"]
         if caller.increments:
             return told
         return missed_by_others(told, session, self._history.cursor(session))
 
-    def cancelled(self, caller: Caller, request: Request) -> bool:
-        session = self._working.get((caller, request.id))
+    def cancelled(self, call: Call) -> bool:
+        """A client wants a request of its own to end. True if it will, by itself."""
+        session = self._working.get((call.caller, call.id))
         if session is None:
             return False
-        self._telling.aborting(session, caller)
+        self._telling.aborting(session, call.caller)
         session.abort()
         return True
 
@@ -377,26 +336,27 @@ class AgentOps:
         session = self._store.get(question.session) if question.session is not None else None
         if session is not None:
             data = self._history.add(session, topic, data)
+        data = EventData(data)
         for caller in self._callers():
             if _is_for(caller, question):
                 caller.event(topic, data if caller.increments or psi is None else {**data, **psi})
 
-    def entered(self, caller: Caller, session: AgentSession, request: Request) -> Data:
-        """A client turns to another session: it is shown all of it, then answered."""
-        self.enter(caller, session, request)
-        self._show(caller, session, request.id)
+    def entered(self, call: Call, session: AgentSession) -> Data:
+        """A client switches to another session: it is shown all of it, then answered."""
+        self.enter(call, session)
+        self.show(call, session)
         return fields(session_id=session.id, session_file=session.journal.path)
 
-    def enter(self, caller: Caller, session: AgentSession, request: Request) -> None:
-        """A client turns to another session: it is shown the conversation; how the session is comes last."""
-        caller.focus = session.id
-        caller.event("session/resumed", frames.resumed(session), id=request.id)
-        messages = self._messages(caller, session)
-        caller.event("session/rehydrated", frames.rehydrated(session, messages), id=request.id)
+    def enter(self, call: Call, session: AgentSession) -> None:
+        """A client switches to another session: it is shown the conversation, but not how the session is."""
+        call.caller.focus = session.id
+        call.caller.event("session/resumed", frames.resumed(session), id=call.id)
+        messages = self._messages(call.caller, session)
+        call.caller.event("session/rehydrated", frames.rehydrated(session, messages), id=call.id)
 
-    def show(self, caller: Caller, session: AgentSession, request: Request) -> None:
+    def show(self, call: Call, session: AgentSession) -> None:
         """How a session, and all of them, are now."""
-        self._show(caller, session, request.id)
+        self._show(call.caller, session, call.id)
 
     def _messages(self, caller: Caller, session: AgentSession) -> list[Data]:
         branch = frames.recent(session.journal.branch)
@@ -404,91 +364,97 @@ class AgentOps:
 
     # --- talking ------------------------------------------------------------------------------------------
 
-    async def _prompt(self, request: Request, caller: Caller) -> Data:
-        session = self.session(request, caller)
-        images = _images(request)
-        text = request.get("message")
-        if self._commands.logs_in(caller):
-            self._commands.enter_key(request, caller, session)
+    @op
+    async def prompt(self, call: Call, message: str, images: Any = ()) -> Data:
+        session = self.session(call)
+        pictures = _images(images)
+        if self._commands.logs_in(call.caller):
+            self._commands.enter_key(call, session, message)
             return fields(accepted=True)
-        if not caller.increments and not images and self._commands.knows(session, text):
-            await self._commands.said_as_prompt(request, caller, session)
+        if not call.caller.increments and not pictures and self._commands.knows(session, message):
+            await self._commands.said_as_prompt(call, session, message)
             return fields(accepted=True)
-        await self._lending.ensure(session.model.provider, caller)
-        _done(lambda: session.prompt(text, images))
-        self._telling.begun(session, Asked(caller, request.id, request.op))
+        await self._lending.ensure(session.model.provider, call.caller)
+        session.prompt(message, pictures)
+        self._telling.begun(session, call)
         return fields(accepted=True)
 
-    def asks_for_key(self, request: Request, caller: Caller) -> bool:
+    def asks_for_key(self, call: Call) -> bool:
+        """Whether a client is asked for a key before its request is done."""
         try:
-            session = self.session(request, caller)
-        except OpError:
+            session = self.session(call)
+        except _NO_SESSION:
             return False
-        return self._lending.due(session.model.provider, caller) is not None
+        return self._lending.due(session.model.provider, call.caller) is not None
 
-    async def _steer(self, request: Request, caller: Caller) -> Data:
-        await self._steered(request, caller)
+    @op
+    async def steer(self, call: Call, message: str, images: Any = ()) -> Data:
+        await self._steered(call, message, images)
         return fields(accepted=True)
 
-    async def _steered(self, request: Request, caller: Caller) -> bool:
+    async def _steered(self, call: Call, message: str, images: Any) -> bool:
         """False if the turn is being ended, so that it will be said after it."""
-        session = self.session(request, caller)
-        images = _images(request)
-        await self._lending.ensure(session.model.provider, caller)
-        is_steer = True
+        session = self.session(call)
+        pictures = _images(images)
+        await self._lending.ensure(session.model.provider, call.caller)
+        return session.steer(message, pictures)
 
-        def steer() -> None:
-            nonlocal is_steer
-            is_steer = session.steer(request.get("message"), images)
-
-        _done(steer)
-        return is_steer
-
-    async def _follow_up(self, request: Request, caller: Caller) -> Data:
-        session = self.session(request, caller)
-        images = _images(request)
-        await self._lending.ensure(session.model.provider, caller)
-        _done(lambda: session.follow_up(request.get("message"), images))
+    @op
+    async def follow_up(self, call: Call, message: str, images: Any = ()) -> Data:
+        session = self.session(call)
+        pictures = _images(images)
+        await self._lending.ensure(session.model.provider, call.caller)
+        session.follow_up(message, pictures)
         return fields(accepted=True)
 
-    async def _prompt_while_streaming(self, request: Request, caller: Caller) -> Data:
-        behavior = word(request.get("behavior")) or "steer"
+    @op
+    async def prompt_while_streaming(
+        self, call: Call, message: str, behavior: str = "steer", images: Any = ()
+    ) -> Data:
         if behavior == "queue":
-            await self._follow_up(request, caller)
-        elif not await self._steered(request, caller):
+            await self.follow_up(call, message, images)
+        elif not await self._steered(call, message, images):
             behavior = "coerced-follow-up"
         return fields(accepted=True, behavior=behavior)
 
-    async def _abort(self, request: Request, caller: Caller) -> Data:
-        session = self.session(request, caller)
-        self._telling.aborting(session, caller)
+    @op
+    async def abort(self, call: Call) -> Data:
+        session = self.session(call)
+        self._telling.aborting(session, call.caller)
         dropped = session.abort()
         if not dropped:
             return fields(accepted=True)
         note = f"Not said, as the turn was aborted: {dropped}"
-        shown = fields(id=request.id, message=note, level="warning", extension_id="fairlead")
-        caller.event("ui/notification", shown, id=request.id)
+        shown = fields(id=call.id, message=note, level="warning", extension_id="fairlead")
+        call.caller.event("ui/notification", shown, id=call.id)
         return fields(accepted=True, dropped_steering_text=dropped)
 
-    async def _abort_retry(self, request: Request, caller: Caller) -> Data:
-        self.session(request, caller).abort_retry()
+    @op
+    async def abort_bash(self, call: Call) -> Data:
+        return await self.abort(call)
+
+    @op
+    async def abort_retry(self, call: Call) -> Data:
+        self.session(call).abort_retry()
         return fields(accepted=True)
 
-    async def _interrupt(self, request: Request, caller: Caller) -> Data:
-        accepted, pending, dropped = self.session(request, caller).interrupt()
+    @op
+    async def interrupt(self, call: Call) -> Data:
+        accepted, pending, dropped = self.session(call).interrupt()
         return fields(accepted=accepted, pending=pending, dropped_steering_text=dropped)
 
-    async def _resolve_dialog(self, request: Request, caller: Caller) -> Data:
-        result = request.get("result")
+    @op
+    async def resolve_dialog(self, call: Call, dialog_id: str, result: Any = None) -> Data:
         allowed = result is True or (isinstance(result, str) and result in _ALLOWED)
         option = "deny" if not allowed else "always" if result == "always" else "allow"
-        return await self._answer_dialog(request, caller, option)
+        return await self._answer_dialog(call, dialog_id, option)
 
-    async def _cancel_dialog(self, request: Request, caller: Caller) -> Data:
-        return await self._answer_dialog(request, caller, "deny")
+    @op
+    async def cancel_dialog(self, call: Call, dialog_id: str) -> Data:
+        return await self._answer_dialog(call, dialog_id, "deny")
 
-    async def _answer_dialog(self, request: Request, caller: Caller, option: str) -> Data:
-        id, named = request.get("dialog-id"), request.get("session-id")
+    async def _answer_dialog(self, call: Call, id: str, option: str) -> Data:
+        named = call.session_id
         if named is not None:
             self.found(named)
         try:
@@ -500,40 +466,43 @@ class AgentOps:
             await self._inbox.answer(id, option, "rpc-edn")
         except NotOpen as error:
             why = f": {error}" if isinstance(error, AnsweredAlready) else ""
-            if not self.session(request, caller).approvals:
+            if not self.session(call).approvals:
                 raise OpError(ErrorCode.NO_ACTIVE_DIALOG, f"no dialog is open{why}") from None
             raise OpError(ErrorCode.DIALOG_ID_MISMATCH, f"no dialog {id} is open{why}") from None
-        except (NoSuchOption, AskerGone, Unheard) as error:
+        except NoSuchOption as error:
             raise OpError(ErrorCode.FAILED, str(error)) from None
         return fields(accepted=True)
 
     # --- sessions -----------------------------------------------------------------------------------------
 
-    async def _new_session(self, request: Request, caller: Caller) -> Data:
-        if request.get("session-id") is not None:
-            self.found(request.get("session-id"))
-        parent = request.get("parent-session")
-        if name := request.get("name"):
-            _done(lambda: self._store.check_name(name))
-        session = self.created(caller, self.found(parent) if isinstance(parent, str) and parent else None)
+    @op
+    async def new_session(self, call: Call, parent_session: Any = None, name: str = "") -> Data:
+        if call.session_id is not None:
+            self.found(call.session_id)
         if name:
-            caller.focus = session.id
-            _done(lambda: self._store.rename(session, name))
-        return self.entered(caller, session, request)
+            self._store.check_name(name)
+        is_child = isinstance(parent_session, str) and parent_session
+        session = self.created(call.caller, self.found(parent_session) if is_child else None)
+        if name:
+            call.caller.focus = session.id
+            self._store.rename(session, name)
+        return self.entered(call, session)
 
-    async def _open_session(self, request: Request, caller: Caller) -> Data:
+    @op
+    async def open_session(
+        self, call: Call, name: str | None = None, continue_: bool = False, cwd: str | None = None
+    ) -> Data:
         """The session with a name, or the last one of a directory, or a new one."""
-        name, cwd = request.get("name") or None, request.get("cwd")
-        wanted = name or request.get("continue")
-        session = await self._known(name, cwd or caller.cwd) if wanted else None
+        caller = call.caller
+        session = await self._known(name, cwd or caller.cwd) if name or continue_ else None
         is_new = session is None
         if session is None:
             if name:
-                _done(lambda: self._store.check_name(name))
+                self._store.check_name(name)
             session = self.created(caller, cwd=cwd)
         caller.focus = session.id
         if is_new and name:
-            _done(lambda: self._store.rename(session, name))
+            self._store.rename(session, name)
         cursor = self._history.cursor(session)
         return fields(session_id=session.id, session_file=session.journal.path, created=is_new, cursor=cursor)
 
@@ -549,86 +518,85 @@ class AgentOps:
         for session in reversed(self._store.loaded):
             if session.name == name if name else str(session.cwd) == cwd:
                 return session
-        try:
-            path = await self._latest(name=name, cwd=None if name else cwd)
-        except JournalError as error:
-            raise OpError(ErrorCode.FAILED, str(error)) from None
+        path = await self._latest(name=name, cwd=None if name else cwd)
         await self._store.prepare(path)
         return self.resumed(path) if path is not None else None
 
-    async def _switch_session(self, request: Request, caller: Caller) -> Data:
-        if (path := request.get("session-path")) is not None:
-            session = self._switched(lambda: self.resumed(path), "session file not found")
-        elif (id := request.get("session-id")) is not None:
-            session = self._switched(lambda: self.found(id), "session id not found in context session index")
-        else:
-            wanted = "non-empty path string"
-            raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :session-path: {wanted}")
-        if not caller.increments:  # psi's UI forgets, with the response, what it was shown before
-            asyncio.get_running_loop().call_soon(self._show, caller, session)
-        return self.entered(caller, session, request)
-
-    @staticmethod
-    def _switched(find: Callable[[], AgentSession], why_not: str) -> AgentSession:
+    @op
+    async def switch_session(self, call: Call, session_path: str | None = None) -> Data:
+        if session_path is None and call.session_id is None:
+            raise invalid("session-path", PARAMS["session-path"].wanted)
         try:
-            return find()
-        except OpError as error:
-            if error.code == ErrorCode.NOT_FOUND:
-                raise OpError(ErrorCode.NOT_FOUND, why_not) from None
-            raise
+            session = self.session(call) if session_path is None else self.resumed(session_path)
+        except NotFound:
+            unlisted = "session id not found in context session index"
+            why = unlisted if session_path is None else "session file not found"
+            raise OpError(ErrorCode.NOT_FOUND, why) from None
+        if not call.caller.increments:  # psi's UI forgets, with the response, what it was shown before
+            asyncio.get_running_loop().call_soon(self._show, call.caller, session)
+        return self.entered(call, session)
 
-    async def _list_sessions(self, request: Request, caller: Caller) -> Data:
+    @op
+    async def list_sessions(self, call: Call) -> Data:
         rows = [
             frames.listed_row(each, parent=self._store.parent_of(each))
-            for each in sorted(self.sessions_of(caller), key=frames.changed_at)
+            for each in sorted(self.sessions_of(call.caller), key=frames.changed_at)
         ]
-        return fields(active_session_id=caller.focus, sessions=rows)
+        return fields(active_session_id=call.caller.focus, sessions=rows)
 
-    async def _fork(self, request: Request, caller: Caller) -> Data:
-        forked = await self.forked(self.session(request, caller), request.get("entry-id"))
-        return self.entered(caller, forked, request)
+    @op
+    async def fork(self, call: Call, entry_id: str) -> Data:
+        return self.entered(call, await self.forked(self.session(call), entry_id))
 
     async def forked(self, session: AgentSession, entry_id: str) -> AgentSession:
         try:
             return await self._store.fork(session, entry_id)
         except JournalError as error:
-            raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :entry-id: {error}") from None
+            raise invalid("entry-id", error) from None
 
-    async def _set_session_name(self, request: Request, caller: Caller) -> Data:
-        session = self.session(request, caller)
-        _done(lambda: self._store.rename(session, request.get("name")))
+    @op
+    async def set_session_name(self, call: Call, name: str) -> Data:
+        session = self.session(call)
+        self._store.rename(session, name)
         return fields(session_name=session.name)
 
     # --- models -------------------------------------------------------------------------------------------
 
-    async def _compact(self, request: Request, caller: Caller) -> Data:
-        session = self._working[caller, request.id] = self.session(request, caller)
-        try:
-            summary = await session.compact(request.get("custom-instructions") or "")
-        except Busy as error:
-            raise OpError(ErrorCode.SESSION_NOT_IDLE, str(error)) from None
-        except (Refused, ModelError, JournalError) as error:
-            raise OpError(ErrorCode.FAILED, str(error)) from None
-        finally:
-            del self._working[caller, request.id]
+    @op
+    async def compact(self, call: Call, custom_instructions: str = "") -> Data:
+        with self._work(call) as session:
+            summary = await session.compact(custom_instructions)
         return fields(compacted=True, summary=summary)
 
-    async def _set_auto_compaction(self, request: Request, caller: Caller) -> Data:
-        session = self.session(request, caller)
-        session.auto_compaction = request.get("enabled")
-        self._telling.heard(events.Updated(session.id))
-        return fields(enabled=request.get("enabled"))
+    @contextlib.contextmanager
+    def _work(self, call: Call) -> Iterator[AgentSession]:
+        """The session of a request that takes long, and that `cancel` can end."""
+        place = call.caller, call.id
+        session = self._working[place] = self.session(call)
+        try:
+            yield session
+        finally:
+            del self._working[place]
 
-    async def _set_auto_retry(self, request: Request, caller: Caller) -> Data:
-        session = self.session(request, caller)
-        session.auto_retry = request.get("enabled")
+    @op
+    async def set_auto_compaction(self, call: Call, enabled: bool) -> Data:
+        session = self.session(call)
+        session.auto_compaction = enabled
         self._telling.heard(events.Updated(session.id))
-        return fields(enabled=request.get("enabled"))
+        return fields(enabled=enabled)
+
+    @op
+    async def set_auto_retry(self, call: Call, enabled: bool) -> Data:
+        session = self.session(call)
+        session.auto_retry = enabled
+        self._telling.heard(events.Updated(session.id))
+        return fields(enabled=enabled)
 
     # --- looking ------------------------------------------------------------------------------------------
 
-    async def _get_state(self, request: Request, caller: Caller) -> Data:
-        session = self.session(request, caller)
+    @op
+    async def get_state(self, call: Call) -> Data:
+        session = self.session(call)
         more = fields(
             auto_retry_enabled=session.auto_retry,
             auto_compaction_enabled=session.auto_compaction,
@@ -640,55 +608,47 @@ class AgentOps:
         )
         return fields(state={**self._updated(session), **more})
 
-    async def _query_eql(self, request: Request, caller: Caller) -> Data:
-        entity = {SESSION_ID: self.session(request, caller).id}
-        if (given := request.get("entity")) is not None:
+    @op
+    async def query_eql(self, call: Call, query: str, entity: str | None = None) -> Data:
+        asked = {SESSION_ID: self.session(call).id}
+        if entity is not None:
             with contextlib.suppress(QueryError, InvalidQuery):  # one that can't be read is none
-                entity |= parse_entity(given)
-        try:
-            return fields(result=await answer(self._registry, request.get("query"), entity))
-        except InvalidQuery as error:
-            raise OpError(ErrorCode.INVALID_QUERY, str(error)) from None
-        except QueryError as error:
-            raise OpError(ErrorCode.QUERY_FAILED, str(error)) from None
+                asked |= parse_entity(entity)
+        return fields(result=await answer(self._registry, query, asked))
 
-    async def _get_messages(self, request: Request, caller: Caller) -> Data:
+    @op
+    async def get_messages(self, call: Call, from_: int = 0, limit: int | None = None) -> Data:
         """All messages, or some: from which on, counted from 0, and how many."""
-        session = self.session(request, caller)
-        first, limit = request.get("from") or 0, request.get("limit")
-        wanted = slice(first, None if limit is None else first + limit)
-        if not caller.increments:
-            rows = self._messages(caller, session)
+        session = self.session(call)
+        wanted = slice(from_, None if limit is None else from_ + limit)
+        if not call.caller.increments:
+            rows = self._messages(call.caller, session)
             return fields(messages=rows[wanted], total=len(rows))
         said = [entry for entry in session.journal.branch if isinstance(entry.body, Said)]
         shown = frames.recent(said[wanted])
-        first += len(said[wanted]) - len(shown)  # of too many, the last
+        first = from_ + len(said[wanted]) - len(shown)  # of too many, the last
         return fields(messages=frames.transcript(shown), first=first, total=len(said))
 
-    async def _get_commands(self, request: Request, caller: Caller) -> Data:
-        pages = self.shelf(self.session(request, caller)).prompts.values()
+    @op
+    async def get_commands(self, call: Call) -> Data:
+        pages = self.shelf(self.session(call)).prompts.values()
         rows = [*HELP.items(), *((f"/{page.name}", page.description) for page in pages)]
         return fields(commands=[fields(name=name, description=what) for name, what in rows])
 
-    async def _bash(self, request: Request, caller: Caller) -> Data:
-        session = self._working[caller, request.id] = self.session(request, caller)
-        try:
-            result = await session.bash(request.get("command"))
-        except Busy as error:
-            raise OpError(ErrorCode.SESSION_NOT_IDLE, str(error)) from None
-        except (Refused, JournalError) as error:
-            raise OpError(ErrorCode.FAILED, str(error)) from None
-        finally:
-            del self._working[caller, request.id]
+    @op
+    async def bash(self, call: Call, command: str) -> Data:
+        with self._work(call) as session:
+            result = await session.bash(command)
         return fields(output=result.text, is_error=result.is_error, details=frames.plain(result.details))
 
-    async def _export_html(self, request: Request, caller: Caller) -> Data:
+    @op
+    async def export_html(self, call: Call, path: str = "") -> Data:
         """Write the conversation as a page: to a path, or beside the journal. Never over another file."""
-        session = self.session(request, caller)
-        path = request.get("path") or session.journal.path.removesuffix(".jsonl") + ".html"
+        session = self.session(call)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_EXCL if path else os.O_TRUNC)
+        path = path or session.journal.path.removesuffix(".jsonl") + ".html"
         path = os.path.join(session.cwd, os.path.expanduser(path))
         name, said = frames.display_name(session), session.messages
-        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_EXCL if request.get("path") else os.O_TRUNC)
 
         def write() -> None:
             with open(os.open(path, flags, 0o600), "w", encoding="utf-8", errors="replace") as file:
@@ -702,8 +662,9 @@ class AgentOps:
             raise OpError(ErrorCode.FAILED, f"can't write {path}: {error.strerror}") from None
         return fields(path=path)
 
-    async def _get_session_stats(self, request: Request, caller: Caller) -> Data:
-        session = self.session(request, caller)
+    @op
+    async def get_session_stats(self, call: Call) -> Data:
+        session = self.session(call)
         stats = session.stats
         return fields(
             stats=fields(
@@ -733,29 +694,21 @@ class AgentOps:
             )
         )
 
-    async def _get_fork_messages(self, request: Request, caller: Caller) -> Data:
-        branch = frames.recent(self.session(request, caller).journal.branch)
+    @op
+    async def get_fork_messages(self, call: Call) -> Data:
+        branch = frames.recent(self.session(call).journal.branch)
         prompts = [fields(entry_id=entry.id, text=text_of(said)) for entry, said in _prompts(branch)]
         return fields(messages=prompts)
 
-    async def _get_last_assistant_text(self, request: Request, caller: Caller) -> Data:
-        said = self.session(request, caller).messages
+    @op
+    async def get_last_assistant_text(self, call: Call) -> Data:
+        said = self.session(call).messages
         last = next((text_of(each) for each in reversed(said) if isinstance(each, Assistant)), None)
         return fields(text=last)
 
 
 async def _none(*, name: str | None, cwd: str | None) -> None:
     """Nothing is known of journals that are not open."""
-
-
-def _done(act: Callable[[], object]) -> None:
-    """Do it; what can't be done is an error in the protocol's terms."""
-    try:
-        act()
-    except Busy as error:
-        raise OpError(ErrorCode.SESSION_NOT_IDLE, str(error)) from None
-    except (Refused, JournalError) as error:
-        raise OpError(ErrorCode.FAILED, str(error)) from None
 
 
 def _is_for(caller: Caller, question: Question) -> bool:
@@ -772,22 +725,22 @@ def _is_directory(path: str) -> bool:
     return path.startswith("/") and "\0" not in path and os.path.isdir(path)
 
 
-def _images(request: Request) -> list[Image]:
+def _images(given: Any) -> list[Image]:
     """The pictures of a prompt: maps with :data, in base64, and :mime-type. They go into the journal."""
-    given = request.get("images") or ()
+    given = given or ()
     wanted = f"a vector of at most {MAX_IMAGES} maps with :data and :mime-type"
     if not isinstance(given, list | tuple) or len(given) > MAX_IMAGES:
-        raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :images: {wanted}")
+        raise invalid("images", wanted)
     images = []
     for each in given:
         data, mime_type = (_string(each, name) for name in ("data", "mime-type"))
         if data is None or mime_type is None:
-            raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :images: {wanted}")
+            raise invalid("images", wanted)
         images.append(Image(data, mime_type))
     try:
         return list(checked_images(images))
     except ValueError as error:
-        raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :images: {error}") from None
+        raise invalid("images", error) from None
 
 
 def _string(given: Any, name: str) -> str | None:

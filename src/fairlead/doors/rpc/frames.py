@@ -14,18 +14,18 @@ from typing import Any
 
 import msgspec
 
-from ..agent import events
-from ..agent.context import CHARS_A_TOKEN, SUMMARY_TITLE, tokens
-from ..agent.events import Event
-from ..agent.journal import Compaction, Entry, Said
-from ..agent.library import Page
-from ..agent.messages import Assistant, Image, Message, Text, Thinking, ToolResult, Usage, User, text_of
-from ..agent.session import AgentSession, Phase
-from ..agent.worktrees import git_branch
-from ..formats.edn import Keyword
-from ..formats.shown import one_line, visible
-from ..sessions.questions import Answer, Question
-from ..wire.rpc import ErrorCode, fields
+from ...agent import events
+from ...agent.context import CHARS_A_TOKEN, SUMMARY_TITLE, tokens
+from ...agent.events import Event
+from ...agent.journal import Compaction, Entry, Said
+from ...agent.library import Page
+from ...agent.messages import Assistant, Image, Message, Text, Thinking, ToolResult, Usage, User, text_of
+from ...agent.session import AgentSession, Phase
+from ...agent.worktrees import git_branch
+from ...formats.edn import Keyword
+from ...formats.shown import one_line, visible
+from ...sessions.questions import Answer, Question
+from ...wire.rpc import ErrorCode, fields
 
 Data = Mapping[Any, Any]
 

@@ -7,18 +7,15 @@ Providers let programs in by keys here, and not by OAuth: `login_begin` says so,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Protocol
 from weakref import WeakKeyDictionary
 
-from ..agent.models import ModelError
-from ..agent.session import AgentSession
-from ..formats.edn import Keyword
-from ..settings import SettingError
-from ..wire.rpc import ErrorCode, Request, fields
-from .rpc import Caller, CallerHandler, OpError
-
-Data = Mapping[Any, Any]
+from ....agent.models import ModelError
+from ....agent.session import AgentSession
+from ....settings import SettingError
+from ....wire.rpc import ErrorCode, fields
+from ..handlers import Call, Caller, Data, OpError, invalid, op
 
 KEY_WAIT = 5.0
 """Seconds that a client has to lend a key that it said it has; then the model is asked without."""
@@ -51,10 +48,6 @@ class Lending:
         self._keyring = keyring
         self._wanted: dict[tuple[Caller, str], asyncio.Future[None]] = {}
 
-    @property
-    def ops(self) -> dict[str, CallerHandler]:
-        return {"lend_key": self._lend}
-
     def due(self, provider: str, caller: Caller) -> str | None:
         """The variable whose value a client will be asked for."""
         lacked = self._keyring.lacked(provider) if self._keyring is not None and caller.key_names else ()
@@ -72,15 +65,15 @@ class Lending:
         await asyncio.wait([self._wanted[place]], timeout=KEY_WAIT)
         self._wanted.pop(place, None)
 
-    async def _lend(self, request: Request, caller: Caller) -> Data:
-        variable = request.get("variable")
-        wanted = self._wanted.get((caller, variable))
+    @op
+    async def lend_key(self, call: Call, variable: str, key: str) -> Data:
+        wanted = self._wanted.get((call.caller, variable))
         if wanted is None or self._keyring is None:
             raise OpError(ErrorCode.FAILED, "nobody asked for this key")
         try:
-            self._keyring.lend(variable, request.get("key"))
+            self._keyring.lend(variable, key)
         except ModelError as error:
-            raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :key: {error}") from None
+            raise invalid("key", error) from None
         finally:
             if not wanted.done():
                 wanted.set_result(None)
@@ -90,14 +83,10 @@ class Lending:
 class AgentLogin:
     """The logins that clients have begun. `session` finds the session that a request means."""
 
-    def __init__(self, keyring: Keyring | None, session: Callable[[Request, Caller], AgentSession]) -> None:
+    def __init__(self, keyring: Keyring | None, session: Callable[[Call], AgentSession]) -> None:
         self._keyring = keyring
         self._session = session
         self._pending: WeakKeyDictionary[Caller, str] = WeakKeyDictionary()
-
-    @property
-    def ops(self) -> dict[str, CallerHandler]:
-        return {"login_begin": self._begin, "login_complete": self._complete}
 
     def begin(self, caller: Caller, provider: str) -> tuple[str, str]:
         """A client wants to log in; gives where a key is to be had, and what to do. Raises ModelError."""
@@ -116,16 +105,15 @@ class AgentLogin:
         """Whether a client has begun to log in."""
         return caller in self._pending
 
-    async def _begin(self, request: Request, caller: Caller) -> Data:
-        if self.is_pending(caller) and not caller.increments:
+    @op
+    async def login_begin(self, call: Call, provider: str = "") -> Data:
+        if self.is_pending(call.caller) and not call.caller.increments:
             raise OpError(ErrorCode.INVALID_PARAMS, "login already in progress")
-        given = request.get("provider")
-        provider = given.name if isinstance(given, Keyword) else given
-        provider = provider or self._session(request, caller).model.provider
+        provider = provider or self._session(call).model.provider
         try:
-            url, message = self.begin(caller, provider)
+            url, message = self.begin(call.caller, provider)
         except ModelError as error:
-            raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :provider: {error}") from None
+            raise invalid("provider", error) from None
         return fields(
             provider=_named(provider),
             url=url,
@@ -135,9 +123,10 @@ class AgentLogin:
             message=message,
         )
 
-    async def _complete(self, request: Request, caller: Caller) -> Data:
-        provider = self._pending.get(caller)
-        self._keep(caller, request.get("input") or "")
+    @op
+    async def login_complete(self, call: Call, input: str = "") -> Data:
+        provider = self._pending.get(call.caller)
+        self._keep(call.caller, input)
         assert provider is not None
         return fields(provider=_named(provider), logged_in=True)
 
@@ -157,7 +146,7 @@ class AgentLogin:
         try:
             self._keyring.enter_key(provider, key)
         except ValueError as error:
-            raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :input: {error}") from None
+            raise invalid("input", error) from None
         except (ModelError, SettingError, OSError) as error:
             raise OpError(ErrorCode.FAILED, f"the key can't be kept: {error}") from None
         del self._pending[caller]

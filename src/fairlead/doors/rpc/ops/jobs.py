@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from ..agent import events
-from ..agent.events import Event
-from ..agent.session import AgentSession, Job
-from ..formats.edn import Keyword
-from ..wire.rpc import ErrorCode, Request, fields
-from .rpc import Caller, CallerHandler, OpError
-
-Data = Mapping[Any, Any]
+from ....agent import events
+from ....agent.events import Event
+from ....agent.session import AgentSession, Job
+from ....formats.edn import Keyword
+from ....wire.rpc import ErrorCode, fields
+from ..handlers import Call, Caller, Data, OpError, invalid, op
 
 SHOWN_AFTER = 5.0
 """Seconds that a call runs before it is shown beside the conversation."""
@@ -71,53 +69,38 @@ def _time(seconds: float | None) -> str | None:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def statuses_in(given: Any) -> list[str] | None:
-    """The statuses that are named, by keywords or strings, or None if one is no status."""
-    if not isinstance(given, list | tuple | frozenset):
-        return None
-    words = [each.name if isinstance(each, Keyword) else each for each in given]
-    return words if all(each in STATUSES for each in words) else None
-
-
 class AgentJobs:
     """The ops about jobs. `session` finds the session that a request means."""
 
     def __init__(
         self,
-        session: Callable[[Request, Caller], AgentSession],
+        session: Callable[[Call], AgentSession],
         loaded: Callable[[], Sequence[AgentSession]],
     ) -> None:
         self._session = session
         self._loaded = loaded
 
-    @property
-    def ops(self) -> dict[str, CallerHandler]:
-        return {
-            "list_background_jobs": self._list,
-            "inspect_background_job": self._inspect,
-            "cancel_background_job": self._cancel,
-        }
+    @op
+    async def list_background_jobs(self, call: Call, statuses: list[Any] | None = None) -> Data:
+        words = [each.name if isinstance(each, Keyword) else each for each in statuses or ()]
+        if any(each not in STATUSES for each in words):
+            raise invalid("statuses", f"a vector of {', '.join(STATUSES)}")
+        session = self._session(call)
+        return fields(jobs=[shown(session, job) for job in jobs_of(session, words)])
 
-    async def _list(self, request: Request, caller: Caller) -> Data:
-        statuses = statuses_in(request.get("statuses") or ())
-        if statuses is None:
-            wanted = f"a vector of {', '.join(STATUSES)}"
-            raise OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :statuses: {wanted}")
-        session = self._session(request, caller)
-        return fields(jobs=[shown(session, job) for job in jobs_of(session, statuses)])
+    @op
+    async def inspect_background_job(self, call: Call, job_id: str) -> Data:
+        return fields(job=shown(*self._find(call, job_id)))
 
-    async def _inspect(self, request: Request, caller: Caller) -> Data:
-        session, job = self._found(request, caller)
-        return fields(job=shown(session, job))
-
-    async def _cancel(self, request: Request, caller: Caller) -> Data:
-        session, job = self._found(request, caller)
-        if job.call.id in session.jobs:
-            session.end_job(job.call.id)
+    @op
+    async def cancel_background_job(self, call: Call, job_id: str) -> Data:
+        session, job = self._find(call, job_id)
+        if job_id in session.jobs:
+            session.end_job(job_id)
         return fields(accepted=True, job=shown(session, job))
 
-    def _found(self, request: Request, caller: Caller) -> tuple[AgentSession, Job]:
-        session, id = self._session(request, caller), request.get("job-id")
+    def _find(self, call: Call, id: str) -> tuple[AgentSession, Job]:
+        session = self._session(call)
         job = job_of(session, id)
         if job is None:
             is_elsewhere = any(job_of(each, id) is not None for each in self._loaded())

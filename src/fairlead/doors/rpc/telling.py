@@ -9,23 +9,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
 
 import msgspec
 
-from ..agent import events
-from ..agent.events import Event
-from ..agent.messages import Assistant
-from ..agent.session import AgentSession
-from ..agent.store import AgentStore
-from ..formats.edn import Keyword
-from ..wire.rpc import ErrorCode, fields
-from . import agent_frames as frames
-from .agent_history import History
-from .agent_jobs import JobBoard
-from .rpc import Caller
+from ...agent import events
+from ...agent.events import Event
+from ...agent.messages import Assistant
+from ...agent.session import AgentSession
+from ...agent.store import AgentStore
+from ...formats.edn import Keyword
+from ...wire.rpc import ErrorCode, EventData, fields
+from . import frames
+from .handlers import Call, Caller, Data
+from .history import History
+from .ops.jobs import JobBoard
 
-Data = Mapping[Any, Any]
 Told = tuple[str, Data]
 
 DELTA_SECONDS = 1 / 30
@@ -41,14 +39,6 @@ _ENDS: Mapping[str, str] = {"aborted": "Aborted", "interrupted": "Interrupted"}
 """What is said at the end of a turn that was stopped, by its outcome."""
 
 
-class Asked(NamedTuple):
-    """Who began a turn, and with which request."""
-
-    caller: Caller
-    id: str
-    op: str
-
-
 class _Stream:
     """How far those who get no increments were told of a session."""
 
@@ -59,7 +49,7 @@ class _Stream:
         self.next_at = 0.0  # when text may be told again
         self.has_line = False  # text was told that no message has ended
         self.is_ended = True  # the turn's last message was told
-        self.asked: Asked | None = None
+        self.asked: Call | None = None
         self.aborters: list[Caller] = []  # they have kept what was told and want no more of it
 
 
@@ -87,7 +77,7 @@ class Telling:
 
     # --- what ops say -------------------------------------------------------------------------------------
 
-    def begun(self, session: AgentSession, asked: Asked) -> None:
+    def begun(self, session: AgentSession, asked: Call) -> None:
         """A client begins a turn: an error of it is told with the request's id."""
         self._stream(session).asked = asked
 
@@ -106,7 +96,7 @@ class Telling:
         session = self._store.find(event.session_id)
         callers = self._hearing(session)
         for topic, data in frames.frames(event):
-            told = self._history.add(session, topic, data)
+            told = EventData(self._history.add(session, topic, data))
             for caller in callers:
                 if caller.increments:
                     caller.event(topic, told)
@@ -201,19 +191,9 @@ class Telling:
             case events.Failed(is_said=True):
                 return []
             case events.Failed(message=why) if stream.asked is not None:
-                _, id, op = stream.asked
-                return [
-                    (
-                        "error",
-                        fields(
-                            error_code=ErrorCode.FAILED.value,
-                            error_message=why,
-                            session_id=session.id,
-                            id=id,
-                            op=op,
-                        ),
-                    )
-                ]
+                asked = {"session_id": session.id, "id": stream.asked.id, "op": stream.asked.op}
+                code = ErrorCode.FAILED.value
+                return [("error", fields(error_code=code, error_message=why, **asked))]
         return frames.frames(event)
 
     def _tell_end(
@@ -228,8 +208,8 @@ class Telling:
         stream.has_line = False
         whole = {**frames.whole_message(event.entry_id, said), **fields(session_id=session.id)}
         alone = frames.ended_message(session.id, said.error_message or "Aborted")
-        for caller in others:
-            self._tell(session, [caller], "assistant/message", alone if caller in kept else whole)
+        self._tell(session, [each for each in others if each not in kept], "assistant/message", whole)
+        self._tell(session, [each for each in others if each in kept], "assistant/message", alone)
 
     def _streamed(self, session: AgentSession, stream: _Stream, topic: str) -> None:
         """There is more text: it is told now, or in a moment with all that comes till then."""
@@ -262,7 +242,7 @@ class Telling:
             stream.next_at = asyncio.get_running_loop().time() + pause
 
     def _tell(self, session: AgentSession, others: Sequence[Caller], topic: str, data: Data) -> None:
-        shown = {**data, _CURSOR: self._history.cursor(session)}
+        shown = EventData({**data, _CURSOR: self._history.cursor(session)})
         for caller in others:
             caller.event(topic, shown)
 

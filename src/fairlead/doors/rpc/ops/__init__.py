@@ -1,0 +1,1 @@
+"""The handlers of rpc-edn's ops, by what they reach."""

@@ -1,0 +1,72 @@
+"""The ops of rpc-edn that choose a session's model and how hard it thinks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ....agent.models import THINKING_LEVELS, ModelInfo
+from ....agent.session import AgentSession, Refused
+from ....formats.edn import Keyword
+from ....wire.rpc import ErrorCode, fields
+from ..handlers import Call, Data, OpError, invalid, op
+
+
+class AgentModels:
+    """The models that there are. `session` finds the session that a request means."""
+
+    def __init__(
+        self, session: Callable[[Call], AgentSession], models: Callable[[], Sequence[ModelInfo]]
+    ) -> None:
+        self.session = session
+        self._models = models
+
+    @op
+    async def set_model(self, call: Call, provider: str, model_id: str) -> Data:
+        session = self.session(call)
+        try:
+            info = session.set_model(provider, model_id)
+        except Refused:
+            raise OpError(ErrorCode.UNKNOWN_MODEL, "unknown model") from None
+        return fields(model=fields(provider=info.provider, id=info.id))
+
+    @op
+    async def cycle_model(self, call: Call, direction: Any = None) -> Data:
+        info = self.session(call).cycle_model(-1 if direction in ("prev", Keyword("prev")) else 1)
+        return fields(model=fields(provider=info.provider, id=info.id))
+
+    @op
+    async def set_thinking_level(self, call: Call, level: str | int) -> Data:
+        session = self.session(call)
+        try:
+            return fields(thinking_level=session.set_thinking_level(_level(level)))
+        except Refused as error:
+            raise OpError(ErrorCode.INVALID_PARAMS, str(error)) from None
+
+    @op
+    async def cycle_thinking_level(self, call: Call) -> Data:
+        return fields(thinking_level=self.session(call).cycle_thinking_level())
+
+    @op
+    async def get_available_models(self, call: Call) -> Data:
+        return fields(models=[_model_row(info) for info in self._models()])
+
+
+def _level(value: str | int) -> str:
+    """A thinking level by its name, or by its place among the levels."""
+    if isinstance(value, int):
+        if not 0 <= value < len(THINKING_LEVELS):
+            raise invalid("level", f"0 to {len(THINKING_LEVELS) - 1}")
+        return THINKING_LEVELS[value]
+    return value
+
+
+def _model_row(info: ModelInfo) -> Data:
+    return fields(
+        provider=info.provider,
+        id=info.id,
+        name=info.name,
+        reasoning=info.reasoning,
+        context_window=info.window,
+        max_output_tokens=info.max_output,
+    )

@@ -1,0 +1,65 @@
+"""The ops of rpc-edn that take any session, whatever its kind."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ....sessions.directory import Directory, NoSession, NotSupported, Summary
+from ....wire.rpc import ErrorCode, fields
+from ..frames import plain
+from ..handlers import FAULTS, Data, op
+
+MAX_LINES = 50_000
+"""How many lines `session_lines` gives at the most."""
+MAX_WAIT = 24 * 3600.0
+"""Seconds that `session_wait` waits at the most."""
+FAULTS |= {NoSession: ErrorCode.NOT_FOUND, NotSupported: ErrorCode.FAILED}
+
+
+class SessionOps:
+    """The sessions of a directory."""
+
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
+
+    @op
+    async def session_list(self, kind: str | None = None, brief: bool = False) -> Data:
+        found = await self._directory.list(kind=kind, brief=brief)
+        return fields(sessions=[_row(each) for each in found], questions=self._directory.questions)
+
+    @op
+    async def session_find(self, name: str) -> Data:
+        _, found = await self._directory.find(name)
+        return fields(session=_row(found))
+
+    @op
+    async def session_stop(self, name: str) -> Data:
+        kind, found = await self._directory.find(name)
+        return fields(session=_row(found), **await kind.stop(found.id))
+
+    @op
+    async def session_prompt(self, name: str, text: str) -> Data:
+        kind, found = await self._directory.find(name)
+        await kind.prompt(found.id, text)
+        return fields(accepted=True, session=_row(found))
+
+    @op
+    async def session_lines(self, name: str, limit: int = MAX_LINES) -> Data:
+        kind, found = await self._directory.find(name)
+        texts = await kind.lines(found.id)
+        shown = texts[-min(limit, MAX_LINES) :]
+        return fields(lines=list(shown), first=len(texts) - len(shown) + 1, oldest=1, complete=True)
+
+    @op
+    async def session_wait(self, name: str, timeout: float = MAX_WAIT) -> Data:
+        kind, found = await self._directory.find(name)
+        try:
+            async with asyncio.timeout(min(timeout, MAX_WAIT)):
+                await kind.settled(found.id)
+        except TimeoutError:
+            return fields(matched=False, reason="timeout")
+        return fields(matched=True, reason="idle")
+
+
+def _row(found: Summary) -> Data:
+    return fields(**{key: plain(value) for key, value in found.row.items()})

@@ -1,0 +1,376 @@
+"""The ops of rpc-edn that reach terminal sessions."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import threading
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, TypeVar
+
+from ....formats.edn import Keyword
+from ....formats.patterns import Found, Pattern, PatternError, compiled
+from ....sessions.directory import Directory, NameTaken
+from ....terminal.host import Host, HostError
+from ....terminal.kind import TerminalKind
+from ....terminal.lines import Follower, Followers, Kept, kept
+from ....terminal.session import Session, State
+from ....wire.rpc import ErrorCode, fields
+from ..handlers import FAULTS, Data, OpError, invalid, op
+
+DEFAULT_COLS, DEFAULT_ROWS = 80, 24
+MAX_WAIT = 24 * 3600.0
+"""Seconds that `terminal_wait` waits at the most."""
+MAX_UNTYPED = 1024 * 1024
+"""How many bytes may wait for a program that does not read before `terminal_send` refuses more."""
+MAX_MATCHES = 1000
+"""How many matches `terminal_search` gives at the most."""
+MAX_LINES = 50_000
+"""How many lines `terminal_lines` gives at once at the most."""
+FOLLOWED_LINES = 10_000
+"""How many lines a client that follows gets at once."""
+SEARCH_THREADS = 2
+"""How many searches run at once; the others wait for them and not the event loop."""
+MAX_DRAWING = 1
+"""How many pictures are drawn at once; the others wait,"""
+DRAW_WAIT = 20.0
+"""but no longer than so many seconds."""
+LOOK_SHARE = 10
+"""A wait for a text looks again after so many times what a look takes, however often the screen changes."""
+FOLLOW_WAIT = 30.0
+"""Seconds that `terminal_lines` waits for a line at the most; less than a follower's patience."""
+
+T = TypeVar("T")
+
+LISTED = (
+    *("name", "state", "argv", "cwd", "pid", "cols", "rows", "clients", "title", "started_at", "idle"),
+    *("exit_code", "recording", "recording_error", "cpu_percent", "cpu_seconds", "memory", "stray_pid"),
+)
+"""What `terminal_list` tells of a session."""
+FAULTS[NameTaken] = ErrorCode.SESSION_NOT_IDLE
+
+_CODES = {
+    "missing": ErrorCode.NOT_FOUND,
+    "invalid": ErrorCode.INVALID_PARAMS,
+    "exists": ErrorCode.SESSION_NOT_IDLE,
+    "limit": ErrorCode.FAILED,
+    "failed": ErrorCode.FAILED,
+    "command": ErrorCode.FAILED,
+}
+
+
+class TerminalOps:
+    """The terminal sessions of a host, which are a kind of `directory`. `opened` waits until clients can
+    attach to those that were started."""
+
+    def __init__(
+        self, host: Host, kind: TerminalKind, directory: Directory, opened: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._host = host
+        self._kind = kind
+        self._directory = directory
+        self._opened = opened
+        self._followers, self._searchers = Followers(), _Searchers()
+        self._drawing = asyncio.Semaphore(MAX_DRAWING)
+
+    @op
+    async def terminal_start(
+        self,
+        name: str,
+        argv: list[str],
+        cwd: str = "",
+        env: Mapping[Any, Any] | None = None,
+        cols: int = DEFAULT_COLS,
+        rows: int = DEFAULT_ROWS,
+        deferred: bool = False,
+        record: bool | str = False,
+        owner: int | None = None,
+    ) -> Data:
+        self._directory.check_free(name, but=self._kind.name)
+        environment = {str(key): str(value) for key, value in (env or os.environ).items()}
+        session = await self._host.start(
+            name,
+            argv,
+            cwd=cwd or environment.get("HOME") or "/",
+            environment=environment,
+            cols=cols,
+            rows=rows,
+            deferred=deferred,
+            record=record,
+            owner=owner,
+        )
+        answer = fields(name=session.id, pid=session.pid, recording=session.recording)
+        await self._opened()
+        return answer
+
+    @op
+    async def terminal_list(self, brief: bool = False) -> Data:
+        rows = []
+        for each in await self._directory.list(kind=self._kind.name, brief=brief):
+            row = each.row
+            rows.append(fields(**{key: row[key] for key in LISTED if key in row}))
+            if each.verdict is not None:
+                rows[-1][Keyword("verdict")] = fields(**each.verdict)
+        return fields(sessions=rows, questions=self._directory.questions)
+
+    @op
+    async def terminal_stop(self, name: str) -> Data:
+        session = self._host.find(name)
+        code = await self._host.stop(session.id)
+        if session in self._host:
+            self._host.forget(session)  # who stops a session doesn't want to look at it any more
+        return fields(exit_code=code)
+
+    @op
+    async def terminal_send(
+        self, name: str, text: str = "", keys: list[str] | None = None, paste: str = ""
+    ) -> Data:
+        session = self._host.find(name)
+        if session.state is not State.RUNNING:
+            raise OpError(ErrorCode.INVALID_PARAMS, f"session {session.id!r} is {session.state.value}")
+        if session.untyped > MAX_UNTYPED:
+            message = f"session {session.id!r} does not read: {session.untyped} bytes wait to be typed"
+            raise OpError(ErrorCode.FAILED, message)
+        screen = session.screen
+        try:
+            typed = b"".join(screen.key(name) for name in keys or ())
+        except ValueError as error:
+            raise OpError(ErrorCode.INVALID_PARAMS, str(error)) from None
+        session.type(text.encode() + (screen.paste(paste) if paste else b"") + typed)
+        return fields(accepted=True)
+
+    @op
+    async def terminal_screen(self, name: str, format: str = "text", scrollback: bool = False) -> Data:
+        session = self._host.find(name)
+        shown = session.screen
+        made: Any
+        match format:
+            case "text":
+                made = shown.text(scrollback=scrollback)
+            case "ansi":
+                made = shown.ansi(scrollback=scrollback).decode("utf-8", "replace")
+            case "html":
+                made = shown.html()
+            case "svg":
+                made = shown.svg()
+            case "png":
+                made = await _png(session, self._drawing)
+            case _:
+                made = _keyed(shown.cells())
+        return fields(name=session.id, format=format, screen=made, cols=shown.cols, rows=shown.rows)
+
+    @op
+    async def terminal_lines(
+        self,
+        name: str,
+        limit: int = MAX_LINES,
+        follow: bool = False,
+        follower: str | None = None,
+        from_: int = 0,
+        timeout: float = FOLLOW_WAIT,
+    ) -> Data:
+        if follower:
+            found = self._followers.find(follower)
+            if found is None:
+                raise OpError(ErrorCode.NOT_FOUND, f"no follower {follower!r}")
+            answer = await _followed(found, from_, min(limit, FOLLOWED_LINES), min(timeout, FOLLOW_WAIT))
+            if answer[_ENDED]:
+                self._followers.remove(found)
+            return answer
+        session = self._host.find(name)
+        limit = min(limit, MAX_LINES)
+        if not follow:
+            lines = kept(session)
+            while lines.texts and not lines.texts[-1]:
+                lines.texts.pop()
+            return fields(**_last(lines, limit))
+        try:
+            following = self._followers.add(session)
+        except ValueError as error:
+            raise OpError(ErrorCode.FAILED, str(error)) from None
+        lines = following.before
+        return fields(**_last(lines, limit), next=lines.first + len(lines.texts), follower=following.id)
+
+    @op
+    async def terminal_search(
+        self, name: str, needle: str | None = None, regex: str | None = None, limit: int = MAX_MATCHES
+    ) -> Data:
+        session = self._host.find(name)
+        if (needle is None) == (regex is None):
+            raise OpError(ErrorCode.INVALID_PARAMS, "one of :needle and :regex is wanted")
+        text, given = needle or regex or "", "needle" if regex is None else "regex"
+        try:
+            compiled(text, literal=regex is None)  # a wrong one costs nothing more
+            search = session.screen.searcher(text, regex=regex is not None, limit=min(limit, MAX_MATCHES))
+            found = await self._searchers.run(search)
+        except ValueError as error:
+            raise invalid(given, error) from None
+        except TimeoutError as error:
+            raise OpError(ErrorCode.FAILED, str(error)) from None
+        return fields(matches=[fields(line=each.line, column=each.column, text=each.text) for each in found])
+
+    @op
+    async def terminal_wait(
+        self,
+        name: str,
+        text: str | None = None,
+        regex: str | None = None,
+        idle: float | None = None,
+        exit: bool = False,
+        timeout: float = MAX_WAIT,
+    ) -> Data:
+        """Wait until the screen shows a text, the program has been quiet for a while, or it has ended."""
+        session = self._host.find(name)
+        if text is None and regex is None and idle is None and not exit:
+            raise OpError(ErrorCode.INVALID_PARAMS, "one of :text, :regex, :idle and :exit is wanted")
+        try:
+            patterns = [compiled(text, literal=True)] if text is not None else []
+            patterns += [compiled(regex, multiline=True)] if regex is not None else []
+        except PatternError as error:
+            raise invalid("regex", error) from None
+        changed = asyncio.Event()
+        session.watchers.add(changed.set)
+        deadline = time.monotonic() + min(timeout, MAX_WAIT)
+        try:
+            while True:
+                changed.clear()
+                began = time.monotonic()
+                if found := await _shown(session, patterns, self._searchers):
+                    return fields(matched=True, reason="text", match=found[0])
+                next_look = time.monotonic() + LOOK_SHARE * (time.monotonic() - began)
+                if session.state is State.ENDED and not changed.is_set():
+                    return fields(matched=exit, reason="exit", exit_code=session.exit_code)
+                pause = deadline - time.monotonic()
+                if idle is not None:
+                    quiet = session.active_at + idle - time.monotonic()
+                    if quiet <= 0:
+                        return fields(matched=True, reason="idle")
+                    pause = min(pause, quiet)
+                if deadline <= time.monotonic():
+                    return fields(matched=False, reason="timeout")
+                try:
+                    async with asyncio.timeout(pause):
+                        await changed.wait()
+                        if patterns:
+                            await asyncio.sleep(next_look - time.monotonic())
+                except TimeoutError:
+                    continue
+        finally:
+            session.watchers.discard(changed.set)
+
+    @op
+    async def terminal_resize(self, name: str, cols: int, rows: int) -> Data:
+        self._host.find(name).resize(cols, rows)
+        return fields(accepted=True)
+
+    @op
+    async def terminal_record(self, name: str, path: str | None = None, stop: bool = False) -> Data:
+        session = self._host.find(name)
+        if stop:
+            if (recording := session.recording) is None:
+                raise OpError(ErrorCode.INVALID_PARAMS, f"session {session.id!r} is not recorded")
+            session.stop_recording()
+            return fields(path=recording)
+        return fields(path=self._host.record(session.id, path))
+
+
+def _host_fault(error: HostError) -> OpError:
+    more = fields(exit_code=error.code) if error.code is not None else None
+    return OpError(_CODES[error.kind], str(error), more)
+
+
+FAULTS[HostError] = _host_fault
+
+
+def _last(found: Kept, limit: int) -> dict[str, Any]:
+    """The last lines, and where they begin."""
+    cut = max(0, len(found.texts) - limit)
+    return {
+        "lines": found.texts[cut:],
+        "first": found.first + cut,
+        "oldest": found.first,
+        "complete": found.is_complete,
+    }
+
+
+async def _png(session: Session, drawing: asyncio.Semaphore) -> str:
+    """What a session shows, drawn in a thread: fonts are looked for, and each cell is drawn."""
+    try:
+        async with asyncio.timeout(DRAW_WAIT), drawing:
+            draw = session.screen.png_of_now()
+            return await asyncio.to_thread(lambda: base64.b64encode(draw()).decode())
+    except TimeoutError:
+        raise OpError(ErrorCode.FAILED, f"the picture was not done within {DRAW_WAIT:g} s") from None
+    except (ImportError, ValueError) as error:  # there is no Pillow, or the screen is too large
+        raise OpError(ErrorCode.FAILED, str(error)) from None
+
+
+async def _followed(follower: Follower, number: int, limit: int, seconds: float) -> Data:
+    """The next lines, or none if none came in time."""
+    session = follower.session
+    changed = asyncio.Event()
+    session.watchers.add(changed.set)
+    try:
+        async with asyncio.timeout(seconds):
+            while not (found := follower.take(number, limit)).texts and not found.are_last:
+                changed.clear()
+                await changed.wait()
+    except TimeoutError:
+        found = follower.take(number, limit)
+    finally:
+        session.watchers.discard(changed.set)
+    return fields(
+        lines=found.texts,
+        first=found.first,
+        next=found.first + len(found.texts),
+        follower=follower.id,
+        ended=found.are_last,
+    )
+
+
+_ENDED = Keyword("ended")
+
+
+def _keyed(value: Any) -> Any:
+    """Plain data with keywords for keys."""
+    if isinstance(value, Mapping):
+        return fields(**{str(key): _keyed(inner) for key, inner in value.items()})
+    return [_keyed(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+class _Searchers:
+    """The threads that search, so that no pattern and no text keeps the event loop from other clients."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(SEARCH_THREADS, "search")
+
+    async def run(self, search: Callable[[Callable[[], bool]], T]) -> T:
+        """What a search finds. It is told to stop when nobody waits for it any more."""
+        stopped = threading.Event()
+        try:
+            return await asyncio.get_running_loop().run_in_executor(
+                self._threads, search, lambda: not stopped.is_set()
+            )
+        finally:
+            stopped.set()
+
+
+async def _shown(session: Session, patterns: list[Pattern], searchers: _Searchers) -> Found | None:
+    """What of this the screen shows, if it is still there: who stops a session forgets it."""
+    if not patterns or session.screen.is_closed:
+        return None
+    text = session.screen.text()
+
+    def search(pattern: Pattern, goes_on: Callable[[], bool]) -> Found | None:
+        return pattern.search(text) if goes_on() else None
+
+    for pattern in patterns:
+        quick = pattern.is_quick(text)
+        found = pattern.search(text) if quick else await searchers.run(partial(search, pattern))
+        if found:
+            return found
+    return None
