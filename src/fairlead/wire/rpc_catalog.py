@@ -217,13 +217,6 @@ terminal_resize: name cols rows -> accepted
     set the size of a session's terminal
 terminal_record: name / path stop -> path
     record a session, or stop that
-verify_target: name -> session-id kind socket project file model
-    where a session's verifiers connect [beside]
-verify_reports: / session-id limit -> reports
-    what verifiers reported
-terminal_turn: name event / agent prompt path session-id owner request-id timeout \
--> accepted reason turn correction
-    report an agent's turns (called by its hooks) [beside]
 session_list: / kind brief -> sessions questions
     sessions of all kinds, or of one, and how many questions wait [repeatable]
 session_find: name -> session
@@ -236,6 +229,13 @@ session_lines: name / limit -> lines first oldest complete
     what was printed or said, as text [beside repeatable]
 session_wait: name / timeout -> matched reason
     wait until a program has ended, or an agent's turn is over [beside cancellable repeatable]
+verify_target: name -> session-id kind socket project file model
+    where a session's verifiers connect [beside]
+verify_reports: / session-id limit -> reports
+    what verifiers reported
+terminal_turn: name event / agent prompt path session-id owner request-id timeout \
+-> accepted reason turn correction
+    report an agent's turns (called by its hooks) [beside]
 config: -> rows
     the settings in force
 daemon_status: -> version pid started-at sessions supervised runtime-dir log-path passepartout-port
