@@ -319,26 +319,6 @@ class ControlRoom:
             return Check(name, "degraded", detail, "are the addresses in [notify] urls right?")
         return Check(name, "healthy", detail)
 
-    @property
-    def metrics(self) -> dict[str, float]:
-        """Numbers for Prometheus."""
-        counts = self.control.counts
-        questions = self._inbox.open()
-        lost = sum(bool(each.lost) for each in questions)
-        return {
-            "questions_waiting": len(questions) - lost,
-            "questions_lost": lost,
-            "event_loop_lag_seconds": self.lag.worst,
-            "passepartout_clients": self.door.clients,
-            "control_signals_waiting": self.control.waiting_signals,
-            "control_actions_under_way": self.control.acting,
-            "control_signals_total": counts["signals"],
-            "control_actions_passed_total": counts["passed"],
-            "control_actions_blocked_total": counts["blocked"],
-            "control_actions_asked_total": counts["approval"],
-            "control_actions_failed_total": counts["failed"],
-        }
-
 
 @lru_cache(maxsize=4)  # several gates look at the same one
 def taken_apart(command: str) -> Taken:

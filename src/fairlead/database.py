@@ -103,11 +103,6 @@ class DatabaseThread:
         self._is_idle = True
         self._thread: threading.Thread | None = None
 
-    @property
-    def waiting(self) -> int:
-        """How many works have not begun."""
-        return len(self._works)
-
     async def run(self, work: Callable[[], T]) -> T:
         """Do some work on the thread; return or raise what it does. Raises DatabaseFault if too much waits.
 

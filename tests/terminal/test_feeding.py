@@ -176,17 +176,6 @@ def test_feeding_bit_by_bit_is_feeding_at_once() -> None:
     assert account(at_once) == account(bit_by_bit)
 
 
-def test_packed_scrollback_is_the_same_scrollback() -> None:
-    screen = Screen(80, 24)
-    screen.feed(b"".join(b"\x1b[3%dmline %d\x1b[0m\r\n" % (number % 8, number) for number in range(9000)))
-    before = account(screen)
-    while screen.compress():
-        pass
-    assert account(screen) == before
-    screen.feed(b"more\r\n" * 100)
-    assert screen.search("line 8999")
-
-
 # A new interpreter, because the highest use of memory that a process had is never forgotten.
 _HUNDRED_MEGABYTES = """
 import resource, sys

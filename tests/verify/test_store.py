@@ -92,28 +92,6 @@ def test_reports_are_listed_by_session_project_and_time(place: str) -> None:
         assert set(store.latest(["s1", "x"])) == {"s1"}
 
 
-def test_confidence_is_counted_over_time(place: str) -> None:
-    with ReportStore(place) as store:
-        for moment, confidence in (
-            (10, Confidence.FAILED),
-            (20, Confidence.PERFECT),
-            (110, Confidence.PERFECT),
-            (120, Confidence.PERFECT),
-            (350, Confidence.PARTIAL),
-        ):
-            store.add(made(confidence, time=float(moment)))
-        (whole,) = store.counts()
-        assert whole.start == 10
-        assert [whole.counts[each] for each in Confidence] == [3, 0, 1, 0, 1]
-        pieces = store.counts(every=100)
-        assert [piece.start for piece in pieces] == [0, 100, 300]
-        assert [piece.counts[Confidence.PERFECT] for piece in pieces] == [1, 2, 0]
-        assert store.counts(project="/none") == []
-        assert len(store.counts(since=100, every=100)) == 2
-        with pytest.raises(StoreFault, match="more than 0 seconds"):
-            store.counts(every=0)
-
-
 def test_a_thousand_reports_are_listed_at_once(place: str) -> None:
     with ReportStore(place) as store:
         encoded = msgspec.json.encode(made(raw="x" * 20_000))

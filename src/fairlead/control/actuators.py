@@ -122,11 +122,6 @@ class Acting:
         self._room = asyncio.Semaphore(MAX_ACTING)
         self._tasks: set[asyncio.Task[str]] = set()
 
-    @property
-    def busy(self) -> int:
-        """How many actions are under way or wait."""
-        return len(self._tasks)
-
     def act(self, action: Action, context: Context) -> str:
         """Begin an action; gives why it can't be done, if that is clear at once."""
         begun = self.begin(action, context)

@@ -69,10 +69,6 @@ class Gates:
         for gate in gates:
             self.add(gate)
 
-    @property
-    def names(self) -> list[str]:
-        return [gate.name for gate in self._gates]
-
     def add(self, gate: Gate) -> None:
         if len(self._gates) >= MAX_GATES:
             raise ValueError(f"there are {MAX_GATES} gates already")

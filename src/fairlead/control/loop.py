@@ -155,14 +155,6 @@ class Control:
         if self._draining:
             asyncio.get_running_loop().call_soon(self._drain)
 
-    @property
-    def waiting_signals(self) -> int:
-        return len(self._queue)
-
-    @property
-    def acting(self) -> int:
-        return self._acting.busy
-
     def consider(self, signal: Signal) -> list[Judged]:
         """Deal with a signal now; gives what became of the actions that it led to."""
         self.counts["signals"] += 1

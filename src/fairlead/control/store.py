@@ -139,10 +139,6 @@ class ControlStore(Stored):
         """The actions that wait, the oldest first. It looks at no file."""
         return list(self._waiting.values())
 
-    def waits(self, token: str) -> bool:
-        """True if an action waits for consent. It looks at no file."""
-        return token in self._waiting
-
     def settle(self, token: str, allowed: bool, by: str) -> Asked | None:
         """Answer; gives the action if this answer is the first."""
 

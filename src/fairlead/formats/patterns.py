@@ -91,11 +91,6 @@ class Pattern:
         found: Found | None = self._regexp.match(_encodable(text))
         return found
 
-    def fullmatch(self, text: str) -> Found | None:
-        """The match of the whole text."""
-        found: Found | None = self._regexp.fullmatch(_encodable(text))
-        return found
-
     def finditer(self, text: str) -> Iterator[Found]:
         """All matches, one after the other. Each takes linear time, so who wants many counts the time."""
         found: Iterator[Found] = self._regexp.finditer(_encodable(text))

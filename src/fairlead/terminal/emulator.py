@@ -499,13 +499,6 @@ class Emulator:
         _check(code, f"asking for {key}")
         return out
 
-    def compress(self) -> bool:
-        """Pack scrollback tighter, one step; false when nothing is left to do."""
-        result = ffi.new("GhosttyTerminalCompressionResult*")
-        step = lib.GHOSTTY_TERMINAL_COMPRESSION_MODE_INCREMENTAL
-        _check(lib.ghostty_terminal_compress(self._terminal, step, result), "compressing scrollback")
-        return bool(result[0] == lib.GHOSTTY_TERMINAL_COMPRESSION_RESULT_PENDING)
-
     def key(self, place: str, text: str, unshifted: int, modifiers: int, consumed: int) -> bytes:
         """What the program reads when a key is pressed. `place` is the last part of a GHOSTTY_KEY name."""
         encoder = ffi.new("GhosttyKeyEncoder*")

@@ -384,13 +384,6 @@ class Screen:
         """A keyframe: all of the state, for `restore`. It has no images, for none are kept."""
         return self._open.snapshot()
 
-    def compress(self) -> bool:
-        """Pack scrollback tighter, a little at a time, when there is nothing better to do.
-
-        Gives false when nothing is left to do.
-        """
-        return self._open.compress()
-
     # --- what it shows --------------------------------------------------------------------------------------
 
     def redraw(self, max_bytes: int, *, scrollback: bool = True) -> bytes:

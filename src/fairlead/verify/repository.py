@@ -147,12 +147,6 @@ class Shadow:
             seconds,
         )
 
-    def head(self) -> str | None:
-        """The commit that is checked out; None before the first."""
-        with contextlib.suppress(GitFault):
-            return self.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}").decode().strip() or None
-        return None
-
     def _make(self, real: Path, common: Path) -> None:
         self.directory.mkdir(mode=0o700)
         for name in ("objects/info", "fresh", "refs", "info"):

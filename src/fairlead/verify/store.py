@@ -27,8 +27,6 @@ MAX_LISTED = 10_000
 """How many rows one call gives at most."""
 LISTED = 100
 """How many it gives if nobody says how many."""
-MAX_BUCKETS = 2000
-"""Into how many pieces a time is divided at most."""
 MAX_ESCALATIONS = 10_000
 """For how many sessions it is kept that a person is needed; older ones go."""
 MAX_DETAILS = 64 * 1024
@@ -139,13 +137,6 @@ class Escalation(NamedTuple):
 
     turn: int
     reason: str
-
-
-class Bucket(NamedTuple):
-    """How many reports of each confidence there were in a piece of time."""
-
-    start: float
-    counts: Mapping[Confidence, int]
 
 
 class ReportStore(Stored):
@@ -301,34 +292,6 @@ class ReportStore(Stored):
         """What needs a person, by session."""
         rows = self._read("SELECT session_id, turn, reason FROM escalations LIMIT ?", (MAX_ESCALATIONS,))
         return {str(id): Escalation(int(_float(turn)), str(reason)) for id, turn, reason in rows}
-
-    def counts(
-        self,
-        *,
-        session_id: str | None = None,
-        project: str | None = None,
-        since: float | None = None,
-        every: float | None = None,
-    ) -> Sequence[Bucket]:
-        """How many reports of each confidence there are, in all or for each `every` seconds, oldest first."""
-        if every is not None and every <= 0:
-            raise StoreFault(f"a piece of time is more than 0 seconds, not {every}")
-        where, values = _where(session_id, project, since)
-        piece = f"CAST(time / {float(every)!r} AS INTEGER)" if every is not None else "0"
-        rows = self._read(
-            f"SELECT {piece} AS piece, confidence, count(*), min(time) FROM reports {where}"
-            " GROUP BY piece, confidence ORDER BY piece DESC LIMIT ?",
-            (*values, MAX_BUCKETS * len(Confidence)),
-        )
-        buckets: dict[int, Bucket] = {}
-        for piece_number, confidence, count, first in rows:
-            start = _float(piece_number) * every if every is not None else _float(first)
-            bucket = buckets.setdefault(
-                int(_float(piece_number)), Bucket(start, dict.fromkeys(Confidence, 0))
-            )
-            counted = {**bucket.counts, Confidence(str(confidence)): int(_float(count))}
-            buckets[int(_float(piece_number))] = Bucket(min(start, bucket.start), counted)
-        return [buckets[number] for number in sorted(buckets)][-MAX_BUCKETS:]
 
     def _read(self, statement: str, values: tuple[object, ...]) -> Sequence[Row]:
         return _told(lambda: self._database.read(statement, values))
