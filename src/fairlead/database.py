@@ -23,7 +23,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 BUSY_SECONDS = 5.0
 """How long a statement waits for another process to end its own."""
@@ -467,6 +467,15 @@ class Stored:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._database.path}>"
 
     @property
     def faults(self) -> list[str]:

@@ -10,9 +10,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from fairlead.database import DatabaseFault
 from fairlead.verify import store as stores
 from fairlead.verify.report import CommandRun, Confidence, Report, Section, Status
-from fairlead.verify.store import ReportStore, StoreFault
+from fairlead.verify.store import ReportStore
 
 LISTING_SECONDS = 0.05
 """How long a list of a thousand may take."""
@@ -199,10 +200,10 @@ def test_a_process_with_the_same_number_is_not_taken_for_the_one_that_died(place
 def test_details_and_pending_verifications_are_bounded(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stores, "MAX_PENDING", 1)
     with ReportStore(place) as store:
-        with pytest.raises(StoreFault, match="at most 65536 are kept"):
+        with pytest.raises(DatabaseFault, match="at most 65536 are kept"):
             store.begin(session_id="s", project="/p", turn=1, verifier="v", details={"x": "y" * 70_000})
         store.begin(session_id="s", project="/p", turn=1, verifier="v")
-        with pytest.raises(StoreFault, match="at most 1 may"):
+        with pytest.raises(DatabaseFault, match="at most 1 may"):
             store.begin(session_id="s", project="/p", turn=2, verifier="v")
 
 
@@ -227,5 +228,5 @@ def test_a_damaged_file_is_set_aside_and_told(place: str) -> None:
 
 def test_a_place_that_can_not_be_is_a_fault_with_its_name(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    with pytest.raises(StoreFault, match=r"can't open .*/file/reports.db"):
+    with pytest.raises(DatabaseFault, match=r"can't open .*/file/reports.db"):
         ReportStore(str(tmp_path / "file" / "reports.db")).list()

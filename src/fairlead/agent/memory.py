@@ -100,15 +100,6 @@ class Memory(Stored):
     def __init__(self, path: str, *, full_text: bool = True) -> None:
         super().__init__(Database(path, _MIGRATIONS, _INDEX, full_text=full_text))
 
-    def __enter__(self) -> Memory:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        return f"<Memory {self._database.path}>"
-
     # --- writing ------------------------------------------------------------------------------------------
 
     def remember(

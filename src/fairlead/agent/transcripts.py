@@ -299,15 +299,6 @@ class Transcripts(Stored):
         self.sessions_dir = sessions_dir
         super().__init__(Database(path, _MIGRATIONS, _INDEX, derived=True, full_text=full_text))
 
-    def __enter__(self) -> Transcripts:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        return f"<Transcripts of {self.sessions_dir}>"
-
     # --- scanning -----------------------------------------------------------------------------------------
 
     def scan(self, seconds: float | None = None) -> Scan:

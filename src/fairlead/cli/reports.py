@@ -57,19 +57,16 @@ def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
 
     from ..settings import Settings
-    from ..verify.store import ReportStore, StoreFault
+    from ..verify.store import ReportStore
 
     settings = Settings()
     if not os.path.exists(settings.reports_path):
         raise Failure("no reports yet")
     with ReportStore(settings.reports_path) as store:
-        try:
-            if options.show:
-                return _whole(store, options.show, as_json=options.json)
-            limit = options.limit or (PLOTTED if options.plot else SHOWN)
-            rows = _found(store, options.of, limit, settings)
-        except StoreFault as error:
-            raise Failure(str(error)) from None
+        if options.show:
+            return _whole(store, options.show, as_json=options.json)
+        limit = options.limit or (PLOTTED if options.plot else SHOWN)
+        rows = _found(store, options.of, limit, settings)
     if options.json:
         import json
 

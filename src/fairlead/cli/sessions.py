@@ -100,12 +100,13 @@ def _checks(ids: list[str]) -> list[tuple[str, str]]:
     path = Settings().reports_path
     if not os.path.exists(path):
         return [("-", "")] * len(ids)
-    from ..verify.store import ReportStore, StoreFault
+    from ..database import DatabaseFault
+    from ..verify.store import ReportStore
 
     try:
         with ReportStore(path) as store:
             found, escalations = store.latest(ids), store.escalations()
-    except StoreFault as error:
+    except DatabaseFault as error:
         print(f"fairlead sessions: {error}", file=sys.stderr)
         found, escalations = {}, {}
     return [

@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..agent.models import ModelError
+from ..database import DatabaseFault
 from ..settings import Settings, foreign
 from ..verify.command import Commands
 from ..verify.follow import Follower, Gone, Judged, Occupied
@@ -18,7 +19,7 @@ from ..verify.panel import needed, parse_quorum
 from ..verify.persona import PersonaError, load
 from ..verify.report import Confidence, Report, Status, correction, not_verified, render
 from ..verify.sandbox import FALLBACK, bubblewrap
-from ..verify.store import ReportStore, StoreFault
+from ..verify.store import ReportStore
 from ..verifying import Checker, CommandChecker, ModelChecker, PanelChecker, Places, Target, chosen_model
 from ..wire import verifier as wire
 from .arguments import Failure
@@ -179,7 +180,7 @@ class Written:
         ending = await asyncio.to_thread(ending_of, stop, self._file())
         if ending.outcome in ("failed", "aborted", "interrupted"):
             return not_checked(ending, **facts)
-        with contextlib.suppress(StoreFault):
+        with contextlib.suppress(DatabaseFault):
             self._begun = self._store.begin(
                 session_id=self._target.session_id,
                 project=self._target.project,
@@ -204,10 +205,10 @@ class Written:
         """The report has reached the builder."""
         if self._begun is None:
             if not self._target.is_ours:
-                with contextlib.suppress(StoreFault):
+                with contextlib.suppress(DatabaseFault):
                     self._store.add(report)
             return
-        with contextlib.suppress(StoreFault):
+        with contextlib.suppress(DatabaseFault):
             if self._target.is_ours:
                 self._store.dismiss(self._begun)
             else:

@@ -20,7 +20,7 @@ from ..database import DatabaseFault
 from ..verify import process, scratch
 from ..verify.outcome import judged_by_outcome
 from ..verify.report import Confidence, Report, Status, capped, with_evidence
-from ..verify.store import Listed, Pending, ReportStore, StoreFault
+from ..verify.store import Listed, Pending, ReportStore
 from ..wire import verifier as wire
 from ..wire.rpc import fields
 from .verifier import Builder, Turn, VerifierDoor, log
@@ -131,7 +131,7 @@ class Judging:
                 found = await self._store.thread.run(self._store.latest)
                 escalations = await self._store.thread.run(self._store.escalations)
                 break
-            except (StoreFault, DatabaseFault) as error:
+            except DatabaseFault as error:
                 if str(error) != told:
                     log.warning("reports can't be read: %s", error)
                 told = str(error)
@@ -219,7 +219,7 @@ class Judging:
     async def _keep_escalation(self, session_id: str, turn: int, reason: str) -> None:
         try:
             await self._store.thread.run(lambda: self._store.escalate(session_id, turn, reason))
-        except (StoreFault, DatabaseFault) as error:
+        except DatabaseFault as error:
             log.warning("that %s needs a person can't be kept: %s", session_id, error)
 
     def _settle(self, session_id: str) -> None:
@@ -229,7 +229,7 @@ class Judging:
     async def _settled(self, session_id: str) -> None:
         try:
             await self._store.thread.run(lambda: self._store.settle(session_id))
-        except (StoreFault, DatabaseFault) as error:
+        except DatabaseFault as error:
             log.warning("that %s needs no person any more can't be kept: %s", session_id, error)
 
     def left(self, builder: Builder) -> None:
@@ -245,7 +245,7 @@ class Judging:
         try:
             for session_id, report in await self._store.thread.run(self._take_lost):
                 self._told(session_id, report)
-        except (StoreFault, DatabaseFault) as error:
+        except DatabaseFault as error:
             log.warning("reports can't be kept: %s", error)
 
     def _take_lost(self) -> list[tuple[str, Report]]:
@@ -297,7 +297,7 @@ class Judging:
         self._told(session_id, report)
         try:
             await writing
-        except (StoreFault, DatabaseFault) as error:
+        except DatabaseFault as error:
             log.warning("a report can't be kept: %s", error)
 
     def _is_kept(self, report: Report) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from ..agent.session import AgentSession
 from ..database import DatabaseFault
 from ..terminal.host import Host, HostError
-from ..verify.store import ReportStore, StoreFault
+from ..verify.store import ReportStore
 from ..wire.rpc import ErrorCode, Request, fields
 from .agent_frames import plain
 from .rpc import Handler, OpError
@@ -64,7 +64,7 @@ def verify_ops(
         id, limit = request.get("session-id"), request.get("limit") or LISTED
         try:
             found = await store.thread.run(lambda: store.list(session_id=id, limit=limit))
-        except (StoreFault, DatabaseFault) as error:
+        except DatabaseFault as error:
             raise OpError(ErrorCode.FAILED, str(error)) from None
         return fields(reports=[plain(each._asdict()) for each in found])
 

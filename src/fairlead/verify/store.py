@@ -10,7 +10,7 @@ import contextlib
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -83,10 +83,6 @@ _COLUMNS = (
 )
 
 
-class StoreFault(Exception):
-    """Something that can't be kept or found. Says why."""
-
-
 class Listed(NamedTuple):
     """A report as it is listed."""
 
@@ -151,15 +147,6 @@ class ReportStore(Stored):
         super().__init__(Database(path, _MIGRATIONS))
         self._owner = _owner()
 
-    def __enter__(self) -> ReportStore:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        return f"<ReportStore {self._database.path}>"
-
     # --- verifications ------------------------------------------------------------------------------------
 
     def begin(
@@ -171,16 +158,18 @@ class ReportStore(Stored):
         verifier: str,
         details: Mapping[str, object] | None = None,
     ) -> int:
-        """Write down that a verification begins. Raises StoreFault."""
+        """Write down that a verification begins. Raises DatabaseFault."""
         encoded = msgspec.json.encode(details or {})
         if len(encoded) > MAX_DETAILS:
-            raise StoreFault(f"details of {len(encoded)} bytes; at most {MAX_DETAILS} are kept")
+            raise DatabaseFault(f"details of {len(encoded)} bytes; at most {MAX_DETAILS} are kept")
         texts = [storable(each) for each in (session_id, project, verifier)]
 
         def work(connection: sqlite3.Connection) -> int:
             (count,) = connection.execute("SELECT count(*) FROM pending").fetchone()
             if count >= MAX_PENDING:
-                raise StoreFault(f"{count} verifications have begun and not ended; at most {MAX_PENDING} may")
+                raise DatabaseFault(
+                    f"{count} verifications have begun and not ended; at most {MAX_PENDING} may"
+                )
             added = connection.execute(
                 "INSERT INTO pending (begun, session_id, project, turn, verifier, owner, attempts, details)"
                 " VALUES (?, ?, ?, ?, ?, ?, 1, ?)",
@@ -189,7 +178,7 @@ class ReportStore(Stored):
             assert added.lastrowid is not None
             return added.lastrowid
 
-        return _told(lambda: self._database.write(work))
+        return self._database.write(work)
 
     def finish(self, id: int, report: Report) -> int | None:
         """Take a verification off and add its report, both or neither. Gives the report's id.
@@ -201,7 +190,7 @@ class ReportStore(Stored):
             gone = connection.execute("DELETE FROM pending WHERE id = ?", (id,))
             return _insert(connection, report) if gone.rowcount else None
 
-        return _told(lambda: self._database.write(work))
+        return self._database.write(work)
 
     def dismiss(self, id: int) -> None:
         """Take a verification off whose report is kept already."""
@@ -209,7 +198,7 @@ class ReportStore(Stored):
         def work(connection: sqlite3.Connection) -> None:
             connection.execute("DELETE FROM pending WHERE id = ?", (id,))
 
-        _told(lambda: self._database.write(work))
+        self._database.write(work)
 
     def unfinished(self, *, everyones: bool = False) -> list[Pending]:
         """The verifications that nobody runs any more, the oldest first; else all of them."""
@@ -225,7 +214,7 @@ class ReportStore(Stored):
 
     def add(self, report: Report) -> int:
         """Keep a report whose verification was not written down. Gives its id."""
-        return _told(lambda: self._database.write(lambda connection: _insert(connection, report)))
+        return self._database.write(lambda connection: _insert(connection, report))
 
     def get(self, id: int) -> Report | None:
         """A whole report."""
@@ -265,7 +254,7 @@ class ReportStore(Stored):
     # --- escalations --------------------------------------------------------------------------------------
 
     def escalate(self, session_id: str, turn: int, reason: str) -> None:
-        """Keep that a session needs a person. Raises StoreFault."""
+        """Keep that a session needs a person. Raises DatabaseFault."""
 
         def work(connection: sqlite3.Connection) -> None:
             connection.execute(
@@ -278,7 +267,7 @@ class ReportStore(Stored):
                 (MAX_ESCALATIONS,),
             )
 
-        _told(lambda: self._database.write(work))
+        self._database.write(work)
 
     def settle(self, session_id: str) -> None:
         """A person has seen to it, or it is right now."""
@@ -286,7 +275,7 @@ class ReportStore(Stored):
         def work(connection: sqlite3.Connection) -> None:
             connection.execute("DELETE FROM escalations WHERE session_id = ?", (storable(session_id),))
 
-        _told(lambda: self._database.write(work))
+        self._database.write(work)
 
     def escalations(self) -> dict[str, Escalation]:
         """What needs a person, by session."""
@@ -294,7 +283,7 @@ class ReportStore(Stored):
         return {str(id): Escalation(int(_float(turn)), str(reason)) for id, turn, reason in rows}
 
     def _read(self, statement: str, values: tuple[object, ...]) -> Sequence[Row]:
-        return _told(lambda: self._database.read(statement, values))
+        return self._database.read(statement, values)
 
 
 def _insert(connection: sqlite3.Connection, report: Report) -> int:
@@ -371,13 +360,6 @@ def _bytes(value: object) -> bytes:
 def _float(value: object) -> float:
     assert isinstance(value, int | float)
     return value
-
-
-def _told(work: Callable[[], T]) -> T:
-    try:
-        return work()
-    except DatabaseFault as fault:
-        raise StoreFault(str(fault)) from None
 
 
 # --- who runs a verification ------------------------------------------------------------------------------
