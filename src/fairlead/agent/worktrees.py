@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 MAX_WORKTREES = 100
 """How many worktrees are listed."""
+MAX_BRANCH = 200
+"""How many characters of a branch's name are shown."""
 MAX_READ = 4096
 """How many bytes of one of git's small files are read."""
 
@@ -20,12 +22,10 @@ class Worktree(NamedTuple):
 
 def worktrees(directory: Path) -> tuple[str, list[Worktree]] | None:
     """The worktree that a directory is in, and all of its repository; None outside of one."""
-    for place in (directory, *directory.parents):
-        own = _git_directory(place)
-        if own is not None:
-            break
-    else:
+    found_at = _found(directory)
+    if found_at is None:
         return None
+    place, own = found_at
     common = (own / (_read(own / "commondir") or ".")).resolve()
     found = [Worktree(str(common.parent), _branch(common))] if common.name == ".git" else []
     try:
@@ -37,6 +37,21 @@ def worktrees(directory: Path) -> tuple[str, list[Worktree]] | None:
         if (at := _read(linked / "gitdir")) is not None:
             found.append(Worktree(str((linked / at).parent), _branch(linked)))
     return str(place), found
+
+
+def git_branch(directory: Path) -> str | None:
+    """The branch that a directory is on, without asking git."""
+    found = _found(directory)
+    head = _read(found[1] / "HEAD") if found is not None else None
+    return head.removeprefix("ref: refs/heads/")[:MAX_BRANCH] if head else None
+
+
+def _found(directory: Path) -> tuple[Path, Path] | None:
+    """The worktree that a directory is in, and its git directory."""
+    for place in (directory, *directory.parents):
+        if (git := _git_directory(place)) is not None:
+            return place, git
+    return None
 
 
 def _git_directory(place: Path) -> Path | None:

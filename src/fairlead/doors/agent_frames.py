@@ -20,8 +20,8 @@ from ..agent.events import Event
 from ..agent.journal import Compaction, Entry, Said
 from ..agent.library import Page
 from ..agent.messages import Assistant, Image, Message, Text, Thinking, ToolResult, Usage, User, text_of
-from ..agent.resolvers import git_branch
 from ..agent.session import AgentSession, Phase
+from ..agent.worktrees import git_branch
 from ..formats.edn import Keyword
 from ..sessions.questions import Answer, Question
 from ..wire.rpc import ErrorCode, fields

@@ -176,25 +176,33 @@ def repository_of(project: Path) -> tuple[Path, Path, Path]:
     """
     start = Path(os.path.realpath(project))
     for top in (start, *start.parents):
-        found = top / ".git"
-        if found.is_dir():
-            real = found
-        elif found.is_file():
-            text = found.read_text(errors="surrogateescape")[:4096]
-            if not text.startswith("gitdir:"):
-                raise NoRepository(f"{found} should begin with 'gitdir:'")
-            real = top / text.removeprefix("gitdir:").strip()
-        else:
+        found = git_directories(top)
+        if found is None:
             continue
-        common = real
-        with contextlib.suppress(OSError):
-            common = real / (real / "commondir").read_text(errors="surrogateescape")[:4096].strip()
+        real, common = found
         if not (real / "HEAD").is_file() or not (common / "objects").is_dir():
             raise NoRepository(f"{real} is no git directory: it has no HEAD or no objects")
         if (common / "reftable").exists():
             raise NoRepository(f"{common} keeps its refs in a reftable, which is not understood")
         return top, real, common
     raise NoRepository(f"{project} is not in a git repository")
+
+
+def git_directories(top: Path) -> tuple[Path, Path] | None:
+    """The git directory of a working tree, and the one that it shares with others. Raises NoRepository."""
+    found = top / ".git"
+    if found.is_dir():
+        real = found
+    elif found.is_file():
+        text = found.read_text(errors="surrogateescape")[:4096]
+        if not text.startswith("gitdir:"):
+            raise NoRepository(f"{found} should begin with 'gitdir:'")
+        real = top / text.removeprefix("gitdir:").strip()
+    else:
+        return None
+    with contextlib.suppress(OSError):
+        return real, real / (real / "commondir").read_text(errors="surrogateescape")[:4096].strip()
+    return real, real
 
 
 def _excludes() -> str:

@@ -27,7 +27,7 @@ from .allowed import git_words, leaving_out, refusal
 from .places import Sight, is_within
 from .process import Ran, Stage, run
 from .report import CommandRun, Section
-from .repository import BASE, NoRepository, Shadow, kept_config
+from .repository import BASE, NoRepository, Shadow, git_directories, kept_config
 from .words import NotPlain, Simple, directory_of, read
 
 TIME_LIMIT = 120.0
@@ -459,18 +459,12 @@ def _trusted_path(path: str, project: Path) -> str:
 
 def _outside(project: Path) -> list[str]:
     """The git directory of a worktree, which is elsewhere."""
-    pointer = project / ".git"
     try:
-        text = pointer.read_text(errors="surrogateescape")[:4096] if pointer.is_file() else ""
-        if not text.startswith("gitdir:"):
-            return []
-        real = Path(os.path.realpath(project / text.removeprefix("gitdir:").strip()))
-        common = real
-        if (real / "commondir").is_file():
-            common = Path(os.path.realpath(real / (real / "commondir").read_text()[:4096].strip()))
-    except OSError:
+        found = git_directories(project) if (project / ".git").is_file() else None
+    except (OSError, NoRepository):
         return []
-    return [str(each) for each in dict.fromkeys((common, real)) if each.is_dir()]
+    real = map(os.path.realpath, reversed(found or ()))
+    return [each for each in dict.fromkeys(real) if os.path.isdir(each)]
 
 
 def _sockets() -> list[str]:
