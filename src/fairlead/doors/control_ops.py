@@ -28,9 +28,6 @@ class Room(Protocol):
 
 
 class Healths(Protocol):
-    @property
-    def report(self) -> Report: ...
-
     async def check(self) -> Report: ...
 
 
