@@ -1,1 +1,1 @@
-"""What draws in a terminal: a session that is shared, a recording, a chat; keys and the terminal itself."""
+"""What draws in a terminal: attach, the player and the chat, with the keys and the terminal below them."""
