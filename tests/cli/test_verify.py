@@ -531,3 +531,20 @@ def test_when_both_are_killed_the_next_daemon_says_so(hosting: Hosting, host: Ho
     with connected(hosting) as again:
         assert again.agent("both").state()["verdict"]["escalated"]
     (project / "go").touch()
+
+
+def test_a_verifier_says_that_the_daemon_was_stopped_and_one_in_a_session_waits_for_the_next(
+    hosting: Hosting, host: Host, project: Path
+) -> None:
+    built(host, "halted", project, "ls")
+    inner = f"cd {project} && exec {sys.executable} -m fairlead verify halted -- test -d ."
+    hosting.start("check", inner)
+    hosting.wait_text("check", "checking the turns")
+    with verifying(hosting, project, "halted", "--", RIGHT) as outer:
+        hosting.run("daemon", "stop")
+        assert outer.process.wait(WAIT) == 1
+        assert "fairlead verify: the daemon was stopped; sessions' programs go on" in outer.printed
+    with connected(hosting) as again:
+        built(again, "halted", project, "ls")
+    hosting.until(lambda: [row.turn for row in reports(hosting, project)] == [2])
+    hosting.run("stop", "check")

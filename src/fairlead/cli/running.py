@@ -62,6 +62,7 @@ async def run(settings: Settings, job: Job, wanted: Wanted) -> int:
             target.socket,
             target.session_id,
             writing.check,
+            since=target.line,
             began=checking.began,
             told=_say,
             missed=waker(settings, target),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import glob
+import math
 import os
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..agent.models import ModelError
 from ..settings import Settings, foreign
 from ..verify.command import Commands
-from ..verify.follow import Follower, Gone, Judged, Occupied
+from ..verify.follow import Follower, Gone, Judged, Left, Occupied
 from ..verify.outcome import ending_of, judged_by_outcome, marked_as_nothing, not_checked, nothing_done
 from ..verify.panel import needed, parse_quorum
 from ..verify.persona import PersonaError, load
@@ -76,6 +77,7 @@ def _of_ours(answer: dict[str, Any], project: str) -> Target:
         os.path.abspath(project) if project else answer["project"],
         answer["file"] or "",
         answer["model"] or "",
+        answer.get("line"),  # a daemon of an older version does not say it
         is_ours=True,
     )
 
@@ -87,17 +89,27 @@ def _pi_file(id: str) -> str:
     return files[0] if files else ""
 
 
-def waker(settings: Settings, target: Target) -> Callable[[], None] | None:
-    """Has the daemon open a session that it knows, but has not loaded since it was started again."""
+def waker(settings: Settings, target: Target, *, waits: bool = False) -> Callable[[], None] | None:
+    """Has the daemon open a session that it knows, but has not loaded since it was started again. Raises Gone
+    if it does not know it any more, or was stopped, unless who follows `waits` for the next daemon."""
     if not target.is_ours:
         return None
 
     from ..client.calls import RequestError
     from ..client.control import Control
+    from ..client.launch import Stopped
 
     def wake() -> None:
-        with contextlib.suppress(ConnectionError, RequestError), Control(settings, start=False) as control:
-            control.ask("verify_target", name=target.session_id)
+        try:
+            with Control(settings, start=not waits) as control:
+                control.ask("verify_target", name=target.session_id)
+        except Stopped as error:
+            raise Gone(str(error)) from None
+        except RequestError as error:
+            if error.code == "request/not-found":
+                raise Left(str(error)) from None
+        except ConnectionError:
+            pass
 
     return wake
 
@@ -225,18 +237,21 @@ async def watch(
     checking = checker(settings, target, wanted)
     writing = Written(settings, target, checking)
     say: Callable[[str], None] = _nothing if quiet else _say
+    # one that runs in a session of ours goes on when the daemon is stopped, as its session does
+    waits = target.is_ours and not once and bool(os.environ.get("FAIRLEAD_SESSION"))
     follower = Follower(
         target.socket,
         target.session_id,
         writing.check,
-        since=0 if once else None,
+        since=0 if once else target.line,
         deliver_as="steer" if steer else None,
         began=checking.began,
         told=say,
         latest=once,
         tells_all=target.is_ours,
         sends_back=not once,
-        missed=waker(settings, target),
+        missed=waker(settings, target, waits=waits),
+        patience=math.inf if waits else None,
     )
     await checking.began(None)
     for warning in await warnings(wanted, checking):
@@ -248,12 +263,12 @@ async def watch(
             show(judged, quiet=quiet)
             if once:
                 return code_of(judged.report)
-    except Occupied as error:
-        raise Failure(str(error)) from None
     except Gone as gone:
-        if once:
+        if once and not isinstance(gone, Occupied):
             print(f"fairlead verify: {gone}", file=sys.stderr)
             return UNSURE
+        if not isinstance(gone, Left):
+            raise Failure(str(gone)) from None
         say(str(gone))
     finally:
         checking.close()

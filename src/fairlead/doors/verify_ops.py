@@ -45,6 +45,7 @@ def verify_ops(
                 project=str(session.cwd),
                 file=session.journal.path,
                 model=f"{session.model.provider}/{session.model.id}",
+                line=max((turn.last_line for turn in session.turns), default=0),
             )
         try:
             terminal = host.find(name)
@@ -58,6 +59,7 @@ def verify_ops(
             project=builder.project,
             file=builder.known.file or None,
             model=None,
+            line=max((turn.last_line for turn in builder.turns), default=0),
         )
 
     async def reports(request: Request) -> Mapping[Any, Any]:
