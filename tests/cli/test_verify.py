@@ -548,3 +548,45 @@ def test_a_verifier_says_that_the_daemon_was_stopped_and_one_in_a_session_waits_
         built(again, "halted", project, "ls")
     hosting.until(lambda: [row.turn for row in reports(hosting, project)] == [2])
     hosting.run("stop", "check")
+
+
+def test_a_verdict_is_of_its_turn_and_shown_as_stale_after_the_next_one(
+    hosting: Hosting, host: Host, project: Path
+) -> None:
+    hosting.run("start", "aged", "-d", "--", "sleep", "600")
+
+    def turns() -> None:
+        built(host, "aging", project, "ls")
+        for event in ("start", "stop"):
+            hosting.ask("terminal_turn", name="aged", event=event, agent="other", prompt="build it")
+
+    def said() -> list[tuple[str, bool]]:
+        """What the doors tell of both sessions."""
+        rows = json.loads(hosting.run("sessions", "--json").stdout) + json.loads(
+            hosting.run("ls", "--json").stdout
+        )
+        shown = [row["verdict"] for row in rows if row["name"] in ("aging", "aged")]
+        return [(each["confidence"], each["stale"]) for each in shown]
+
+    def cells() -> list[str]:
+        """The column CHECK of both."""
+        found = []
+        for words, name in ((("sessions", "-n", "1"), "aging"), (("ls", "aged"), "aged")):
+            table = hosting.run(*words).stdout.splitlines()
+            row = next(line for line in table if name in line)
+            found.append(row[table[0].index("CHECK") :].split()[0])
+        return found
+
+    turns()
+    for name in ("aging", "aged"):
+        assert fairlead(hosting, project, "verify", "--once", name, "--", "test -d .").returncode == 0
+    assert (said(), cells()) == ([("verified", False)] * 2, ["verified"] * 2)
+    turns()
+    assert (said(), cells()) == ([("verified", True)] * 2, ["-"] * 2)
+    state = host.agent("aging").state()
+    assert (state["verdict"]["stale"], state["verdict"]["colour"]) == (True, "orange")
+    host.close()
+    hosting.kill_daemon()
+    hosting.until(lambda: "aged" in hosting.sessions())
+    assert (said(), cells()) == ([("verified", True)] * 2, ["-"] * 2)
+    hosting.run("stop", "aged")
