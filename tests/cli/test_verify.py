@@ -154,8 +154,10 @@ def test_what_cannot_be_verified_ends_with_2(
 
 def test_without_yes_what_would_be_asked_is_denied(hosting: Hosting, project: Path) -> None:
     done = fairlead(hosting, project, "run", "--verify", "test ! -e answer.txt", "write answer.txt: right")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 3, done.stderr
     assert "denied, as nobody is there to ask" in done.stderr
+    assert "passed; 1 call was denied" in done.stdout
+    assert "### What was denied?\n\n- write: make answer.txt" in done.stdout
     assert not (project / "answer.txt").exists()
 
 

@@ -13,11 +13,13 @@ import msgspec
 from ..client import agents, aio
 from ..client.calls import RequestError
 from ..settings import Settings
+from ..verify import outcome
 from ..verify.follow import Follower, Gone
 from ..verify.report import Report, Status, render
 from .arguments import Failure
 from .colours import printable
 from .verifier import (
+    DENIED,
     FAILED,
     UNSURE,
     VERIFIED,
@@ -113,7 +115,8 @@ async def _judge(follower: Follower, writing: Written) -> tuple[Report, int]:
             _say(f"fairlead run: {judged.report.summary}")
             return judged.report, FAILED
         if judged.report.status is Status.VERIFIED:
-            return judged.report, VERIFIED
+            is_denied = any(each.title == outcome.DENIED for each in judged.report.sections)
+            return judged.report, DENIED if is_denied else VERIFIED
         if judged.report.status is Status.UNSURE:
             return judged.report, UNSURE
         if judged.refusal:

@@ -14,7 +14,7 @@ from ..agent.models import ModelError
 from ..settings import Settings, foreign
 from ..verify.command import Commands
 from ..verify.follow import Follower, Gone, Judged, Left, Occupied
-from ..verify.outcome import ending_of, judged_by_outcome, marked_as_nothing, not_checked, nothing_done
+from ..verify.outcome import deeds_of, ending_of, judged_by_deeds, judged_by_outcome, not_checked
 from ..verify.panel import needed, parse_quorum
 from ..verify.persona import PersonaError, load
 from ..verify.report import Confidence, Report, Status, correction, not_verified, render
@@ -28,7 +28,7 @@ from .colours import coloured_name, printable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-VERIFIED, FAILED, UNSURE = 0, 1, 2
+VERIFIED, FAILED, UNSURE, DENIED = 0, 1, 2, 3
 """Exit codes."""
 
 
@@ -203,8 +203,7 @@ class Written:
         except Exception as error:  # whatever is wrong with a checker, its turn is not lost
             return not_verified(f"{type(error).__name__}: {error}", **facts)
         report = judged_by_outcome(report, ending.outcome, ending.why)
-        is_nothing = await asyncio.to_thread(nothing_done, self._file(), stop)
-        return marked_as_nothing(report) if is_nothing else report
+        return judged_by_deeds(report, await asyncio.to_thread(deeds_of, self._file(), stop))
 
     def _file(self) -> str:
         """The session's file; a real Pi writes it only when it is asked for something."""

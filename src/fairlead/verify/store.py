@@ -83,8 +83,9 @@ _MIGRATIONS = (
 )
 _COLUMNS = (
     "id, time, session_id, project, turn, kind, verifier, model,"
-    " status, confidence, summary, duration, cost, tree, stale"
+    " status, confidence, summary, duration, cost, tree"
 )
+_LISTED = f"{_COLUMNS}, stale"
 
 
 class StoreFault(Exception):
@@ -325,7 +326,7 @@ class ReportStore(Stored):
         """Reports, the newest first: of a session, of ids that begin so, of a project, from a time on."""
         where, values = _where(session_id, project, since, session_prefix)
         rows = self._read(
-            f"SELECT {_COLUMNS} FROM reports {where} ORDER BY time DESC, id DESC LIMIT ?",
+            f"SELECT {_LISTED} FROM reports {where} ORDER BY time DESC, id DESC LIMIT ?",
             (*values, max(0, min(limit, MAX_LISTED))),
         )
         return [_listed(row) for row in rows]
@@ -336,7 +337,7 @@ class ReportStore(Stored):
         """The newest report of each session, or of these."""
         wanted = None if session_ids is None else set(session_ids)
         rows = self._read(
-            f"SELECT {_COLUMNS} FROM reports WHERE id IN"
+            f"SELECT {_LISTED} FROM reports WHERE id IN"
             " (SELECT max(id) FROM reports GROUP BY session_id) ORDER BY time DESC LIMIT ?",
             (max(0, min(limit, MAX_LISTED)),),
         )
@@ -432,7 +433,6 @@ def _insert(connection: sqlite3.Connection, report: Report) -> int:
         report.duration,
         report.cost,
         report.tree,
-        False,
         whole,
     )
     names = _COLUMNS.partition(", ")[2]
