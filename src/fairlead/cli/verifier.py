@@ -298,7 +298,8 @@ def show(judged: Judged, *, quiet: bool = False, to_stderr: bool = False) -> Non
     line = f"turn {report.turn}  {coloured(report.confidence)}  {printable(report.summary)}{then}"
     print(line, file=where, flush=True)
     if not quiet and report.status is not Status.VERIFIED:
-        text = correction(report) if report.status is Status.FAILED else render(report)
+        is_sent = report.status is Status.FAILED and not judged.refusal
+        text = correction(report) if is_sent else render(report)
         for line in text.splitlines()[:MAX_SHOWN]:
             print(f"    {printable(line)}", file=where, flush=True)
 
