@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import __version__
+from . import __version__, agent_room, control_room
 from .agent.events import Event as AgentEvent
 from .agent.kind import AgentKind
 from .agent_room import AgentRoom
@@ -40,7 +40,7 @@ from .logfile import LogFile
 from .sessions.directory import Directory
 from .sessions.inbox import Inbox
 from .setting_rows import rows
-from .settings import AT_START, Settings, safe_dir
+from .settings import AT_START, SettingError, Settings, safe_dir
 from .system.sockets import is_served
 from .terminal.host import Host
 from .terminal.kind import TerminalKind
@@ -397,6 +397,19 @@ def _write_down(lock: int, what: str) -> None:
     os.pwrite(lock, f"{what}\n".encode(), 0)
 
 
+def _check(settings: Settings) -> None:
+    """Raise SettingError if the settings make no sense. A file that does not any more, but did once, is no
+    reason to lock people out of their sessions: the last good copy of it holds."""
+    try:
+        settings.check()
+        agent_room.checked(settings)
+        control_room.checked(settings)
+    except SettingError as error:
+        settings.fall_back(error)
+        return
+    settings.keep()
+
+
 def run(
     settings: Settings,
     *,
@@ -409,7 +422,6 @@ def run(
     One that is `supervised` is started again by who started it when it dies, so the nursery leaves that. One
     that was `asked` for before somebody said stop, and comes only now, is not wanted any more: Outdated.
     """
-    settings.check()
     masks.be_private()
     safe_dir(settings.runtime_dir)
     safe_dir(settings.state_dir)
@@ -422,12 +434,15 @@ def run(
         time.sleep(0.01)  # it is just coming, or going
     if asked_at is not None and asked_at < _stopped_at(lock):
         raise Outdated
+    _check(settings)
     _write_down(lock, str(os.getpid()))
     limit, count = settings.count("daemon", "log_bytes"), settings.count("daemon", "log_count")
     log_file = LogFile(settings.log_path, limit, count)
     log_file.log_here()
     log_file.rotate_if_due()
     _tell_where_it_hangs(log_file)
+    if settings.fault:
+        log.warning("%s; until that is mended, %s holds", settings.fault, settings.good_path)
     supervisor = Supervisor()
     os.environ.pop(AGENT_MARK, None)  # what we start is no agent's, whoever started us
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -107,8 +108,8 @@ _YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
 unread: Callable[[str], None] | None = None
-"""Set by a command: gets the reason, once, if the file can't be read at all; then defaults hold. If nobody
-sets it, that raises SettingError."""
+"""Set by a command: gets the reason, once, if the file can't be read or has a mistake in what is used of it;
+then defaults hold. If nobody sets it, that raises SettingError."""
 
 
 class SettingError(Exception):
@@ -121,7 +122,9 @@ class Settings:
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         self.environ = environ
         self._file: Mapping[str, object] | None = None
+        self._data = b""
         self._mark: tuple[int, ...] = ()
+        self._is_strict = False  # whether mistakes are errors here, though a command could do without
         self._rooms: list[Callable[[Settings], Callable[[], None]]] = []
         self.fault = ""
         """Why the file, which was changed, can't be used; what it said before holds."""
@@ -164,6 +167,11 @@ class Settings:
     @property
     def lock_path(self) -> str:
         return f"{self.runtime_dir}/daemon.lock"
+
+    @property
+    def good_path(self) -> str:
+        """The last configuration that a daemon could use."""
+        return f"{self.state_dir}/config.good.toml"
 
     @property
     def log_path(self) -> str:
@@ -209,22 +217,56 @@ class Settings:
     @property
     def config(self) -> Mapping[str, object]:
         """The whole configuration file."""
-        global unread
         if self._file is None:
             try:
                 self._load()
             except SettingError as error:
-                if unread is None:
-                    raise
+                self._do_without(error)
                 self._file = {}
-                tell, unread = unread, lambda why: None
-                tell(str(error))
         assert self._file is not None
         return self._file
 
+    def _do_without(self, error: SettingError) -> None:
+        """Tell of a mistake in the file, if this is a command that can do with defaults; else raise it."""
+        global unread
+        if unread is None or self._is_strict:
+            raise error
+        tell, unread = unread, lambda why: None
+        tell(str(error))
+
     def _load(self) -> None:
         self._mark = _mark(self.config_path)
-        self._file = _read(self.config_path)
+        self._data = _read(self.config_path)
+        self._file = _parsed(self._data, self.config_path)
+
+    def keep(self) -> None:
+        """Keep a copy of the file, which is good, for a daemon that starts when it is not any more."""
+        try:
+            with open(self.good_path, "rb") as file:
+                if file.read(MAX_CONFIG + 1) == self._data:
+                    return
+        except OSError:
+            pass
+        fresh = f"{self.good_path}.{os.getpid()}"
+        try:
+            with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                file.write(self._data)
+            os.replace(fresh, self.good_path)
+        except OSError as error:
+            raise SettingError(f"can't write {self.good_path}: {error.strerror}") from None
+
+    def fall_back(self, error: SettingError) -> None:
+        """Use the last good copy of the file, which has this mistake now. Raises it if there is no copy, or
+        the mistake is in the environment."""
+        if not os.path.exists(self.good_path):
+            raise error
+        self._mark = _mark(self.config_path)
+        try:
+            self._file = _parsed(_read(self.good_path), self.good_path)
+            self._check()
+        except SettingError:
+            raise error from None
+        self.fault = str(error)
 
     def joined(self, room: Callable[[Settings], Callable[[], None]]) -> None:
         """Let a room know when the file changes. It gets the new settings, raises SettingError if it can't
@@ -245,14 +287,20 @@ class Settings:
             self.fault = str(error)
             return
         self.fault = ""
-        self._file = fresh.config
+        self._file, self._data = fresh.config, fresh._data
+        with suppress(SettingError):  # a full disk must not keep it from being used
+            self.keep()
         for take in takes:
             take()
 
     def check(self) -> None:
         """Raise SettingError for the first value in the environment or the file that makes no sense, so that
         it is found when the daemon starts and not when the value is first used."""
+        self._is_strict = True
         self._load()
+        self._check()
+
+    def _check(self) -> None:
         self._check_names()
         for section, keys in DEFAULTS.items():
             for key, default in keys.items():
@@ -329,10 +377,10 @@ class Settings:
             number = _NAN if isinstance(found, bool) else float(found)  # type: ignore[arg-type]
         except (TypeError, ValueError):
             number = _NAN
-        if not abs(number) < float("inf"):
-            raise self._bad(where, f"must be a number, not {found!r}")
-        if number < 0:
-            raise self._bad(where, f"must not be negative: {found}")
+        if not 0 <= number < float("inf"):
+            is_negative = number < 0 and number > -float("inf")
+            why = f"must not be negative: {found}" if is_negative else f"must be a number, not {found!r}"
+            number = float(self._usual(section, key, where, why))
         return number
 
     def count(self, section: str, key: str) -> int:
@@ -343,7 +391,7 @@ class Settings:
         """A setting that is a text."""
         found, where = self._value(section, key)
         if not isinstance(found, str) or not found.strip():
-            raise self._bad(where, f"must be a text, not {found!r}")
+            return str(self._usual(section, key, where, f"must be a text, not {found!r}"))
         return found
 
     def flag(self, section: str, key: str) -> bool:
@@ -351,12 +399,16 @@ class Settings:
         found, where = self._value(section, key)
         word = str(found).lower()
         if word not in (*_YES, *_NO):
-            raise self._bad(where, f"must be true or false, not {found!r}")
+            word = str(self._usual(section, key, where, f"must be true or false, not {found!r}"))
         return word in _YES
 
-    def _bad(self, where: str, why: str) -> SettingError:
+    def _usual(self, section: str, key: str, where: str, why: str) -> int | float | str:
+        """The default in place of a value that makes no sense, where a command can do with it."""
         error = SettingError(f"{where} {why}")
-        return self.located(error) if where.startswith("[") else error
+        if not where.startswith("["):  # the environment is of whoever gave this command
+            raise error
+        self._do_without(self.located(error))
+        return DEFAULTS[section][key]
 
     def _value(self, section: str, key: str) -> tuple[object, str]:
         """A setting's value, and where it comes from, for messages."""
@@ -370,7 +422,8 @@ class Settings:
         """A table of the configuration file; empty if it is not there."""
         found = self.config.get(section, {})
         if not isinstance(found, Mapping):
-            raise SettingError(f"{self.place_of(section)}: [{section}] must be a table")
+            self._do_without(SettingError(f"{self.place_of(section)}: [{section}] must be a table"))
+            return {}
         return found
 
 
@@ -446,23 +499,28 @@ def _home_dir(environ: Mapping[str, str], variable: str, default: str) -> str:
     return f"{base}/fairlead"
 
 
-def _read(path: str) -> Mapping[str, object]:
+def _read(path: str) -> bytes:
     try:
-        file = open(path, "rb")  # noqa: SIM115 - closed below
+        with open(path, "rb") as file:
+            data = file.read(MAX_CONFIG + 1)
     except FileNotFoundError:
-        return {}
+        return b""
     except OSError as error:
         raise SettingError(f"can't read {path}: {error.strerror}") from None
+    if len(data) > MAX_CONFIG:
+        raise SettingError(f"{path} has more than {MAX_CONFIG} bytes")
+    return data
+
+
+def _parsed(data: bytes, path: str) -> Mapping[str, object]:
+    if not data:
+        return {}
     import tomllib
 
-    with file:
-        data = file.read(MAX_CONFIG + 1)
-        if len(data) > MAX_CONFIG:
-            raise SettingError(f"{path} has more than {MAX_CONFIG} bytes")
-        try:
-            return tomllib.loads(data.decode())
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise SettingError(f"{path}: {error}") from None
+    try:
+        return tomllib.loads(data.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingError(f"{path}: {error}") from None
 
 
 def _make_all(path: str) -> None:

@@ -65,6 +65,8 @@ class Target(msgspec.Struct, frozen=True):
     """Its session file."""
     model: str = ""
     """`provider/id` of what builds there, if that is known."""
+    line: int | None = None
+    """The last line of the turns that it has had, if that is known."""
     is_ours: bool = False
     """Whether our daemon has it, which keeps its reports."""
 

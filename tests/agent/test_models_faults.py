@@ -83,6 +83,12 @@ def test_a_fault_of_a_server_is_one_sentence_with_what_to_do(name: str, kind: Ki
     assert found.retry_after == (7.0 if name == "busy" else None)
 
 
+def test_a_stream_that_says_nothing_but_that_it_is_done_is_an_empty_answer() -> None:
+    with FaultyServer(ended([b"data: [DONE]\n\n"])) as server:
+        found = fault("openai", server.base_url("openai"))
+    assert (found.kind, "the answer is empty" in str(found)) == ("broken", True)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_server_that_is_not_there_is_told_by_its_address(kind: Kind) -> None:
     with socket.create_server(("127.0.0.1", 0)) as once:

@@ -215,11 +215,12 @@ async def test_an_abort_ends_a_running_tool_and_its_call_has_a_result(tmp_path: 
 
 @playing
 async def test_a_busy_model_is_asked_again_after_longer_and_longer_pauses(tmp_path: Path) -> None:
-    model = Failing(ModelError("busy", "429", status=429), ModelError("busy", "529", retry_after=30))
+    soon = ModelError("busy", "429", retry_after=1)
+    model = Failing(ModelError("busy", "429", status=429), ModelError("busy", "529", retry_after=30), soon)
     async with Playing(tmp_path, model) as play:
         play.session.prompt("hi")
         await play.idle()
-        assert play.pauses == [2.0, 30]
+        assert play.pauses == [2.0, 30, 1]
         assert play.roles == ["u: hi", "a: well, good"]
         assert play.session.retry_attempt == 0
 

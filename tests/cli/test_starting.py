@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import pty
 import signal
@@ -153,7 +154,8 @@ def test_every_command_that_starts_the_daemon_tells_it(alone: Hosting, words: tu
         _, said = process.communicate(timeout=WAIT)
     os.close(reading)
     sentence = f"{config}, line 1: [[models]] must be a list of tables"
-    found_by = "" if words[0] == "run" else "the daemon can't start: "  # which reads the models itself
+    reads_itself = words[0] in ("run", "daemon")
+    found_by = "" if reads_itself else "the daemon can't start: "
     expected = f"fairlead {words[0]}: {found_by}{sentence}"
     code = 125 if words[0] == "wait" else 1  # as 1 may be the program's
     assert (process.returncode, said.strip()) == (code, expected)
@@ -310,6 +312,36 @@ def test_restarting_with_a_bad_configuration_leaves_the_daemon_that_runs(alone: 
     config.unlink()
 
 
+def test_a_mistake_in_the_file_locks_nobody_out_of_sessions_when_the_daemon_dies(alone: Hosting) -> None:
+    configure(alone, '[agent]\nmodel = "offline/guide"\n')
+    alone.start("work", "echo ready; read line")
+    good = Path(settings_of(alone).good_path)
+    assert (good.read_text(), good.stat().st_mode & 0o777) == ('[agent]\nmodel = "offline/guide"\n', 0o600)
+    for text, sentence in (
+        ("models = 3\n", "line 1: [[models]] must be a list of tables"),
+        ("[terminal\n", "Expected ']' at the end of a table declaration"),
+        ("daemon = 5\n", "line 1: [daemon] must be a table"),
+        ('[daemon]\nanswer_seconds = "ten"\n', "line 2: [daemon] answer_seconds must be a number, not 'ten'"),
+        ("[agnet]\n", "line 1: there is no section [agnet]"),
+    ):
+        pid = json.loads(alone.run("daemon", "status", "--json").stdout)["pid"]
+        configure(alone, text)
+        os.kill(pid, signal.SIGKILL)
+        listed = alone.run("ls")
+        assert listed.stdout.splitlines()[1].startswith("work "), text
+        assert "ready" in alone.screen("work")
+        assert sentence in alone.run("approvals").stderr, text
+        assert sentence in alone.log()
+        health = alone.run("doctor", check=False)
+        assert (health.returncode, sentence.split(" must")[0] in " ".join(health.stdout.split())) == (1, True)
+        refused = alone.run("daemon", "restart", check=False)  # which is strict
+        assert (refused.returncode, sentence in refused.stderr) == (1, True)
+    configure(alone, "[agent]\nyes = false\n")
+    assert alone.run("approvals").stderr == "nothing waits for your consent\n"
+    assert good.read_text() == "[agent]\nyes = false\n"
+    alone.run("stop", "work")
+
+
 def test_who_follows_is_told_when_the_next_daemon_can_not_start(alone: Hosting) -> None:
     alone.start("work", "echo ready; read line")
     with subprocess.Popen(
@@ -323,6 +355,7 @@ def test_who_follows_is_told_when_the_next_daemon_can_not_start(alone: Hosting) 
         assert process.stdout.readline() == "ready\n"
         pid = alone.daemon_pid()
         config = configure(alone, "models = 3\n")
+        os.unlink(settings_of(alone).good_path)
         os.kill(pid, signal.SIGKILL)
         _, said = process.communicate(timeout=WAIT)
     assert (process.returncode, said) == (

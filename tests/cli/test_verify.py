@@ -154,8 +154,10 @@ def test_what_cannot_be_verified_ends_with_2(
 
 def test_without_yes_what_would_be_asked_is_denied(hosting: Hosting, project: Path) -> None:
     done = fairlead(hosting, project, "run", "--verify", "test ! -e answer.txt", "write answer.txt: right")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 3, done.stderr
     assert "denied, as nobody is there to ask" in done.stderr
+    assert "passed; 1 call was denied" in done.stdout
+    assert "### What was denied?\n\n- write: make answer.txt" in done.stdout
     assert not (project / "answer.txt").exists()
 
 
@@ -531,3 +533,62 @@ def test_when_both_are_killed_the_next_daemon_says_so(hosting: Hosting, host: Ho
     with connected(hosting) as again:
         assert again.agent("both").state()["verdict"]["escalated"]
     (project / "go").touch()
+
+
+def test_a_verifier_says_that_the_daemon_was_stopped_and_one_in_a_session_waits_for_the_next(
+    hosting: Hosting, host: Host, project: Path
+) -> None:
+    built(host, "halted", project, "ls")
+    inner = f"cd {project} && exec {sys.executable} -m fairlead verify halted -- test -d ."
+    hosting.start("check", inner)
+    hosting.wait_text("check", "checking the turns")
+    with verifying(hosting, project, "halted", "--", RIGHT) as outer:
+        hosting.run("daemon", "stop")
+        assert outer.process.wait(WAIT) == 1
+        assert "fairlead verify: the daemon was stopped; sessions' programs go on" in outer.printed
+    with connected(hosting) as again:
+        built(again, "halted", project, "ls")
+    hosting.until(lambda: [row.turn for row in reports(hosting, project)] == [2])
+    hosting.run("stop", "check")
+
+
+def test_a_verdict_is_of_its_turn_and_shown_as_stale_after_the_next_one(
+    hosting: Hosting, host: Host, project: Path
+) -> None:
+    hosting.run("start", "aged", "-d", "--", "sleep", "600")
+
+    def turns() -> None:
+        built(host, "aging", project, "ls")
+        for event in ("start", "stop"):
+            hosting.ask("terminal_turn", name="aged", event=event, agent="other", prompt="build it")
+
+    def said() -> list[tuple[str, bool]]:
+        """What the doors tell of both sessions."""
+        rows = json.loads(hosting.run("sessions", "--json").stdout) + json.loads(
+            hosting.run("ls", "--json").stdout
+        )
+        shown = [row["verdict"] for row in rows if row["name"] in ("aging", "aged")]
+        return [(each["confidence"], each["stale"]) for each in shown]
+
+    def cells() -> list[str]:
+        """The column CHECK of both."""
+        found = []
+        for words, name in ((("sessions", "-n", "1"), "aging"), (("ls", "aged"), "aged")):
+            table = hosting.run(*words).stdout.splitlines()
+            row = next(line for line in table if name in line)
+            found.append(row[table[0].index("CHECK") :].split()[0])
+        return found
+
+    turns()
+    for name in ("aging", "aged"):
+        assert fairlead(hosting, project, "verify", "--once", name, "--", "test -d .").returncode == 0
+    assert (said(), cells()) == ([("verified", False)] * 2, ["verified"] * 2)
+    turns()
+    assert (said(), cells()) == ([("verified", True)] * 2, ["-"] * 2)
+    state = host.agent("aging").state()
+    assert (state["verdict"]["stale"], state["verdict"]["colour"]) == (True, "orange")
+    host.close()
+    hosting.kill_daemon()
+    hosting.until(lambda: "aged" in hosting.sessions())
+    assert (said(), cells()) == ([("verified", True)] * 2, ["-"] * 2)
+    hosting.run("stop", "aged")

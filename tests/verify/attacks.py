@@ -131,6 +131,14 @@ CHECK_NOTHING = (
     "python3 -c pass",
     "make --version",
     "echo '== 12 passed in 0.1s =='",
+    "[ 1 = 1 ]",
+    "test -n x",
+    "test x",
+    "! test -z x",
+    "test 2 -gt 1 && [ a != b ]",
+    "[[ a == a ]]",
+    "((1 < 2))",
+    "expr 1 = 1",
 )
 """Checks that can't fail."""
 
@@ -164,6 +172,13 @@ SAY_SOMETHING = (
     "grep -q x f || pytest",
     "set -e; ruff check; pytest",
     "test -d . && echo ok",
+    '[ "$(wc -l < a.py)" = 1 ]',
+    "test -n $A",
+    "[ -s a.py ]",
+    "[ a.py -nt b.py ]",
+    "[[ -f a.py ]]",
+    "[[ $A == b ]]",
+    "((A > 1))",
     "false",
     'sh -c "exit 3"',
     'bash -eo pipefail -c "pytest | cat"',

@@ -608,8 +608,8 @@ class AgentSession:
         wanted = self.auto_retry and not self.interrupt_pending and self.retry_attempt < MAX_RETRIES
         if not wanted or self._aborted.is_set():
             return False
-        pause = max(FIRST_PAUSE * 2**self.retry_attempt, error.retry_after or 0.0)
-        delay = min(pause, LONGEST_PAUSE)
+        pause, asked = FIRST_PAUSE * 2**self.retry_attempt, error.retry_after
+        delay = min(asked if asked is not None and asked >= 0 else pause, LONGEST_PAUSE)
         self.retry_attempt += 1
         self._tell(events.Retrying(self.id, self.retry_attempt, MAX_RETRIES, delay, error.reason))
         self._become(Phase.RETRYING)

@@ -155,8 +155,9 @@ def _restart() -> int:
 
     from ..client.launch import HungDaemon, StartFailed, want_daemon
     from ..settings import Settings
+    from .config import check
 
-    Settings().check()
+    check(Settings())
     try:
         answer = _ask("daemon_restart", python=sys.executable, env=_environment())
         before = answer["started_at"] if answer else 0.0

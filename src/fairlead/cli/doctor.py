@@ -56,6 +56,8 @@ def _found() -> dict[str, Any]:
 
 def _without_daemon(settings: Any, why: Exception) -> dict[str, Any]:
     """What can be checked from here."""
+    import os
+
     from msgspec import to_builtins
 
     from ..client.hung import was_stopped
@@ -73,7 +75,12 @@ def _without_daemon(settings: Any, why: Exception) -> dict[str, Any]:
     try:
         check(settings)
     except SettingError as error:
-        checks.append(Check("configuration", "unhealthy", str(error), "mend it: no daemon starts with it"))
+        mend = "mend it: no daemon starts with it"
+        if os.path.exists(settings.good_path):
+            mend = f"mend it; until then a daemon starts with the last good copy, {settings.good_path}"
+        elif not isinstance(why, HungDaemon):
+            checks[0] = Check("daemon", "unhealthy", str(why), "mend the configuration first")
+        checks.append(Check("configuration", "unhealthy", str(error), mend))
     for path, look in ((settings.runtime_dir, runtime_dir), (settings.state_dir, disk)):
         try:
             safe_dir(path)  # as any other command makes it

@@ -101,9 +101,12 @@ def _table(sessions: list[dict[str, Any]]) -> None:
 
 
 def _check(session: dict[str, Any]) -> str:
-    """What was said of its last turn; with a mark if a person is needed."""
+    """What was said of its last turn, if anything was; with a mark if a person is needed."""
     verdict = session.get("verdict")
-    return verdict["confidence"] + ("!" if verdict["escalated"] else "") if verdict else "-"
+    if not verdict:
+        return "-"
+    said = "-" if verdict.get("stale") else verdict["confidence"]
+    return f"{said}!" if verdict["escalated"] else said
 
 
 def _row(session: dict[str, Any]) -> tuple[str, ...]:

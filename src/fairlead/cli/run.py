@@ -34,6 +34,7 @@ COMMAND = Command(
         0: "verified",
         1: "failed after all corrections, or the turn failed, was stopped, or could not begin",
         2: "wrong usage, or could not verify",
+        3: "verified, but calls were denied, as nobody was there to ask",
     },
 )
 

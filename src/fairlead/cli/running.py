@@ -14,10 +14,12 @@ from ..client import agents, aio
 from ..client.calls import RequestError
 from ..formats.columns import printable
 from ..settings import Settings
+from ..verify import outcome
 from ..verify.follow import Follower, Gone
 from ..verify.report import Report, Status, render
 from .arguments import Failure
 from .verifier import (
+    DENIED,
     FAILED,
     UNSURE,
     VERIFIED,
@@ -62,6 +64,7 @@ async def run(settings: Settings, job: Job, wanted: Wanted) -> int:
             target.socket,
             target.session_id,
             writing.check,
+            since=target.line,
             began=checking.began,
             told=_say,
             missed=waker(settings, target),
@@ -112,7 +115,8 @@ async def _judge(follower: Follower, writing: Written) -> tuple[Report, int]:
             _say(f"fairlead run: {judged.report.summary}")
             return judged.report, FAILED
         if judged.report.status is Status.VERIFIED:
-            return judged.report, VERIFIED
+            is_denied = any(each.title == outcome.DENIED for each in judged.report.sections)
+            return judged.report, DENIED if is_denied else VERIFIED
         if judged.report.status is Status.UNSURE:
             return judged.report, UNSURE
         if judged.refusal:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from ..agent.transcripts import Found, Transcript, Transcripts
+    from ..verify.store import Judgement
 
 WIDTH = 200
 """How many characters of why a person is needed are shown."""
@@ -68,10 +69,15 @@ def _list(rows: list[Transcript], directory: str, *, as_json: bool) -> int:
     from ..agent.store import waiting_in
 
     waiting = waiting_in(directory)
+    verdicts = _verdicts([row.id for row in rows])
     if as_json:
         import json
 
-        print(json.dumps([{**row._asdict(), "waits": row.id in waiting} for row in rows], indent=2))
+        shown = [
+            {**row._asdict(), "waits": row.id in waiting, "verdict": verdict and verdict.shown}
+            for row, verdict in zip(rows, verdicts)
+        ]
+        print(json.dumps(shown, indent=2))
     elif not rows:
         print("no agent sessions yet", file=sys.stderr)
     else:
@@ -80,28 +86,27 @@ def _list(rows: list[Transcript], directory: str, *, as_json: bool) -> int:
             (_moment(row.modified), str(row.message_count), _title(row, waiting), row.cwd, row.id)
             for row in rows
         ]
-        verdicts = _checks([row.id for row in rows])
-        checks = ["CHECK", *(verdict + ("!" if reason else "") for verdict, reason in verdicts)]
-        if any(check != "-" for check in checks[1:]):
+        checks = ["CHECK", *(verdict.check if verdict else "-" for verdict in verdicts)]
+        if any(verdicts):
             rows_ = [(*row[:2], check, *row[2:]) for row, check in zip(table, checks)]
             columns.table(rows_, drops=DROPS, flexible="WHAT", paint={"CHECK": coloured_check})
         else:
             columns.table(table, drops=DROPS, flexible="WHAT")
-        for row, (_, reason) in zip(rows, verdicts):
-            if reason:
+        for row, verdict in zip(rows, verdicts):
+            if verdict and (reason := verdict.escalated):
                 print(f"{_line(row.name or row.id)} needs a person: {_line(reason, WIDTH)}", file=sys.stderr)
     return 0 if rows else 1
 
 
-def _checks(ids: list[str]) -> list[tuple[str, str]]:
-    """What verifiers said of sessions last, and why a person is needed, if one is."""
+def _verdicts(ids: list[str]) -> list[Judgement | None]:
+    """What verifiers said of sessions last, if anything."""
     from ..settings import Settings
 
     path = Settings().reports_path
     if not os.path.exists(path):
-        return [("-", "")] * len(ids)
+        return [None] * len(ids)
     from ..database import DatabaseFault
-    from ..verify.store import ReportStore
+    from ..verify.store import Judgement, ReportStore, with_call
 
     try:
         with ReportStore(path) as store:
@@ -109,13 +114,10 @@ def _checks(ids: list[str]) -> list[tuple[str, str]]:
     except DatabaseFault as error:
         print(f"fairlead sessions: {error}", file=sys.stderr)
         found, escalations = {}, {}
-    return [
-        (
-            found[id].confidence.value if id in found else "-",
-            escalations[id].reason if id in escalations else "",
-        )
-        for id in ids
-    ]
+    said = {id: Judgement.of(row) for id, row in found.items()}
+    for id, (turn, reason) in escalations.items():
+        said[id] = with_call(said.get(id), turn, reason)
+    return [said.get(id) for id in ids]
 
 
 def _search(transcripts: Transcripts, text: str, limit: int, cwd: str | None, *, as_json: bool) -> int:

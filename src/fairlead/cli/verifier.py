@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import glob
+import math
 import os
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,8 +15,8 @@ from ..database import DatabaseFault
 from ..formats.columns import printable
 from ..settings import Settings, foreign
 from ..verify.command import Commands
-from ..verify.follow import Follower, Gone, Judged, Occupied
-from ..verify.outcome import ending_of, judged_by_outcome, marked_as_nothing, not_checked, nothing_done
+from ..verify.follow import Follower, Gone, Judged, Left, Occupied
+from ..verify.outcome import deeds_of, ending_of, judged_by_deeds, judged_by_outcome, not_checked
 from ..verify.panel import needed, parse_quorum
 from ..verify.persona import PersonaError, load
 from ..verify.report import Confidence, Report, Status, correction, not_verified, render
@@ -29,7 +30,7 @@ from .colours import coloured_name
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-VERIFIED, FAILED, UNSURE = 0, 1, 2
+VERIFIED, FAILED, UNSURE, DENIED = 0, 1, 2, 3
 """Exit codes."""
 
 
@@ -78,6 +79,7 @@ def _of_ours(answer: dict[str, Any], project: str) -> Target:
         os.path.abspath(project) if project else answer["project"],
         answer["file"] or "",
         answer["model"] or "",
+        answer.get("line"),  # a daemon of an older version does not say it
         is_ours=True,
     )
 
@@ -89,17 +91,27 @@ def _pi_file(id: str) -> str:
     return files[0] if files else ""
 
 
-def waker(settings: Settings, target: Target) -> Callable[[], None] | None:
-    """Has the daemon open a session that it knows, but has not loaded since it was started again."""
+def waker(settings: Settings, target: Target, *, waits: bool = False) -> Callable[[], None] | None:
+    """Has the daemon open a session that it knows, but has not loaded since it was started again. Raises Gone
+    if it does not know it any more, or was stopped, unless who follows `waits` for the next daemon."""
     if not target.is_ours:
         return None
 
     from ..client.calls import RequestError
     from ..client.control import Control
+    from ..client.launch import Stopped
 
     def wake() -> None:
-        with contextlib.suppress(ConnectionError, RequestError), Control(settings, start=False) as control:
-            control.ask("verify_target", name=target.session_id)
+        try:
+            with Control(settings, start=not waits) as control:
+                control.ask("verify_target", name=target.session_id)
+        except Stopped as error:
+            raise Gone(str(error)) from None
+        except RequestError as error:
+            if error.code == "request/not-found":
+                raise Left(str(error)) from None
+        except ConnectionError:
+            pass
 
     return wake
 
@@ -193,8 +205,7 @@ class Written:
         except Exception as error:  # whatever is wrong with a checker, its turn is not lost
             return not_verified(f"{type(error).__name__}: {error}", **facts)
         report = judged_by_outcome(report, ending.outcome, ending.why)
-        is_nothing = await asyncio.to_thread(nothing_done, self._file(), stop)
-        return marked_as_nothing(report) if is_nothing else report
+        return judged_by_deeds(report, await asyncio.to_thread(deeds_of, self._file(), stop))
 
     def _file(self) -> str:
         """The session's file; a real Pi writes it only when it is asked for something."""
@@ -227,18 +238,21 @@ async def watch(
     checking = checker(settings, target, wanted)
     writing = Written(settings, target, checking)
     say: Callable[[str], None] = _nothing if quiet else _say
+    # one that runs in a session of ours goes on when the daemon is stopped, as its session does
+    waits = target.is_ours and not once and bool(os.environ.get("FAIRLEAD_SESSION"))
     follower = Follower(
         target.socket,
         target.session_id,
         writing.check,
-        since=0 if once else None,
+        since=0 if once else target.line,
         deliver_as="steer" if steer else None,
         began=checking.began,
         told=say,
         latest=once,
         tells_all=target.is_ours,
         sends_back=not once,
-        missed=waker(settings, target),
+        missed=waker(settings, target, waits=waits),
+        patience=math.inf if waits else None,
     )
     await checking.began(None)
     for warning in await warnings(wanted, checking):
@@ -250,12 +264,12 @@ async def watch(
             show(judged, quiet=quiet)
             if once:
                 return code_of(judged.report)
-    except Occupied as error:
-        raise Failure(str(error)) from None
     except Gone as gone:
-        if once:
+        if once and not isinstance(gone, Occupied):
             print(f"fairlead verify: {gone}", file=sys.stderr)
             return UNSURE
+        if not isinstance(gone, Left):
+            raise Failure(str(gone)) from None
         say(str(gone))
     finally:
         checking.close()
@@ -286,7 +300,8 @@ def show(judged: Judged, *, quiet: bool = False, to_stderr: bool = False) -> Non
     line = f"turn {report.turn}  {coloured(report.confidence)}  {printable(report.summary)}{then}"
     print(line, file=where, flush=True)
     if not quiet and report.status is not Status.VERIFIED:
-        text = correction(report) if report.status is Status.FAILED else render(report)
+        is_sent = report.status is Status.FAILED and not judged.refusal
+        text = correction(report) if is_sent else render(report)
         for line in text.splitlines()[:MAX_SHOWN]:
             print(f"    {printable(line)}", file=where, flush=True)
 

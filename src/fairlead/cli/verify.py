@@ -39,7 +39,8 @@ COMMAND = Command(
     ),
     codes={
         0: "the session ended; with --once: verified",
-        1: "it could not be done, as where a real Pi has its verifier; with --once: the work failed",
+        1: "it could not be done, as where a real Pi has its verifier, or the daemon was stopped;\n"
+        "with --once: the work failed",
         2: "wrong usage; with --once: could not verify, no turn yet, or the turn failed or was stopped",
     },
 )

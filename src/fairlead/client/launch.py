@@ -322,7 +322,6 @@ def _launch(settings: Settings, asked_at: float) -> tuple[int, int]:
     `asked_at`. A shell starts it and ends at once, so that it is nobody's child: a program that uses the SDK
     need not wait for it. Returns the reading end of its pipe, and how long the log was before."""
     try:
-        settings.check()
         safe_dir(settings.runtime_dir)
         safe_dir(settings.state_dir)
         log = os.open(settings.log_path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)

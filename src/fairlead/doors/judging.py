@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -20,7 +20,7 @@ from ..database import DatabaseFault
 from ..verify import process, scratch
 from ..verify.outcome import judged_by_outcome
 from ..verify.report import Confidence, Report, Status, capped, with_evidence
-from ..verify.store import Listed, Pending, ReportStore
+from ..verify.store import Judgement, Pending, ReportStore, with_call
 from ..wire import verifier as wire
 from ..wire.rpc import fields
 from .verifier import Builder, Turn, VerifierDoor, log
@@ -77,34 +77,6 @@ class AgentBuilder:
             raise ValueError(str(error)) from None
 
 
-class Judgement(NamedTuple):
-    """What was said of a session last."""
-
-    turn: int
-    confidence: Confidence
-    summary: str
-    verifier: str
-    escalated: str = ""
-    """Why a person is needed, if one is."""
-
-    @property
-    def line(self) -> str:
-        """In a few words, for status lines."""
-        call = f", a person is needed: {self.escalated}" if self.escalated else ""
-        return f"turn {self.turn}: {self.confidence.value}{call}"
-
-    @property
-    def shown(self) -> dict[str, Any]:
-        return {
-            "turn": self.turn,
-            "confidence": self.confidence.value,
-            "colour": self.confidence.colour,
-            "summary": self.summary,
-            "verifier": self.verifier,
-            "escalated": self.escalated or None,
-        }
-
-
 class Judging:
     """The reports of all sessions, and the door by which they come."""
 
@@ -137,10 +109,10 @@ class Judging:
                 told = str(error)
                 await asyncio.sleep(TROUBLE_PAUSE)
         forgotten, self._forgotten = self._forgotten or set(), None
-        before = {id: _judgement(row) for id, row in found.items() if id not in forgotten}
+        before = {id: Judgement.of(row) for id, row in found.items() if id not in forgotten}
         for id, (turn, reason) in escalations.items():
             if id not in forgotten:
-                before[id] = _escalated(before.get(id), turn, reason)
+                before[id] = with_call(before.get(id), turn, reason)
         self._latest = before | self._latest
         for builder in self.door.builders:
             self._call_again(builder)
@@ -185,6 +157,8 @@ class Judging:
         self._call_again(builder)
 
     def _call_again(self, builder: Builder) -> None:
+        if self._is_stale(builder):
+            self._outdate(builder.id)
         judgement = self.of(builder.id)
         turns = builder.turns
         if judgement is None or not turns or judgement.escalated or judgement.turn != turns[-1].number:
@@ -194,11 +168,24 @@ class Judging:
             self._latest[builder.id] = judgement._replace(escalated=judgement.summary)
 
     def began(self, session_id: str) -> None:
-        """A person has asked for something: whatever they were called for is seen to."""
+        """A person has asked for something: whatever they were called for is seen to, and what was said is of
+        an earlier turn."""
         judgement = self.of(session_id)
         if judgement is not None and judgement.escalated:
             self._latest[session_id] = judgement._replace(escalated="")
             self._settle(session_id)
+        self._outdate(session_id)
+
+    def _is_stale(self, builder: Builder) -> bool:
+        """Whether what was said last is of an earlier turn."""
+        judgement, turns = self.of(builder.id), builder.turns
+        return judgement is not None and bool(turns) and judgement.turn < turns[-1].number
+
+    def _outdate(self, session_id: str) -> None:
+        judgement = self.of(session_id)
+        if judgement is not None and not judgement.stale:
+            self._latest[session_id] = judgement._replace(stale=True)
+            self._write(lambda: self._store.outdate(session_id), f"that {session_id} had a later turn")
 
     def forget(self, session_id: str) -> None:
         """Another session has this id now: what was said is not of it."""
@@ -216,21 +203,19 @@ class Judging:
         """Why a person is needed, by session."""
         return {id: each.escalated for id, each in self._latest.items() if each.escalated}
 
-    async def _keep_escalation(self, session_id: str, turn: int, reason: str) -> None:
+    def _write(self, work: Callable[[], None], what: str) -> None:
+        """Have something written down soon; `what` it is goes into the log if that can't be."""
+        if not self._is_closed:
+            _ = self._soon(self._written(work, what))
+
+    async def _written(self, work: Callable[[], None], what: str) -> None:
         try:
-            await self._store.thread.run(lambda: self._store.escalate(session_id, turn, reason))
+            await self._store.thread.run(work)
         except DatabaseFault as error:
-            log.warning("that %s needs a person can't be kept: %s", session_id, error)
+            log.warning("%s can't be kept: %s", what, error)
 
     def _settle(self, session_id: str) -> None:
-        if not self._is_closed:
-            _ = self._soon(self._settled(session_id))
-
-    async def _settled(self, session_id: str) -> None:
-        try:
-            await self._store.thread.run(lambda: self._store.settle(session_id))
-        except DatabaseFault as error:
-            log.warning("that %s needs no person any more can't be kept: %s", session_id, error)
+        self._write(lambda: self._store.settle(session_id), f"that {session_id} needs no person any more")
 
     def left(self, builder: Builder) -> None:
         """A verifier has gone. If its process has, too, what it had begun is not verified."""
@@ -317,12 +302,14 @@ class Judging:
         elif before is not None and before.escalated:
             self._settle(session_id)
         self._latest[session_id] = judgement
+        if any(each.id == session_id and self._is_stale(each) for each in self.door.builders):
+            self._outdate(session_id)
         data = fields(
             session_id=session_id,
             status=report.status.value,
             kind=report.kind,
             sections={section.title: section.text for section in report.sections},
-            **judgement.shown,
+            **self._latest[session_id].shown,
         )
         self._tell("verify/report", data)
         if report.confidence is Confidence.FAILED:  # it could not be judged
@@ -332,18 +319,9 @@ class Judging:
         judgement = self.of(session_id)
         if judgement is not None and judgement.turn == turn and judgement.escalated:
             return
-        self._latest[session_id] = _escalated(judgement, turn, reason)
-        _ = self._soon(self._keep_escalation(session_id, turn, reason))
+        self._latest[session_id] = with_call(judgement, turn, reason)
+        self._write(
+            lambda: self._store.escalate(session_id, turn, reason), f"that {session_id} needs a person"
+        )
         self._tell("verify/escalated", fields(session_id=session_id, turn=turn, reason=reason))
         self.escalates(session_id, turn, reason)
-
-
-def _escalated(judgement: Judgement | None, turn: int, reason: str) -> Judgement:
-    """What was said of a turn, with why it needs a person."""
-    if judgement is None or judgement.turn != turn:
-        judgement = Judgement(turn, Confidence.FAILED, reason, "")
-    return judgement._replace(escalated=reason)
-
-
-def _judgement(row: Listed) -> Judgement:
-    return Judgement(row.turn, row.confidence, row.summary, row.verifier)

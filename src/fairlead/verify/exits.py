@@ -32,6 +32,10 @@ _GROUPS = frozenset(
 _NEVER_FAIL = frozenset({"true", ":", "echo", "printf", "sleep", "date", "pwd", "set", "export", "wait"})
 _FILTERS = frozenset({"cat", "tee", "tail", "head", "sort", "uniq", "wc", "tr", "sed", "awk", "cut", "less"})
 """What does not fail at the end of a pipe."""
+_LOOKS = frozenset(f"-{each}" for each in ("ef", "nt", "ot", *"bcdefghkprstuvwxGLNOS"))
+"""What `test` looks up; with anything else it only compares its words."""
+_FIXED = re.compile(r"\s*\(\([^$`\w]*(?:\d[^$`\w]*)*\)\)\s*")
+"""Arithmetic with numbers alone."""
 _SHELLS = re.compile(r"(?:ba|da|z|k)?sh")
 _WRAPPERS = frozenset({"env", "command", "exec", "time", "timeout", "nice", "nohup", "stdbuf", "sudo"})
 _INTERPRETERS = re.compile(r"(?:python[\d.]*|node|ruby|perl)")
@@ -76,6 +80,10 @@ def blind(text: str, *, pipefail: bool = True, depth: int = 0) -> str:
         return ""
     if whole := re.fullmatch(r"\s*[({]([^(){}]*)[)}]\s*", text):
         return blind(whole[1], pipefail=pipefail, depth=depth + 1)
+    if whole := re.fullmatch(r"\s*\[\[\s([^\n;&|<>()]*)\s\]\]\s*", text):
+        return blind(f"test {whole[1]}", depth=depth + 1)
+    if _FIXED.fullmatch(text):
+        return NOTHING
     try:
         seen, hidden = _sorted(list(_lists(text)), pipefail)
     except (_Group, ValueError):  # ValueError: a quote that does not end
@@ -229,11 +237,22 @@ def _never_fails(program: _Program, depth: int) -> bool:
         return True
     if name in ("exit", "return"):
         return words[1:2] == ("0",)
+    if name == "!" and len(words) > 1:
+        return _is_fixed(words[1:])
+    if _is_fixed(words):
+        return True
     if _within(program, depth) == NOTHING or not _ONLY_TELLS.isdisjoint(words[1:]):
         return True
     if _INTERPRETERS.fullmatch(name):
         return words[1:2] in (("-c",), ("-e",)) and (words[2:3] or ("",))[0].strip() in _NO_CODE
     return bool(re.fullmatch("g?make", name)) and "-n" in words
+
+
+def _is_fixed(words: Sequence[str]) -> bool:
+    """Whether it is a test of words that are the same each time."""
+    if os.path.basename(words[0]) not in ("test", "[", "expr") or words[0] == words[-1]:
+        return False
+    return not any(word in _LOOKS or re.search(r"[$`*?~]", word) for word in words[1:])
 
 
 def _within(program: _Program, depth: int) -> str:

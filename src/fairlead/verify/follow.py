@@ -46,6 +46,10 @@ class Gone(Exception):
     """The session is not there, or not any more. Says why."""
 
 
+class Left(Gone):
+    """The session has ended."""
+
+
 class Occupied(Gone):
     """The session has a verifier and takes no other."""
 
@@ -63,9 +67,9 @@ class Follower:
     """Checks the turns of one session. `check` judges a turn by its stop event; `began` hears of starts.
 
     With `latest`, of the turns that the builder tells of at once only the last is judged; if it `tells_all`
-    when we come, and tells of none, there is none. Without
-    `sends_back` what failed is only said. `missed` is called in a thread while the socket of a builder that
-    was there is not. `began` does not hear of turns that began before we came.
+    when we come, and tells of none, there is none. Without `sends_back` what failed is only said. While the
+    socket of a builder that was there is not, `missed` is called in a thread, which may raise Gone; it is
+    looked for as long as `patience` says. `began` does not hear of turns that began before we came.
     """
 
     def __init__(
@@ -82,6 +86,7 @@ class Follower:
         began: Callable[[Event | None], Awaitable[None]] | None = None,
         told: Callable[[str], None] = lambda line: None,
         missed: Callable[[], None] | None = None,
+        patience: float | None = None,
     ) -> None:
         self._path = path
         self._session_id = session_id
@@ -95,6 +100,7 @@ class Follower:
         self._beginning: asyncio.Task[None] | None = None
         self._told = told
         self._missed = missed
+        self._patience = RECONNECT_WAIT if patience is None else patience
         self._turn: int | None = None  # the last one that we saw begin
         self._newest = 0  # the last one of which we heard
         self._ended: dict[int | None, int | None] = {}  # turns that ended, with their last lines
@@ -102,6 +108,7 @@ class Follower:
         self._acks: dict[str, asyncio.Future[PromptAck]] = {}
         self._heard: asyncio.Future[None] | None = None
         self._link: _Link | None = None
+        self._gone: Gone | None = None
         self._ready = asyncio.Event()
         self.is_settled = asyncio.Event()
         """The builder has told all that it had to tell when we came."""
@@ -189,16 +196,16 @@ class Follower:
 
     async def _send(self, envelope: wire.Envelope) -> None:
         """Send as soon as there is a connection. Raises Gone if there will be none."""
-        async with asyncio.timeout(RECONNECT_WAIT + CONNECT_WAIT):
-            while True:
-                await self._ready.wait()
-                if self._link is None:
-                    raise Gone(f"session {self._session_id} is gone")
-                try:
-                    await self._link.send(envelope)
-                    return
-                except ConnectionError:
-                    self._ready.clear()
+        while True:
+            await self._ready.wait()
+            if self._gone is not None:
+                raise self._gone
+            assert self._link is not None
+            try:
+                await self._link.send(envelope)
+                return
+            except ConnectionError:
+                self._ready.clear()
 
     # --- the connection -------------------------------------------------------------------------------------
 
@@ -210,7 +217,7 @@ class Follower:
                 self._ready.set()
                 await self._hear(self._link)
             except Gone as gone:
-                self._link = None
+                self._link, self._gone = None, gone
                 self._ready.set()
                 self.is_settled.set()
                 self._stops.put_nowait(gone)
@@ -221,7 +228,7 @@ class Follower:
                 if answer is not None and not answer.done():
                     answer.set_exception(ConnectionError("the builder went away"))
             self._told("the builder went away; looking for it")
-            wait = RECONNECT_WAIT
+            wait = self._patience
 
     @staticmethod
     async def _look(
@@ -309,7 +316,7 @@ class Follower:
                     self._heard.set_result(None)
                 link.liveness.heard(item)
             case wire.Bye(reason=reason) if reason == LEFT:
-                raise Gone(f"the builder left: {reason}")
+                raise Left(f"the builder left: {reason}")
             case wire.Bye(reason=reason) if reason == OCCUPIED:
                 raise Occupied(
                     f"Pi allows one verifier for each session, and {self._session_id} has one; "

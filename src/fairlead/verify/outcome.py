@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from ..formats.shown import one_line
 from ..wire.verifier import Event, Outcome
 from .report import (
     FOCUS,
@@ -39,6 +40,12 @@ MAX_FAULT = 300
 
 NOTHING_DONE = "the builder said nothing and called no tool"
 """What is said of a turn in which nothing was done."""
+DENIED = "What was denied?"
+"""The section with the calls to which nobody consented,"""
+MAX_DENIED = 20
+"""and how many it names."""
+_DENIED = "denied: no consent to "
+"""How the result of such a call begins."""
 _CALLS = frozenset({"toolCall", "tool_use"})
 _INTERRUPTED = "[Request interrupted by user"
 """What Claude Code writes down when a person stops it."""
@@ -112,41 +119,66 @@ def ending_in(path: str, last_line: int | None = None) -> Ending:
     return _last_of(reversed(lines[-LAST_LINES:]))
 
 
-def nothing_done(path: str, stop: Event) -> bool:
-    """Whether the builder neither said anything nor called a tool in a turn. It reads: use a thread."""
+class Deeds(NamedTuple):
+    """What the builder did in a turn, as far as that is known."""
+
+    is_nothing: bool = False
+    """Whether it neither said anything nor called a tool."""
+    denied: tuple[str, ...] = ()
+    """The calls to which nobody consented."""
+
+
+def deeds_of(path: str, stop: Event) -> Deeds:
+    """What the builder did in the turn of a stop event. It reads the session's file: use a thread."""
     first, last = stop.session_file_start_line, stop.session_file_end_line
     if not path or first is None or last is None:
-        return False
+        return Deeds()
+    answers: list[bool] = []
+    denied: list[str] = []
     try:
         with open(path, "rb") as file:
             if os.fstat(file.fileno()).st_size > MAX_READ:
-                return False
-            answers = [_answer(line) for line in islice(file, max(0, first - 1), last)]
+                return Deeds()
+            for line in islice(file, max(0, first - 1), last):
+                _look(line, answers, denied)
     except OSError:
-        return False
-    known = [each for each in answers if each is not None]
-    return bool(known) and not any(known)
+        return Deeds()
+    return Deeds(bool(answers) and not any(answers), tuple(denied))
 
 
-def _answer(line: bytes) -> bool | None:
-    """Whether a line is a message of the builder that has text or calls in it; None if it is no message."""
+def _look(line: bytes, answers: list[bool], denied: list[str]) -> None:
+    """Note whether a line is a message of the builder with text or calls in it, or tells of a denied call."""
     try:
         message = msgspec.json.decode(line)["message"]
-        if message["role"] != "assistant":
-            return None
-        content = message["content"]
+        role, content = message["role"], message["content"]
     except (msgspec.DecodeError, RecursionError, TypeError, KeyError):
-        return None
-    blocks = [each for each in content if isinstance(each, dict)] if isinstance(content, list) else []
-    return bool(_text(content).strip()) or any(each.get("type") in _CALLS for each in blocks)
+        return
+    text = _text(content)
+    if role == "assistant":
+        blocks = [each for each in content if isinstance(each, dict)] if isinstance(content, list) else []
+        answers.append(bool(text.strip()) or any(each.get("type") in _CALLS for each in blocks))
+    elif role == "toolResult" and message.get("isError") is True and text.startswith(_DENIED):
+        denied.append(one_line(text.removeprefix(_DENIED), MAX_FAULT))
 
 
-def marked_as_nothing(report: Report) -> Report:
-    """The report on a turn in which nothing was done."""
-    capped = lowered(report, Confidence.VERIFIED, NOTHING_DONE)
-    note = Section("What did the builder do?", f"Nothing: {NOTHING_DONE}.")
-    summary = f"{capped.summary[: MAX_SUMMARY - len(NOTHING_DONE) - 2]}; {NOTHING_DONE}"
-    return msgspec.structs.replace(capped, summary=summary, sections=(*capped.sections, note), raw="")
+def judged_by_deeds(report: Report, deeds: Deeds) -> Report:
+    """A report with what the builder did not do; then it is at most VERIFIED."""
+    if deeds.is_nothing:
+        report = _noted(report, NOTHING_DONE, "What did the builder do?", f"Nothing: {NOTHING_DONE}.")
+    if deeds.denied:
+        count = len(deeds.denied)
+        why = f"{count} call{'s were' if count > 1 else ' was'} denied"
+        named = [f"- {each}" for each in deeds.denied[:MAX_DENIED]]
+        named += [f"- and {count - MAX_DENIED} more"] if count > MAX_DENIED else []
+        report = _noted(report, why, DENIED, "\n".join(named))
+    return report
+
+
+def _noted(report: Report, why: str, title: str, text: str) -> Report:
+    capped = lowered(report, Confidence.VERIFIED, why)
+    summary = f"{capped.summary[: MAX_SUMMARY - len(why) - 2]}; {why}"
+    sections = (*capped.sections, Section(title, text))
+    return msgspec.structs.replace(capped, summary=summary, sections=sections, raw="")
 
 
 def _last_of(lines: Iterable[bytes]) -> Ending:

@@ -76,11 +76,13 @@ _MIGRATIONS = (
             time REAL NOT NULL
         )""",
     ),
+    ("ALTER TABLE reports ADD COLUMN stale INTEGER NOT NULL DEFAULT 0",),
 )
 _COLUMNS = (
     "id, time, session_id, project, turn, kind, verifier, model,"
     " status, confidence, summary, duration, cost, tree"
 )
+_LISTED = f"{_COLUMNS}, stale"
 
 
 class Listed(NamedTuple):
@@ -100,6 +102,8 @@ class Listed(NamedTuple):
     duration: float
     cost: float
     tree: str
+    stale: bool
+    """Whether its session has had a later turn."""
 
 
 class Pending(NamedTuple):
@@ -133,6 +137,55 @@ class Escalation(NamedTuple):
 
     turn: int
     reason: str
+
+
+class Judgement(NamedTuple):
+    """What was said of a session last."""
+
+    turn: int
+    confidence: Confidence
+    summary: str
+    verifier: str
+    escalated: str = ""
+    """Why a person is needed, if one is."""
+    stale: bool = False
+    """Whether the session has had a later turn, of which nothing was said."""
+
+    @classmethod
+    def of(cls, row: Listed) -> Judgement:
+        """What a report says."""
+        return cls(row.turn, row.confidence, row.summary, row.verifier, stale=row.stale)
+
+    @property
+    def line(self) -> str:
+        """In a few words, for status lines."""
+        call = f", a person is needed: {self.escalated}" if self.escalated else ""
+        later = "; the turn after it is not checked" if self.stale else ""
+        return f"turn {self.turn}: {self.confidence.value}{later}{call}"
+
+    @property
+    def check(self) -> str:
+        """In a word, for lists: nothing is said of a turn that nobody checked."""
+        return ("-" if self.stale else self.confidence.value) + "!" * bool(self.escalated)
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        return {
+            "turn": self.turn,
+            "confidence": self.confidence.value,
+            "colour": Confidence.PARTIAL.colour if self.stale else self.confidence.colour,
+            "summary": self.summary,
+            "verifier": self.verifier,
+            "escalated": self.escalated or None,
+            "stale": self.stale,
+        }
+
+
+def with_call(judgement: Judgement | None, turn: int, reason: str) -> Judgement:
+    """What was said of a turn, with why it needs a person."""
+    if judgement is None or judgement.turn != turn:
+        judgement = Judgement(turn, Confidence.FAILED, reason, "")
+    return judgement._replace(escalated=reason)
 
 
 class ReportStore(Stored):
@@ -233,7 +286,7 @@ class ReportStore(Stored):
         """Reports, the newest first: of a session, of ids that begin so, of a project, from a time on."""
         where, values = _where(session_id, project, since, session_prefix)
         rows = self._read(
-            f"SELECT {_COLUMNS} FROM reports {where} ORDER BY time DESC, id DESC LIMIT ?",
+            f"SELECT {_LISTED} FROM reports {where} ORDER BY time DESC, id DESC LIMIT ?",
             (*values, max(0, min(limit, MAX_LISTED))),
         )
         return [_listed(row) for row in rows]
@@ -244,12 +297,21 @@ class ReportStore(Stored):
         """The newest report of each session, or of these."""
         wanted = None if session_ids is None else set(session_ids)
         rows = self._read(
-            f"SELECT {_COLUMNS} FROM reports WHERE id IN"
+            f"SELECT {_LISTED} FROM reports WHERE id IN"
             " (SELECT max(id) FROM reports GROUP BY session_id) ORDER BY time DESC LIMIT ?",
             (max(0, min(limit, MAX_LISTED)),),
         )
         found = {each.session_id: each for each in map(_listed, rows)}
         return {id: each for id, each in found.items() if wanted is None or id in wanted}
+
+    def outdate(self, session_id: str) -> None:
+        """A session has had a later turn than those that were reported on. Raises DatabaseFault."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            which = "WHERE session_id = ? AND NOT stale"
+            connection.execute(f"UPDATE reports SET stale = 1 {which}", (storable(session_id),))
+
+        self._database.write(work)
 
     # --- escalations --------------------------------------------------------------------------------------
 
@@ -344,7 +406,8 @@ def _where(
 
 def _listed(row: Any) -> Listed:
     found = Listed(*row)
-    return found._replace(status=Status(found.status), confidence=Confidence(found.confidence))
+    status, confidence = Status(found.status), Confidence(found.confidence)
+    return found._replace(status=status, confidence=confidence, stale=bool(found.stale))
 
 
 def _pending(row: Any) -> Pending:

@@ -229,7 +229,7 @@ session_lines: name / limit -> lines first oldest complete
     what was printed or said, as text [beside repeatable]
 session_wait: name / timeout -> matched reason
     wait until a program has ended, or an agent's turn is over [beside cancellable repeatable]
-verify_target: name -> session-id kind socket project file model
+verify_target: name -> session-id kind socket project file model line
     where a session's verifiers connect [beside]
 verify_reports: / session-id limit -> reports
     what verifiers reported

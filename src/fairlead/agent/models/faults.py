@@ -28,7 +28,9 @@ SILENCE_TIMEOUT = 300.0
 MAX_WORDS = 600
 """How many characters of a provider's error are told."""
 MAX_BEGINNING = 64
-"""How many bytes of a response are looked at."""
+"""How many bytes of a response are looked at,"""
+MAX_END = 64
+"""and how many of its end."""
 MAX_CAUSES = 16
 """How many causes of an error are looked at."""
 
@@ -55,7 +57,9 @@ class Server(Struct):
     """0 until there is a response."""
     content_type: str = ""
     beginning: bytes = b""
-    """The first bytes of the response."""
+    """The first bytes of the response,"""
+    end: bytes = b""
+    """and the last ones so far."""
 
     def __repr__(self) -> str:
         return f"Server({self.place})"
@@ -65,6 +69,11 @@ class Server(Struct):
         """The host, with its port where that is not the usual one; never what an address says of a user."""
         parts = urlsplit(self.base_url)
         return (parts.hostname or "") + (f":{parts.port}" if parts.port else "")
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the stream said itself that it is over, as those of OpenAI do."""
+        return self.end.rstrip().endswith(b"data: [DONE]")
 
     @property
     def streams(self) -> bool:
@@ -95,6 +104,7 @@ class _Noted(httpx2.AsyncByteStream):
         async for piece in self._stream:
             if not self._server.beginning:
                 self._server.beginning = piece[:MAX_BEGINNING]
+            self._server.end = (self._server.end + piece)[-MAX_END:]
             yield piece
 
     async def aclose(self) -> None:

@@ -350,7 +350,8 @@ class _Answer:
 
         # A stream that ends without the provider's reason was cut, however tidily a proxy closed it.
         if response.state == "incomplete" or response.finish_reason is None:
-            raise cut_off(self._server, self._info)
+            is_empty = self._server.is_done and not response.parts
+            raise (empty if is_empty else cut_off)(self._server, self._info)
         made = [
             _made(self._ids.get(index) or self._id(index, part.tool_call_id), part)
             for index, part in enumerate(response.parts)

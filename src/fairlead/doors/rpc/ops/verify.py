@@ -51,6 +51,7 @@ class VerifyOps:
                 project=str(session.cwd),
                 file=session.journal.path,
                 model=f"{session.model.provider}/{session.model.id}",
+                line=max((turn.last_line for turn in session.turns), default=0),
             )
         terminal = self._host.find(name)
         builder = self._turns.builder(terminal)
@@ -61,6 +62,7 @@ class VerifyOps:
             project=builder.project,
             file=builder.known.file or None,
             model=None,
+            line=max((turn.last_line for turn in builder.turns), default=0),
         )
 
     @op
