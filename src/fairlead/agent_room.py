@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -38,6 +39,8 @@ from .doors.rpc import Caller
 from .sessions.inbox import Inbox
 from .settings import SettingError, Settings
 from .verify.store import ReportStore
+
+log = logging.getLogger("fairlead")
 
 SCAN_SECONDS = 0.1
 """How long journals are looked through when sessions are listed; the rest comes the next time."""
@@ -230,7 +233,10 @@ def _places(
             lambda now: Policy(home, now.rules, now.allows_all, readable=readable),
             rules,
         )
-        return Place(tools, policy, system_prompt(cwd, tools, library.shelf(cwd).skills), environment)
+        system, faults = system_prompt(cwd, tools, library.shelf(cwd))
+        for fault in faults:
+            log.warning("%s", fault)
+        return Place(tools, policy, system, environment, faults)
 
     return place
 

@@ -7,7 +7,6 @@ Each attribute of a session is computed when it is asked for, from the session t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
@@ -20,12 +19,11 @@ from .messages import Assistant, ToolResult, text_of
 from .models import ModelInfo
 from .query import Inputs, Params, QueryError, Resolver, TextKeys, Thread
 from .session import AgentSession, Phase
+from .worktrees import git_branch
 
 SESSION_ID = "psi.agent-session/session-id"
 MAX_LISTED = 200
 """How many sessions of the disk are listed, unless a parameter asks for fewer."""
-MAX_BRANCH = 200
-"""How long the name of a git branch may be."""
 
 
 class Catalogued(Protocol):
@@ -383,17 +381,3 @@ def _dialog(sessions: Sequence[AgentSession]) -> dict[str, Any] | None:
 
 def _dialogs(sessions: Sequence[AgentSession]) -> int:
     return sum(len(session.approvals) for session in sessions)
-
-
-def git_branch(directory: Path) -> str | None:
-    """The branch that a directory is on, without asking git."""
-    for place in (directory, *directory.parents):
-        head = place / ".git" / "HEAD"
-        try:
-            if (place / ".git").is_file():  # a worktree says where its own is
-                head = place / (place / ".git").read_text().removeprefix("gitdir:").strip() / "HEAD"
-            said = head.read_text()[: MAX_BRANCH + 32].strip()
-        except OSError:
-            continue
-        return said.removeprefix("ref: refs/heads/")[:MAX_BRANCH]
-    return None

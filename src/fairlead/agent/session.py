@@ -91,9 +91,10 @@ class AgentSession:
         is_ours: bool = True,
         is_fork: bool = False,
         past: context.Past | None = None,
+        notices: Sequence[str] = (),
     ) -> None:
         """`is_ours` tells whether we wrote the journal: consent in another one counts for nothing. A fork may
-        end anywhere; no turn was lost there."""
+        end anywhere; no turn was lost there. `notices` are told with the first turn."""
         self.id = journal.header.id
         self.journal = journal
         self.cwd = Path(journal.header.cwd)
@@ -120,6 +121,7 @@ class AgentSession:
         self._environment = {**(environment or {}), AGENT_MARK: self.id}
         self._sleep = pause
         self._is_ours = is_ours
+        self._notices = list(notices)
         self._approvals = Approvals(journal, self._tell)
         self.turn: asyncio.Task[None] | None = None
         self._awaited: asyncio.Future[Any] | None = None  # what an abort cancels
@@ -480,6 +482,8 @@ class AgentSession:
             self._tell(events.MessageSaid(self.id, said.id, said.body.message))
             if said.line == turn.first_line:
                 self._tell(events.TurnBegan(self.id, turn.number, turn.first_line, turn.prompt))
+        while self._notices:
+            self._tell(events.Noticed(self.id, self._notices.pop(0)))
         outcome: events.Outcome = "failed"
         try:
             if calls:

@@ -6,10 +6,14 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+from ..opening import read_file
+
 MAX_WORKTREES = 100
 """How many worktrees are listed."""
 MAX_READ = 4096
 """How many bytes of one of git's small files are read."""
+MAX_BRANCH = 200
+"""How many characters of a branch's name are shown."""
 
 
 class Worktree(NamedTuple):
@@ -20,12 +24,9 @@ class Worktree(NamedTuple):
 
 def worktrees(directory: Path) -> tuple[str, list[Worktree]] | None:
     """The worktree that a directory is in, and all of its repository; None outside of one."""
-    for place in (directory, *directory.parents):
-        own = _git_directory(place)
-        if own is not None:
-            break
-    else:
+    if (found_at := _found(directory)) is None:
         return None
+    place, own = found_at
     common = (own / (_read(own / "commondir") or ".")).resolve()
     found = [Worktree(str(common.parent), _branch(common))] if common.name == ".git" else []
     try:
@@ -37,6 +38,19 @@ def worktrees(directory: Path) -> tuple[str, list[Worktree]] | None:
         if (at := _read(linked / "gitdir")) is not None:
             found.append(Worktree(str((linked / at).parent), _branch(linked)))
     return str(place), found
+
+
+def git_branch(directory: Path) -> str | None:
+    """The branch that a directory is on, without asking git."""
+    found = _found(directory)
+    return _branch(found[1])[:MAX_BRANCH] if found is not None else None
+
+
+def _found(directory: Path) -> tuple[Path, Path] | None:
+    """The working tree that a directory is in, and its git directory."""
+    return next(
+        ((place, own) for place in (directory, *directory.parents) if (own := _git_directory(place))), None
+    )
 
 
 def _git_directory(place: Path) -> Path | None:
@@ -53,7 +67,6 @@ def _branch(git: Path) -> str:
 
 def _read(path: Path) -> str | None:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(MAX_READ).strip()
+        return read_file(path, MAX_READ).decode("utf-8", "replace").strip()
     except OSError:
         return None

@@ -20,8 +20,8 @@ from ..agent.events import Event
 from ..agent.journal import Compaction, Entry, Said
 from ..agent.library import Page
 from ..agent.messages import Assistant, Image, Message, Text, Thinking, ToolResult, Usage, User, text_of
-from ..agent.resolvers import git_branch
 from ..agent.session import AgentSession, Phase
+from ..agent.worktrees import git_branch
 from ..formats.edn import Keyword
 from ..sessions.questions import Answer, Question
 from ..wire.rpc import ErrorCode, fields
@@ -486,6 +486,9 @@ def frames(event: Event) -> list[tuple[str, Data]]:
         case events.Retrying(attempt=attempt, limit=limit, delay=delay, reason=why):
             shown = fields(attempt=attempt, limit=limit, delay=delay, reason=why, **own)
             return [("session/retrying", shown)]
+        case events.Noticed(message=said):
+            shown = fields(id=event.session_id, message=said, level="warning", **own)
+            return [("ui/notification", shown)]
         case events.Failed(message=why):
             return [("error", fields(error_code=ErrorCode.FAILED.value, error_message=why, **own))]
     return []

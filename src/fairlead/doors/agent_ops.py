@@ -29,6 +29,7 @@ from ..agent.session import AgentSession, Busy, Models, Phase, Refused
 from ..agent.store import AgentStore, NotFound, id_of
 from ..formats import edn
 from ..formats.edn import Keyword
+from ..opening import UNFOLLOWED
 from ..sessions.inbox import AnsweredAlready, AskerGone, NoSuchOption, NotOpen, Unheard
 from ..sessions.questions import Answer, Question
 from ..wire.rpc import ErrorCode, Request, fields
@@ -346,7 +347,7 @@ class AgentOps:
 
     def shelf(self, session: AgentSession) -> Shelf:
         """The prompts and skills for a session."""
-        return self._library.shelf(session.cwd) if self._library is not None else Shelf({}, {})
+        return self._library.shelf(session.cwd) if self._library is not None else Shelf({}, {}, [])
 
     def _context(self, caller: Caller) -> Data:
         rows = [
@@ -683,7 +684,8 @@ class AgentOps:
         path = request.get("path") or session.journal.path.removesuffix(".jsonl") + ".html"
         path = os.path.join(session.cwd, os.path.expanduser(path))
         name, said = frames.display_name(session), session.messages
-        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_EXCL if request.get("path") else os.O_TRUNC)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | UNFOLLOWED
+        flags |= os.O_EXCL if request.get("path") else os.O_TRUNC
 
         def write() -> None:
             with open(os.open(path, flags, 0o600), "w", encoding="utf-8", errors="replace") as file:

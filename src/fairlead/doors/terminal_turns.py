@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
+from ..opening import open_file, read_file
 from ..terminal.foreground import depth_below, foreground
 from ..terminal.host import Host, HostError
 from ..terminal.session import Session
@@ -38,6 +39,8 @@ MAX_PROMPT = 64 * 1024
 """How many characters of a prompt are kept."""
 MAX_TRANSCRIPT = 256 * 1024 * 1024
 """How many bytes of a transcript are counted."""
+MAX_KNOWN = 64 * 1024 * 1024
+"""How many bytes the file may have in which a session's turns are kept: more than as many prompts take."""
 MAX_STOP_WAIT = 3600.0
 """Seconds that a stop hook may wait for what verifiers say."""
 
@@ -342,8 +345,7 @@ class TerminalTurns:
 
 def _read(path: str, began: float) -> Known | None:
     try:
-        with open(path, "rb") as file:
-            known = msgspec.json.decode(file.read(), type=Known)
+        known = msgspec.json.decode(read_file(path, MAX_KNOWN), type=Known)
     except (OSError, msgspec.DecodeError):
         return None
     return known if known.began == began else None
@@ -352,7 +354,7 @@ def _read(path: str, began: float) -> Known | None:
 def _lines(path: str) -> int:
     """How many lines a file has; 0 if there is none."""
     count = 0
-    with contextlib.suppress(OSError), open(path, "rb") as file:
+    with contextlib.suppress(OSError), open_file(path) as file:
         while (block := file.read(1024 * 1024)) and file.tell() < MAX_TRANSCRIPT:
             count += block.count(b"\n")
     return count

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from ..opening import open_file
 from ..wire.verifier import Event, Outcome
 from .report import (
     FOCUS,
@@ -98,7 +99,7 @@ def ending_in(path: str, last_line: int | None = None) -> Ending:
     Without a line only the end of the file is read, however long it is.
     """
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             size = os.fstat(file.fileno()).st_size
             if last_line is None:
                 file.seek(max(0, size - MAX_TAIL))
@@ -118,7 +119,7 @@ def nothing_done(path: str, stop: Event) -> bool:
     if not path or first is None or last is None:
         return False
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             if os.fstat(file.fileno()).st_size > MAX_READ:
                 return False
             answers = [_answer(line) for line in islice(file, max(0, first - 1), last)]

@@ -22,12 +22,13 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from ..opening import read_file
 from . import places
 from .allowed import git_words, leaving_out, refusal
 from .places import Sight, is_within
 from .process import Ran, Stage, run
 from .report import CommandRun, Section
-from .repository import BASE, NoRepository, Shadow, kept_config
+from .repository import BASE, MAX_POINTER, NoRepository, Shadow, kept_config
 from .words import NotPlain, Simple, directory_of, read
 
 TIME_LIMIT = 120.0
@@ -461,13 +462,14 @@ def _outside(project: Path) -> list[str]:
     """The git directory of a worktree, which is elsewhere."""
     pointer = project / ".git"
     try:
-        text = pointer.read_text(errors="surrogateescape")[:4096] if pointer.is_file() else ""
+        text = os.fsdecode(read_file(pointer, MAX_POINTER)) if pointer.is_file() else ""
         if not text.startswith("gitdir:"):
             return []
         real = Path(os.path.realpath(project / text.removeprefix("gitdir:").strip()))
         common = real
         if (real / "commondir").is_file():
-            common = Path(os.path.realpath(real / (real / "commondir").read_text()[:4096].strip()))
+            said = os.fsdecode(read_file(real / "commondir", MAX_POINTER)).strip()
+            common = Path(os.path.realpath(real / said))
     except OSError:
         return []
     return [str(each) for each in dict.fromkeys((common, real)) if each.is_dir()]
