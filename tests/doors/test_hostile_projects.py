@@ -29,7 +29,9 @@ SECRET = "-----BEGIN OPENSSH PRIVATE KEY-----"
 def hosting() -> Iterator[Hosting]:
     hosting = Hosting()
     yield hosting
+    held_up = hosting.held_up()
     hosting.close()
+    assert not held_up
 
 
 @pytest.fixture

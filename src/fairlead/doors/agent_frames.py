@@ -30,8 +30,8 @@ Data = Mapping[Any, Any]
 
 MAX_SHOWN = 2 * 1024 * 1024
 """How many characters of a conversation, from its end, one frame tells; clients refuse longer frames."""
-ROW = 256
-"""How many more a message has around its text."""
+ROW = 1024
+"""How many characters a message counts for beside its text: that many short ones take as long to write."""
 MAX_LABEL = 48
 """How many characters of what was said last name a session that has no name."""
 EFFORTS = {"xhigh": "high"}
