@@ -27,6 +27,7 @@ ROUND_TRIPS = 3000
 DELTAS = 1000
 SESSIONS, ENTRIES = 200, 1000
 TURNS = 5
+LONG = 30_000
 PIECES, PIECE_PAUSE = 400, 0.004
 QUERY = (
     "[:psi.agent-session/phase :psi.agent-session/is-idle :psi.agent-session/model-id"
@@ -88,17 +89,25 @@ def pings(client: Client) -> bool:
     return met & row("a ping's round trip, median", f"{median * 1e6:.0f} µs", median <= 300e-6)
 
 
-def turns(client: Client) -> bool:
+def turns(client: Client, sessions: Path) -> bool:
     client.ask("subscribe")
+    short = _turn(client, lambda number: client.ask("new_session"))
+    met = row(f"a turn with {DELTAS} deltas, to a subscriber", f"{short * 1e3:.0f} ms", short <= 0.15)
+    paths = [_journal(sessions, f"long{number}", LONG) for number in range(TURNS)]
+    long = _turn(client, lambda number: client.ask("switch_session", session_path=paths[number]))
+    name = f"the same in a session of {LONG:,} messages"
+    return met & row(name, f"{long * 1e3:.0f} ms", long <= 0.2)
+
+
+def _turn(client: Client, enter: Callable[[int], Any]) -> float:
     times = []
-    for _ in range(TURNS):
-        client.ask("new_session")
+    for number in range(TURNS):
+        enter(number)
         began = time.perf_counter()
         client.ask("prompt", message="go")
         client.until(_is_over)
         times.append(time.perf_counter() - began)
-    median = statistics.median(times)
-    return row(f"a turn with {DELTAS} deltas, to a subscriber", f"{median * 1e3:.0f} ms", median <= 0.15)
+    return statistics.median(times)
 
 
 def _is_over(item: Any) -> bool:
@@ -168,14 +177,14 @@ def queries(client: Client) -> bool:
     return row("a query of ten attributes, with its round trip", f"{median * 1e3:.2f} ms", median <= 2e-3)
 
 
-def journals(directory: Path) -> None:
-    """Many sessions on disk."""
-    for number in range(SESSIONS):
-        path = directory / f"sessions/--bench--/2026-01-01T00-00-00-000Z_s{number}.jsonl"
-        with Journal.create(str(path), id=f"s{number}", cwd="/bench") as journal:
-            for entry in range(ENTRIES // 2):
-                journal.append(Said(user(f"question {entry} of session {number}: what is next?")))
-                journal.append(Said(Assistant((Text("the answer, in some more words than were asked"),))))
+def _journal(sessions: Path, id: str, entries: int) -> str:
+    """A session on disk; gives its path."""
+    path = str(sessions / f"--bench--/2026-01-01T00-00-00-000Z_{id}.jsonl")
+    with Journal.create(path, id=id, cwd="/bench") as journal:
+        for entry in range(entries // 2):
+            journal.append(Said(user(f"question {entry} of session {id}: what is next?")))
+            journal.append(Said(Assistant((Text("the answer, in some more words than were asked"),))))
+    return path
 
 
 def timed(command: list[str], contender: Fairlead, feed: bytes = b"") -> float:
@@ -211,7 +220,7 @@ def main() -> int:
         with contender.connect():
             client = Client(contender.settings.rpc_path)
             met &= pings(client)
-            met &= turns(client)
+            met &= turns(client, contender.directory / "long")
             met &= deltas(client)
             met &= queries(client)
             hello = rpc.ClientConnection().handshake("bench", "1", [rpc.INCREMENTS])
@@ -221,7 +230,8 @@ def main() -> int:
             )
             client.socket.close()
         print(f"\n{SESSIONS} sessions of {ENTRIES} entries")
-        journals(state)
+        for number in range(SESSIONS):
+            _journal(state / "sessions", f"s{number}", ENTRIES)
         subprocess.run(command_of("daemon", "stop"), env=contender.environment, check=True)
         began = timed(command_of("ls"), contender)
         met &= row("a command that starts the daemon", f"{began:.2f} s", began <= 1)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -39,6 +40,8 @@ from .sessions.inbox import Inbox
 from .settings import SettingError, Settings
 from .verify.store import ReportStore
 from .wire.rpc import EventData
+
+log = logging.getLogger("fairlead")
 
 SCAN_SECONDS = 0.1
 """How long journals are looked through when sessions are listed; the rest comes the next time."""
@@ -233,7 +236,10 @@ def _places(
             lambda now: Policy(home, now.rules, now.allows_all, readable=readable),
             rules,
         )
-        return Place(tools, policy, system_prompt(cwd, tools, library.shelf(cwd).skills), environment)
+        system, faults = system_prompt(cwd, tools, library.shelf(cwd))
+        for fault in faults:
+            log.warning("%s", fault)
+        return Place(tools, policy, system, environment, faults)
 
     return place
 

@@ -31,7 +31,7 @@ def test_the_projects_own_come_before_those_of_the_configuration(tmp_path: Path)
 def test_models_are_told_of_skills(tmp_path: Path) -> None:
     path = written(tmp_path / ".fairlead/skills/release/SKILL.md", "---\ndescription: how to release\n---\nx")
     shelf = Library(str(tmp_path / "home")).shelf(tmp_path)
-    assert f"- {path}: how to release\n" in system_prompt(tmp_path, ["read"], shelf.skills)
+    assert f"- {path}: how to release\n" in system_prompt(tmp_path, ["read"], shelf)[0]
 
 
 def test_what_is_no_prompt_is_left_out(tmp_path: Path) -> None:

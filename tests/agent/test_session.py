@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fairlead.agent import events
-from fairlead.agent.context import turns
+from fairlead.agent.context import Course
 from fairlead.agent.journal import Compaction, Journal, Said
 from fairlead.agent.messages import Assistant, Text, ToolResult, Usage, text_of
 from fairlead.agent.models import Finished, ModelError, ModelEvent, ModelInfo, ModelRequest, TextDelta
@@ -164,7 +164,7 @@ async def test_a_correction_goes_on_with_the_turn_and_the_journal_knows_it(tmp_p
         assert lines == [(1, 2, 3), (1, 2, 5), (2, 6, 7)]
         path = play.session.journal.path
     with Journal.open(path) as journal:
-        shown = [(turn.prompt, turn.last_line, turn.corrections) for turn in turns(journal.branch)]
+        shown = [(turn.prompt, turn.last_line, turn.corrections) for turn in Course(journal).turns]
     assert shown == [("first", 5, 1), ("second", 7, 0)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,31 @@ def test_only_sessions_that_wait_for_an_answer_are_loaded_at_the_start(tmp_path:
 
     asyncio.run(answer(*asyncio.run(ask())))
     assert (tmp_path / "notes").read_text() == "milk\n"
+
+
+def test_a_session_that_takes_long_to_read_keeps_nobody_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = opened(tmp_path)
+    path = made.create(str(tmp_path)).journal.path
+    made.close()
+    released = threading.Event()
+    read = store._read_apart
+    monkeypatch.setattr(store, "QUICK_JOURNAL", 0)
+    monkeypatch.setattr(store, "_read_apart", lambda path: released.wait(WAIT) and read(path))
+
+    async def run() -> None:
+        sessions = opened(tmp_path)
+        sessions.open()
+        sessions._mark(store.id_of(path), waits=True)
+        await sessions.prepare_waiting(0.01)
+        assert sessions.open() == [f"{path} is just being read; try again"]
+        released.set()
+        await sessions.prepare(store.id_of(path))
+        assert sessions.find(store.id_of(path)).journal.path == path
+        sessions.close()
+
+    asyncio.run(run())
 
 
 def test_a_mark_whose_session_is_gone_is_told_and_hurts_nothing(tmp_path: Path) -> None:

@@ -227,7 +227,7 @@ def test_a_call_is_refused_when_its_path_leads_elsewhere_than_what_was_judged(
 
 
 def test_a_link_that_appears_after_the_path_was_resolved_is_not_followed(tmp_path: Path) -> None:
-    from fairlead.agent.tools.paths import PathError, directory, open_here
+    from fairlead.opening import PathError, directory, open_here
 
     top = Path(os.path.realpath(tmp_path))
     (top / "real").mkdir()

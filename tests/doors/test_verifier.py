@@ -656,6 +656,17 @@ async def test_a_link_in_the_project_leads_the_breadcrumb_nowhere(tmp_path: Path
         reopen(host, session.id)
         assert victim.read_text() == "precious"
         assert await (await host.verifier(session)).answered() == []
+        host.judging.door.close(session.id)
+        os.mkfifo(breadcrumb)
+        reopen(host, session.id)  # which waits for nobody to read it
+        host.judging.door.close(session.id)
+        elsewhere = tmp_path / "elsewhere"
+        breadcrumb.parent.rename(elsewhere)
+        breadcrumb.parent.symlink_to(elsewhere)
+        (elsewhere / breadcrumb.name).write_text("precious")
+        reopen(host, session.id)
+        host.judging.door.close(session.id)
+        assert (elsewhere / breadcrumb.name).read_text() == "precious"
 
 
 # --- reports ----------------------------------------------------------------------------------------------

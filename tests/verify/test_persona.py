@@ -1,5 +1,6 @@
 """Personas: reading, finding, and the prompts that are made of them."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -136,6 +137,27 @@ def test_a_project_does_not_replace_the_judge_that_was_named(tmp_path: Path) -> 
     ]
     with pytest.raises(PersonaError, match="there is no persona 'project:tester'"):
         load("project:tester", project, config)
+
+
+def test_a_persona_of_a_project_is_a_file_there_and_no_link(tmp_path: Path) -> None:
+    project, elsewhere = tmp_path / "project", tmp_path / "elsewhere"
+    minimal(elsewhere, "private", "of somebody else")
+    (project / PLACE).mkdir(parents=True)
+    (project / PLACE / "linked.md").symlink_to(elsewhere / "private.md")
+    (project / "secret").write_text("x")
+    (project / PLACE / "inside.md").symlink_to(project / "secret")
+    os.mkfifo(project / PLACE / "pipe.md")
+    for name in ("linked", "inside"):
+        with pytest.raises(PersonaError, match="a project's persona can't be a link"):
+            load(name, project)
+    with pytest.raises(PersonaError, match=r"pipe.md: it is a named pipe, not a regular file"):
+        load("pipe", project)
+    with pytest.raises(PersonaError, match="there is no persona 'none'"):
+        load("none", project, project / PLACE)
+    (tmp_path / "other" / PLACE.parent).mkdir(parents=True)
+    (tmp_path / "other" / PLACE).symlink_to(elsewhere)
+    with pytest.raises(PersonaError, match="a project's persona can't be a link"):
+        load("private", tmp_path / "other")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -34,27 +35,25 @@ SUMMARY_TITLE = "Previous conversation summary:"
 
 def conversation(branch: Sequence[Entry]) -> list[Message]:
     """The messages that a model is asked with: after a compaction its summary and what was kept."""
-    return list(_backwards(branch))[::-1]
-
-
-def _backwards(branch: Sequence[Entry]) -> Iterator[Message]:
-    """The same, the last one first: who needs only the end of a long conversation looks at no more."""
-    start, summary = 0, ""
     for index in range(len(branch) - 1, -1, -1):
         if isinstance(body := branch[index].body, Compaction):
-            kept, summary = body.first_kept_entry_id, f"{SUMMARY_TITLE}\n\n{body.summary}"
+            kept = body.first_kept_entry_id
             start = next((at for at, each in enumerate(branch) if each.id == kept), index + 1)
-            break
-    for index in range(len(branch) - 1, start - 1, -1):
-        body = branch[index].body
+            summary = User((Text(f"{SUMMARY_TITLE}\n\n{body.summary}"),))
+            return [summary, *_shown(branch[start:])]
+    return list(_shown(branch))
+
+
+def _shown(entries: Iterable[Entry]) -> Iterator[Message]:
+    """What a model is shown of some entries."""
+    for entry in entries:
+        body = entry.body
         if isinstance(body, Said):
             yield body.message
         elif isinstance(body, CustomMessage):
             yield User((Text(body.content),) if isinstance(body.content, str) else body.content)
         elif isinstance(body, BranchSummary):
             yield User((Text(body.summary),))
-    if summary:
-        yield User((Text(summary),))
 
 
 class Past(NamedTuple):
@@ -65,6 +64,7 @@ class Past(NamedTuple):
     name: str | None
     states: list[ModelChange | ThinkingLevelChange | Custom]
     """What was set in the conversation, in its order."""
+    course: Course
 
 
 def past_of(journal: Journal) -> Past:
@@ -78,7 +78,9 @@ def past_of(journal: Journal) -> Past:
             name = entry.body.name
     states = [entry.body for entry in journal.branch]
     kinds = ModelChange | ThinkingLevelChange | Custom
-    return Past(usage, ids, name, [state for state in states if isinstance(state, kinds)])
+    course = Course(journal)
+    course.catch_up()
+    return Past(usage, ids, name, [state for state in states if isinstance(state, kinds)], course)
 
 
 def unanswered(branch: Sequence[Entry]) -> list[ToolCall]:
@@ -140,23 +142,107 @@ def _stopped(entry: Entry) -> Ending | None:
     return "interrupted" if body.data == "interrupted" else "aborted"
 
 
-def turns(branch: Sequence[Entry]) -> list[Turn]:
-    """All turns of a conversation, corrections and steering being parts of theirs."""
-    found: list[Turn] = []
-    for entry in branch:
+class Course:
+    """What is asked of a journal again and again, kept up with it: a look costs as much as there is new."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._counted = 0
+        self._counts: Counter[type] = Counter()
+        self._restart()
+
+    def _restart(self) -> None:
+        self._branch: Sequence[Entry] = ()
+        self._said: list[Message] = []
+        self._shown: list[Message] = []
+        self._tokens = 0
+        self._turns: list[Turn] = []
+        self._last: Turn | None = None  # the last one as it began; what follows has its rest
+        self._corrections = 0
+        self._ending: Message | Ending = "lost"
+
+    def catch_up(self) -> None:
+        """Look at what is new. The first look at a long journal takes a while: have it in a thread."""
+        branch = self._journal.branch
+        if branch is self._branch:
+            return
+        at = len(self._branch)
+        if at and (len(branch) < at or branch[at - 1] is not self._branch[-1]):  # another branch
+            self._restart()
+            at = 0
+        new = branch[at:]
+        for entry in new:
+            self._take(entry)
+        self._branch = branch
+        if not at or any(isinstance(entry.body, Compaction) for entry in new):
+            self._shown = conversation(branch)
+            self._tokens = _tokens_of(self._shown)
+            return
+        for message in _shown(new):
+            self._shown.append(message)
+            used = message.usage.total_tokens if isinstance(message, Assistant) else 0
+            self._tokens = used or self._tokens + tokens(message)
+
+    def _take(self, entry: Entry) -> None:
         said = entry.body.message if isinstance(entry.body, Said) else None
+        if said is not None:
+            self._said.append(said)
         if isinstance(said, User) and said.origin is msgspec.UNSET:
-            found.append(Turn(len(found) + 1, text_of(said), entry.line, entry.line, 0))
-        elif found:
-            corrected = isinstance(said, User) and said.origin == "correction"
-            last = found[-1]._replace(last_line=entry.line, corrections=found[-1].corrections + corrected)
-            if said is not None:
-                outcome, fault = _ending(said)
-                last = last._replace(outcome=outcome, fault=fault)
-            elif (stopped := _stopped(entry)) is not None:
-                last = last._replace(outcome=stopped, fault="")
-            found[-1] = last
-    return found
+            if (last := self._last_turn) is not None:
+                self._turns.append(last)
+            self._last = Turn(len(self._turns) + 1, text_of(said), entry.line, entry.line, 0)
+            self._corrections, self._ending = 0, "lost"
+        elif said is not None:
+            self._corrections += isinstance(said, User) and said.origin == "correction"
+            self._ending = said
+        else:
+            self._ending = _stopped(entry) or self._ending
+        self._last_line = entry.line
+
+    @property
+    def _last_turn(self) -> Turn | None:
+        if self._last is None:
+            return None
+        ending = self._ending
+        outcome, fault = (ending, "") if isinstance(ending, str) else _ending(ending)
+        number, prompt, first, *_ = self._last
+        return Turn(number, prompt, first, self._last_line, self._corrections, outcome, fault)
+
+    @property
+    def turns(self) -> list[Turn]:
+        """All turns of the conversation, corrections and steering being parts of theirs."""
+        self.catch_up()
+        return [*self._turns, last] if (last := self._last_turn) is not None else []
+
+    @property
+    def said(self) -> list[Message]:
+        """The conversation as it was said, compacted or not."""
+        self.catch_up()
+        return list(self._said)
+
+    @property
+    def shown(self) -> list[Message]:
+        """The conversation as a model is asked with it."""
+        self.catch_up()
+        return list(self._shown)
+
+    @property
+    def tokens(self) -> int:
+        """About how many tokens that takes: what the model said last, and what came after it."""
+        self.catch_up()
+        return self._tokens
+
+    @property
+    def counts(self) -> Counter[type]:
+        """How many messages of each kind, and calls, all branches have."""
+        entries = self._journal.entries
+        for index in range(self._counted, len(entries)):
+            if isinstance(body := entries[index].body, Said):
+                self._counts[type(body.message)] += 1
+                if isinstance(body.message, Assistant):
+                    self._counts[ToolCall] += len(body.message.calls)
+        self._counted = len(entries)
+        return self._counts
 
 
 def end_of_turn(branch: Sequence[Entry], id: str) -> str:
@@ -193,10 +279,9 @@ def tokens(message: Message) -> int:
     return count
 
 
-def context_tokens(branch: Sequence[Entry]) -> int:
-    """About how many tokens the conversation takes: what the model said last, and what came after it."""
+def _tokens_of(shown: Sequence[Message]) -> int:
     later = 0
-    for message in _backwards(branch):
+    for message in reversed(shown):
         if isinstance(message, Assistant) and message.usage.total_tokens:
             return message.usage.total_tokens + later
         later += tokens(message)

@@ -153,6 +153,12 @@ class Failed(Event, frozen=True):
     """Whether the model's message, which came before, says it too."""
 
 
+class Noticed(Event, frozen=True):
+    """Something that a person should know, and that changes nothing."""
+
+    message: str
+
+
 class Compacted(Event, frozen=True):
     summary: str
     tokens_before: int

@@ -11,6 +11,7 @@ import os
 
 import msgspec
 
+from ..opening import UNFOLLOWED, read_file
 from .answer import Answer
 
 SUFFIX = ".half"
@@ -35,7 +36,7 @@ class HalfAnswer:
             return
         try:
             if self._descriptor < 0:
-                flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
+                flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC | UNFOLLOWED
                 self._descriptor = os.open(self._path, flags, 0o600)
             os.write(self._descriptor, line)
         except OSError:
@@ -58,8 +59,7 @@ class HalfAnswer:
         """What a program that is no more has left; the file is gone then."""
         answer = Answer()
         try:
-            with open(self._path, "rb") as file:
-                lines = file.read(MAX_HALF).split(b"\n")
+            lines = read_file(self._path, MAX_HALF).split(b"\n")
             os.unlink(self._path)
         except OSError:
             return answer

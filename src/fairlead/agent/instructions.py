@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
-from .library import Page
+from .library import Shelf, text_in
 
 PROJECT_FILES = ("AGENTS.md", "CLAUDE.md")
 """Files in a project that tell agents how to work there; the first that is there counts."""
@@ -20,18 +20,15 @@ and what is left.
 """
 
 
-def system_prompt(cwd: Path, tools: Iterable[str], skills: Mapping[str, Page] | None = None) -> str:
-    """The instructions for a session in a directory, with those that its project has for agents."""
-    text = _TEXT.format(cwd=cwd, tools=", ".join(tools))
-    if skills:
-        rows = "".join(f"- {page.path}: {page.description}\n" for page in skills.values())
+def system_prompt(cwd: Path, tools: Iterable[str], shelf: Shelf) -> tuple[str, list[str]]:
+    """The instructions for a session in a directory, with those that its project has for agents; and which
+    files of it are not used, and why."""
+    text, faults = _TEXT.format(cwd=cwd, tools=", ".join(tools)), list(shelf.faults)
+    if shelf.skills:
+        rows = "".join(f"- {page.path}: {page.description}\n" for page in shelf.skills.values())
         text += f"\nThese files tell how to do certain things well; read one when it fits:\n{rows}"
     for name in PROJECT_FILES:
-        try:
-            with (cwd / name).open("rb") as file:
-                said = file.read(MAX_PROJECT_TEXT).decode("utf-8", "replace").strip()
-        except OSError:
-            continue
-        if said:
-            return f"{text}\nThis project says, in {name}:\n\n{said}\n"
-    return text
+        said = text_in(f"{cwd}/{name}", MAX_PROJECT_TEXT, str(cwd), faults)
+        if said is not None and (said := said.strip()):
+            return f"{text}\nThis project says, in {name}:\n\n{said}\n", faults
+    return text, faults

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from ..opening import UNFOLLOWED, open_file, open_regular
 from .messages import Image, Message, Text
 
 VERSION = 3
@@ -225,9 +226,8 @@ class Journal:
     @classmethod
     def open(cls, path: str, *, writable: bool = True) -> Journal:
         """A file that is there. A torn last line is cut off if it is `writable`, else passed over."""
-        flags = (os.O_RDWR | os.O_APPEND if writable else os.O_RDONLY) | os.O_CLOEXEC
         try:
-            descriptor = os.open(path, flags)
+            descriptor = open_regular(path, os.O_RDWR | os.O_APPEND if writable else os.O_RDONLY)
         except OSError as error:
             raise JournalError(f"can't open {path}: {error.strerror}") from None
         try:
@@ -338,7 +338,8 @@ class Journal:
             return
         kept = f"{self.path}.torn"
         try:
-            with open(kept, "ab", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | UNFOLLOWED
+            with open(os.open(kept, flags, 0o600), "ab") as file:
                 file.write(torn + b"\n")
             os.ftruncate(self._descriptor, size)
         except OSError as error:
@@ -373,7 +374,7 @@ class Journal:
         wanted = [entry.line for entry in self.path_to(upto)]
         fork = Journal.create(path, id=id, cwd=self.header.cwd, parent_session=self.path)
         lines = set(wanted)
-        with open(self.path, "rb") as file:
+        with open_file(self.path) as file:
             for number, line in enumerate(_lines(file), 1):
                 if number in lines:
                     fork._write(line if line.endswith(b"\n") else line + b"\n")
@@ -423,7 +424,7 @@ def _read_header(path: str, line: bytes) -> Header:
 def directory_of(path: str) -> str | None:
     """The directory that a journal is of, or None if it is none that can be read."""
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             return _read_header(path, file.readline(MAX_LINE)).cwd
     except (OSError, JournalError):
         return None

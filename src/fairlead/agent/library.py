@@ -8,6 +8,7 @@ configuration. A file may begin with a head between two lines `---`; its `descri
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import time
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from ..opening import read_file, shown
 from .secrets import is_secret_file
 
 PROJECT_PLACES = (".fairlead", ".pi")
@@ -25,6 +27,10 @@ MAX_TEXT = 64 * 1024
 """How much of a file is read."""
 MAX_DESCRIPTION = 200
 """How much of a description is shown."""
+MAX_ALL = 1024 * 1024
+"""How much is read of all prompts in one place, and of all skills; the rest is left out."""
+MAX_FAULTS = 5
+"""How many files that can't be used are told."""
 FRESH = 2.0
 """Seconds that a look at the files holds."""
 
@@ -66,6 +72,8 @@ class Shelf(NamedTuple):
 
     prompts: dict[str, Page]
     skills: dict[str, Page]
+    faults: list[str]
+    """Sentences about files that are there and are not used."""
 
 
 class Library:
@@ -87,15 +95,33 @@ class Library:
         return shelf
 
     def _look(self, project: Path) -> Shelf:
-        top = os.path.realpath(project)
-        places = [(f"{project}/{place}", top) for place in PROJECT_PLACES]
-        shelf = Shelf({}, {})
-        for place, within in [*places, (self.home, "")]:
-            for page in _prompts(f"{place}/prompts", within):
-                shelf.prompts.setdefault(page.name, page)
-            for page in _skills(f"{place}/skills", within):
-                shelf.skills.setdefault(page.name, page)
+        shelf = Shelf({}, {}, [])
+        places = [(f"{project}/{place}", str(project)) for place in PROJECT_PLACES]
+        for place, within in [*places, (self.home, None)]:
+            files = _names(f"{place}/prompts")
+            prompts = [(name[:-3], f"{place}/prompts/{name}") for name in files if name.endswith(".md")]
+            skills = [(name, f"{place}/skills/{name}/SKILL.md") for name in _names(f"{place}/skills")]
+            for pages, found in ((shelf.prompts, prompts), (shelf.skills, skills)):
+                for page in _pages(found, within, shelf.faults):
+                    pages.setdefault(page.name, page)
         return shelf
+
+
+def text_in(path: str, limit: int, within: str | None, faults: list[str]) -> str | None:
+    """The text of a file that somebody wrote for agents; None if there is none that may be used.
+
+    Why not is added to the faults. A link of a project may not lead out of it, nor to a secret.
+    """
+    try:
+        if is_secret_file(Path(os.path.realpath(path))):
+            raise OSError(errno.EACCES, "it leads to a file that may hold secrets")
+        return read_file(path, limit, within=within).decode("utf-8", "replace")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        if len(faults) < MAX_FAULTS:
+            faults.append(f"{shown(path)} is not used: {error.strerror}")
+        return None
 
 
 def _names(directory: str) -> list[str]:
@@ -105,32 +131,16 @@ def _names(directory: str) -> list[str]:
         return []
 
 
-def _prompts(directory: str, within: str) -> Iterator[Page]:
-    for file in _names(directory):
-        name = file.removesuffix(".md")
-        page = _page(name, f"{directory}/{file}", within) if name != file else None
-        if page is not None:
-            yield page
+def _pages(found: list[tuple[str, str]], within: str | None, faults: list[str]) -> Iterator[Page]:
+    room = MAX_ALL
+    for name, path in found:
+        text = text_in(path, min(MAX_TEXT, room), within, faults) if room and _NAME.fullmatch(name) else None
+        if text is not None:
+            room = max(0, room - len(text))
+            yield _page(name, path, text)
 
 
-def _skills(directory: str, within: str) -> Iterator[Page]:
-    for name in _names(directory):
-        page = _page(name, f"{directory}/{name}/SKILL.md", within)
-        if page is not None:
-            yield page
-
-
-def _page(name: str, path: str, within: str) -> Page | None:
-    """The page in a file. One of a project must really be there: a link may lead to anything of a person."""
-    real = os.path.realpath(path)
-    is_inside = not within or real.startswith(f"{within}/")
-    if not _NAME.fullmatch(name) or not is_inside or is_secret_file(Path(real)) or not os.path.isfile(real):
-        return None
-    try:
-        with open(os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
-            text = file.read(MAX_TEXT).decode("utf-8", "replace")
-    except OSError:
-        return None
+def _page(name: str, path: str, text: str) -> Page:
     head, body = _head(text.replace("\r\n", "\n"))
     first = next((line.strip("# \t") for line in body.splitlines() if line.strip()), "")
     description = " ".join((head.get("description") or first).split())[:MAX_DESCRIPTION]

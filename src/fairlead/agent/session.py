@@ -91,9 +91,10 @@ class AgentSession:
         is_ours: bool = True,
         is_fork: bool = False,
         past: context.Past | None = None,
+        notices: Sequence[str] = (),
     ) -> None:
         """`is_ours` tells whether we wrote the journal: consent in another one counts for nothing. A fork may
-        end anywhere; no turn was lost there."""
+        end anywhere; no turn was lost there. `notices` are told with the first turn."""
         self.id = journal.header.id
         self.journal = journal
         self.cwd = Path(journal.header.cwd)
@@ -120,6 +121,7 @@ class AgentSession:
         self._environment = {**(environment or {}), AGENT_MARK: self.id}
         self._sleep = pause
         self._is_ours = is_ours
+        self._notices = list(notices)
         self._approvals = Approvals(journal, self._tell)
         self.turn: asyncio.Task[None] | None = None
         self._awaited: asyncio.Future[Any] | None = None  # what an abort cancels
@@ -129,7 +131,9 @@ class AgentSession:
         """Whether a model is on its way through an answer."""
         self._half = HalfAnswer(journal.path)
         self._call_ids: set[str] = set()
-        self._load(past or context.past_of(journal))
+        past = past or context.past_of(journal)
+        self._course = past.course
+        self._load(past)
         if is_ours and not is_fork:
             self._end_lost_turn()
 
@@ -172,7 +176,7 @@ class AgentSession:
     @property
     def messages(self) -> list[Message]:
         """The conversation as it was said, compacted or not."""
-        return [entry.body.message for entry in self.journal.branch if isinstance(entry.body, Said)]
+        return self._course.said
 
     @property
     def approvals(self) -> Mapping[str, Approval]:
@@ -202,7 +206,7 @@ class AgentSession:
 
     @property
     def turns(self) -> list[context.Turn]:
-        return context.turns(self.journal.branch)
+        return self._course.turns
 
     @property
     def waiting_corrections(self) -> int:
@@ -211,15 +215,12 @@ class AgentSession:
 
     @property
     def context_tokens(self) -> int:
-        return context.context_tokens(self.journal.branch)
+        return self._course.tokens
 
     @property
     def stats(self) -> Stats:
-        said = [entry.body.message for entry in self.journal.entries if isinstance(entry.body, Said)]
-        answers = [message for message in said if isinstance(message, Assistant)]
-        results = sum(isinstance(message, ToolResult) for message in said)
-        calls = sum(len(message.calls) for message in answers)
-        return Stats(len(said) - len(answers) - results, len(answers), calls, results, self.usage)
+        counts = self._course.counts
+        return Stats(counts[User], counts[Assistant], counts[ToolCall], counts[ToolResult], self.usage)
 
     # --- what can be asked of it ----------------------------------------------------------------------------
 
@@ -475,11 +476,13 @@ class AgentSession:
 
     async def _run(self, said: Entry | None, calls: Sequence[ToolCall] = ()) -> None:
         """Work on what was said last, or go on with the calls at which another daemon left it."""
-        turn = self.turns[-1] if self.turns else context.Turn(1, "", 1, 1, 0)
+        turn = turns[-1] if (turns := self.turns) else context.Turn(1, "", 1, 1, 0)
         if said is not None and isinstance(said.body, Said):
             self._tell(events.MessageSaid(self.id, said.id, said.body.message))
             if said.line == turn.first_line:
                 self._tell(events.TurnBegan(self.id, turn.number, turn.first_line, turn.prompt))
+        while self._notices:
+            self._tell(events.Noticed(self.id, self._notices.pop(0)))
         outcome: events.Outcome = "failed"
         try:
             if calls:
@@ -560,7 +563,7 @@ class AgentSession:
             compacted = await self._try_compact()
         while True:
             try:
-                answer = await self._ask(self._request(context.conversation(self.journal.branch)))
+                answer = await self._ask(self._request(self._course.shown))
             except ModelError as error:
                 if error.kind == "overflow" and not compacted and await self._try_compact():
                     compacted = True

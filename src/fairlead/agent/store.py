@@ -37,6 +37,8 @@ MAX_SLUG = 100
 
 QUICK_JOURNAL = 1024 * 1024
 """How many bytes a journal may have that is read on the loop; a longer one is read in a thread."""
+WAITING_WAIT = 5.0
+"""Seconds that the sessions in which something waits may take to be read before clients are let in."""
 _GONE = "the journal of the session that asked is gone"
 _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,63}")
 
@@ -52,6 +54,8 @@ class Place(NamedTuple):
     judge: Judge
     system: str
     environment: Mapping[str, str]
+    notices: Sequence[str] = ()
+    """What a person should know of the directory when a turn begins there."""
 
 
 class AgentStore:
@@ -178,10 +182,10 @@ class AgentStore:
                 self._reading[path] = loop.run_in_executor(None, _read_apart, path)
             await asyncio.wait([self._reading[path]])
 
-    async def prepare_waiting(self) -> None:
-        """The same for those that `open` loads."""
-        for id in waiting_in(self.directory):
-            await self.prepare(id)
+    async def prepare_waiting(self, seconds: float = WAITING_WAIT) -> None:
+        """The same for those that `open` loads. One that takes longer is loaded when somebody answers it."""
+        if reading := [asyncio.ensure_future(self.prepare(id)) for id in waiting_in(self.directory)]:
+            await asyncio.wait(reading, timeout=seconds)
 
     def journals_of(self, cwd: str) -> list[str]:
         """The files of a directory's sessions, the last used first."""
@@ -234,6 +238,7 @@ class AgentStore:
             is_ours=journal.path.startswith(f"{os.path.realpath(self.directory)}/"),
             is_fork=is_fork,
             past=past,
+            notices=place.notices,
         )
         self._loaded[session.id] = session
         self._listen(Loaded(session.id))

@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from ..database import Database, FullText, Stored, containing, matching, storable, words_of
+from ..opening import open_file
 from .journal import BAD_LINE, MAX_LINE, VERSION, Header, check_depth
 
 MAX_FILES = 100_000
@@ -213,7 +214,7 @@ def _text_of(content: str | list[_Part]) -> str:
 def _glance(path: str, limit: int) -> _Summary:
     """A file's summary from its first and last lines, and from what can be seen in so many bytes of it."""
     summary = _Summary()
-    with open(path, "rb") as file:
+    with open_file(path) as file:
         data = tail = file.read(limit)
         if os.fstat(file.fileno()).st_size > limit:
             file.seek(-GLANCE_AT_END, os.SEEK_END)
@@ -392,7 +393,7 @@ class Transcripts(Stored):
 
     def _read(self, state: _State, deadline: float | None) -> bool:
         """Take in the rest of a file. Says whether that was all of it."""
-        with open(state.path, "rb") as file:
+        with open_file(state.path) as file:
             while self._database.write(lambda connection: self._read_block(connection, state, file)):
                 if deadline is not None and time.monotonic() >= deadline:
                     return False

@@ -6,12 +6,14 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+from ..opening import read_file
+
 MAX_WORKTREES = 100
 """How many worktrees are listed."""
-MAX_BRANCH = 200
-"""How many characters of a branch's name are shown."""
 MAX_READ = 4096
 """How many bytes of one of git's small files are read."""
+MAX_BRANCH = 200
+"""How many characters of a branch's name are shown."""
 
 
 class Worktree(NamedTuple):
@@ -22,8 +24,7 @@ class Worktree(NamedTuple):
 
 def worktrees(directory: Path) -> tuple[str, list[Worktree]] | None:
     """The worktree that a directory is in, and all of its repository; None outside of one."""
-    found_at = _found(directory)
-    if found_at is None:
+    if (found_at := _found(directory)) is None:
         return None
     place, own = found_at
     common = (own / (_read(own / "commondir") or ".")).resolve()
@@ -42,16 +43,14 @@ def worktrees(directory: Path) -> tuple[str, list[Worktree]] | None:
 def git_branch(directory: Path) -> str | None:
     """The branch that a directory is on, without asking git."""
     found = _found(directory)
-    head = _read(found[1] / "HEAD") if found is not None else None
-    return head.removeprefix("ref: refs/heads/")[:MAX_BRANCH] if head else None
+    return _branch(found[1])[:MAX_BRANCH] if found is not None else None
 
 
 def _found(directory: Path) -> tuple[Path, Path] | None:
-    """The worktree that a directory is in, and its git directory."""
-    for place in (directory, *directory.parents):
-        if (git := _git_directory(place)) is not None:
-            return place, git
-    return None
+    """The working tree that a directory is in, and its git directory."""
+    return next(
+        ((place, own) for place in (directory, *directory.parents) if (own := _git_directory(place))), None
+    )
 
 
 def _git_directory(place: Path) -> Path | None:
@@ -68,7 +67,6 @@ def _branch(git: Path) -> str:
 
 def _read(path: Path) -> str | None:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(MAX_READ).strip()
+        return read_file(path, MAX_READ).decode("utf-8", "replace").strip()
     except OSError:
         return None

@@ -321,18 +321,28 @@ def state(id: str) -> Call[Answer]:
     return call("get_state", "state", session_id=id)
 
 
-def messages(id: str, first: int = 0) -> Call[list[Answer]]:
-    given = {"session_id": id, "from": first or None}
-    return Call("get_messages", given, lambda answer: _all_messages(answer, first))
+class Messages:
+    """Messages of a session from one on, in as many answers as they take: the last ones come first."""
 
+    def __init__(self, id: str, first: int = 0) -> None:
+        self._id = id
+        self._first = first
+        self._begins: int | None = None
+        self.found: list[Answer] = []
 
-def _all_messages(answer: Answer, first: int) -> list[Answer]:
-    if (begins := answer.get("first", first)) > first:
-        why = (
-            f"only the last {answer['total'] - begins} messages fit into an answer; ask for so many, or fewer"
-        )
-        raise RequestError("runtime/failed", why)
-    return list(answer["messages"])
+    @property
+    def is_whole(self) -> bool:
+        return self._begins is not None and self._begins <= self._first
+
+    def next(self) -> Call[None]:
+        """What to ask until all are found."""
+        limit = None if self._begins is None else self._begins - self._first
+        given = {"session_id": self._id, "from": self._first or None, "limit": limit}
+        return Call("get_messages", given, self._take)
+
+    def _take(self, answer: Answer) -> None:
+        self.found[:0] = answer["messages"]
+        self._begins = answer.get("first", self._first)
 
 
 def message_count(id: str) -> Call[int]:

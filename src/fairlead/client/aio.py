@@ -596,7 +596,10 @@ class Agent(AgentSession):
     async def messages(self, *, last: int | None = None) -> list[dict[str, Any]]:
         """What was said, with roles and content: all of it, or the last ones."""
         count = 0 if last is None else await self._links.call(agents.message_count(self.id))
-        return await self._links.call(agents.messages(self.id, max(0, count - (last or 0))))
+        messages = agents.Messages(self.id, max(0, count - (last or 0)))
+        while not messages.is_whole:
+            await self._links.call(messages.next())
+        return messages.found
 
     async def last_text(self) -> str:
         """The text of the last answer."""

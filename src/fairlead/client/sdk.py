@@ -417,7 +417,10 @@ class Agent(AgentSession):
     def messages(self, *, last: int | None = None) -> list[dict[str, Any]]:
         """What was said, with roles and content: all of it, or the last ones."""
         count = 0 if last is None else self._control.call(agents.message_count(self.id))
-        return self._control.call(agents.messages(self.id, max(0, count - (last or 0))))
+        messages = agents.Messages(self.id, max(0, count - (last or 0)))
+        while not messages.is_whole:
+            self._control.call(messages.next())
+        return messages.found
 
     def last_text(self) -> str:
         """The text of the last answer."""

@@ -18,6 +18,7 @@ import time
 import msgspec
 from msgspec import Struct, field
 
+from ..opening import open_file, read_file
 from ..system.files import replace_file
 from ..system.processes import depth_below, foreground
 from ..terminal.host import Host
@@ -37,6 +38,8 @@ MAX_PROMPT = 64 * 1024
 """How many characters of a prompt are kept."""
 MAX_TRANSCRIPT = 256 * 1024 * 1024
 """How many bytes of a transcript are counted."""
+MAX_KNOWN = 64 * 1024 * 1024
+"""How many bytes the file may have in which a session's turns are kept: more than as many prompts take."""
 MAX_STOP_WAIT = 3600.0
 """Seconds that a stop hook may wait for what verifiers say."""
 
@@ -328,8 +331,7 @@ class TerminalTurns:
 
 def _read(path: str, began: float) -> Known | None:
     try:
-        with open(path, "rb") as file:
-            known = msgspec.json.decode(file.read(), type=Known)
+        known = msgspec.json.decode(read_file(path, MAX_KNOWN), type=Known)
     except (OSError, msgspec.DecodeError):
         return None
     return known if known.began == began else None
@@ -338,7 +340,7 @@ def _read(path: str, began: float) -> Known | None:
 def _lines(path: str) -> int:
     """How many lines a file has; 0 if there is none."""
     count = 0
-    with contextlib.suppress(OSError), open(path, "rb") as file:
+    with contextlib.suppress(OSError), open_file(path) as file:
         while (block := file.read(1024 * 1024)) and file.tell() < MAX_TRANSCRIPT:
             count += block.count(b"\n")
     return count

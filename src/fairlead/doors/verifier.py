@@ -23,6 +23,7 @@ from typing import Protocol, cast
 import msgspec
 
 from ..keeper.credentials import is_our_user
+from ..opening import UNFOLLOWED, leads_into
 from ..settings import SettingError, safe_dir
 from ..system.sockets import is_served
 from ..wire import verifier as wire
@@ -353,11 +354,13 @@ def _dropped(builder: Builder, path: str) -> str:
     breadcrumb = wire.breadcrumb_path(builder.id, builder.project)
     folder = os.path.dirname(breadcrumb)
     with contextlib.suppress(OSError):
+        if not leads_into(folder, builder.project):
+            return ""
         if not os.path.isdir(folder):
             os.makedirs(folder, mode=0o700)
             with open(f"{folder}/.gitignore", "x") as file:
                 file.write("*\n")
-        descriptor = os.open(breadcrumb, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        descriptor = os.open(breadcrumb, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | UNFOLLOWED, 0o600)
         with open(descriptor, "w") as file:
             file.write(f"{path}\n")
     return breadcrumb

@@ -21,6 +21,7 @@ from pathlib import Path, PurePath
 import msgspec
 from msgspec import Struct
 
+from ..opening import open_file
 from .exits import script_of
 from .output import Summary, coverage, summaries, useful_part
 from .problems import problem
@@ -242,7 +243,7 @@ def _uncovered(top: Path, changes: Changes) -> list[str]:
     found = []
     for path in (*changes.added, *changes.modified):
         if PurePath(path).suffix in _CODE:
-            with contextlib.suppress(OSError), open(top / path, "rb") as file:
+            with contextlib.suppress(OSError), open_file(top / path, within=top) as file:
                 if _NOT_COVERED.search(file.read(MAX_SEARCHED)):
                     found.append(path)
     return found

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..formats.shown import one_line
+from ..opening import open_file
 from ..wire.verifier import Event, Outcome
 from .report import (
     FOCUS,
@@ -105,7 +106,7 @@ def ending_in(path: str, last_line: int | None = None) -> Ending:
     Without a line only the end of the file is read, however long it is.
     """
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             size = os.fstat(file.fileno()).st_size
             if last_line is None:
                 file.seek(max(0, size - MAX_TAIL))
@@ -136,7 +137,7 @@ def deeds_of(path: str, stop: Event) -> Deeds:
     answers: list[bool] = []
     denied: list[str] = []
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             if os.fstat(file.fileno()).st_size > MAX_READ:
                 return Deeds()
             for line in islice(file, max(0, first - 1), last):

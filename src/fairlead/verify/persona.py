@@ -8,6 +8,7 @@ literally and once.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from itertools import islice
@@ -16,6 +17,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..opening import read_file
 from ..wire.verifier import Event
 from .builtin import PERSONAS
 
@@ -236,14 +238,16 @@ def load(name: str, project: Path | None = None, configuration: Path | None = No
     if not _NAME.fullmatch(bare):
         raise PersonaError(f"a persona's name has letters, digits, '.', '_' and '-', not {name!r:.80}")
     ours = project / PLACE / f"{bare}.md" if project is not None else None
-    is_there = ours is not None and ours.is_file()
+    is_there = ours is not None and os.path.lexists(ours)
     if bare == name:
         overlooked = str(ours) if is_there else ""
-        if configuration is not None and (path := configuration / f"{name}.md").is_file():
+        if configuration is not None and os.path.lexists(path := configuration / f"{name}.md"):
             return replace(parse_persona(_read(path), str(path), name), overlooked=overlooked)
         if name in PERSONAS:
             return replace(parse_persona(PERSONAS[name], "built in", name), overlooked=overlooked)
-    if ours is not None and is_there:
+    if project is not None and ours is not None and is_there:
+        if os.path.realpath(ours) != f"{os.path.realpath(project)}/{PLACE}/{bare}.md":
+            raise PersonaError(f"{ours}: a project's persona can't be a link")
         # its front matter can't say another name, which would be that of another judge in reports
         return replace(parse_persona(_read(ours), str(ours), bare), name=name, is_of_project=True)
     there = ", ".join(each.name for each in available(project, configuration)[0])
@@ -271,8 +275,7 @@ def available(
 
 def _read(path: Path) -> str:
     try:
-        with open(path, "rb") as file:
-            data = file.read(MAX_PERSONA + 1)
+        data = read_file(path, MAX_PERSONA + 1)
         if len(data) > MAX_PERSONA:
             raise PersonaError(f"{path}: a persona has at most {MAX_PERSONA} bytes")
         return data.decode("utf-8")

@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from ..opening import read_file
 from .repository import GitFault, NoRepository, Shadow, repository_of
 from .tree import LEFT_OUT
 
@@ -199,7 +200,7 @@ def _is_blob(path: Path, hash: str) -> bool:
     try:
         if path.is_symlink() or path.stat().st_size > MAX_COMPARED:
             return False
-        data = path.read_bytes()
+        data = read_file(path, MAX_COMPARED)
     except OSError:
         return False
     digest = hashlib.sha1 if len(hash) == SHA1_DIGITS else hashlib.sha256

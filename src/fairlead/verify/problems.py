@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from ..opening import read_file
 from .exits import NOTHING, blind, script_of
 from .output import Summary, summaries
 from .process import Ran
@@ -190,9 +191,8 @@ def _recipe(command: str, place: Path) -> str | None:
 def _read(path: Path) -> str | None:
     """A file of text that is not too long."""
     try:
-        with open(path, "rb") as file:
-            data = file.read(MAX_SCRIPT + 1)
-    except (OSError, ValueError):
+        data = read_file(path, MAX_SCRIPT + 1)
+    except OSError:
         return None
     return data.decode("utf-8", "replace") if len(data) <= MAX_SCRIPT else None
 

@@ -17,10 +17,14 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ..opening import read_file
+
 GIT_SECONDS = 30.0
 """How long one call of git may take."""
 MAX_REFS = 10_000
 """How many loose refs are copied."""
+MAX_POINTER = 4096
+"""How many bytes are read of a file that says where a git directory is."""
 MAX_INDEX = 512 * 1024 * 1024
 """How many bytes the index may have."""
 MAX_SMALL_FILE = 64 * 1024 * 1024
@@ -194,14 +198,14 @@ def git_directories(top: Path) -> tuple[Path, Path] | None:
     if found.is_dir():
         real = found
     elif found.is_file():
-        text = found.read_text(errors="surrogateescape")[:4096]
+        text = os.fsdecode(read_file(found, MAX_POINTER))
         if not text.startswith("gitdir:"):
             raise NoRepository(f"{found} should begin with 'gitdir:'")
         real = top / text.removeprefix("gitdir:").strip()
     else:
         return None
     with contextlib.suppress(OSError):
-        return real, real / (real / "commondir").read_text(errors="surrogateescape")[:4096].strip()
+        return real, real / os.fsdecode(read_file(real / "commondir", MAX_POINTER)).strip()
     return real, real
 
 

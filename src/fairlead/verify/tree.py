@@ -18,6 +18,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ..opening import open_file
 from .repository import GitFault, NoRepository, Shadow
 
 TREE_SECONDS = 30.0
@@ -293,7 +294,7 @@ def _content_tree(project: Path, deadline: float) -> Tree:
                 room -= found.st_size
                 if room < 0:
                     raise TreeFault(f"{project} has more than {MAX_BYTES} bytes, and {_NO_GIT}")
-                with open(project / path, "rb") as file:
+                with open_file(project / path) as file:
                     while chunk := file.read(CHUNK):
                         digest.update(chunk)
         except OSError as error:

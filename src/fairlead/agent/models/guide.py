@@ -79,7 +79,7 @@ class Guide:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Answer. It never fails."""
-        text, calls = _decide(request)
+        text, calls = await asyncio.to_thread(_decide, request)  # of a long conversation it takes a while
         output = _tokens(text)
         for piece in _pieces(text):
             yield TextDelta(piece)
@@ -93,9 +93,13 @@ class Guide:
                 yield ToolCallDelta(call.id, piece)
                 await asyncio.sleep(0)
             yield call
-        taken = _tokens(request.system) + sum(tokens(message) for message in request.messages)
+        taken = await asyncio.to_thread(_taken, request)
         usage = Usage(input=taken, output=output, total_tokens=taken + output)
         yield Finished("toolUse" if calls else "stop", usage)
+
+
+def _taken(request: ModelRequest) -> int:
+    return _tokens(request.system) + sum(tokens(message) for message in request.messages)
 
 
 def _tokens(text: str) -> int:

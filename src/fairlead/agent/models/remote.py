@@ -79,9 +79,9 @@ class Remote:
         try:
             async with AsyncExitStack() as stack:
                 opened = await asyncio.to_thread(_open, self._kind, self._base_url, key, request)
+                answer = await asyncio.to_thread(_Answer, request, opened.server)
                 await stack.enter_async_context(opened.client)
                 streamed = await stack.enter_async_context(opened.answering)
-                answer = _Answer(request, opened.server)
                 async for event in streamed:
                     for ours in answer.take(event):
                         yield ours

@@ -85,7 +85,7 @@ class Replay:
             raise ModelError("refused", "offline/replay has no cassette: set `cassette` of [agent] to a path")
         if self._answers is None:
             self._answers = await asyncio.to_thread(read, self._path)
-        played = sum(map(_is_replayed, request.messages))
+        played = await asyncio.to_thread(lambda: sum(map(_is_replayed, request.messages)))
         if played >= len(self._answers):
             count = len(self._answers)
             raise ModelError("refused", f"the cassette {self._path} is at its end: it has {count} answers")

@@ -14,11 +14,11 @@ from msgspec import Meta, Struct
 
 from ...formats.shown import middle
 from ...keeper import masks
+from ...opening import directory, kind_of, open_here, resolve, shown
 from ..models import ToolSpec
 from ..secrets import is_secret_file
 from . import Context, Result, Touch, diff, kinds
 from .arguments import checked, schema
-from .paths import directory, kind_of, open_here, resolve, shown
 from .replacing import BOM, Replacement, replaced
 
 MAX_LINES = 2000

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from ...formats.patterns import Found, Pattern, compiled
+from ...opening import read_file
 from .globs import matcher
 
 MAX_LINE = 1024 * 1024
@@ -118,8 +119,7 @@ def _inherited(directory: str) -> list[_Ignored]:
 
 def _read(path: str, base: str) -> Iterator[_Ignored]:
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            lines = file.read(MAX_IGNORE_FILE).splitlines()
+        lines = os.fsdecode(read_file(path, MAX_IGNORE_FILE)).splitlines()
     except OSError:
         return
     for line in lines:

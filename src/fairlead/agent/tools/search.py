@@ -21,12 +21,12 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from ...opening import open_here, resolve, shown
 from ..models import ToolSpec
 from ..secrets import is_secret_file
 from . import Context, Result, Touch
 from .arguments import checked, schema
 from .globs import matcher
-from .paths import open_here, resolve, shown
 
 MAX_FOUND = 1000
 """How many files find gives at the most."""

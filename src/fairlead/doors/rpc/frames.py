@@ -31,8 +31,8 @@ Data = Mapping[Any, Any]
 
 MAX_SHOWN = 2 * 1024 * 1024
 """How many characters of a conversation, from its end, one frame tells; clients refuse longer frames."""
-ROW = 256
-"""How many more a message has around its text."""
+ROW = 1024
+"""How many characters a message counts for beside its text: that many short ones take as long to write."""
 MAX_LABEL = 48
 """How many characters of what was said last name a session that has no name."""
 EFFORTS = {"xhigh": "high"}
@@ -505,6 +505,9 @@ def frames(event: Event) -> list[tuple[str, Data]]:
         case events.Retrying(attempt=attempt, limit=limit, delay=delay, reason=why):
             shown = fields(attempt=attempt, limit=limit, delay=delay, reason=why, **own)
             return [("session/retrying", shown)]
+        case events.Noticed(message=said):
+            shown = fields(id=event.session_id, message=said, level="warning", **own)
+            return [("ui/notification", shown)]
         case events.Failed(message=why):
             return [("error", fields(error_code=ErrorCode.FAILED.value, error_message=why, **own))]
     return []

@@ -64,8 +64,8 @@ def answer(agent: Agent, prompt: str, *, yes: bool, as_json: bool, verbose: bool
                     _print_json(described(event))
             elif verbose:
                 _tell(event)
-            if isinstance(event, Retrying) and not as_json:
-                print(f"fairlead agent: {clean(event.line)}", file=sys.stderr, flush=True)
+            if said := _aside(event) if not as_json else "":
+                print(f"fairlead agent: {clean(said)}", file=sys.stderr, flush=True)
             decided = asking.heard(event)
             if isinstance(event, ToolResult) and (event.details.get("unstartable") or not event.is_error):
                 unstartable = event.text if event.is_error else ""
@@ -92,6 +92,14 @@ def answer(agent: Agent, prompt: str, *, yes: bool, as_json: bool, verbose: bool
         print(f"fairlead agent: a command {clean(unstartable)}", file=sys.stderr)
         return FAILED
     return UNANSWERED if was_denied else 0
+
+
+def _aside(event: AgentEvent) -> str:
+    """What is said of a turn beside its answer, if the event does."""
+    if isinstance(event, Retrying):
+        return event.line
+    is_notice = isinstance(event, Other) and event.topic == "ui/notification"
+    return str(event.data.get("message")) if is_notice else ""
 
 
 def _show(text: str) -> None:

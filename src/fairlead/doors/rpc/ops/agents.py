@@ -29,6 +29,7 @@ from ....agent.session import AgentSession, Busy, Models, Phase, Refused
 from ....agent.store import AgentStore, NotFound, id_of
 from ....formats import edn
 from ....formats.edn import Keyword
+from ....opening import UNFOLLOWED
 from ....sessions.inbox import AnsweredAlready, NoSuchOption, NotOpen
 from ....sessions.questions import Answer, Question
 from ....wire.rpc import ErrorCode, EventData, fields
@@ -304,7 +305,7 @@ class AgentOps:
 
     def shelf(self, session: AgentSession) -> Shelf:
         """The prompts and skills for a session."""
-        return self._library.shelf(session.cwd) if self._library is not None else Shelf({}, {})
+        return self._library.shelf(session.cwd) if self._library is not None else Shelf({}, {}, [])
 
     def _context(self, caller: Caller) -> Data:
         rows = [
@@ -645,7 +646,7 @@ class AgentOps:
     async def export_html(self, call: Call, path: str = "") -> Data:
         """Write the conversation as a page: to a path, or beside the journal. Never over another file."""
         session = self.session(call)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_EXCL if path else os.O_TRUNC)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | UNFOLLOWED | (os.O_EXCL if path else os.O_TRUNC)
         path = path or session.journal.path.removesuffix(".jsonl") + ".html"
         path = os.path.join(session.cwd, os.path.expanduser(path))
         name, said = frames.display_name(session), session.messages

@@ -1,8 +1,9 @@
-"""Where a path of a model leads, and opening exactly that.
+"""Where a path leads that a model, a project or a peer gave, and opening exactly that.
 
 A path is made absolute, with all links followed, once: what a policy has judged is the path without links.
 Files are then opened from the root downwards without following any link, so a link that somebody puts there
-between the judging and the opening is an error and never a way out of the project.
+between the judging and the opening is an error and never a way out of the project. What is read
+without a policy's judgement (`open_regular` and below) is a regular file: a pipe would be waited for.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
-from ...keeper import masks
+from .keeper import masks
 
 MAX_PATH = 4096
+UNFOLLOWED = os.O_NOFOLLOW | os.O_NONBLOCK
+"""Flags to write a file where somebody else may have put a link or a pipe of its name."""
 _STEP = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
@@ -82,11 +86,50 @@ def open_here(path: Path, flags: int) -> int:
         try:
             return os.open(
                 path.name or ".",
-                flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY,
+                flags | UNFOLLOWED | os.O_CLOEXEC | os.O_NOCTTY,
                 dir_fd=parent,
             )
         except OSError as error:
             raise _explained(error, path.name or ".", parent, path) from None
+
+
+def open_regular(
+    path: str | os.PathLike[str], flags: int = os.O_RDONLY, *, within: str | os.PathLike[str] | None = None
+) -> int:
+    """Open a regular file, never waiting for anybody. Links may not lead out of `within`.
+
+    Raises OSError: anything else than a regular file is one too.
+    """
+    try:
+        real = Path(os.path.realpath(path))
+        if within is not None and not leads_into(real, within):
+            raise OSError(errno.EXDEV, f"it is a link that leads out of {shown(within)}", shown(path))
+        descriptor = open_here(real, flags)
+    except ValueError as error:  # a PathError, or a name that can't be one
+        raise OSError(errno.ELOOP, str(error), shown(path)) from None
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, f"it is {kind_of(mode)}, not a regular file", shown(path))
+    return descriptor
+
+
+def leads_into(path: str | os.PathLike[str], directory: str | os.PathLike[str]) -> bool:
+    """True if a path, with all links followed, is in a directory."""
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(directory))
+
+
+def open_file(path: str | os.PathLike[str], *, within: str | os.PathLike[str] | None = None) -> BinaryIO:
+    """A regular file, to be read. Raises OSError as `open_regular` does."""
+    return open(open_regular(path, within=within), "rb")
+
+
+def read_file(
+    path: str | os.PathLike[str], limit: int, *, within: str | os.PathLike[str] | None = None
+) -> bytes:
+    """The first bytes of a regular file, at most `limit`. Raises OSError as `open_regular` does."""
+    with open_file(path, within=within) as file:
+        return file.read(limit)
 
 
 def _explained(error: OSError, part: str, parent: int, path: Path) -> OSError | PathError:
