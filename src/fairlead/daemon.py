@@ -129,11 +129,12 @@ class Daemon:
             ),
         )
         agents.judging.escalates = self._escalated
+        agents.judging.door.programs = self._host.agent_programs
         self._control.sessions.escalations = agents.judging.escalations
         self._keepty.notice = self._notice
         handlers = {**ops, **own, **self._control.ops, "terminal_start": self._start}
         handlers["terminal_list"] = self._list
-        self._rpc = RpcDoor(settings, handlers, agents.ops)
+        self._rpc = RpcDoor(settings, handlers, agents.ops, self._host.agent_programs)
         self._started_at = time.time()
         self._over = asyncio.Event()
         self._again = False

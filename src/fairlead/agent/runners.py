@@ -148,7 +148,7 @@ def _fetching(name: str, values: Sequence[str]) -> str:
         if value.startswith("-"):
             is_value = "=" not in value
         elif found := re.fullmatch(FETCHING[name], " ".join([*values[at:], ""]), re.DOTALL):
-            return next(filter(None, found.groups()))
+            return str(next(filter(None, found.groups())))
         elif not is_value:
             return ""
         else:

@@ -11,7 +11,7 @@ import socket
 import stat
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from ..keeper.credentials import agent_of, peer_pid
 
@@ -36,7 +36,11 @@ def peer_uid(connection: socket.socket) -> int | None:
     return owner[0] if owner is not None else None
 
 
-def agent_behind(connection: socket.socket | None) -> str:
+Programs = Callable[[], Mapping[int, str]]
+"""Returns the processes that are known to be an agent's, with the agent's session."""
+
+
+def agent_behind(connection: socket.socket | None, programs: Programs) -> str:
     """The agent session one of whose commands is the other end of a connection; empty if none is known.
 
     A client over a unix socket that is gone, and left its connection to another process, is taken for one.
@@ -45,10 +49,11 @@ def agent_behind(connection: socket.socket | None) -> str:
         return ""
     if connection.family == socket.AF_UNIX:
         pid = peer_pid(connection)
-        found = agent_of(pid) if pid is not None else ""
+        found = agent_of(pid, programs()) if pid is not None else ""
         return "that is not known, as who connected is gone" if found is None else found
     owner = _peer_owner(connection)
-    return next((found for pid in _holders(owner[1]) if (found := agent_of(pid))), "") if owner else ""
+    known = programs()
+    return next((found for pid in _holders(owner[1]) if (found := agent_of(pid, known))), "") if owner else ""
 
 
 def _holders(inode: int) -> Iterator[int]:

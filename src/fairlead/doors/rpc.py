@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, Protocol, cast
 from .. import __version__
 from ..formats.edn import Keyword
 from ..keeper.credentials import is_our_user
-from ..sessions.inbox import answering_agent
+from ..sessions.inbox import calling_agent
 from ..settings import Settings
 from ..wire import rpc
 from ..wire.faults import Broken
@@ -28,7 +28,7 @@ from ..wire.lines import TooLong
 from ..wire.rpc import ErrorCode, Request, fields
 from ..wire.rpc_catalog import OPS, PARAMS, TOPICS, Op
 from .listening import UnixServer
-from .proof import agent_behind
+from .proof import Programs, agent_behind
 
 Handler = Callable[[Request], Awaitable[Mapping[Any, Any]]]
 CallerHandler = Callable[[Request, "Caller"], Awaitable[Mapping[Any, Any]]]
@@ -77,8 +77,8 @@ CANCELLABLE = frozenset({"terminal_wait"})
 """Ops that `cancel` ends itself: those that only wait, so that nothing is left half done."""
 
 
-ANSWERS = frozenset({"approval_settle", "resolve_dialog"})
-"""Ops that answer for a person, which an agent's own commands may not."""
+FOR_WHOM = frozenset({"approval_settle", "resolve_dialog", "terminal_start"})
+"""Ops that answer for a person, which an agent's own commands may not, or start what may do so."""
 
 
 class OpError(Exception):
@@ -147,10 +147,12 @@ class RpcDoor:
         settings: Settings,
         handlers: Mapping[str, Handler],
         agents: Agents | None = None,
+        programs: Programs = dict,
     ) -> None:
         own = ("handshake", "ping", "cancel", "describe", "subscribe", "unsubscribe")
         self.handlers = handlers
         self.agents = agents
+        self.programs = programs
         self.caller_handlers = agents.ops if agents is not None else {}
         self.ops = {name: OPS[name] for name in (*own, *handlers, *self.caller_handlers)}
         self._settings = settings
@@ -480,9 +482,9 @@ class _Connection(asyncio.Protocol):
     async def _run(self, request: Request) -> None:
         try:
             self._door.refresh()
-            if request.op in ANSWERS:
+            if request.op in FOR_WHOM:
                 connection = self._transport.get_extra_info("socket")
-                answering_agent.set(await asyncio.to_thread(agent_behind, connection))
+                calling_agent.set(await asyncio.to_thread(agent_behind, connection, self._door.programs))
             if self._door.agents is not None:
                 await self._door.agents.prepare(request, self)
             if request.op == "subscribe":

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from ..formats.edn import Keyword
 from ..formats.patterns import Found, Pattern, PatternError, compiled
+from ..sessions.inbox import calling_agent
 from ..terminal import foreground
 from ..terminal.host import Host, HostError
 from ..terminal.lines import Follower, Followers, Kept, kept
@@ -77,6 +78,7 @@ def terminal_ops(host: Host, verdict: Callable[[str], Mapping[str, Any] | None])
                 deferred=bool(request.get("deferred")),
                 record=request.get("record") or False,
                 owner=request.get("owner"),
+                note={"started_by": agent} if (agent := calling_agent.get()) else None,
             )
         except HostError as error:
             more = fields(exit_code=error.code) if error.code is not None else None

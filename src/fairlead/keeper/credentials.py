@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
+from collections.abc import Mapping
 
 AGENT_MARK = "FAIRLEAD_AGENT"
 """The variable that every command of an agent session has, with the session's id."""
@@ -42,11 +43,13 @@ def peer_pid(connection: socket.socket) -> int | None:
     return pid if pid > 0 else None
 
 
-def agent_of(pid: int) -> str | None:
+def agent_of(pid: int, programs: Mapping[int, str]) -> str | None:
     """The agent session whose command a process is, or was started by; empty if none is known.
 
-    None if there is no such process. Only Linux tells what a process has in its environment; elsewhere, and
-    for one that lost both the mark and its parents, nothing is known.
+    `programs` are processes that are known to be an agent's, with the agent, whatever their environment says;
+    so is what has them as its parent or as the first of its terminal. None if there is no such process. Only
+    Linux tells what a process has in its environment; elsewhere, and for one that lost both the mark and its
+    parents, nothing is known.
     """
     if not os.path.isdir("/proc/self"):
         return ""
@@ -54,7 +57,9 @@ def agent_of(pid: int) -> str | None:
     for step in range(MAX_ANCESTORS):
         try:
             with open(f"/proc/{pid}/stat", "rb") as file:
-                parent = int(file.read().rpartition(b")")[2].split()[1])
+                parent, _, first = map(int, file.read().rpartition(b")")[2].split()[1:4])
+            if agent := programs.get(pid) or programs.get(first):
+                return agent
             with open(f"/proc/{pid}/environ", "rb") as file:
                 found = (b"\0" + file.read(MAX_ENVIRON)).partition(mark)[2]
         except PermissionError:  # of another user, as init is
