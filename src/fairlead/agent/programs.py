@@ -110,7 +110,7 @@ _RUN_ANYTHING_NAMES = """
     emacsclient enable entr ex expect fairlead fc firejail gdb getopts guile guix gvim hash hyperfine ipython
     irb julia let lldb logsave ltrace lua luajit m4 mapfile nc ncat netcat nix-shell nvim osascript parallel
     perf php proot pwsh racket readarray run-parts rview rvim sbcl screen script setpriv socat
-    start-stop-daemon strace su systemd-run tclsh tmux trap valgrind vi view vim vimdiff xterm
+    ssh-agent start-stop-daemon strace su systemd-run tclsh tmux trap valgrind vi view vim vimdiff xterm
 """
 RUN_ANYTHING = frozenset(_RUN_ANYTHING_NAMES.split())
 """Programs with so many ways to run others that these are not followed."""
@@ -173,7 +173,9 @@ RISKS: dict[str, Risks] = {
     **dict.fromkeys(("npm", "npx", "pnpm", "yarn"), _NODE),
     **dict.fromkeys(("gcc", "g++", "cc", "c++", "clang", "clang++"), _COMPILER),
     "rsync": Risks("e", "rsh rsync-path daemon config dparam", "BfMT"),
-    "zip": Risks(longs="unzip-command", starts="-TT"),
+    "zip": Risks("T", "unzip-command", "bintPOsx"),
+    "ssh-add": Risks("sS"),
+    "ssh-keygen": Risks("Dw"),
     "man": Risks("PHCX", "pager html config-file gxditview", "LmMsSerRETpw"),
     "rg": Risks(longs="pre hostname-bin", valued="ABCdEefgjmMrtT"),
     "sort": Risks(longs="compress-program", valued="kStTo"),
@@ -211,6 +213,7 @@ FETCHING: dict[str, str] = {
     "cargo": r"(install|binstall) .*",
     "go": r"(run|install) .*(?:@|://).*|(env) .*-w .*",
     "gem": r"(install|i|exec|ins\w*) .*",
+    "docker-compose": r"(run|exec|up|build|create) .*",
     **dict.fromkeys(("docker", "podman"), r"((?:\w+ )?(?:run|exec|create)|build|buildx) .*"),
 }
 """Subcommands that run what others wrote, by name or address, or set what is run: a rule must name them."""

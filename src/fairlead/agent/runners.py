@@ -603,14 +603,20 @@ _GIT_NAMES = """
 _GIT_COMMANDS = frozenset(_GIT_NAMES.split())
 """What git has itself. Any other subcommand may be an alias, which can be anything."""
 _GIT_RUN_OTHERS = frozenset(
-    {"filter-branch", "difftool", "mergetool", "for-each-repo", "send-email", "maintenance", "fetch-pack"}
+    {"difftool", "mergetool", "for-each-repo", "send-email", "maintenance", "fetch-pack"}
     | {"send-pack", "receive-pack", "upload-pack"}
+)
+_GIT_RUN_WORDS = frozenset(
+    {"filter-branch", "remote-ext", "merge-index", "instaweb", "web--browse", "daemon", "shell"}
 )
 _NO_RISKS = Risks(skips_holes=True)
 _REBASE_EXEC = re.compile(r"(?:-[^-CsXSr]*?x|--e(?:x(?:ec?)?)?=?)(.*)", re.DOTALL)
-_GIT_READS_CONFIG = frozenset(
-    {"--get", "--get-all", "--list", "-l", "get", "list", "--get-regexp", "--show-origin"}
+_GIT_PLAIN_CONFIG = re.compile(
+    r"(?:--get|--get-all|--get-regexp|--list|-l|get|list|--show-origin)(?: .*)?"
+    r"|\w[\w-]*\.[\w.-]+|(?:--(?:local|global) )?user\.(?:name|email) .*",
+    re.DOTALL,
 )
+"""How `git config` reads, or sets who commits."""
 
 
 def _git(words: tuple[Word, ...]) -> Runs:
@@ -628,10 +634,13 @@ def _git(words: tuple[Word, ...]) -> Runs:
     if not rest:
         return Runs(also=also, is_own=True)
     name, others = rest[0].value, [word.value for word in rest[1:]]
+    if name in _GIT_RUN_WORDS:
+        return Runs(opaque=f"`git {name}` can run other commands", also=also)
     if name not in _GIT_COMMANDS:
         return Runs(opaque=f"`git {shown(name)}` may be an alias", also=also, is_own=True)
-    if name == "config" and not (others and others[0] in _GIT_READS_CONFIG):
-        return Runs(opaque="`git config` can make git run commands", also=also, is_own=True)
+    if name == "config" and not _GIT_PLAIN_CONFIG.fullmatch(" ".join(others)):
+        why = "`git config` can make git run commands"
+        return Runs(opaque=why, also=also, is_own=True, named=("config",))
     if name == "bisect" and others[:1] == ["run"]:
         return Runs((rest[2:],) if rest[2:] else (), also=also, is_own=True)
     if name == "submodule" and "foreach" in others:
@@ -648,7 +657,7 @@ def _git(words: tuple[Word, ...]) -> Runs:
             return Runs(scripts=tuple(scripts[:MAX_STEPS]), also=also, is_own=True)
         return Runs(opaque=f"`git {name} {shown(hit)}` can run other commands", also=also)
     if name in _GIT_RUN_OTHERS:
-        return Runs(opaque=f"`git {name}` can run other commands", also=also, is_own=name != "filter-branch")
+        return Runs(opaque=f"`git {name}` can run other commands", also=also, is_own=True)
     return Runs(also=also, is_own=True)
 
 
