@@ -108,7 +108,7 @@ class ControlRoom:
             "questions": self._check_questions,
         }
         self.health = Health(own | dict(checkers or {}))
-        self.door = PassepartoutDoor(settings, self.control, self._healthy)
+        self.door = PassepartoutDoor(settings, self.control, self._healthy, host.agent_programs)
         self.ops = ControlOps(self.control, self.health, self._inbox)
         self._heartbeat = settings.number("control", "heartbeat")
         self._timer: asyncio.TimerHandle | None = None

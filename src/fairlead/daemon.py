@@ -132,13 +132,14 @@ class Daemon:
             ),
         )
         agents.judging.escalates = self._escalated
+        agents.judging.door.programs = self._host.agent_programs
         self._control.sessions.escalations = agents.judging.escalations
         self._keepty.notice = self._notice
         in_terminals = TerminalOps(self._host, terminals, directory, self._all_opened)
         handlers = handlers_of(
             self, in_terminals, SessionOps(directory), self._turns, verifying, self._control.ops
         )
-        self._rpc = RpcDoor(settings, handlers, agents.ops)
+        self._rpc = RpcDoor(settings, handlers, agents.ops, self._host.agent_programs)
         self._started_at = time.time()
         self._over = asyncio.Event()
         self._again = False

@@ -275,6 +275,19 @@ REMOVALS = [
     "strange-wrapper run python3 -c 'import os; os.system(\"rm x\")'",
     "strange-wrapper sh -c 'cd .;rm x'",
     "strange-wrapper --call='cd .&&rm x'",
+    "git rebase -fx 'rm x' --root",
+    "git rebase -qfx'rm x' --root",
+    "git rebase --force --exe 'rm x' --root",
+    'git rebase -f "$(git log -1 --format=--exec=rm%x20x)" --root',
+    "git grep -nO'rm x;:' all",
+    "git grep --open='rm x;:' all",
+    "git clone -qu 'rm x;git-upload-pack' . z1",
+    "git clone -nlu 'rm x;git-upload-pack' . z2",
+    "git difftool -yx 'rm x' --no-index Makefile plain.py",
+    "tar -cM -L10 --new-v='rm x;false' -f y.tar big",
+    "tar -cML10 -F 'rm x;false' -f y.tar big",
+    "tar -cvIrm -f /dev/null Makefile",
+    "perl '-i -esystem(\"rm x\")' words",
 ]
 
 
@@ -342,7 +355,10 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(["git", "init", "-q", str(directory)], check=False, capture_output=True)
     (directory / "Makefile").write_text("all:\n\t$(CC) x\n")
     (directory / "plain.py").write_text("pass\n")
+    (directory / "big").write_bytes(bytes(50_000))
     subprocess.run(["tar", "cf", "a.tar", "Makefile"], cwd=directory, check=False)
+    for words in ("config user.name x", "config user.email x@y", "add Makefile", "commit -qm x"):
+        subprocess.run(["git", *words.split()], cwd=directory, check=False)
     return directory
 
 
@@ -483,11 +499,106 @@ def test_where_all_is_allowed_only_what_could_be_meant_is_asked_about(command: s
         "split --filter='rm x' /etc/hostname",
         r"make --eval='$(shell \rm x)'",
         "fairlead approvals allow 7",
+        "git rebase -ix 'rm x' --root",
+        "git rebase -kx 'rm x' --root",
+        "git grep -iOx hello",
+        "git clone -lu x . z",
+        "git filter-branch --tree-filter 'rm x'",
+        "git remote-ext origin 'rm x'",
+        "git merge-index rm -a",
+        "git config core.pager 'rm x'",
+        "git config --global alias.y '!rm x'",
+        "git config -e",
+        "zip -rTT 'rm x' a b",
+        "ssh-agent rm x",
+        "git send-email --to-c='rm x' y",
+        "rsync -avze 'rm x' a b:c",
+        "rsync --rsync-p='rm x' a b:c",
+        "wget --use-ask=x y",
+        "wget -qe use_askpass=x y",
+        "curl -sK x",
+        "man -aP 'rm x' ls",
+        "sort --comp=x y",
+        "less -Nk x y",
+        "cargo rustc -- -C linker=x",
+        "gcc -B. x.c",
+        "go build -ldflags=-extld=x",
+        "sftp -b x host",
+        "ssh host -o ProxyCommand=x",
     ],
 )
-def test_options_that_run_commands_are_asked_about_however_short_they_are(command: str) -> None:
-    allowed = tuple(Rule("bash", "allow", match=f"{name} *") for name in ("git", "split", "make", "fairlead"))
-    assert decide((*allowed, Rule("bash", "deny", match="rm *")), command) != "allow"
+def test_options_that_run_commands_are_asked_about_however_they_are_written(command: str) -> None:
+    allowed = Rule("bash", "allow", match=f"{command.split(maxsplit=1)[0]} *")
+    assert decide((allowed,), command) == "ask"
+    assert decide((allowed, DENY_RM), command) != "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "tar -xzf FILE.tar.gz -C In",
+        "tar xf a.tar",
+        "tar -cfIF.tar x",
+        "git grep -eOff x",
+        "git rebase -Xfix -sx main",
+        "git rebase -i --onto a b",
+        "git clone -bu https://x.y/z",
+        "git push -u origin main",
+        "git fetch -u --all --prune",
+        "git diff -Oorder --stat",
+        "git commit --template=x",
+        "git config user.name",
+        "git config --get user.name",
+        "git config user.name 'A B'",
+        "zip -rq a.zip b",
+        "rsync -avz --exclude=.git a b",
+        "rsync -fe a b",
+        "sort -tc -k2 x",
+        "rg --pre-glob x y",
+        "npm run create",
+        "npm install",
+        "npm --silent test",
+        "npm config get x",
+        "go run ./cmd/x",
+        "go test ./...",
+        "cargo build --release",
+        "docker ps",
+        "pip install -e .",
+    ],
+)
+def test_options_that_run_nothing_are_not_taken_for_others(command: str) -> None:
+    allowed = Rule("bash", "allow", match=f"{command.split(maxsplit=1)[0]} *")
+    assert decide((allowed, Rule("bash", "deny", match="shred *")), command) == "allow"
+
+
+@pytest.mark.parametrize(
+    ("command", "rule"),
+    [
+        ("npm init x", "npm init *"),
+        ("npm --silent create x", "npm * create*"),
+        ("npm exe x", "npm exe *"),
+        ("npm config set script-shell x", "npm config set *"),
+        ("yarn create x", "yarn create *"),
+        ("pnpm dlx x", "pnpm dlx *"),
+        ("uv tool run x", "uv tool run *"),
+        ("pipx run x", "pipx run *"),
+        ("cargo install x", "cargo install *"),
+        ("go run x.y/z@latest", "go run *"),
+        ("go env -w CC=x", "go env *"),
+        ("pip install git+https://x.y/z", "pip install *"),
+        ("gem install x", "gem install *"),
+        ("docker run x", "docker run *"),
+        ("git config core.pager x", "git config *"),
+        ("docker --context y container exec x sh", "docker * container exec *"),
+    ],
+)
+def test_what_fetches_and_runs_a_package_is_allowed_only_by_a_rule_that_names_it(
+    command: str, rule: str
+) -> None:
+    for match, then in ((f"{command.split(maxsplit=1)[0]} *", "ask"), (rule, "allow")):
+        allowed = Rule("bash", "allow", match=match)
+        assert decide((allowed,), command) == then
+        assert decide((allowed, Rule("bash", "deny", match="shred *")), command) == then
 
 
 @pytest.mark.parametrize(

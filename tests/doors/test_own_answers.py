@@ -50,10 +50,30 @@ with Control(Settings(os.environ), start=False) as control:
         said["rpc"] = str(control.ask("resolve_dialog", dialog_id=token, result=True))
     except Exception as error:
         said["rpc"] = str(error)
+marks = [f"{name}={value}" for name, value in bare.items()]
+inner = ["env", "-i", *marks, *fairlead, "approvals", "allow", token]
+
+def session(name, body, *words):
+    body += ' > "$0.new" 2>&1; mv "$0.new" "$0"'
+    return [*fairlead, "start", name, "-d", "--", "sh", "-c", body, name, *words]
+
+for name, words in (
+    ("t1", session("t1", '"$@"', *inner)),
+    ("t3", session("t2", '"$@"', *inner[: inner.index("-m") + 2], *session("t3", '"$@"', *inner)[3:])),
+):
+    subprocess.run(words, env=bare, check=True)
+    while not os.path.exists(name):
+        time.sleep(0.02)
+    with open(name) as file:
+        said[name] = file.read()
+later = session("t4", 'until [ -e go ]; do sleep 0.1; done; "$@"', *inner)
+subprocess.run(later, env=bare, check=True)
 with open("said.new", "w") as file:
     json.dump(said, file)
 os.rename("said.new", "said")
 """
+
+LEAVE = "setsid sh {} > log 2>&1 < /dev/null &\nuntil [ -e left ]; do sleep 0.02; done\n"
 
 
 @pytest.fixture
@@ -77,9 +97,7 @@ def test_a_command_that_an_agent_left_in_the_background_cant_allow_its_next_call
     (project / "answer.sh").write_text(
         f'touch left\nexport PYTHONPATH="$PLACES"\n"{sys.executable}" answer.py {port_of(hosting)}\n'
     )
-    (project / "leave.sh").write_text(
-        "setsid sh answer.sh > log 2>&1 < /dev/null &\nuntil [ -e left ]; do sleep 0.02; done\n"
-    )
+    (project / "leave.sh").write_text(LEAVE.format("answer.sh"))
     cassette(
         tmp_path / "tape",
         calls(("c1", "bash", {"command": "sh leave.sh"})),
@@ -107,11 +125,42 @@ def test_a_command_that_an_agent_left_in_the_background_cant_allow_its_next_call
         told = editor.until(lambda frame: getattr(frame, "topic", "") == "ui/notification")
         assert refused in str(told.data)
     editor.close()
+    hosting.run("daemon", "restart")
+    hosting.until(lambda: hosting.ask("approvals")["approvals"])
+    (project / "go").touch()
+    hosting.until((project / "t4").exists)
+    assert refused in " ".join((project / "t4").read_text().split())
     hosting.run("approvals", "allow", row["token"])
     hosting.until((project / "made").exists)
 
 
+def test_a_command_that_an_agent_left_in_the_background_cant_report_on_a_turn(
+    hosting: Hosting, tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "words").write_text("one\n")
+    (project / "judge.sh").write_text(
+        f'touch left\nexport PYTHONPATH="$PLACES"\n"{sys.executable}" -m fairlead verify --once garden -- '
+        "grep -q one words > said.new 2>&1\nmv said.new said\n"
+    )
+    (project / "leave.sh").write_text(LEAVE.format("judge.sh"))
+    cassette(tmp_path / "tape", calls(("c1", "bash", {"command": "sh leave.sh"})), says("done"))
+    session = hosting.ask("open_session", name="garden", cwd=str(project))["session_id"]
+    hosting.ask("prompt", session_id=session, message="do it")
+    hosting.until((project / "said").exists)
+    refused = f"a command of an agent session ({session}) sent it; only a verifier that no agent started may"
+    assert refused in " ".join((project / "said").read_text().split())
+    assert f"a report on session {session} was refused: {refused}" in hosting.log()
+    assert not hosting.ask("verify_reports")["reports"]
+    hosting.run("verify", "--once", "garden", "--", "grep", "-q", "one", "words")
+    [report] = hosting.ask("verify_reports")["reports"]
+    assert report["session_id"] == session
+
+
 def test_a_process_that_is_no_agents_is_known_as_such() -> None:
-    assert agent_of(os.getpid()) == ""
-    assert agent_of(1) == ""
-    assert agent_of(2**22 + 1) is None
+    assert agent_of(os.getpid(), {}) == ""
+    assert agent_of(1, {}) == ""
+    assert agent_of(2**22 + 1, {}) is None
+    assert agent_of(os.getpid(), {os.getppid(): "a"}) == "a"
+    assert agent_of(os.getpid(), {os.getsid(0): "b"}) == "b"

@@ -130,6 +130,12 @@ CHECK_NOTHING = (
     "echo a | cat",
     "python3 -c pass",
     "make --version",
+    "make -t made",
+    "make -st made",
+    "make --tou made",
+    "make MAKEFLAGS=-t made",
+    "MAKEFLAGS=ts make made",
+    "export MAKEFLAGS=-t; make made",
     "echo '== 12 passed in 0.1s =='",
     "[ 1 = 1 ]",
     "test -n x",
@@ -197,6 +203,10 @@ SAY_SOMETHING = (
     "pytest \\\n -q",
     "sleep 300 & test -d .",
     "ruff check && pytest && mypy src",
+    "make -k -j4 -Cit test",
+    "make --trace -fi.mk test",
+    "MAKEFLAGS=-j4 make test",
+    "npm run build",
 )
 """Checks that people write and that are none of these."""
 

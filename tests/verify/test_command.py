@@ -131,7 +131,7 @@ def test_a_check_that_checked_nothing_is_not_green(project: Path, command: str, 
     write(project, "empty.sh", "#!/bin/sh\n# to be written\n\n").chmod(0o755)
     write(project, "green.sh", "#!/bin/bash\ntest -d .\nexit 0\n").chmod(0o755)
     write(project, "mypy.py", "print('Success: no issues found')\n")
-    recipes = "idle:\n\t@echo all is well\nhides:\n\ttest -d . || true\nignores:\n\t-false\n"
+    recipes = "idle:\n\t@echo all is well\nhides:\n\ttest -d . || true\nignores:\n\t-false\nmade:\n\tfalse\n"
     phony = ".PHONY: test idle hides ignores\ntest:\ndocs:\n\tfalse\n"
     write(project, "Makefile", phony + recipes)
     report = judge(project, command)
@@ -143,6 +143,18 @@ def test_a_check_that_checked_nothing_is_not_green(project: Path, command: str, 
 @pytest.mark.parametrize("command", attacks.SAY_SOMETHING)
 def test_a_check_that_can_fail_is_not_taken_for_one_that_can_not(command: str) -> None:
     assert blind(command) == ""
+
+
+@pytest.mark.parametrize("words", ["-i", "-si", "--ignore", "MAKEFLAGS=i", "MAKEFLAGS=-s\\ -i"])
+def test_make_that_ignores_failures_hides_them(words: str) -> None:
+    assert blind(f"make {words} test").startswith("-i hides the exit code of `make ")
+
+
+def test_a_script_that_need_not_be_there_and_a_question_to_make_say_nothing() -> None:
+    for option in ("--if-present", "--if-pres"):
+        assert blind(f"npm run nothing {option}").startswith(f"{option} hides the exit code of `npm run")
+    for option in ("-q", "-sq", "--question", "--que"):
+        assert blind(f"make {option} test") == "it checks nothing: no part of it can fail"
 
 
 def test_a_script_of_npm_is_judged_by_what_it_runs(project: Path) -> None:

@@ -297,14 +297,14 @@ def _any_allows(rules: Sequence[Rule], part: Part) -> Rule | None:
 
 @lru_cache(maxsize=MAX_RULES)
 def _pattern(match: str) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
-    """A pattern's assignments before the command, its command, and all of its assignments.
+    """A pattern's assignments before the command, its command, and all words that name something.
 
     >>> _pattern("A=* make CC=gcc *")
-    (('A=*',), 'make CC=gcc *', ('A=*', 'CC=gcc'))
+    (('A=*',), 'make CC=gcc *', ('A=*', 'make', 'CC=gcc'))
     """
     words = match.split(" ")
     first = next((at for at, word in enumerate(words) if not ASSIGNMENT.match(word)), 0)
-    sets = tuple(word for word in words if ASSIGNMENT.match(word))
+    sets = tuple(word if ASSIGNMENT.match(word) else word.rstrip("*") for word in words if word.strip("*"))
     return tuple(words[:first]), " ".join(words[first:]), sets
 
 

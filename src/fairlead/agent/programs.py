@@ -110,7 +110,7 @@ _RUN_ANYTHING_NAMES = """
     emacsclient enable entr ex expect fairlead fc firejail gdb getopts guile guix gvim hash hyperfine ipython
     irb julia let lldb logsave ltrace lua luajit m4 mapfile nc ncat netcat nix-shell nvim osascript parallel
     perf php proot pwsh racket readarray run-parts rview rvim sbcl screen script setpriv socat
-    start-stop-daemon strace su systemd-run tclsh tmux trap valgrind vi view vim vimdiff xterm
+    ssh-agent start-stop-daemon strace su systemd-run tclsh tmux trap valgrind vi view vim vimdiff xterm
 """
 RUN_ANYTHING = frozenset(_RUN_ANYTHING_NAMES.split())
 """Programs with so many ways to run others that these are not followed."""
@@ -126,46 +126,97 @@ _CODE_MODULE_NAMES = """
 """
 CODE_MODULES = frozenset(_CODE_MODULE_NAMES.split())
 """Modules for `python -m` that run code in their words, in their input, or in any file."""
-_NODE_RUNNERS = (
-    *("--script-shell", "--shell", "--node-options", "-c", "--call", "--git", "--init-module"),
-    *("--userconfig", "--globalconfig", "--viewer", "--editor", "--browser"),
+
+
+class Risks(NamedTuple):
+    """Options with which a program runs something else than itself, or loads code."""
+
+    shorts: str = ""
+    """Letters; any word of letters after a dash may have them among others."""
+    longs: str = ""
+    """Long names, whole; a shortened one counts, too."""
+    valued: str = ""
+    """Letters of other options that take a value, which is what follows in the same word."""
+    starts: str = ""
+    """How other words begin that count: names after one dash, addresses."""
+    is_bare: bool = False
+    """Whether the first word has letters without a dash, as in `tar xf`."""
+    skips_holes: bool = False
+    """Whether a word that is not known is taken for an address or a revision, and not for an option."""
+
+
+_NODE = Risks(
+    "c", "script-shell shell node-options call git init-module userconfig globalconfig viewer editor browser"
 )
-_COMPILERS = ("-wrapper", "-fplugin", "-specs", "-load", "-fuse-ld", "--ld-path", "--specs")
-RISKY_OPTIONS: dict[str, tuple[str, ...]] = {
-    "tar": (
-        "--to-command",
-        "--checkpoint-action",
-        "-I",
-        "--use-compress",
-        "-F",
-        "--info-script",
-        "--rsh-command",
-        "--rmt-command",
+_COMPILER = Risks(
+    longs="ld-path specs", starts="-wrapper -fplugin -specs -load -fuse-ld -B -Xclang -Wl,-plugin @"
+)
+_DIFF = Risks(longs="ext-diff", skips_holes=True)
+_PACKS = Risks(longs="upload-pack receive-pack exec", starts="ext::")
+RISKS: dict[str, Risks] = {
+    "tar": Risks(
+        "IF",
+        "to-command checkpoint-action use-compress-program info-script new-volume-script rsh-command "
+        "rmt-command",
+        "CTXfLbHVKNg",
+        is_bare=True,
     ),
-    "cpio": ("--rsh-command", "--rmt-command"),
-    "curl": ("--engine",),
-    "wget": ("--use-askpass", "-e", "--execute"),
-    "openssl": ("-engine", "-provider"),
-    "go": ("-exec", "--exec", "-toolexec", "--toolexec", "-vettool", "--vettool", "-extld", "-overlay"),
-    "cargo": ("--config",),
-    "rake": ("-e", "-E", "-p", "--execute"),
-    **dict.fromkeys(("npm", "npx", "pnpm", "yarn"), _NODE_RUNNERS),
-    **dict.fromkeys(("gcc", "g++", "cc", "c++", "clang", "clang++"), _COMPILERS),
-    "rsync": ("-e", "--rsh", "--rsync-path"),
-    "zip": ("-TT", "--unzip-command"),
-    "man": ("-P", "--pager", "-H", "--html"),
-    "rg": ("--pre", "--hostname-bin"),
-    "sort": ("--compress-prog",),
-    "fd": ("-x", "-X", "--exec"),
-    "fdfind": ("-x", "-X", "--exec"),
-    "jobs": ("-x",),
-    "less": ("+",),
-    "split": ("--filter",),
-    "install": ("--strip-program",),
-    "dpkg": ("--pre-invoke", "--post-invoke"),
-    "apt": ("-o", "--option"),
-    "apt-get": ("-o", "--option"),
+    "cpio": Risks(longs="rsh-command rmt-command", valued="CEFHIMORD"),
+    "curl": Risks("K", "engine config", "AbcCdDeEFhHmoPQrtTuUwxXyYz", skips_holes=True),
+    "wget": Risks("e", "use-askpass execute config", "oaitOTwQPUADRIlXB", skips_holes=True),
+    "openssl": Risks(starts="-engine -provider -config --engine --provider --config"),
+    "go": Risks(
+        starts="-exec --exec -toolexec --toolexec -vettool --vettool -ldflags --ldflags -overlay --overlay"
+    ),
+    "cargo": Risks(longs="config", starts="linker= -Clinker="),
+    "rake": Risks("eEp", "execute execute-print execute-continue", "fGIjrTWtDPR"),
+    **dict.fromkeys(("npm", "npx", "pnpm", "yarn"), _NODE),
+    **dict.fromkeys(("gcc", "g++", "cc", "c++", "clang", "clang++"), _COMPILER),
+    "rsync": Risks("e", "rsh rsync-path daemon config dparam", "BfMT"),
+    "zip": Risks("T", "unzip-command", "bintPOsx"),
+    "ssh-add": Risks("sS"),
+    "ssh-keygen": Risks("Dw"),
+    "man": Risks("PHCX", "pager html config-file gxditview", "LmMsSerRETpw"),
+    "rg": Risks(longs="pre hostname-bin", valued="ABCdEefgjmMrtT"),
+    "sort": Risks(longs="compress-program", valued="kStTo"),
+    **dict.fromkeys(("fd", "fdfind"), Risks("xX", "exec exec-batch", "dEtecSjoC")),
+    "jobs": Risks("x"),
+    "less": Risks("k", "lesskey-file lesskey-src lesskey-content", "bhjoOpPtTxyz", "+"),
+    "split": Risks(longs="filter", valued="abClnt"),
+    "install": Risks(longs="strip-program", valued="gmoStT"),
+    "dpkg": Risks(longs="pre-invoke post-invoke"),
+    **dict.fromkeys(("apt", "apt-get"), Risks("oc", "option config-file", "t")),
+    "git rebase": Risks("x", "exec", "CsXSr"),
+    "git grep": Risks("O", "open-files-in-pager", "CBAfem"),
+    "git clone": Risks("uc", "upload-pack config template", "job", "ext::"),
+    "git init": Risks(longs="template", valued="b"),
+    **dict.fromkeys(("git fetch", "git pull", "git archive", "git ls-remote", "git push"), _PACKS),
+    **dict.fromkeys(("git fetch-pack", "git send-pack"), _PACKS),
+    **dict.fromkeys(("git remote", "git submodule"), Risks(starts="ext::", skips_holes=True)),
+    "git difftool": Risks("x", "extcmd", "t"),
+    "git send-email": Risks(
+        longs="to-cmd cc-cmd header-cmd sendmail-cmd smtp-server upload-pack receive-pack exec"
+    ),
+    **dict.fromkeys(
+        (f"git {each}" for each in ("diff", "log", "show", "format-patch", "whatchanged")), _DIFF
+    ),
+    **dict.fromkeys((f"git {each}" for each in ("stash", "diff-tree", "diff-index", "diff-files")), _DIFF),
 }
+"""By program, or by subcommand of git."""
+_NODE_FETCH = r"(x|exe?c?|dlx|ini\w*|inn\w*|cr\w*|explor\w*|ed\w*|(?:c|conf\w*) (?:set|edit)|set|env) .*"
+_PIP_FETCH = r"(install|download|wheel) .*(?:://|git\+).*"
+FETCHING: dict[str, str] = {
+    **dict.fromkeys(("npm", "pnpm", "yarn"), _NODE_FETCH),
+    "uv": rf"(tool (?:run|install)|x) .*|pip {_PIP_FETCH}|run .*(--with).*",
+    "pipx": r"(run|runpip|install\w*|inject) .*",
+    **dict.fromkeys(("pip", "pip3"), _PIP_FETCH),
+    "cargo": r"(install|binstall) .*",
+    "go": r"(run|install) .*(?:@|://).*|(env) .*-w .*",
+    "gem": r"(install|i|exec|ins\w*) .*",
+    "docker-compose": r"(run|exec|up|build|create) .*",
+    **dict.fromkeys(("docker", "podman"), r"((?:\w+ )?(?:run|exec|create)|build|buildx) .*"),
+}
+"""Subcommands that run what others wrote, by name or address, or set what is run: a rule must name them."""
 NAMING = frozenset({"test", "[", "printf", "unset", "read", "wait", "declare", "typeset", "local"})
 DECLARING = frozenset({"declare", "typeset", "local", "export", "readonly"})
 HARMLESS_VARIABLES = re.compile(

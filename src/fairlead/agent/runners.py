@@ -14,16 +14,18 @@ from typing import NamedTuple
 from .programs import (
     CODE_MODULES,
     DECLARING,
+    FETCHING,
     HARMLESS_VALUES,
     HARMLESS_VARIABLES,
     NAMING,
     PLAIN_PROGRAMS,
-    RISKY_OPTIONS,
+    RISKS,
     RUN_ANYTHING,
     RUN_OWN,
     RUNNERS,
     SHELLS,
     Options,
+    Risks,
 )
 from .shell_text import ASSIGNMENT, RISKY_VARIABLES, Word
 from .wildcards import HOLE
@@ -54,7 +56,7 @@ class Runs(NamedTuple):
     assigned: tuple[Word, ...] = ()
     """What is set for its commands, as by `env A=b make`."""
     named: tuple[str, ...] = ()
-    """Assignments among its words: a rule that allows it must have them, too, as `make CC=* *` does."""
+    """Words, mostly assignments, that a rule that allows it must have, too, as `make CC=* *` does."""
 
 
 NOTHING = Runs()
@@ -86,12 +88,11 @@ def what_runs(words: Sequence[Word]) -> Runs:
     if name in RUN_ANYTHING or name in RUN_OWN:
         why = f"`{name}` can run other commands"
         return Runs(opaque=why, scripts=_texts(name, rest), is_own=name in RUN_OWN)
-    if risky := RISKY_OPTIONS.get(name):
-        is_fetched = name in ("curl", "wget")  # a hole among their words is an address
-        words_at = enumerate(word.value for word in rest if not (is_fetched and word.value.startswith(HOLE)))
-        hit = next((each for at, each in words_at if _is_risky(each, risky, at == 0 and name == "tar")), "")
-        if hit:
-            return Runs(opaque=f"`{name} {shown(hit)}` can run other commands")
+    if (risks := RISKS.get(name)) and (hit := _risky(risks, rest)):
+        return Runs(opaque=f"`{name} {shown(hit)}` can run other commands")
+    if found := _fetching(name, [word.value for word in rest]):
+        why = f"`{name} {found}` can run what others wrote"
+        return Runs(opaque=why, is_own=True, is_unknown=True, named=tuple(found.split()))
     if name in NAMING or name in DECLARING:
         return _names(name, rest)
     if name in RUNNERS:
@@ -114,15 +115,45 @@ def _hidden(words: tuple[Word, ...], depth: int = 0) -> str:
     return next((why for inner in runs.commands if (why := _hidden(inner, depth + 1))), "")
 
 
-def _is_risky(value: str, risky: Sequence[str], is_first: bool) -> bool:
-    """True if a word may be one of these options: shortened, among others, or first and without a dash."""
-    if value.startswith("--"):
-        name = value.partition("=")[0]
-        longs = [each for each in risky if each.startswith("--")]
-        return len(name) > 2 and any(each.startswith(name) or name.startswith(each) for each in longs)
-    if value.startswith("-") or (is_first and value.isalpha()):
-        return any(each[1:] in value for each in risky if not each.startswith("--"))
-    return value.startswith((HOLE, *(each for each in risky if not each.startswith("-"))))
+def _risky(risks: Risks, words: Sequence[Word]) -> str:
+    """The first word that has, or may have, one of these options; empty if none has.
+
+    Words that may be values of options, or come after `--`, count as well: which they are is not known for
+    sure.
+    """
+    longs, starts = risks.longs.split(), tuple(risks.starts.split())
+    for at, word in enumerate(words):
+        value = word.value
+        if value.startswith(starts) or (value.startswith(HOLE) and not risks.skips_holes):
+            return value
+        if value.startswith("--"):
+            name = value[2:].partition("=")[0].partition(HOLE)[0]
+            if value != "--" and any(each.startswith(name) for each in longs):
+                return value
+        elif value.startswith("-") or (at == 0 and risks.is_bare):
+            # without a dash the values are in other words
+            ends = "" if not value.startswith("-") else risks.valued
+            letters = re.split(f"[{ends}]", value, maxsplit=1)[0] if ends else value
+            if any(each in letters for each in (*risks.shorts, HOLE)):
+                return value
+    return ""
+
+
+def _fetching(name: str, values: Sequence[str]) -> str:
+    """The subcommand that fetches what it runs; what follows options may be one, or their value."""
+    if name not in FETCHING:
+        return ""
+    is_value = False
+    for at, value in enumerate(values[:MAX_STEPS]):
+        if value.startswith("-"):
+            is_value = "=" not in value
+        elif found := re.fullmatch(FETCHING[name], " ".join([*values[at:], ""]), re.DOTALL):
+            return str(next(filter(None, found.groups())))
+        elif not is_value:
+            return ""
+        else:
+            is_value = False
+    return ""
 
 
 def risky_assignment(word: Word, *, is_passed: bool = False) -> str:
@@ -252,7 +283,8 @@ def _runner(name: str, spec: Options, words: tuple[Word, ...]) -> Runs:
     if name == "env" and scripts:
         scripts[-1] = " ".join([scripts[-1], *(word.value for word in rest)])
         rest = ()
-    if name == "ssh" and any(map(_is_risky_for_ssh, parsed.options)):
+    has_more = rest[:1] and rest[0].value.startswith("-")  # ssh takes options after the host, too
+    if name == "ssh" and (has_more or any(map(_is_risky_for_ssh, parsed.options))):
         return Runs(opaque="an option of `ssh` can run a command")
     if name == "sudo" and {"s", "i", "login", "c"} & given.keys() and not rest:
         return Runs(opaque=f"`{name}` begins a shell", reads_script=True)
@@ -276,9 +308,11 @@ def _is_risky_for_ssh(option: tuple[str, str]) -> bool:
 def _copying(words: tuple[Word, ...]) -> Runs:
     """`scp` and `sftp`, which pass options on to ssh."""
     for word, after in pairwise((*words, Word("", ""))):
-        letter = word.value[:1] == "-" and next((each for each in word.value[1:] if each in "oFSDI"), "")
+        letter = word.value[:1] == "-" and next((each for each in word.value[1:] if each in "oFSDIb"), "")
         value = word.value.partition(letter)[2] or after.value if letter else ""
-        if word.value.startswith(HOLE) or (letter and (letter in "SD" or _is_risky_for_ssh((letter, value)))):
+        if word.value.startswith(HOLE) or (
+            letter and (letter in "SDb" or _is_risky_for_ssh((letter, value)))
+        ):
             return Runs(opaque="an option of it can run a command")
     return NOTHING
 
@@ -396,8 +430,8 @@ def _code(words: tuple[Word, ...], flags: str, valued: str, joined: str, module:
         value = words[at].value
         if value in ("--version", "--help", "-V", "-v", "-h") and len(words) == 1:
             return NOTHING
-        if value.startswith("--") or value == "-" or HOLE in value or at > MAX_STEPS:
-            return opaque
+        if value.startswith("--") or value == "-" or at > MAX_STEPS or re.search(f"[{HOLE}\\s]", value):
+            return opaque  # perl reads on after a blank
         for place, letter in enumerate(value[1:], 1):
             if letter in module:
                 name = value[place + 1 :] or next((word.value for word in words[at + 1 :]), "")
@@ -569,20 +603,20 @@ _GIT_NAMES = """
 _GIT_COMMANDS = frozenset(_GIT_NAMES.split())
 """What git has itself. Any other subcommand may be an alias, which can be anything."""
 _GIT_RUN_OTHERS = frozenset(
-    {"filter-branch", "difftool", "mergetool", "for-each-repo", "send-email", "maintenance", "fetch-pack"}
+    {"difftool", "mergetool", "for-each-repo", "send-email", "maintenance", "fetch-pack"}
     | {"send-pack", "receive-pack", "upload-pack"}
 )
-_GIT_RISKY_LONG = tuple(
-    f"--{name}"
-    for name in (
-        *("exec", "upload-pack", "receive-pack", "open-files-in-pager", "extcmd", "ext-diff", "config"),
-        *("server-option", "template"),
-    )
+_GIT_RUN_WORDS = frozenset(
+    {"filter-branch", "remote-ext", "merge-index", "instaweb", "web--browse", "daemon", "shell"}
 )
-_GIT_RISKY_WORDS = re.compile(r"-[xOu].*|ext::.*")
-_GIT_READS_CONFIG = frozenset(
-    {"--get", "--get-all", "--list", "-l", "get", "list", "--get-regexp", "--show-origin"}
+_NO_RISKS = Risks(skips_holes=True)
+_REBASE_EXEC = re.compile(r"(?:-[^-CsXSr]*?x|--e(?:x(?:ec?)?)?=?)(.*)", re.DOTALL)
+_GIT_PLAIN_CONFIG = re.compile(
+    r"(?:--get|--get-all|--get-regexp|--list|-l|get|list|--show-origin)(?: .*)?"
+    r"|\w[\w-]*\.[\w.-]+|(?:--(?:local|global) )?user\.(?:name|email) .*",
+    re.DOTALL,
 )
+"""How `git config` reads, or sets who commits."""
 
 
 def _git(words: tuple[Word, ...]) -> Runs:
@@ -600,42 +634,30 @@ def _git(words: tuple[Word, ...]) -> Runs:
     if not rest:
         return Runs(also=also, is_own=True)
     name, others = rest[0].value, [word.value for word in rest[1:]]
+    if name in _GIT_RUN_WORDS:
+        return Runs(opaque=f"`git {name}` can run other commands", also=also)
     if name not in _GIT_COMMANDS:
         return Runs(opaque=f"`git {shown(name)}` may be an alias", also=also, is_own=True)
-    if name == "config" and not (others and others[0] in _GIT_READS_CONFIG):
-        return Runs(opaque="`git config` can make git run commands", also=also, is_own=True)
+    if name == "config" and not _GIT_PLAIN_CONFIG.fullmatch(" ".join(others)):
+        why = "`git config` can make git run commands"
+        return Runs(opaque=why, also=also, is_own=True, named=("config",))
     if name == "bisect" and others[:1] == ["run"]:
         return Runs((rest[2:],) if rest[2:] else (), also=also, is_own=True)
     if name == "submodule" and "foreach" in others:
         after = others[others.index("foreach") + 1 :]
         script = " ".join(value for value in after if value != "--recursive")
         return Runs(scripts=(script,), opaque="`git submodule foreach` runs commands", also=also, is_own=True)
-    if name == "rebase":
-        scripts = tuple(one for option, one in pairwise(others) if option in ("-x", "--exec"))
-        if scripts:
-            return Runs(scripts=scripts[:MAX_STEPS], also=also, is_own=True)
+    if hit := _risky(RISKS.get(f"git {name}", _NO_RISKS), rest[1:]):
+        scripts = [
+            found[1] or after
+            for value, after in pairwise((*others, ""))
+            if name == "rebase" and (found := _REBASE_EXEC.fullmatch(value))
+        ]
+        if scripts and HOLE not in "".join(others):
+            return Runs(scripts=tuple(scripts[:MAX_STEPS]), also=also, is_own=True)
+        return Runs(opaque=f"`git {name} {shown(hit)}` can run other commands", also=also)
     if name in _GIT_RUN_OTHERS:
         return Runs(opaque=f"`git {name}` can run other commands", also=also, is_own=True)
-    asks_more = name in (
-        "rebase",
-        "grep",
-        "fetch",
-        "clone",
-        "pull",
-        "archive",
-        "ls-remote",
-        "push",
-        "diff",
-        "show",
-    )
-    for value in others:
-        is_risky = value.startswith("--") and _is_risky(value, _GIT_RISKY_LONG, is_first=False)
-        if asks_more and not (name == "push" and value.startswith("-u")):
-            is_risky = is_risky or _GIT_RISKY_WORDS.fullmatch(value) is not None
-        if name == "clone" and re.fullmatch(r"-[A-Za-z]*c.*", value):
-            is_risky = True
-        if is_risky:
-            return Runs(opaque=f"`git {name} {shown(value)}` can run other commands", also=also, is_own=True)
     return Runs(also=also, is_own=True)
 
 

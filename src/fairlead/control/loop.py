@@ -20,7 +20,7 @@ import msgspec
 
 from ..database import DatabaseFault
 from ..sessions import questions
-from ..sessions.inbox import Asker, AskerGone, Inbox, NoSuchOption, NotOpen, Unheard, answering_agent
+from ..sessions.inbox import Asker, AskerGone, Inbox, NoSuchOption, NotOpen, Unheard, calling_agent
 from ..sessions.questions import WITHDRAWN, Question
 from ..wire.passepartout import Message
 from ..wire.passepartout import log as log_message
@@ -331,7 +331,7 @@ class Control:
             id = self._inbox.find(token).id
             if context.client is not None:
                 self._answering[id] = context.client
-                answering_agent.set(await asyncio.to_thread(context.client.agent))
+                calling_agent.set(await asyncio.to_thread(context.client.agent))
             try:
                 question, _ = await self._inbox.answer(
                     id, "allow" if allowed else "deny", context.signal.source

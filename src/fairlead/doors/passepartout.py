@@ -46,7 +46,7 @@ from ..wire.passepartout import (
     log as log_message,
 )
 from .listening import UnixServer
-from .proof import Token, agent_behind, peer_uid
+from .proof import Programs, Token, agent_behind, peer_uid
 
 log = logging.getLogger("fairlead.passepartout")
 
@@ -107,8 +107,15 @@ class Room(Protocol):
 class PassepartoutDoor:
     """Both listeners and their clients."""
 
-    def __init__(self, settings: Settings, room: Room, health: Callable[[], tuple[Health, bool]]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        room: Room,
+        health: Callable[[], tuple[Health, bool]],
+        programs: Programs = dict,
+    ) -> None:
         self.room = room
+        self.programs = programs
         self.health = health
         self.port = 0
         """Where it listens; 0 if it does not."""
@@ -263,7 +270,7 @@ class _Client(asyncio.Protocol):
         return self._wire.proven and self.is_open
 
     def agent(self) -> str:
-        return agent_behind(self._transport.get_extra_info("socket"))
+        return agent_behind(self._transport.get_extra_info("socket"), self._door.programs)
 
     # --- asyncio's side -----------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ import socket
 import stat
 import struct
 import sys
+from collections.abc import Callable, Mapping
 
 from ..keeper.credentials import peer_pid
 from ..system.processes import agent_of, holds, pids
@@ -36,7 +37,11 @@ def peer_uid(connection: socket.socket) -> int | None:
     return owner[0] if owner is not None else None
 
 
-def agent_behind(connection: socket.socket | None) -> str:
+Programs = Callable[[], Mapping[int, str]]
+"""Returns the processes that are known to be an agent's, with the agent's session."""
+
+
+def agent_behind(connection: socket.socket | None, programs: Programs) -> str:
     """The agent session one of whose commands is the other end of a connection; empty if none is known.
 
     A client over a unix socket that is gone, and left its connection to another process, is taken for one.
@@ -45,13 +50,14 @@ def agent_behind(connection: socket.socket | None) -> str:
         return ""
     if connection.family == socket.AF_UNIX:
         pid = peer_pid(connection)
-        found = agent_of(pid) if pid is not None else ""
+        found = agent_of(pid, programs()) if pid is not None else ""
         return "that is not known, as who connected is gone" if found is None else found
     owner = _peer_owner(connection)
     if owner is None:
         return ""
+    known = programs()
     holders = (pid for pid in pids() if holds(pid, f"socket:[{owner[1]}]"))
-    return next((found for pid in holders if (found := agent_of(pid))), "")
+    return next((found for pid in holders if (found := agent_of(pid, known))), "")
 
 
 def _peer_owner(connection: socket.socket) -> tuple[int, int] | None:

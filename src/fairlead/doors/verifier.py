@@ -16,6 +16,7 @@ import contextlib
 import functools
 import logging
 import os
+import socket
 import time
 from collections.abc import Callable, Sequence
 from typing import Protocol, cast
@@ -30,6 +31,7 @@ from ..wire import verifier as wire
 from ..wire.faults import Broken
 from ..wire.verifier import BuilderConnection, Event, EventName, Prompt, Report
 from .listening import UnixServer
+from .proof import Programs, agent_behind
 
 log = logging.getLogger("fairlead")
 
@@ -43,6 +45,9 @@ LAST_WORDS_WAIT = 1.0
 """Seconds that the last envelope to a verifier has to be read."""
 TOO_MANY_LOOPS = "max loops exceeded"
 """As real builders say it."""
+OF_AN_AGENT = "a command of an agent session ({}) sent it; only a verifier that no agent started may"
+MAX_AGENT_NAME = 80
+"""How many characters of whose command it is are told."""
 STOPPED: tuple[wire.Outcome, ...] = ("aborted", "interrupted")
 """Endings of turns that somebody wanted."""
 
@@ -121,6 +126,8 @@ class VerifierDoor:
         ping_interval: float = wire.PING_INTERVAL,
     ) -> None:
         self._directories = tuple(directories)
+        self.programs: Programs = dict
+        """Whose reports are not taken: an agent does not judge itself, nor another."""
         self._ping_interval = ping_interval
         self._listener = listener
         self._max_loops = max_loops
@@ -131,7 +138,10 @@ class VerifierDoor:
         """Let verifiers come to a session. What prevents that is logged; the session is the same without."""
         if builder.id in self._places:
             return
-        place, faults = _Place(builder, self._heard, self._listener.left, self._ping_interval), []
+        place, faults = (
+            _Place(builder, self._heard, self._listener.left, self._ping_interval, self.programs),
+            [],
+        )
         for directory in self._directories:
             try:
                 safe_dir(directory)
@@ -232,7 +242,11 @@ class VerifierDoor:
             case Prompt():
                 verifier.send(verifier.wire.ack(said, self._injected(builder, said) or None))
             case Report() if said.session_id == builder.id:
-                taken = self._listener.reported(builder, said)
+                if verifier.agent:
+                    taken: asyncio.Task[None] | str = OF_AN_AGENT.format(verifier.agent[:MAX_AGENT_NAME])
+                    log.warning("a report on session %s was refused: %s", builder.id, taken)
+                else:
+                    taken = self._listener.reported(builder, said)
                 if isinstance(taken, str):
                     detail = f"the report was refused: {taken}"
                     verifier.send(Event(name="error", session_id=builder.id, detail=detail, timestamp=_now()))
@@ -302,8 +316,10 @@ class _Place:
         heard: Callable[[Builder, _Verifier, wire.Envelope], None],
         left: Callable[[Builder], None],
         ping_interval: float,
+        programs: Programs,
     ) -> None:
         self.builder = builder
+        self.programs = programs
         self.left = left
         self.ping_interval = ping_interval
         self.verifiers: set[_Verifier] = set()
@@ -377,6 +393,9 @@ class _Verifier(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._liveness: wire.Liveness
         self._timer: asyncio.TimerHandle | None = None
+        self._asking: asyncio.Task[None] | None = None
+        self.agent = ""
+        """The agent session one of whose commands it is, if so."""
         self.writing: asyncio.Task[None] | None = None
         """Writes down its last report. Others before it are written by then."""
 
@@ -391,6 +410,13 @@ class _Verifier(asyncio.Protocol):
         else:
             self._place.verifiers.add(self)
             self._timer = loop.call_at(self._liveness.next, self._ping)
+            self._transport.pause_reading()  # until it is known whose it is
+            self._asking = loop.create_task(self._ask_whose(transport.get_extra_info("socket")))
+
+    async def _ask_whose(self, connection: socket.socket) -> None:
+        self.agent = await asyncio.to_thread(agent_behind, connection, self._place.programs)
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
 
     def connection_lost(self, error: Exception | None) -> None:
         self.wire.close()
@@ -434,7 +460,7 @@ class _Verifier(asyncio.Protocol):
             self._transport.abort()
             return
         self._transport.write(self.wire.send(envelope))
-        if isinstance(envelope, Event) and envelope.name == "stop":
+        if isinstance(envelope, Event) and envelope.name == "stop" and not self.agent:
             self.told_of = envelope.turn_index or 0
             self._place.owes(self, True)
 

@@ -59,8 +59,8 @@ class Unheard(Exception):
     """The answer could not be taken now; the question waits on. Says why."""
 
 
-answering_agent: ContextVar[str] = ContextVar("answering_agent", default="")
-"""The agent session one of whose commands gives an answer, as far as a door can see that."""
+calling_agent: ContextVar[str] = ContextVar("calling_agent", default="")
+"""The agent session one of whose commands asks for something, as far as a door can see that."""
 
 
 class Asker(Protocol):
@@ -191,7 +191,7 @@ class Inbox:
             values = [each.value for each in question.options]
             if option not in values:
                 raise NoSuchOption(f"{option!r} is no answer to {id}; it takes {', '.join(values)}")
-            if not question.lost and option != DENY.value and (agent := answering_agent.get()):
+            if not question.lost and option != DENY.value and (agent := calling_agent.get()):
                 raise Unheard(self._warn(waiting, agent))
             answer = Answer(option, by, time.time())
             if not question.lost:

@@ -10,7 +10,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from ..keeper.credentials import AGENT_MARK
@@ -218,22 +218,26 @@ def holds(pid: int, target: str) -> bool:
     return False
 
 
-def agent_of(pid: int) -> str | None:
+def agent_of(pid: int, programs: Mapping[int, str]) -> str | None:
     """The agent session whose command a process is, or was started by; empty if none is known.
 
-    None if there is no such process. Only Linux tells what a process has in its environment; elsewhere, and
-    for one that lost both the mark and its parents, nothing is known.
+    `programs` are processes that are known to be an agent's, with the agent, whatever their environment says;
+    so is what has them as its parent or as the first of its terminal. None if there is no such process. Only
+    Linux tells what a process has in its environment; elsewhere, and for one that lost both the mark and its
+    parents, nothing is known.
     """
     if not has_proc():
         return ""
     for step in range(MAX_ANCESTORS):
+        found = process(pid)
+        if found is not None and (agent := programs.get(pid) or programs.get(found.session)):
+            return agent
         try:
             mark = variable(pid, AGENT_MARK)
         except PermissionError:  # of another user, as init is
             return ""
         except OSError:
             return "" if step else None
-        found = process(pid)
         if mark or found is None or found.parent <= 1:
             return mark
         pid = found.parent

@@ -360,6 +360,19 @@ class Host:
         self._starting.add(name)
         return await asyncio.shield(self._apart(self._start(spec, record, deferred)))
 
+    def agent_programs(self) -> dict[int, str]:
+        """The first process of each session that is, or was started by, a command of an agent session, and
+        its keeper's, with the agent."""
+        sessions = [*list(self.sessions.values()), *list(self._unborn)]  # another thread may ask
+        return {
+            pid: agent
+            for each in sessions
+            if each.state is not State.ENDED
+            if (agent := each.note.get("started_by") or each.note.get("agent"))
+            for pid in (each.pid, each.keeper_pid)
+            if pid
+        }
+
     def _checked(
         self,
         name: str,
@@ -413,6 +426,7 @@ class Host:
                 spec["note"]["recording"] = recording
             keeper = (await self._ask_nursery({"keep": spec, "socket": path}))["pid"]
             session = await self._connect(path, spec["note"], is_unborn=not deferred)
+            session.keeper_pid = keeper
             if not deferred:
                 await self._give_birth(session, spec["cols"], spec["rows"])
             return session

@@ -121,6 +121,8 @@ class Session:
         self.command: list[str] = []
         self.cwd = ""
         self.pid = 0
+        self.keeper_pid = 0
+        """0 if another daemon had it started."""
         self.started_at = 0.0
         self.keeper_version = 0
         self.state = State.WAITING

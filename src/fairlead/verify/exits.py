@@ -49,6 +49,17 @@ _DRIVERS = re.compile(
 _CHECKS = re.compile(r"(?:\w+[:-])?(?:unit)?(?:tests?|check|lint|vet|clippy|verify)(?:[:-]\w+)?")
 _FORGIVING = frozenset({"--exit-zero", "--if-present", "--ignore-errors"})
 _ONLY_TELLS = frozenset({"--version", "--help", "--dry-run", "--just-print"})
+_MAKE = re.compile("g?make")
+_MAKE_FLAGS = re.compile("(?:GNU)?MAKEFLAGS=(.*)", re.DOTALL)
+_MAKE_LONG = {
+    "touch": "t",
+    "question": "q",
+    "just-print": "n",
+    "dry-run": "n",
+    "recon": "n",
+    "ignore-errors": "i",
+}
+_MAKE_VALUED = re.compile("[CEIOWfjlo]")
 
 
 class _Program(NamedTuple):
@@ -105,7 +116,7 @@ def script_of(command: str) -> tuple[str, str]:
     except (_Group, ValueError):
         return "", ""
     words, name = program.words, program.name
-    if re.fullmatch("g?make", name):
+    if _MAKE.fullmatch(name):
         return "make", shlex.join(words)
     if name in ("npm", "yarn", "pnpm", "bun"):
         named = [word for word in words[1:] if not word.startswith("-") and word not in ("run", "run-script")]
@@ -132,6 +143,7 @@ def _lists(text: str) -> Iterator[_List]:
     pipelines: list[tuple[str, list[_Program]]] = []
     programs: list[_Program] = []
     words: list[str] = []
+    flags: list[str] = []
     before, is_target, count = "", False, 0
     for token, is_sign in (*_tokens(text), ("\n", True)):
         if token in _GROUPS and (is_sign or not words):
@@ -146,7 +158,7 @@ def _lists(text: str) -> Iterator[_List]:
             is_target = True
         else:
             if words:
-                programs.append(_Program(_bare(words), bool(programs)))
+                programs.append(_Program(_bare(words, flags), bool(programs)))
                 words = []
                 count += 1
                 if count > MAX_PROGRAMS:
@@ -181,9 +193,13 @@ def _tokens(text: str) -> Iterator[tuple[str, bool]]:
             yield token, False
 
 
-def _bare(words: Sequence[str]) -> tuple[str, ...]:
-    """The words without assignments, and without programs that only run another."""
+def _bare(words: Sequence[str], flags: list[str]) -> tuple[str, ...]:
+    """The words without assignments, and without programs that only run another.
+
+    The flags that are set for `make` are words of it, and of those that come later.
+    """
     left = list(words)
+    flags += filter(_MAKE_FLAGS.match, words)
     while left:
         name = os.path.basename(left[0])
         if re.match(r"[A-Za-z_]\w*\+?=", left[0]):
@@ -194,7 +210,21 @@ def _bare(words: Sequence[str]) -> tuple[str, ...]:
                 del left[0]
         else:
             break
-    return tuple(left)
+    return (*left, *flags) if left and _MAKE.fullmatch(os.path.basename(left[0])) else tuple(left)
+
+
+def _make_letters(words: Sequence[str]) -> str:
+    """The short options among the words of `make`, with those that are written long or as MAKEFLAGS."""
+    letters = ""
+    for word in words:
+        if found := _MAKE_FLAGS.match(word):
+            given = str(found[1]).split()
+            letters += _make_letters([*(f"-{each.removeprefix('-')}" for each in given[:1]), *given[1:]])
+        elif word.startswith("--") and word != "--":
+            letters += "".join(short for name, short in _MAKE_LONG.items() if name.startswith(word[2:]))
+        elif word.startswith("-"):
+            letters += _MAKE_VALUED.split(word, maxsplit=1)[0]
+    return letters
 
 
 def _sorted(lists: list[_List], pipefail: bool) -> tuple[list[_Program], list[_Program]]:
@@ -245,7 +275,7 @@ def _never_fails(program: _Program, depth: int) -> bool:
         return True
     if _INTERPRETERS.fullmatch(name):
         return words[1:2] in (("-c",), ("-e",)) and (words[2:3] or ("",))[0].strip() in _NO_CODE
-    return bool(re.fullmatch("g?make", name)) and "-n" in words
+    return bool(_MAKE.fullmatch(name)) and not set("ntq").isdisjoint(_make_letters(words))
 
 
 def _is_fixed(words: Sequence[str]) -> bool:
@@ -262,7 +292,10 @@ def _within(program: _Program, depth: int) -> str:
         return blind(" ".join(words[1:]), depth=depth + 1)
     if name == "!" and len(words) > 1 and _is_check(_Program(words[1:])):
         return f"it turns the exit code of `{' '.join(words[1:])[:MAX_SHOWN]}` round"
-    if _is_check(program) and (forgives := next((each for each in words if each in _FORGIVING), "")):
+    forgives = next((each for each in words if each in _FORGIVING or each.startswith("--if-")), "")
+    if _MAKE.fullmatch(name) and "i" in _make_letters(words):
+        forgives = forgives or "-i"
+    if forgives and (_is_check(program) or _DRIVERS.fullmatch(name)):
         return f"{forgives} hides the exit code of `{program.shown}`"
     if not _SHELLS.fullmatch(name):
         return ""

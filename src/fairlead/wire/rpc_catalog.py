@@ -43,7 +43,7 @@ class Op(NamedTuple):
     needs_key: bool = False
     """It needs the key of a model, which the client may be asked for first."""
     for_person: bool = False
-    """It answers for a person, which an agent's own commands may not."""
+    """It answers for a person, which an agent's own commands may not, or starts what may do so."""
     repeatable: bool = False
     """Done twice it is as done once, so a client may ask again when the daemon went away meanwhile."""
 
@@ -198,7 +198,7 @@ subscribe: / topics session-id since -> subscribed cursor replayed
 unsubscribe: / topics -> subscribed
     get no more events of topics
 terminal_start: name argv / cwd env cols rows deferred record owner -> name pid recording
-    start a program in a terminal [beside]
+    start a program in a terminal [beside for_person]
 terminal_list: / brief -> sessions questions
     all terminal sessions, and how many questions wait [repeatable]
 terminal_stop: name -> exit-code

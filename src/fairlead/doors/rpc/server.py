@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, cast
 from ... import __version__
 from ...formats.edn import Keyword
 from ...keeper.credentials import is_our_user
-from ...sessions.inbox import answering_agent
+from ...sessions.inbox import calling_agent
 from ...settings import Settings
 from ...wire import rpc
 from ...wire.faults import Broken
@@ -27,7 +27,7 @@ from ...wire.lines import TooLong
 from ...wire.rpc import ErrorCode, Request, fields
 from ...wire.rpc_catalog import OPS, PARAMS, TOPICS, Op, arguments
 from ..listening import UnixServer
-from ..proof import agent_behind
+from ..proof import Programs, agent_behind
 from .handlers import Call, Caller, Handler, as_op_error, run_handler
 from .ops.agents import AgentOps
 
@@ -58,7 +58,14 @@ LAST_ANSWERS_WAIT = 10.0
 class RpcDoor:
     """The server on the control socket."""
 
-    def __init__(self, settings: Settings, handlers: Mapping[str, Handler], agents: AgentOps) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        handlers: Mapping[str, Handler],
+        agents: AgentOps,
+        programs: Programs = dict,
+    ) -> None:
+        self.programs = programs
         self.agents = agents
         self.handlers = {**handlers, **agents.ops}
         self.ops = {name: op for name, op in OPS.items() if name in OWN or name in self.handlers}
@@ -393,7 +400,7 @@ class _Connection(asyncio.Protocol):
             self._door.refresh()
             if OPS[call.op].for_person:
                 connection = self._transport.get_extra_info("socket")
-                answering_agent.set(await asyncio.to_thread(agent_behind, connection))
+                calling_agent.set(await asyncio.to_thread(agent_behind, connection, self._door.programs))
             await self._door.agents.prepare(call, given)
             if call.op == "subscribe":
                 answer = await self._subscribe(call, given)

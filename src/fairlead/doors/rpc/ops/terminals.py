@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from ....formats.edn import Keyword
 from ....formats.patterns import Found, Pattern, PatternError, compiled
 from ....sessions.directory import Directory, NameTaken
+from ....sessions.inbox import calling_agent
 from ....terminal.host import Host, HostError
 from ....terminal.kind import TerminalKind
 from ....terminal.lines import Follower, Followers, Kept, kept
@@ -102,6 +103,7 @@ class TerminalOps:
             deferred=deferred,
             record=record,
             owner=owner,
+            note={"started_by": agent} if (agent := calling_agent.get()) else None,
         )
         answer = fields(name=session.id, pid=session.pid, recording=session.recording)
         await self._opened()
