@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from ..keeper.credentials import AGENT_MARK
 from . import context, events
 from .answer import Answer
-from .approvals import Approvals
+from .approvals import CHANGED, Approvals
 from .events import Approval, Event
 from .gathering import gather
 from .half import HalfAnswer
@@ -704,7 +704,7 @@ class AgentSession:
         touch, decision = self._judged(call)
         asked = self._approvals.of_call(call.id)  # by a daemon that is no more
         if asked is not None and (self._aborted.is_set() or touch is None or decision.decision == "deny"):
-            self._approvals.settle(asked.id, False, "abort" if self._aborted.is_set() else "a rule")
+            self._approvals.withdraw(call.id, "abort" if self._aborted.is_set() else "a rule")
             asked = None
         result: Result
         if self._aborted.is_set():
@@ -713,11 +713,11 @@ class AgentSession:
             result = Result(decision.reason, is_error=True)
         elif decision.decision == "deny":
             result = Result(f"denied: {decision.reason}", is_error=True)
-        elif (decision.decision == "allow" and asked is None) or await self._is_approved(
-            call, touch, decision.reason if asked is None else asked.reason
-        ):
+        elif decision.decision == "allow" and asked is None:
+            result = await self._executed(call, touch)
+        elif shown := await self._approved(call, touch, asked.reason if asked else decision.reason):
             is_late = self._aborted.is_set()  # somebody said yes, and then stop
-            result = Result("aborted", is_error=True) if is_late else await self._executed(call, touch)
+            result = Result("aborted", is_error=True) if is_late else await self._executed(call, shown)
         else:
             result = Result(f"denied: no consent to {call.name}: {touch.summary}", is_error=True)
         content = (Text(result.text),)
@@ -747,19 +747,24 @@ class AgentSession:
             if self.jobs.get(call.id) is job:
                 del self.jobs[call.id]
 
-    async def _is_approved(self, call: ToolCall, touch: Touch, reason: str) -> bool:
-        """Ask, durably, and wait for the answer."""
+    async def _approved(self, call: ToolCall, touch: Touch, reason: str) -> Touch | None:
+        """Ask, durably, and wait for the answer: what was consented to, if it was.
+
+        A file may change while a question waits: what would be done then was not shown, and is asked again.
+        """
         said = self._approvals.answer_to(call, touch)
-        if said is not None:
-            return said
-        waiting, answer = self._approvals.ask(call, touch, reason)
-        self._tell(events.Updated(self.id))
-        try:
-            return bool(await self._abortable(answer))
-        except _Aborted:
-            if waiting.id in self.approvals:
-                self._approvals.settle(waiting.id, False, "abort")
-            return False
+        while said is None:
+            answer = self._approvals.ask(call, touch, reason)
+            self._tell(events.Updated(self.id))
+            try:
+                said = bool(await self._abortable(answer))
+            except _Aborted:
+                self._approvals.withdraw(call.id, "abort")
+                return None
+            now, _ = self._judged(call)
+            if said and now and now.paths == touch.paths and now.seen != touch.seen:
+                touch, said, reason = now, None, CHANGED
+        return touch if said else None
 
     def _close_open_calls(self, why: str) -> None:
         """Give every call that has no result one, as models insist on it."""
