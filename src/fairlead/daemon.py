@@ -322,7 +322,9 @@ class Daemon:
     async def _stop(self, request: Request) -> Mapping[Any, Any]:
         self._handover = bool(request.get("handover"))
         asyncio.get_running_loop().call_soon(self._over.set)
-        return fields(accepted=True, started_at=self._started_at)
+        loaded = self._agents.store.loaded  # a turn that waits for consent goes on with the answer
+        turns = sum(not each.is_idle and not each.approvals for each in loaded)
+        return fields(accepted=True, started_at=self._started_at, interrupted_turns=turns)
 
     async def _restart(self, request: Request) -> Mapping[Any, Any]:
         """Be replaced by a new daemon, of the installation and with the environment of who asks, unless a

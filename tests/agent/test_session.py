@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from fairlead.agent import events
-from fairlead.agent.context import turns
+from fairlead.agent.context import LOST, turns
 from fairlead.agent.journal import Compaction, Journal, Said
 from fairlead.agent.messages import Assistant, Text, ToolResult, Usage, text_of
 from fairlead.agent.models import Finished, ModelError, ModelEvent, ModelInfo, ModelRequest, TextDelta
 from fairlead.agent.policy import Policy
 from fairlead.agent.secrets import Redactor
-from fairlead.agent.session import LOST, Busy, Phase, Refused
+from fairlead.agent.session import Busy, Phase, Refused
 from fairlead.agent.tools import standard_tools
 from fairlead.agent.tools.terminals import LocalTerminals
 from tests.agent.playing import AskBeforeWriting, Endless, Meet, Note, Playing, calls, replay, says

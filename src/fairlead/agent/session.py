@@ -70,8 +70,6 @@ MAX_QUEUED = 100
 """How many messages may wait to be said."""
 MAX_PAST_JOBS = 50
 """How many tool calls that have ended can be looked up."""
-LOST = "interrupted: the daemon ended before the turn did"
-"""What is said of a turn that nobody can end any more."""
 
 
 class AgentSession:
@@ -155,13 +153,13 @@ class AgentSession:
         for consent is not lost: it goes on with the answer."""
         half = self._half.take()
         last = context.last_message(self.journal.branch)
-        is_said = isinstance(last, Assistant) and last.error_message == LOST
+        is_said = isinstance(last, Assistant) and last.error_message == context.LOST
         if self.approvals or is_said or not self.was_interrupted:
             return
         for call in context.unanswered(self.journal.branch):
-            result = ToolResult(call.id, call.name, (Text(LOST),), None, True, now())
+            result = ToolResult(call.id, call.name, (Text(context.LOST),), None, True, now())
             self.journal.append(Said(result))
-        self.journal.append(Said(half.assistant(self.model, "error", LOST)))
+        self.journal.append(Said(half.assistant(self.model, "error", context.LOST)))
 
     # --- what it is -----------------------------------------------------------------------------------------
 
@@ -184,7 +182,7 @@ class AgentSession:
         """Whether the last turn did not end: the program that ran it did, or nobody has answered yet."""
         last = context.last_message(self.journal.branch)
         if isinstance(last, Assistant):
-            return self.is_idle and (bool(last.calls) or last.error_message == LOST)
+            return self.is_idle and (bool(last.calls) or last.error_message == context.LOST)
         return self.is_idle and last is not None
 
     @property
