@@ -16,6 +16,7 @@ import termios
 from types import FrameType
 from typing import Any
 
+from ..formats.columns import CUT
 from .chat_line import Key, Keys
 from .own_terminal import Gone
 
@@ -100,7 +101,10 @@ class ChatTerminal:
 
     def write(self, text: str) -> None:
         """Show something. Raises Gone."""
-        data = memoryview(text.encode("utf-8", "replace"))
+        encoding, errors = sys.stdout.encoding, str(sys.stdout.errors).replace("strict", "replace")
+        if not encoding.lower().startswith("utf"):
+            text = text.replace(CUT, "~")  # as wide as it was
+        data = memoryview(text.encode(encoding, errors))
         while data:
             try:
                 data = data[os.write(self._output, data) :]
