@@ -91,7 +91,7 @@ def test_an_ascii_locale_gets_ascii(hosting: Hosting) -> None:
         assert ("80x24" in listed, listed.isascii()) == (True, True)
         assert "80x24" in hosting.run("ls", "odd").stdout
         with Person(hosting, "agent") as person:
-            person.until("> ")
+            person.until("\n>")
             person.type(b"what can you do?\r")
             person.until("> what can you do?")
             assert person.seen.isascii()
