@@ -325,7 +325,9 @@ class Daemon:
     async def daemon_stop(self, handover: bool = False) -> Data:
         self._handover = handover
         asyncio.get_running_loop().call_soon(self._over.set)
-        return fields(accepted=True, started_at=self._started_at)
+        loaded = self._agents.store.loaded  # a turn that waits for consent goes on with the answer
+        turns = sum(not each.is_idle and not each.approvals for each in loaded)
+        return fields(accepted=True, started_at=self._started_at, interrupted_turns=turns)
 
     @op
     async def daemon_restart(self, env: Mapping[Any, Any] | None = None, python: str = "") -> Data:

@@ -359,12 +359,15 @@ class Settings:
         """The error with its line in the file, if it begins with a table in brackets, as others write it."""
         import re
 
-        found = re.match(r"\[\[?([\w.-]+?)\]\]?(?: (\w+))?(?:, number (\d+))?", str(error))
+        found = re.match(
+            r"\[\[?([\w.-]+?)\]\]?(?: (\w+))?(?:, number (\d+))?(?:: (\w+) must be )?", str(error)
+        )
         if found is None:
             return SettingError(f"{self.config_path}: {error}")
         table = tuple(found[1].split(".", 1))
         paths = [table, (*table, found[2])] if found[2] else [table]
-        paths += [(*paths[-1], found[3])] if found[3] else []
+        for deeper in found.groups()[2:]:
+            paths += [(*paths[-1], deeper)] if deeper else []
         lines = [self.line_of(*path) for path in reversed(paths)]
         line = next((line for line in lines if line), None)
         place = f"{self.config_path}, line {line}" if line else self.config_path
@@ -479,8 +482,43 @@ def tables_from(value: object, kind: type[T], where: str, limit: int) -> tuple[T
         try:
             found.append(msgspec.convert(each, kind))
         except (msgspec.ValidationError, ValueError) as error:
-            raise ValueError(f"{where}, number {number}: {error}") from None
+            raise ValueError(f"{where}, number {number}: {explained(error, kind)}") from None
     return tuple(found)
+
+
+_TYPES = {
+    "str": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a table",
+    "null": "",
+}
+
+
+def explained(error: Exception, kind: type) -> str:
+    """What is wrong with a table that should be a struct, in the words of who wrote it; no value but that of
+    a choice is shown, as it may be a key."""
+    import re
+    from typing import get_args, get_type_hints
+
+    from .formats.guess import meant
+
+    found = re.fullmatch(r"(.*?)(?: - at `\$\.?(\w*)[^`]*`)?", str(error), re.DOTALL)
+    assert found is not None
+    fault, key = found[1], found[2] or ""
+    if choice := re.fullmatch(r"Invalid enum value '(.*)'", fault, re.DOTALL):
+        inner = [get_args(each) or (each,) for each in get_args(get_type_hints(kind).get(key))]
+        choices = [str(each) for some in inner for each in some if isinstance(each, str)]
+        hint = meant(choice[1], choices)
+        return f"{key} must be one of {', '.join(choices)}, not {choice[1]!r:.80}{hint}"
+    if types := re.fullmatch(r"Expected `(.*)`, got `(.*)`", fault):
+        wanted = " or ".join(word for each in types[1].split(" | ") if (word := _TYPES.get(each, each)))
+        return f"{key} must be {wanted}, not {_TYPES.get(types[2]) or types[2]}".lstrip()
+    if field := re.fullmatch(r"Object (missing required|contains unknown) field `(.*)`", fault):
+        return f"{field[2]} is missing" if field[1][0] == "m" else f"there is no setting {field[2]}"
+    return str(error)
 
 
 def cache_dir(environ: Mapping[str, str]) -> str:

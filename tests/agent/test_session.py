@@ -11,11 +11,15 @@ from typing import Any
 import pytest
 
 from fairlead.agent import events
-from fairlead.agent.context import Course
+from fairlead.agent.context import LOST, Course
 from fairlead.agent.journal import Compaction, Journal, Said
 from fairlead.agent.messages import Assistant, Text, ToolResult, Usage, text_of
 from fairlead.agent.models import Finished, ModelError, ModelEvent, ModelInfo, ModelRequest, TextDelta
-from fairlead.agent.session import LOST, Busy, Phase, Refused
+from fairlead.agent.policy import Policy
+from fairlead.agent.secrets import Redactor
+from fairlead.agent.session import Busy, Phase, Refused
+from fairlead.agent.tools import standard_tools
+from fairlead.agent.tools.terminals import LocalTerminals
 from tests.agent.playing import AskBeforeWriting, Endless, Meet, Note, Playing, calls, replay, says
 
 
@@ -339,6 +343,67 @@ async def test_consent_for_one_file_is_none_for_another(tmp_path: Path) -> None:
         assert not (tmp_path / "elsewhere").exists()
         play.session.settle(again.approval.id, False, "me")
         await play.idle()
+
+
+def edits(path: str, old: str, new: str) -> dict[str, Any]:
+    return {"path": path, "edits": [{"oldText": old, "newText": new}]}
+
+
+CHANGED_MEANWHILE: dict[str, tuple[str, dict[str, Any], str | None, str | None, str, str]] = {
+    "a new file": ("write", {"path": "f", "content": "mine\n"}, None, "500 lines\n", "+mine", "mine\n"),
+    "a new text": ("write", {"path": "f", "content": "mine\n"}, "a\n", "b\n", "-b", "mine\n"),
+    "no file": ("write", {"path": "f", "content": "mine\n"}, "a\n", None, "mine", "mine\n"),
+    "an edit": ("edit", edits("f", "= 1", "= 2"), "safe = 1\n", "harm = 1\n", "+harm = 2", "harm = 2\n"),
+    "a file with secrets": (
+        "write",
+        {"path": ".env", "content": "mine\n"},
+        "K=1\n",
+        "K=22\n",
+        "mine",
+        "mine\n",
+    ),
+}
+"""What is called, what the file holds when it is asked and when it is allowed, then shown, and made."""
+
+
+@playing
+@pytest.mark.parametrize("how", ["a restart", "an answer", "an answer for always"])
+@pytest.mark.parametrize("what", CHANGED_MEANWHILE)
+async def test_consent_is_for_the_file_that_was_shown(tmp_path: Path, what: str, how: str) -> None:
+    name, arguments, before, after, shown, made = CHANGED_MEANWHILE[what]
+    path = tmp_path / arguments["path"]
+    if before is not None:
+        path.write_text(before)
+    model = replay(tmp_path, calls(("c1", name, arguments)), says("done"))
+    tools = list(standard_tools(LocalTerminals(), tmp_path / "outputs", Redactor()).values())
+
+    def play() -> Playing:
+        return Playing(tmp_path, model, tools=tools, judge=Policy(tmp_path.resolve()))
+
+    def change() -> None:
+        path.write_text(after) if after is not None else path.unlink()
+
+    async with play() as playing:
+        playing.session.prompt("go")
+        first = (await playing.until(events.ApprovalWanted)).approval
+        if how != "a restart":
+            change()
+            playing.session.settle(first.id, True, "me", lasts="always" in how)
+            await playing.until(events.ApprovalWanted, 2)
+    if how == "a restart":
+        async with play() as playing:
+            change()
+            playing.session.settle(first.id, True, "me", lasts=True)
+            await playing.until(events.ApprovalWanted)
+    assert (path.read_text() if path.exists() else None) == after
+    async with play() as playing:  # the second question outlives the program, too
+        (second,) = playing.session.approvals.values()
+        assert shown in second.preview
+        assert "has changed since" in second.reason
+        playing.session.settle(second.id, True, "me")
+        await playing.idle()
+        assert path.read_text() == made
+        assert len(playing.of(events.ApprovalWanted)) == 0
 
 
 @playing

@@ -19,6 +19,8 @@ from fairlead.agent.tools.files import (
     MAX_BYTES,
     MAX_ENTRIES,
     MAX_LINES,
+    MAX_PREVIEWED,
+    MAX_TEXT,
     Edit,
     EditArguments,
     List,
@@ -226,6 +228,43 @@ def test_a_call_is_refused_when_its_path_leads_elsewhere_than_what_was_judged(
     assert (outside / "a.txt").read_text() == "out"
 
 
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        (Write(), {"path": "a.txt", "content": "new"}),
+        (Edit(), {"path": "a.txt", "edits": [{"oldText": "a\n", "newText": "b\n"}]}),
+    ],
+)
+@pytest.mark.parametrize("before", ["a\n", "a\n" + "x" * MAX_PREVIEWED])
+def test_a_file_that_changed_since_its_change_was_judged_is_left_alone(
+    tool: Any, arguments: dict[str, Any], before: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(before)
+    judged = tool.touches(arguments, tmp_path.resolve())
+    path.write_text("now: a\n")
+    result = call(tool, tmp_path, judged=judged, **arguments)
+    assert (result.is_error, "a.txt has changed since" in result.text) == (True, True)
+    assert path.read_text() == "now: a\n"
+    judged = tool.touches(arguments, tmp_path.resolve())
+    assert not call(tool, tmp_path, judged=judged, **arguments).is_error
+
+
+def test_who_allows_a_new_text_without_a_diff_is_told_how_much_it_replaces(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    for before, words in {
+        "x\n" * MAX_PREVIEWED: f"{MAX_PREVIEWED} lines, 2.1 MB",
+        "x" * MAX_TEXT * 2: "16.8 MB",
+        "\n".join(map(str, range(50_000))): "50000 lines, 288.9 kB",
+    }.items():
+        path.write_text(before)
+        touch = Write().touches({"path": "a.txt", "content": "new\n"}, tmp_path.resolve())
+        assert touch.summary == f"write a.txt, replacing {words}"
+    path.write_text("old\n" * 5000)
+    touch = Write().touches({"path": "a.txt", "content": "new\n"}, tmp_path.resolve())
+    assert (touch.summary, touch.preview.count("\n-old")) == ("write a.txt", 5000)
+
+
 def test_a_link_that_appears_after_the_path_was_resolved_is_not_followed(tmp_path: Path) -> None:
     from fairlead.opening import PathError, directory, open_here
 
@@ -286,7 +325,7 @@ def test_ls_shows_odd_names_as_text(tmp_path: Path) -> None:
 
 def test_write_makes_a_file_and_its_directories(tmp_path: Path) -> None:
     result = call(Write(), tmp_path, path="a/b/c.txt", content="hello\n")
-    assert result.text == "a/b/c.txt: made, 1 lines, 6 bytes."
+    assert result.text == "a/b/c.txt: made, 1 line, 6 bytes."
     assert (tmp_path / "a/b/c.txt").read_text() == "hello\n"
     assert result.details["diff"] == "@@ -0,0 +1 @@\n+hello"
     assert os.listdir(tmp_path / "a/b") == ["c.txt"]

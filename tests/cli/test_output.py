@@ -13,6 +13,7 @@ import pytest
 from fairlead.cli import COMMANDS, command_of
 from fairlead.formats.columns import cut, fill, width_of
 from tests.cli.test_commands import on_a_terminal
+from tests.client.persons import Person
 from tests.hosting import WAIT, Hosting
 
 
@@ -76,6 +77,27 @@ def test_output_works_in_any_locale(hosting: Hosting, locale: dict[str, str]) ->
     finally:
         for name in locale:
             del hosting.environment[name]
+
+
+def test_an_ascii_locale_gets_ascii(hosting: Hosting) -> None:
+    """Python takes the C locale for UTF-8."""
+    hosting.environment["LC_ALL"] = "C"
+    try:
+        hosting.run(
+            "start", "odd", "-d", "--", "sh", "-c", "printf 'für\\n'; read line # … × 日本 " + 60 * "x"
+        )
+        hosting.until(lambda: "für" in hosting.run("logs", "odd").stdout)  # what was printed is whole
+        _, listed = on_a_terminal(hosting, "ls", columns=80)
+        assert ("80x24" in listed, listed.isascii()) == (True, True)
+        assert "80x24" in hosting.run("ls", "odd").stdout
+        with Person(hosting, "agent") as person:
+            person.until("\n>")
+            person.type(b"what can you do?\r")
+            person.until("> what can you do?")
+            assert person.seen.isascii()
+        hosting.run("stop", "odd")
+    finally:
+        del hosting.environment["LC_ALL"]
 
 
 def test_what_the_locale_lacks_has_an_equivalent(hosting: Hosting) -> None:

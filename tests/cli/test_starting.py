@@ -86,8 +86,18 @@ def settings_of(hosting: Hosting) -> Settings:
             "{config}, line 7: there is no setting 'widow' in [[models]]; did you mean window?",
         ),
         (
-            '[[agent.rules]]\ntool = "bash"\nthen = "deny"\n[[agent.rules]]\ntool = "bash"\nthen = "no"\n',
-            "{config}, line 4: [agent] rules, number 2: Invalid enum value 'no' - at `$.then`",
+            '[[agent.rules]]\ntool = "bash"\nthen = "deny"\n[[agent.rules]]\ntool = "bash"\nthen = "dney"\n',
+            "{config}, line 6: [agent] rules, number 2: then must be one of allow, ask, deny, not 'dney'; "
+            "did you mean deny?",
+        ),
+        (
+            '[providers.lab]\nbase_url = "http://127.0.0.1:1/v1"\nkind = "opnai"\n',
+            "{config}, line 3: [providers.lab]: kind must be one of openai, anthropic, google, not 'opnai'; "
+            "did you mean openai?",
+        ),
+        (
+            "[agent]\nyes = false\nmodel = 5\n",
+            "{config}, line 3: [agent]: model must be a text, not a whole number",
         ),
         (
             '[agent]\nyes = false\n[[agent.rules]]\ntool = "wirte"\nthen = "deny"\n',

@@ -89,6 +89,8 @@ def test_what_can_not_be_done_is_told_by_the_exit_code(hosting: Hosting) -> None
     for said, why in (
         ("/nonsense", "no command /nonsense; /help lists them"),
         ("/approve", "/approve wants a token; /approvals lists them"),
+        ("/run rm -rf /", "blocked: `rm -rf /` is never run"),
+        ("/run cat ~/.ssh/id_rsa", "blocked: ~/.ssh/id_rsa is protected"),
         ("/deny abcd1234", "no question 'abcd1234' waits; `fairlead approvals` lists those that do"),
     ):
         done = hosting.run("talk", said, check=False)

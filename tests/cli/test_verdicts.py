@@ -18,7 +18,9 @@ from fairlead.client.agents import ApprovalWanted
 from fairlead.client.sdk import Host
 from fairlead.settings import Settings
 from fairlead.verify.store import ReportStore
+from tests.agent.openai_server import HOLD, OpenAiServer, answer
 from tests.agent.playing import calls, cassette, says
+from tests.cli.test_config import configure, lab
 from tests.cli.test_verify import (
     VERIFIED,
     builder_like_pi,
@@ -97,6 +99,25 @@ def test_a_stopped_turn_is_neither_checked_nor_sent_back(hosting: Hosting, host:
     assert once.returncode == 2
     assert "not checked: the turn was stopped" in once.stdout
     assert not (project / "ran").exists()
+
+
+def test_a_turn_that_is_lost_with_its_daemon_is_checked_and_is_not_green(project: Path) -> None:
+    held = answer("one two three", insert=[HOLD])
+    with OpenAiServer([held]) as server, closing(Hosting({"FAIRLEAD_DAEMON_RESTART_PAUSE": "0"})) as hosting:
+        configure(hosting, lab(server))
+        words = [*hosting.command, "run", "--verify", PASSES, "go"]
+        pipe, environment = subprocess.PIPE, hosting.environment
+        with subprocess.Popen(
+            words, cwd=project, env=environment, stdout=pipe, stderr=pipe, text=True
+        ) as running:
+            hosting.until(lambda: bool(server.requests))
+            restarted = hosting.run("daemon", "restart")
+            assert restarted.stderr.startswith("1 turn that was going on was interrupted")
+            printed, said = running.communicate(timeout=WAIT)
+        assert (running.returncode, printed[:9]) == (2, "PARTIAL  ")
+        assert "the turn did not end: the program that ran it went away" in said
+        assert (project / "ran").exists()
+        assert hosting.run("daemon", "restart").stderr == ""
 
 
 def test_a_turn_that_changed_nothing_says_so_and_is_at_most_verified(

@@ -158,7 +158,9 @@ def test_what_is_too_long_is_left_out_of_the_middle_and_can_be_seen(
     preview = hosting.ask("approvals")["approvals"][1]["preview"]
     assert preview.startswith("x")
     assert preview.endswith("y")
-    assert "characters are hidden here" in preview
+    path = hosting.ask("get_state", session_id=other)["state"]["session_file"]
+    assert f" characters are hidden here: the line with c1 in {path} has all]" in preview
+    assert big[:200_000] in Path(path).read_text()
 
 
 # --- one question, one answer -----------------------------------------------------------------------------

@@ -19,10 +19,12 @@ from ..sessions.questions import Question, bounded
 from .events import Approval, ApprovalSettled, ApprovalWanted, Event
 from .journal import Custom, Journal
 from .messages import ToolCall
-from .tools import Touch
+from .tools import IN_JOURNAL, Touch
 
 MAX_WHAT = 200
 """How many characters the one line has that says what a call will do."""
+CHANGED = "what the call would do has changed since it was last asked about"
+"""Why a question is asked again."""
 WANTED, SETTLED = "fairlead/approval", "fairlead/approval-settled"
 """What entries of a journal with a question, and with an answer, are called."""
 
@@ -66,25 +68,31 @@ class Approvals:
     def answer_to(self, call: ToolCall, touch: Touch) -> bool | None:
         """What was said to this very call before, by somebody whose daemon could not run it any more.
 
-        It counts once, and only for the same tool, arguments and files: ids of calls may repeat.
+        It counts once, and only for the same tool, arguments and files as they were: ids of calls may repeat.
         """
-        approval, allowed = self._settled.pop(call.id, (None, False))
-        if approval is None or _meant(approval) != (call.name, call.arguments, _paths(touch), touch.command):
+        approval, allowed = self._settled.get(call.id, (None, False))
+        if approval is None or not is_meant(approval, call, touch):
             return None
+        del self._settled[call.id]
         return allowed
 
     def of_call(self, call_id: str) -> Approval | None:
-        """The question about a call that waits."""
-        return next((each for each in self.waiting.values() if each.call_id == call_id), None)
+        """The question about a call that waits, or whose answer was not heard yet."""
+        waiting = (each for each in self.waiting.values() if each.call_id == call_id)
+        return next(waiting, None) or self._settled.get(call_id, (None,))[0]
 
-    def ask(self, call: ToolCall, touch: Touch, reason: str) -> tuple[Approval, asyncio.Future[bool]]:
+    def withdraw(self, call_id: str, by: str) -> None:
+        """Deny what waits about a call, and forget what was said to it."""
+        for id in [id for id, each in self.waiting.items() if each.call_id == call_id]:
+            self.settle(id, False, by)
+        self._settled.pop(call_id, None)
+
+    def ask(self, call: ToolCall, touch: Touch, reason: str) -> asyncio.Future[bool]:
         """Ask, unless that was done already; the answer comes in the future."""
-        paths = _paths(touch)
         waiting = self.of_call(call.id)
-        meant = call.name, call.arguments, paths, touch.command
-        if waiting is not None and _meant(waiting) != meant:  # it leads elsewhere by now
-            self.settle(waiting.id, False, "change")
-            waiting = None
+        if waiting is not None and not is_meant(waiting, call, touch):  # it leads elsewhere by now
+            self.withdraw(call.id, "change")
+            waiting, reason = None, CHANGED
         if waiting is None:
             waiting = Approval(
                 secrets.token_hex(4),
@@ -94,17 +102,18 @@ class Approvals:
                 reason,
                 touch.preview,
                 call.arguments,
-                paths,
+                _paths(touch),
                 touch.command,
                 time.time(),
                 self._id,
+                touch.seen,
             )
             self._journal.append(Custom(WANTED, msgspec.to_builtins(waiting)))
             self.waiting[waiting.id] = waiting
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._answers[waiting.id] = answer
         self._tell(ApprovalWanted(self._id, waiting))
-        return waiting, answer
+        return answer
 
     def settle(self, id: str, allowed: bool, by: str, *, lasts: bool = False) -> Approval:
         """Answer a question that waits."""
@@ -125,6 +134,7 @@ class Approvals:
 
 def question_of(approval: Approval, *, session: str, name: str, project: str, journal: str) -> Question:
     """A call that waits, as people are asked about it everywhere."""
+    where = f"the line with {approval.call_id} in {journal} has all"
     return Question(
         id=approval.id,
         kind="consent",
@@ -133,7 +143,7 @@ def question_of(approval: Approval, *, session: str, name: str, project: str, jo
         project=project,
         title=approval.tool,
         what=one_line(approval.summary, MAX_WHAT),
-        whole=bounded(approval.preview, f"line with {approval.call_id} in {journal} has all"),
+        whole=bounded(approval.preview.replace(IN_JOURNAL, where, 1), where),
         reason=approval.reason,
         asked_at=approval.asked_at,
         about=approval.call_id,
@@ -144,6 +154,7 @@ def _paths(touch: Touch) -> tuple[str, ...]:
     return tuple(map(str, touch.paths))
 
 
-def _meant(approval: Approval) -> tuple[object, ...]:
-    """What a consent is for."""
-    return approval.tool, approval.arguments, approval.paths, approval.command
+def is_meant(approval: Approval, call: ToolCall, touch: Touch) -> bool:
+    """Whether a question is about this call, and what it would do now is what was shown."""
+    meant = approval.tool, approval.arguments, approval.paths, approval.command, approval.seen
+    return meant == (call.name, call.arguments, _paths(touch), touch.command, touch.seen)

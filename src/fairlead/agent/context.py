@@ -101,6 +101,8 @@ def unanswered(branch: Sequence[Entry]) -> list[ToolCall]:
 
 Ending = Literal["done", "failed", "aborted", "interrupted", "lost"]
 """How a turn ended; `lost` is one whose program did before it."""
+LOST = "interrupted: the daemon ended before the turn did"
+"""What the last message of a lost turn says, written by the next daemon."""
 STOPPED = "fairlead/stopped"
 """The custom entry that says how a person stopped a turn, where the last message does not."""
 
@@ -125,6 +127,8 @@ def _ending(message: Message) -> tuple[Ending, str]:
     if not isinstance(message, Assistant):
         return "lost", ""
     match message.stop_reason:
+        case "error" if message.error_message == LOST:
+            return "lost", ""
         case "error":
             return "failed", message.error_message or "the model failed"
         case "aborted":

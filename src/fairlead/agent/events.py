@@ -30,6 +30,8 @@ class Approval(Struct, frozen=True):
     """Seconds since 1970; 0 if it was not written down."""
     session: str = ""
     """The session that asks: a fork has the questions of its parent in its journal, and must not ask them."""
+    seen: str = ""
+    """What the file held from which the preview was made; consent is for a change of this alone."""
 
 
 class Event(Struct, frozen=True):

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from ..keeper.credentials import AGENT_MARK
 from . import context, events
 from .answer import Answer
-from .approvals import Approvals
+from .approvals import CHANGED, Approvals
 from .events import Approval, Event
 from .gathering import gather
 from .half import HalfAnswer
@@ -70,8 +70,6 @@ MAX_QUEUED = 100
 """How many messages may wait to be said."""
 MAX_PAST_JOBS = 50
 """How many tool calls that have ended can be looked up."""
-LOST = "interrupted: the daemon ended before the turn did"
-"""What is said of a turn that nobody can end any more."""
 
 
 class AgentSession:
@@ -159,13 +157,13 @@ class AgentSession:
         for consent is not lost: it goes on with the answer."""
         half = self._half.take()
         last = context.last_message(self.journal.branch)
-        is_said = isinstance(last, Assistant) and last.error_message == LOST
+        is_said = isinstance(last, Assistant) and last.error_message == context.LOST
         if self.approvals or is_said or not self.was_interrupted:
             return
         for call in context.unanswered(self.journal.branch):
-            result = ToolResult(call.id, call.name, (Text(LOST),), None, True, now())
+            result = ToolResult(call.id, call.name, (Text(context.LOST),), None, True, now())
             self.journal.append(Said(result))
-        self.journal.append(Said(half.assistant(self.model, "error", LOST)))
+        self.journal.append(Said(half.assistant(self.model, "error", context.LOST)))
 
     # --- what it is -----------------------------------------------------------------------------------------
 
@@ -188,7 +186,7 @@ class AgentSession:
         """Whether the last turn did not end: the program that ran it did, or nobody has answered yet."""
         last = context.last_message(self.journal.branch)
         if isinstance(last, Assistant):
-            return self.is_idle and (bool(last.calls) or last.error_message == LOST)
+            return self.is_idle and (bool(last.calls) or last.error_message == context.LOST)
         return self.is_idle and last is not None
 
     @property
@@ -707,7 +705,7 @@ class AgentSession:
         touch, decision = self._judged(call)
         asked = self._approvals.of_call(call.id)  # by a daemon that is no more
         if asked is not None and (self._aborted.is_set() or touch is None or decision.decision == "deny"):
-            self._approvals.settle(asked.id, False, "abort" if self._aborted.is_set() else "a rule")
+            self._approvals.withdraw(call.id, "abort" if self._aborted.is_set() else "a rule")
             asked = None
         result: Result
         if self._aborted.is_set():
@@ -716,11 +714,11 @@ class AgentSession:
             result = Result(decision.reason, is_error=True)
         elif decision.decision == "deny":
             result = Result(f"denied: {decision.reason}", is_error=True)
-        elif (decision.decision == "allow" and asked is None) or await self._is_approved(
-            call, touch, decision.reason if asked is None else asked.reason
-        ):
+        elif decision.decision == "allow" and asked is None:
+            result = await self._executed(call, touch)
+        elif shown := await self._approved(call, touch, asked.reason if asked else decision.reason):
             is_late = self._aborted.is_set()  # somebody said yes, and then stop
-            result = Result("aborted", is_error=True) if is_late else await self._executed(call, touch)
+            result = Result("aborted", is_error=True) if is_late else await self._executed(call, shown)
         else:
             result = Result(f"denied: no consent to {call.name}: {touch.summary}", is_error=True)
         content = (Text(result.text),)
@@ -750,19 +748,24 @@ class AgentSession:
             if self.jobs.get(call.id) is job:
                 del self.jobs[call.id]
 
-    async def _is_approved(self, call: ToolCall, touch: Touch, reason: str) -> bool:
-        """Ask, durably, and wait for the answer."""
+    async def _approved(self, call: ToolCall, touch: Touch, reason: str) -> Touch | None:
+        """Ask, durably, and wait for the answer: what was consented to, if it was.
+
+        A file may change while a question waits: what would be done then was not shown, and is asked again.
+        """
         said = self._approvals.answer_to(call, touch)
-        if said is not None:
-            return said
-        waiting, answer = self._approvals.ask(call, touch, reason)
-        self._tell(events.Updated(self.id))
-        try:
-            return bool(await self._abortable(answer))
-        except _Aborted:
-            if waiting.id in self.approvals:
-                self._approvals.settle(waiting.id, False, "abort")
-            return False
+        while said is None:
+            answer = self._approvals.ask(call, touch, reason)
+            self._tell(events.Updated(self.id))
+            try:
+                said = bool(await self._abortable(answer))
+            except _Aborted:
+                self._approvals.withdraw(call.id, "abort")
+                return None
+            now, _ = self._judged(call)
+            if said and now and now.paths == touch.paths and now.seen != touch.seen:
+                touch, said, reason = now, None, CHANGED
+        return touch if said else None
 
     def _close_open_calls(self, why: str) -> None:
         """Give every call that has no result one, as models insist on it."""

@@ -32,7 +32,7 @@ COMMAND = Command(
     options=(JSON,),
     examples=(
         ("fairlead approvals", "what waits?"),
-        ("fairlead approvals show 1f3c5a77", "all of it, however long"),
+        ("fairlead approvals show 1f3c5a77", "all of it, not only the beginning and the end"),
         ("fairlead approvals allow 1f3c5a77", "let it be done"),
     ),
     codes={1: "no question with this token is waiting"},

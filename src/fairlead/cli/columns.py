@@ -9,11 +9,13 @@ import os
 import sys
 
 from ..formats.columns import CUT, cut, fill, padded, width_of
+from .output import EQUIVALENTS, has_ascii
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+_MARKS = {ord(mark): EQUIVALENTS[mark] for mark in "×—…"}  # of ours, in tables
 GAP = "  "
 """What stands between two columns."""
 LEAST_FLEXIBLE = 12
@@ -69,7 +71,8 @@ def table(
                 cells.append(padded(cell, widths[head]))
                 if number and paint and head in paint:
                     cells[-1] = paint[head](cell, cells[-1])
-        print(GAP.join(cells).rstrip())
+        line = GAP.join(cells).rstrip()
+        print(line.translate(_MARKS) if has_ascii() else line)
 
 
 def _fitted(

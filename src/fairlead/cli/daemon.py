@@ -105,11 +105,12 @@ def _status(*, as_json: bool) -> int:
     else:
         import time
 
+        from ..formats.shown import counted
         from .columns import paragraphs
 
         since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(answer["started_at"]))
         by = "by its supervisor" if answer["supervised"] else "automatically"
-        count = f"{answer['sessions']} session{'s' * (answer['sessions'] != 1)}"
+        count = counted(answer["sessions"], "session")
         print(
             paragraphs(
                 f"fairlead {answer['version']}, process {answer['pid']}, {count}\n"
@@ -132,7 +133,15 @@ def _stop() -> int:
         print("no daemon is running", file=sys.stderr)
         return 0
     _until(_is_over, "the daemon does not end")
+    _print_interrupted(answer)
     return 0
+
+
+def _print_interrupted(answer: dict[str, Any]) -> None:
+    """Say what the end of the daemon has cost."""
+    if count := answer.get("interrupted_turns"):  # a daemon of an older version does not say it
+        what = "turn that was going on was" if count == 1 else "turns that were going on were"
+        print(f"{count} {what} interrupted; `fairlead sessions` lists the sessions", file=sys.stderr)
 
 
 def _end(found: HungDaemon, *, for_good: bool) -> None:
@@ -162,7 +171,7 @@ def _restart() -> int:
         answer = _ask("daemon_restart", python=sys.executable, env=_environment())
         before = answer["started_at"] if answer else 0.0
     except HungDaemon as error:
-        before = time.time()
+        answer, before = None, time.time()
         _end(error, for_good=True)  # else the nursery might start the next one, as that was started
     want_daemon(Settings())
     version = ""
@@ -182,6 +191,7 @@ def _restart() -> int:
             return False
 
     _until(came_back, "the daemon did not come back")
+    _print_interrupted(answer or {})
     if version != __version__:
         raise Failure(
             f"the daemon is {version} again, and this is {__version__}: another installation starts it; "

@@ -26,6 +26,9 @@ EQUIVALENTS = {
         "≤": "<=",
         "○": "o",
         "❯": ">",
+        "›": ">",
+        "↳": ">",
+        **dict.fromkeys("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "*"),
         "│": "|",
         "└": "`",
         "├": "|",
@@ -34,6 +37,8 @@ EQUIVALENTS = {
 }
 """What stands for characters that the locale has not; for others a question mark."""
 _HANDLER = "fairlead.equivalents"
+_ASCII = ("ANSI_X3.4-1968", "US-ASCII", "646")
+"""What the systems call the characters of the C locale."""
 
 
 def _substituted(error: UnicodeError) -> tuple[str | bytes, int]:
@@ -60,7 +65,17 @@ def prepare() -> None:
     codecs.register_error(_HANDLER, _substituted)
     for stream in (sys.stdout, sys.stderr):
         if (reconfigure := getattr(stream, "reconfigure", None)) is not None:
-            reconfigure(errors=_HANDLER)
+            # what a program printed goes whole into a pipe
+            is_ascii = has_ascii() and (stream is sys.stderr or stream.isatty())
+            reconfigure(encoding="ascii" if is_ascii else None, errors=_HANDLER)
+
+
+def has_ascii() -> bool:
+    """Whether the locale has ASCII alone. Python makes it UTF-8 then, unless it was told what to do."""
+    import _locale
+
+    is_told = os.environ.get("PYTHONIOENCODING") or os.environ.get("PYTHONUTF8")
+    return not is_told and _locale.nl_langinfo(_locale.CODESET) in _ASCII
 
 
 def complain(text: str) -> None:

@@ -168,7 +168,7 @@ class Control:
             if signal.sensor != "loop-error":
                 self.hear(Signal("loop-error", text=why, depth=signal.depth + 1, session=signal.session))
             if signal.sensor in SPOKEN:
-                self._answer(Context(signal), f"that could not be dealt with: {why}")
+                self._answer(Context(signal), "", f"that could not be dealt with: {why}")
             return []
 
     # --- perceive, reason ---------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ class Control:
             return [Action("NOTIFY", signal.text, title=title, depth=signal.depth), *found]
         if found or wished is None:
             if not found and signal.client is not None:
-                self._answer(Context(signal), f"there is no rule for :{signal.sensor.upper()}")
+                self._answer(Context(signal), "", f"there is no rule for :{signal.sensor.upper()}")
             return found
         return [wished]
 
@@ -235,7 +235,7 @@ class Control:
                 return Judged(action, judgement.outcome, "", outcome_later=begun)
             case Outcome.BLOCKED:
                 log.info("blocked %s: %s", action.target, judgement.reason)
-                self._answer(context, f"blocked: {judgement.reason}")
+                self._answer(context, "", f"blocked: {judgement.reason}")
                 return Judged(action, judgement.outcome, judgement.reason)
         self._soon(self._ask(action, judgement.reason, context), context)
         return Judged(action, judgement.outcome, judgement.reason)
@@ -248,7 +248,7 @@ class Control:
                 lambda: self._store.ask(action, reason, context.trace, signal.source)
             )
         except (Full, DatabaseFault) as error:
-            self._answer(context, f"blocked: {error}")
+            self._answer(context, "", f"blocked: {error}")
             return
         if signal.client is not None:
             if len(self._askers) >= MAX_KEPT_ASKERS:

@@ -56,6 +56,15 @@ def _folded(text: str) -> str:
     return _SPACES.sub(lambda found: f" [{len(found[0])} spaces] ", text)
 
 
+def counted(number: int, noun: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "line"), counted(2, "process")
+    ('1 line', '2 processes')
+    """
+    return f"{number} {noun}{'' if number == 1 else 'es' if noun.endswith('s') else 's'}"
+
+
 def middle(text: str, characters: int, where: str = "") -> str:
     """The beginning and the end of a text that is too long, with a note between them; else the text.
 

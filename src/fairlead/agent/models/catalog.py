@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from ...settings import USUAL_KEYS, SettingError
+from ...settings import USUAL_KEYS, SettingError, explained
 from ..messages import Cost, Usage
 from . import Model, ModelError, ModelInfo, Prices, guide, replay
 from .guide import Guide
@@ -466,4 +466,4 @@ def _convert(fields: Mapping[str, Any], kind: type[T], whose: str) -> T:
     try:
         return msgspec.convert(fields, kind)
     except msgspec.ValidationError as error:
-        raise SettingError(f"{whose}: {error}") from None
+        raise SettingError(f"{whose}: {explained(error, kind)}") from None

@@ -21,6 +21,8 @@ from ..secrets import Redactor
 if TYPE_CHECKING:
     from .shell import Terminals
 
+IN_JOURNAL = "the call in the session's journal has all"
+"""Where the rest of a preview is; a question names the journal."""
 Effect = Literal["read", "write", "run"]
 
 
@@ -42,6 +44,9 @@ class Touch(Struct, frozen=True):
     command: str | None = None
     preview: str = ""
     """What a person should see before they allow it: the diff of an edit, the text of a new file."""
+    seen: str = ""
+    """What the file held, or that it was not there, when the preview was made; empty if no file is changed. A
+    file that holds something else by now is not changed."""
 
 
 class Context(Struct):

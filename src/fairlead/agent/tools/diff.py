@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import sys
 from itertools import islice
 
 from msgspec import Struct
@@ -27,8 +28,8 @@ class Diff(Struct, frozen=True):
     removed: int
 
 
-def between(old: str, new: str) -> Diff:
-    """What changed. Line endings count only if nothing else differs.
+def between(old: str, new: str, *, is_whole: bool = False) -> Diff:
+    """What changed; with `is_whole` all of it, however long. Line endings don't count.
 
     >>> print(between("one\\ntwo\\n", "one\\n2\\n").text)
     @@ -1,2 +1,2 @@
@@ -58,8 +59,9 @@ def between(old: str, new: str) -> Diff:
     removed = sum(line.startswith("-") for line in lines)
     half = MAX_SHOWN // 2
     note = [f"[{len(lines) - 2 * half} lines of the diff are hidden here]"]
-    parts = (lines, [], []) if len(lines) <= MAX_SHOWN else (lines[:half], note, lines[-half:])
-    shown = [line if part is note else _moved(line, start) for part in parts for line in part]
+    parts = (lines, [], []) if is_whole or len(lines) <= MAX_SHOWN else (lines[:half], note, lines[-half:])
+    longest = sys.maxsize if is_whole else MAX_LINE
+    shown = [line if part is note else _moved(line, start, longest) for part in parts for line in part]
     return Diff("\n".join(shown), same + 1, added, removed)
 
 
@@ -79,12 +81,12 @@ def _replaced(before: list[str], after: list[str], head: int, tail: int) -> list
     ]
 
 
-def _moved(line: str, by: int) -> str:
+def _moved(line: str, by: int, longest: int) -> str:
     """A line of a diff; the numbers of a hunk are moved, as only a region was compared."""
     if not line.startswith("@@"):
-        if len(line) <= MAX_LINE:
+        if len(line) <= longest:
             return line
-        half = MAX_LINE // 2
+        half = longest // 2
         return f"{line[:half]} [{len(line) - 2 * half} characters are hidden here] {line[-half:]}"
     ranges = []
     for part in line.split()[1:3]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import hashlib
 import heapq
 import os
 import secrets
@@ -12,12 +14,12 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from ...formats.shown import middle
+from ...formats.shown import counted, middle
 from ...keeper import masks
 from ...opening import directory, kind_of, open_here, resolve, shown
 from ..models import ToolSpec
 from ..secrets import is_secret_file
-from . import Context, Result, Touch, diff, kinds
+from . import IN_JOURNAL, Context, Result, Touch, diff, kinds
 from .arguments import checked, schema
 from .replacing import BOM, Replacement, replaced
 
@@ -29,8 +31,9 @@ MAX_TEXT = 8 * 1024 * 1024
 """How large a file may be that is edited, and how much can be written."""
 MAX_PREVIEWED = 1024 * 1024
 """How large a file may be for its diff to be shown before the change is allowed."""
-MAX_PREVIEW = 64 * 1024
-"""How many characters a preview has at the most; of a longer one the middle is left out."""
+MAX_PREVIEW = 240 * 1024
+"""How many characters a preview has at the most; of a longer one the middle is left out. A question must
+have room for it (MAX_WHOLE)."""
 MAX_EDITS = 100
 """How many replacements one call makes at the most."""
 MAX_ENTRIES = 500
@@ -80,7 +83,7 @@ def _read(path: Path, name: str, offset: int, limit: int) -> Result:
             return Result(words, {"kind": kind, "size": size}, is_error=True)
         file.seek(0)
         if (count := _skip(file, offset - 1)) is not None:
-            return Result(f"{name} has {count} lines; there is no line {offset}", is_error=True)
+            return Result(f"{name} has {counted(count, 'line')}; there is no line {offset}", is_error=True)
         lines, is_cut, is_more = _take(file, limit)
     text = b"".join(lines).decode("utf-8", "replace")
     if offset == 1:
@@ -252,29 +255,31 @@ class Edit:
         wanted = _edit_arguments(arguments)
         path = resolve(wanted.path, cwd)
         name = shown(path, cwd)
-        try:
-            text = _previewed(path, name)
-            preview = diff.between(text, replaced(text, wanted.edits)).text
-        except (OSError, ValueError):  # run says what is wrong, when it may: it can tell what is in the file
-            preview = "\n".join(_as_diff(each) for each in wanted.edits)
-        return Touch("write", f"edit {name}", (path,), preview=_cut(preview))
+        text, seen = _before(path, name)
+        try:  # run says what is wrong, when it may: it can tell what is in the file
+            preview = diff.between(text, replaced(text, wanted.edits), is_whole=True).text if text else ""
+        except ValueError:
+            preview = ""
+        preview = preview or "\n".join(_as_diff(each) for each in wanted.edits)
+        return Touch("write", f"edit {name}", (path,), preview=_cut(preview), seen=_seal(text, seen))
 
     async def run(self, arguments: dict[str, Any], context: Context) -> Result:
         wanted = _edit_arguments(arguments)
         path = resolve(wanted.path, context.cwd)
-        return await asyncio.to_thread(_edit, path, shown(path, context.cwd), wanted.edits)
+        judged = context.judged.seen if context.judged else ""
+        return await asyncio.to_thread(_edit, path, shown(path, context.cwd), wanted.edits, judged)
 
 
-def _edit(path: Path, name: str, edits: list[Replacement]) -> Result:
+def _edit(path: Path, name: str, edits: list[Replacement], judged: str) -> Result:
     old, seen = _text(path, name, MAX_TEXT)
+    _insist_on(judged, name, old, seen)
     try:
         new = replaced(old, edits)
     except ValueError as error:
         return Result(f"{name}: {error}", is_error=True)
     _save(path, name, new, seen)
     made = diff.between(old, new)
-    count = f"{len(edits)} edits" if len(edits) > 1 else "1 edit"
-    return Result(f"{name}: {count} made.\n{made.text}", _details(path, made))
+    return Result(f"{name}: {counted(len(edits), 'edit')} made.\n{made.text}", _details(path, made))
 
 
 def _details(path: Path, made: diff.Diff) -> dict[str, Any]:
@@ -294,7 +299,7 @@ def _as_diff(each: Replacement) -> str:
 
 
 def _cut(preview: str) -> str:
-    return middle(preview, MAX_PREVIEW, "the call in the session's journal has all")
+    return middle(preview, MAX_PREVIEW, IN_JOURNAL)
 
 
 class WriteArguments(Struct, frozen=True, forbid_unknown_fields=True):
@@ -316,37 +321,39 @@ class Write:
         wanted = checked("write", arguments, WriteArguments)
         path = resolve(wanted.path, cwd)
         name = shown(path, cwd)
-        verb, preview = "write", wanted.content
-        try:
-            text = _previewed(path, name)
-            if len(wanted.content) <= MAX_PREVIEWED:
-                preview = diff.between(text, wanted.content).text
-        except FileNotFoundError:
-            verb = "make"
-        except (OSError, ValueError):
-            pass
-        return Touch("write", f"{verb} {name}", (path,), preview=_cut(preview))
+        text, seen = _before(path, name)
+        what, preview = f"{'make' if seen is None else 'write'} {name}", wanted.content
+        has_diff = text is not None and len(wanted.content) <= MAX_PREVIEWED
+        if text is not None and has_diff:
+            preview = diff.between(text, wanted.content, is_whole=True).text or preview
+        if seen is not None and (not has_diff or len(preview) > MAX_PREVIEW):
+            what += f", replacing {_size_of(path, name, seen)}"
+        return Touch("write", what, (path,), preview=_cut(preview), seen=_seal(text, seen))
 
     async def run(self, arguments: dict[str, Any], context: Context) -> Result:
         wanted = checked("write", arguments, WriteArguments)
         path = resolve(wanted.path, context.cwd)
-        return await asyncio.to_thread(_write, path, shown(path, context.cwd), wanted.content)
+        judged = context.judged.seen if context.judged else ""
+        return await asyncio.to_thread(_write, path, shown(path, context.cwd), wanted.content, judged)
 
 
-def _write(path: Path, name: str, content: str) -> Result:
+def _write(path: Path, name: str, content: str, judged: str) -> Result:
     seen: os.stat_result | None = None
-    old = ""
+    old: str | None = None
     try:
         old, seen = _text(path, name, MAX_TEXT)
     except FileNotFoundError:
         pass
     except _NoText as error:
         seen = error.seen  # it is replaced as a whole, whatever it was
+    _insist_on(judged, name, old, seen)
     size = _save(path, name, content, seen)
-    made = diff.between(old, content)
+    made = diff.between(old or "", content)
     verb = "replaced" if seen is not None else "made"
     lines = content.count("\n") + (not content.endswith("\n") and bool(content))
-    return Result(f"{name}: {verb}, {lines} lines, {kinds.size_in_words(size)}.", _details(path, made))
+    return Result(
+        f"{name}: {verb}, {counted(lines, 'line')}, {kinds.size_in_words(size)}.", _details(path, made)
+    )
 
 
 class _NoText(ValueError):
@@ -357,11 +364,40 @@ class _NoText(ValueError):
         self.seen = seen
 
 
-def _previewed(path: Path, name: str) -> str:
-    """The text of a file whose diff is shown to a person. What may hold secrets is not opened for that."""
-    if is_secret_file(path):
-        raise ValueError(f"{name} may hold secrets")
-    return _text(path, name, MAX_PREVIEWED)[0]
+def _before(path: Path, name: str) -> tuple[str | None, os.stat_result | None]:
+    """What a preview is made from: a file's text, if it can be shown, and what the file is, if it is there.
+
+    What may hold secrets is not opened for that.
+    """
+    try:
+        return (None, os.lstat(path)) if is_secret_file(path) else _text(path, name, MAX_PREVIEWED)
+    except (OSError, ValueError):
+        with contextlib.suppress(OSError):
+            return None, os.lstat(path)
+    return None, None
+
+
+def _seal(text: str | None, seen: os.stat_result | None) -> str:
+    """What a file held when its preview was made; a file whose text is not shown is known by its stat."""
+    if text is None:
+        return f"stat:{_identity(seen)}"
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def _insist_on(judged: str, name: str, text: str | None, seen: os.stat_result | None) -> None:
+    """Raises ValueError if a file holds something else than what the preview of its change was made from."""
+    if judged and judged != _seal(text if judged.startswith("sha256:") else None, seen):
+        raise ValueError(f"not done: {name} has changed since the change to it was judged; read it again")
+
+
+def _size_of(path: Path, name: str, seen: os.stat_result) -> str:
+    """How much is in a file that is replaced."""
+    lines = ""
+    if seen.st_size <= MAX_TEXT and not is_secret_file(path):
+        with contextlib.suppress(OSError, ValueError), os.fdopen(_open_regular(path, name), "rb") as file:
+            data = file.read(MAX_TEXT)
+            lines = f"{counted(len(data.splitlines()), 'line')}, "
+    return f"{lines}{kinds.size_in_words(seen.st_size)}"
 
 
 def _text(path: Path, name: str, limit: int) -> tuple[str, os.stat_result]:

@@ -10,8 +10,10 @@ import contextlib
 import os
 import select
 import signal
+import sys
 import termios
 
+from ...formats.columns import CUT
 from ..own_terminal import Gone, OwnTerminal, SignalBell
 from .line import Key, LineKeys
 
@@ -73,7 +75,10 @@ class ChatTerminal(OwnTerminal):
 
     def write(self, text: str) -> None:
         """Show something, however long that takes. Raises Gone."""
-        self.unshown += text.encode("utf-8", "replace")
+        encoding, errors = sys.stdout.encoding, str(sys.stdout.errors).replace("strict", "replace")
+        if not encoding.lower().startswith("utf"):
+            text = text.replace(CUT, "~")  # as wide as it was
+        self.unshown += text.encode(encoding, errors)
         while self.unshown:
             select.select([], [self.output], [])
             self.flush()
