@@ -26,6 +26,7 @@ from .agent_room import AgentRoom
 from .control_room import ControlRoom
 from .doors.agent_terminals import HostTerminals
 from .doors.checks import host_checks
+from .doors.control_sessions import SHORT_ID
 from .doors.keepty import KeeptyDoor
 from .doors.rpc import OpError, RpcDoor
 from .doors.terminal_ops import terminal_ops
@@ -133,6 +134,8 @@ class Daemon:
         self._keepty.notice = self._notice
         handlers = {**ops, **own, **self._control.ops, "terminal_start": self._start}
         handlers["terminal_list"] = self._list
+        self._settle_question = handlers["approval_settle"]
+        handlers["approval_settle"] = self._settle
         self._rpc = RpcDoor(settings, handlers, agents.ops)
         self._started_at = time.time()
         self._over = asyncio.Event()
@@ -318,6 +321,30 @@ class Daemon:
         """The sessions, and how many questions wait, which whoever lists them wants to know."""
         waiting = len(self._agents.store.inbox.open())
         return {**await self._list_terminals(request), **fields(questions=waiting)}
+
+    async def _settle(self, request: Request) -> Mapping[Any, Any]:
+        """Answer a question; or, if none has that token, dismiss that the session of that name needs a
+        person."""
+        try:
+            return await self._settle_question(request)
+        except OpError as error:
+            token, name_of = request.get("token"), self._control.sessions.name_of
+            calls = self._agents.judging.escalations()
+            named = [id for id in calls if token in (id, id[:SHORT_ID], name_of(id))]
+            if error.code != ErrorCode.NOT_FOUND or request.get("allowed") or len(named) != 1:
+                raise
+            (id,) = named
+            self._agents.judging.dismiss(id)
+            row = fields(
+                token=token,
+                kind="escalation",
+                session_id=id,
+                session_name=name_of(id),
+                title="needs a person",
+                summary=calls[id],
+                lost=None,
+            )
+            return fields(accepted=True, approval=row)
 
     async def _stop(self, request: Request) -> Mapping[Any, Any]:
         self._handover = bool(request.get("handover"))
