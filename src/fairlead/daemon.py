@@ -27,6 +27,7 @@ from .agent_room import AgentRoom
 from .control_room import ControlRoom
 from .doors.agent_terminals import HostTerminals
 from .doors.checks import host_checks
+from .doors.control_sessions import SHORT_ID
 from .doors.keepty import KeeptyDoor
 from .doors.rpc.handlers import Data, OpError, handlers_of, op
 from .doors.rpc.ops.sessions import SessionOps
@@ -135,6 +136,7 @@ class Daemon:
         agents.judging.door.programs = self._host.agent_programs
         self._control.sessions.escalations = agents.judging.escalations
         self._keepty.notice = self._notice
+        self._control.ops.dismiss = self._dismiss
         in_terminals = TerminalOps(self._host, terminals, directory, self._all_opened)
         handlers = handlers_of(
             self, in_terminals, SessionOps(directory), self._turns, verifying, self._control.ops
@@ -320,6 +322,24 @@ class Daemon:
         """Clients can attach to all sessions that were started."""
         if self._opening:
             await asyncio.wait(self._opening)
+
+    def _dismiss(self, token: str) -> Data | None:
+        """A person has seen what the session of this name or id needed them for; None if it needs nobody."""
+        name_of, calls = self._control.sessions.name_of, self._agents.judging.escalations()
+        named = [id for id in calls if token in (id, id[:SHORT_ID], name_of(id))]
+        if len(named) != 1:
+            return None
+        (id,) = named
+        self._agents.judging.dismiss(id)
+        return fields(
+            token=token,
+            kind="escalation",
+            session_id=id,
+            session_name=name_of(id),
+            title="needs a person",
+            summary=calls[id],
+            lost=None,
+        )
 
     @op
     async def daemon_stop(self, handover: bool = False) -> Data:

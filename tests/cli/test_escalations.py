@@ -71,7 +71,7 @@ def test_it_is_seen_in_lists_and_at_the_terminals_attached(hosting: Hosting) -> 
     assert (
         next(line for line in listed.stdout.splitlines() if line.startswith("work ")).split()[2] == "failed!"
     )
-    assert listed.stderr == f"{needs}\n"
+    assert listed.stderr == f"{needs}; `fairlead approvals deny work` dismisses it\n"
     assert needs in hosting.run("talk", "/status").stdout
     hosting.kill_daemon()
     hosting.until(lambda: "work" in hosting.sessions())
@@ -94,7 +94,15 @@ def test_it_is_seen_in_the_sessions_the_status_and_the_chat_of_an_agent(
     needs = f"build needs a person: {REASON}"
     listed = hosting.run("sessions")
     assert "failed!" in listed.stdout
-    assert listed.stderr == f"{needs}\n"
+    dismiss = listed.stderr.partition("`")[2].partition("`")[0].removeprefix("fairlead ").split()
+    assert listed.stderr == f"{needs}; `fairlead {' '.join(dismiss)}` dismisses it\n"
     assert needs in hosting.run("talk", "/status").stdout
     with Person(hosting, "agent", "-C", str(tmp_path), "build") as person:
         person.until(f"a person is needed: {REASON}")
+    done = hosting.run(*dismiss)
+    assert done.stdout.startswith(f"dismissed {dismiss[-1]}: needs a person: {REASON} (session build (")
+    for words in (("sessions",), ("talk", "/status")):
+        shown = hosting.run(*words)
+        assert "needs a person" not in shown.stdout + shown.stderr
+    refused = hosting.run(*dismiss, check=False)  # nobody is called any more
+    assert (refused.returncode, refused.stdout) == (1, "")

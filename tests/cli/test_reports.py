@@ -20,6 +20,7 @@ from tests.hosting import WAIT, Hosting
 
 NAMED = "0d3c0a4e-0000-4000-8000-000000000001"
 """The id of a session that has a name."""
+CHECKER = "pytest -q --strict-markers tests"
 EVIL = "\x1b]0;owned\x07\x1b[31mred"
 
 
@@ -47,7 +48,7 @@ def hosting(project: Path) -> Iterator[Hosting]:
                     summary=f"look {number}" if number else EVIL,
                     session_id=NAMED if number else "work",
                     project=str(project) if number else "/elsewhere",
-                    verifier="pytest -q",
+                    verifier=CHECKER,
                     kind="command",
                     turn=number + 1,
                     lines=(1, 9),
@@ -92,6 +93,7 @@ def test_the_newest_reports_are_a_table_that_no_summary_can_spoil(hosting: Hosti
     assert [row.split()[5] for row in rows] == ["FAILED", "FEEDBACK", "PERFECT"]
     assert [row[head.index("SUMMARY") :] for row in rows[:2]] == ["look 2", "look 1"]
     assert "\x1b" not in done.stdout
+    assert all(CHECKER in row for row in rows)  # what goes to a pipe is whole
     assert len(shown(hosting, "-n", "1").stdout.splitlines()) == 2
 
 

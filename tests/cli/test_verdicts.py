@@ -415,6 +415,8 @@ def test_once_judges_and_sends_nothing_back(hosting: Hosting, host: Host, projec
     agent = built(host, "judged", project)
     done = fairlead(hosting, project, "verify", "--once", "-q", "judged", "--", "false")
     assert (done.returncode, "not sent back: this verifier only judges" in done.stdout) == (1, True)
+    loud = fairlead(hosting, project, "verify", "--once", "judged", "--", "false").stdout
+    assert ("No: this verifier only judges." in loud, "Fix the cause" in loud) == (True, False)
     said = [each for each in agent.messages() if "The verifier" in str(each)]
     assert (said, agent.state()["phase"]) == ([], "idle")
 

@@ -19,7 +19,7 @@ COMMAND = Command(
     "List what waits for your consent, of agent sessions and of the daemon itself: what will happen, why\n"
     "you are asked, which session of which project asks, and the whole command or change. Or answer: the\n"
     "first answer holds, from wherever it comes. A question whose asker is gone is lost; any answer\n"
-    "dismisses it.",
+    "dismisses it. For a session that needs a person, `deny` and its name dismiss that.",
     takes=(
         Argument(
             "answer",
@@ -77,6 +77,8 @@ def _print_answer(given: str, answer: dict[str, Any], *, as_json: bool) -> int:
     done = {"allow": "allowed", "always": "allowed, now and always,", "deny": "denied"}[given]
     if row["lost"]:
         done = "dismissed, as it is lost,"
+    elif row["kind"] == "escalation":
+        done = "dismissed"
     print(
         f"{done} {row['token']}: {row['title']}: {one_line(row['summary'], LISTED_CHARACTERS)} ({_who(row)})"
     )

@@ -80,7 +80,9 @@ def main(arguments: Sequence[str]) -> int:
                 name = printable(session["name"])
                 print(f"{name} is not recorded any more: {printable(why)}", file=sys.stderr)
             if why := (session.get("verdict") or {}).get("escalated"):
-                print(f"{printable(session['name'])} needs a person: {printable(why)}", file=sys.stderr)
+                name = printable(session["name"])
+                how = f"`fairlead approvals deny {name}` dismisses it"
+                print(f"{name} needs a person: {printable(why)}; {how}", file=sys.stderr)
         if questions and not options.name:
             wait = "1 question waits" if questions == 1 else f"{questions} questions wait"
             print(f"{wait} for you: `fairlead approvals`", file=sys.stderr)

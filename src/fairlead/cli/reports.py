@@ -17,7 +17,8 @@ PLOTTED = 1000
 """How many a picture has."""
 DROPS = ("VERIFIER", "WHEN", "TURN", "SESSION")
 """Which columns a narrow terminal does without, the least important one first."""
-MAX_SUMMARY = 70
+MAX_SUMMARY, MAX_VERIFIER = 70, 24
+"""How many columns of a terminal they take at most."""
 SHOWN_ID = 8
 """How many characters of a session's id are shown; `fairlead reports` takes them,"""
 MIN_PREFIX = 4
@@ -163,17 +164,19 @@ def _plot(rows: list[Listed], path: str) -> None:
 def _table(rows: list[Listed]) -> None:
     import time
 
-    from ..formats.columns import printable
+    from ..formats.columns import cut, printable
     from . import columns
     from .colours import coloured_name
 
     head = ("ID", "WHEN", "SESSION", "TURN", "CONFIDENCE", "VERIFIER", "SUMMARY")
     table = [head]
+    is_cut = columns.terminal_width() is not None
     for row in rows:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.time))
-        summary = row.summary if len(row.summary) <= MAX_SUMMARY else row.summary[: MAX_SUMMARY - 1] + "…"
         name = row.confidence.name
-        who = row.verifier[:24] or "unnamed"
+        who, summary = row.verifier or "unnamed", row.summary
+        if is_cut:
+            who, summary = cut(who, MAX_VERIFIER), cut(summary, MAX_SUMMARY)
         table.append((str(row.id), when, row.session_id[:SHOWN_ID], str(row.turn), name, who, summary))
     cleaned = [tuple(map(printable, line)) for line in table]
     columns.table(cleaned, drops=DROPS, paint={"CONFIDENCE": coloured_name})

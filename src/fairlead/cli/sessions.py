@@ -94,7 +94,8 @@ def _list(rows: list[Transcript], directory: str, *, as_json: bool) -> int:
             columns.table(table, drops=DROPS, flexible="WHAT")
         for row, verdict in zip(rows, verdicts):
             if verdict and (reason := verdict.escalated):
-                print(f"{_line(row.name or row.id)} needs a person: {_line(reason, WIDTH)}", file=sys.stderr)
+                needs = f"{_line(row.name or row.id[:8])} needs a person: {_line(reason, WIDTH)}"
+                print(f"{needs}; `fairlead approvals deny {row.id[:8]}` dismisses it", file=sys.stderr)
     return 0 if rows else 1
 
 

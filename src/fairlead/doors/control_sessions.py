@@ -8,8 +8,10 @@ what is streamed belongs to whoever's prompt was said last.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
+from shlex import quote
 from typing import NamedTuple
 
 from ..agent import events
@@ -28,6 +30,9 @@ MAX_ASKERS = 100
 """How many prompts of clients may wait for one session."""
 MAX_UNTYPED = 1024 * 1024
 """How many bytes may wait for a program that does not read."""
+SHORT_ID = 8
+"""How many characters of a session's id are shown, and enough to name it."""
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 SHOWN_SESSIONS = 20
 """How many sessions of each kind a status shows."""
 
@@ -131,7 +136,9 @@ class ControlSessions:
         """How all sessions are."""
         lines = []
         for id, reason in list(self.escalations().items())[-SHOWN_SESSIONS:]:
-            lines.append(f"{self.name_of(id)} needs a person: {reason}")
+            name = self.name_of(id)
+            how = f"`fairlead approvals deny {quote(name)}` dismisses it"
+            lines.append(f"{name} needs a person: {reason}; {how}")
         for terminal in list(self._host.sessions.values())[:SHOWN_SESSIONS]:
             lines.append(f"terminal {terminal.id}: {terminal.state.value}")
         for agent in self._store.loaded[-SHOWN_SESSIONS:]:
@@ -140,8 +147,10 @@ class ControlSessions:
         return "\n".join(lines) or "no sessions"
 
     def name_of(self, id: str) -> str:
-        """What a person calls a session: the name of an agent session that has one, else the id."""
-        return next((agent.name for agent in self._store.loaded if agent.id == id and agent.name), id)
+        """What a person calls a session: the name of an agent session that has one, else as much of the id as
+        lists show."""
+        short = id[:SHORT_ID] if _UUID.fullmatch(id) else id
+        return next((agent.name for agent in self._store.loaded if agent.id == id and agent.name), short)
 
     def _found(self, session: str | None) -> AgentSession:
         try:

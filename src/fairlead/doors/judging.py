@@ -170,11 +170,15 @@ class Judging:
     def began(self, session_id: str) -> None:
         """A person has asked for something: whatever they were called for is seen to, and what was said is of
         an earlier turn."""
+        self.dismiss(session_id)
+        self._outdate(session_id)
+
+    def dismiss(self, session_id: str) -> None:
+        """A person has seen what they were called for."""
         judgement = self.of(session_id)
         if judgement is not None and judgement.escalated:
             self._latest[session_id] = judgement._replace(escalated="")
             self._settle(session_id)
-        self._outdate(session_id)
 
     def _is_stale(self, builder: Builder) -> bool:
         """Whether what was said last is of an earlier turn."""

@@ -120,7 +120,10 @@ def empty(server: Server, info: ModelInfo) -> ModelError:
     """An answer with neither text nor calls."""
     if not server.streams:
         return _error(*_no_stream(server, info), info)
-    return _error("broken", "the answer is empty; say it in other words, or choose another model", info)
+    return _error(*_EMPTY, info)
+
+
+_EMPTY: tuple[Kind, str] = "broken", "the answer is empty; say it in other words, or choose another model"
 
 
 def _cut(server: Server) -> tuple[Kind, str]:
@@ -242,7 +245,7 @@ def _of_stream(error: Exception, words: str, info: ModelInfo, server: Server) ->
     if not server.streams:
         return _no_stream(server, info)
     if _STOPPED in words:
-        return _cut(server)
+        return _EMPTY if server.is_done else _cut(server)
     return "broken", f"{server.place} sent what is no answer of a model; ask again, or check that server"
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from ....control.health import Health
 from ....control.loop import Control
 from ....control.signals import Priority, Signal
 from ....formats.shown import middle
-from ....sessions.inbox import Inbox
+from ....sessions.inbox import Inbox, NotOpen
 from ....sessions.questions import Question
 from ....wire.rpc import ErrorCode, fields
 from ..handlers import Data, OpError, op
@@ -26,6 +27,8 @@ class ControlOps:
         self._room = room
         self._health = health
         self._inbox = inbox
+        self.dismiss: Callable[[str], Data | None] = lambda token: None
+        """Dismisses that the session of a name needs a person, if it does."""
 
     @op
     async def health(self) -> Data:
@@ -54,7 +57,12 @@ class ControlOps:
     @op
     async def approval_settle(self, token: str, allowed: bool, always: bool = False) -> Data:
         option = "deny" if not allowed else "always" if always else "allow"
-        question, _ = await self._inbox.answer(token, option, "fairlead approvals")
+        try:
+            question, _ = await self._inbox.answer(token, option, "fairlead approvals")
+        except NotOpen:
+            if allowed or (dismissed := self.dismiss(token)) is None:
+                raise
+            return fields(accepted=True, approval=dismissed)
         return fields(accepted=True, approval=_row(question))
 
     @op
