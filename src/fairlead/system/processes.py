@@ -284,4 +284,6 @@ async def end_all(find: Callable[[], set[int]], grace: float, gone_within: float
             if time.monotonic() > deadline:
                 break
             await asyncio.sleep(LOOK_EVERY)
+        else:
+            break
     return len(ended), not found
