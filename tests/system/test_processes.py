@@ -52,6 +52,17 @@ def test_all_of_a_session_is_found_and_ended(child: subprocess.Popen[bytes]) -> 
     assert processes.running(child.pid) is None  # also before it is reaped
 
 
+def test_where_nothing_runs_one_look_is_enough() -> None:
+    looks: list[set[int]] = []
+
+    def find() -> set[int]:
+        looks.append(set())
+        return set()
+
+    assert asyncio.run(processes.end_all(find, 5.0, 5.0)) == (0, True)
+    assert len(looks) == 1
+
+
 def test_a_group_is_ended_where_neither_proc_nor_ps_is(
     child: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:

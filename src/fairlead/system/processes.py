@@ -22,6 +22,8 @@ MAX_ANCESTORS = 64
 """How many parents of a process are looked at."""
 MAX_ENVIRON = 8 * 1024 * 1024
 """How many bytes of a process's environment are read: more than a kernel allows."""
+USUAL_ENVIRON = 32 * 1024
+"""How many of them are read first: making room for all of them takes longer than reading."""
 LOOK_EVERY = 0.02
 """Seconds between two looks at what still runs."""
 
@@ -206,7 +208,10 @@ def command(pid: int) -> str:
 def variable(pid: int, name: str) -> str:
     """A variable that a process was started with, or nothing. Raises OSError if that can not be read."""
     with open(f"{PROC}/{pid}/environ", "rb") as file:
-        after = (b"\0" + file.read(MAX_ENVIRON)).partition(f"\0{name}=".encode())[2]
+        found = file.read(USUAL_ENVIRON)
+        if len(found) == USUAL_ENVIRON:
+            found += file.read(MAX_ENVIRON)
+    after = (b"\0" + found).partition(f"\0{name}=".encode())[2]
     return after.partition(b"\0")[0].decode("utf-8", "replace")
 
 
@@ -288,4 +293,6 @@ async def end_all(find: Callable[[], set[int]], grace: float, gone_within: float
             if time.monotonic() > deadline:
                 break
             await asyncio.sleep(LOOK_EVERY)
+        else:
+            break
     return len(ended), not found
