@@ -307,8 +307,8 @@ TURNS = [
             ),
             of_s1(
                 "tool/result",
-                '{:tool-id "c1" :tool-name "write" :result-text "out.txt: made, 1 lines, 6 bytes."'
-                ' :content [{:type :text :text "out.txt: made, 1 lines, 6 bytes."}] :is-error false'
+                '{:tool-id "c1" :tool-name "write" :result-text "out.txt: made, 1 line, 6 bytes."'
+                ' :content [{:type :text :text "out.txt: made, 1 line, 6 bytes."}] :is-error false'
                 r' :details {:path "/project/out.txt" :diff "@@ -0,0 +1 @@\n+hello"'
                 " :first-changed-line 1 :added 1 :removed 0}}",
             ),
