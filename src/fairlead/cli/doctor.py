@@ -73,7 +73,7 @@ def _without_daemon(settings: Any, why: Exception) -> dict[str, Any]:
     try:
         check(settings)
     except SettingError as error:
-        checks.append(Check("configuration", "unhealthy", str(error), "mend it: no daemon starts with it"))
+        checks.append(Check("configuration", "unhealthy", str(error), "correct it: no daemon starts so"))
     for path, look in ((settings.runtime_dir, runtime_dir), (settings.state_dir, disk)):
         try:
             safe_dir(path)  # as any other command makes it
