@@ -34,5 +34,7 @@ def peer() -> Callable[[str], str]:
 def unhindered_loops() -> Iterator[None]:
     """Fail a test in which the loop of a daemon was held up."""
     yield
-    if found := "\n".join(filter(None, [each.held_up() for each in hosting.LIVE])):
+    found = "\n".join(filter(None, [*hosting.HELD_UP, *(each.held_up() for each in hosting.LIVE)]))
+    hosting.HELD_UP.clear()
+    if found:
         pytest.fail(found, pytrace=False)

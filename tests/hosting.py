@@ -21,6 +21,8 @@ GUARD = Path(__file__).parent / "loop_guard"
 """What watches the loops of daemons; see there."""
 LIVE: list[Hosting] = []
 """Those that have not been closed."""
+HELD_UP: list[str] = []
+"""What held up the loops of those that have been closed."""
 WAIT = 30.0
 """Seconds until something that does not happen fails the test."""
 
@@ -149,6 +151,7 @@ class Hosting:
         self.until(lambda: not _daemons_in(str(self.directory)))
         for keeper in _keepers_in(str(self.directory)):
             os.kill(keeper, signal.SIGKILL)
+        HELD_UP.append(self.held_up())
         shutil.rmtree(self.directory)
 
 

@@ -9,7 +9,7 @@ import sys
 
 def missing(what: str, extra: str) -> str:
     """One sentence for something that needs an extra, as `missing("a PNG needs Pillow", "picture")`."""
-    return f"{what}, which is in the extra '{extra}': {adding(extra)}"
+    return f"{what}, from the extra '{extra}': {adding(extra)}"
 
 
 def adding(extra: str) -> str:

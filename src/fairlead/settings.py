@@ -75,7 +75,7 @@ OTHERS: Mapping[str, Mapping[str, object]] = {
     },
     "notify": {"urls": ()},
     "control": {"rules": (), "protected": (), "hosts": ()},
-    "verifier": {"dir": "/tmp/pi-verifier"},
+    "verifier": {"dir": ""},
 }
 """Settings that other rooms read by themselves, each with its default."""
 PROVIDER_KEYS = ("kind", "base_url", "key_env", "key_file", "key")
@@ -334,11 +334,8 @@ class Settings:
                 raise self._unknown((*path, key), f"setting {key!r} in {name}", known)
 
     def _unknown(self, path: tuple[str, ...], what: str, known: Sequence[str]) -> SettingError:
-        from difflib import get_close_matches
-
-        near = get_close_matches(path[-1], known, 1, 0.6)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
-        return SettingError(f"{self.place_of(*path)}: there is no {what}; {hint}")
+        hint = _meant(path[-1], known) or f"; there are {', '.join(known)}"
+        return SettingError(f"{self.place_of(*path)}: there is no {what}{hint}")
 
     def place_of(self, *path: str) -> str:
         """The file and the line where something is set, for messages."""
@@ -452,6 +449,14 @@ def key_names(settings: Settings) -> list[str]:
     return sorted(name for name in names if settings.environ.get(name, "").strip())
 
 
+def _meant(word: str, words: Sequence[str]) -> str:
+    """As `formats.guess.meant`, which is not for this room."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, words, 1, 0.6)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
 def _is_texts(value: object) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(each, str) for each in value)
 
@@ -486,6 +491,8 @@ def tables_from(value: object, kind: type[T], where: str, limit: int) -> tuple[T
     return tuple(found)
 
 
+MAX_WORD = 80
+"""How many characters of a wrong word are compared and shown."""
 _TYPES = {
     "str": "a text",
     "int": "a whole number",
@@ -503,16 +510,14 @@ def explained(error: Exception, kind: type) -> str:
     import re
     from typing import get_args, get_type_hints
 
-    from .formats.guess import meant
-
     found = re.fullmatch(r"(.*?)(?: - at `\$\.?(\w*)[^`]*`)?", str(error), re.DOTALL)
     assert found is not None
     fault, key = found[1], found[2] or ""
     if choice := re.fullmatch(r"Invalid enum value '(.*)'", fault, re.DOTALL):
         inner = [get_args(each) or (each,) for each in get_args(get_type_hints(kind).get(key))]
         choices = [str(each) for some in inner for each in some if isinstance(each, str)]
-        hint = meant(choice[1], choices)
-        return f"{key} must be one of {', '.join(choices)}, not {choice[1]!r:.80}{hint}"
+        hint = _meant(choice[1][:MAX_WORD], choices)
+        return f"{key} must be one of {', '.join(choices)}, not {choice[1][:MAX_WORD]!r}{hint}"
     if types := re.fullmatch(r"Expected `(.*)`, got `(.*)`", fault):
         wanted = " or ".join(word for each in types[1].split(" | ") if (word := _TYPES.get(each, each)))
         return f"{key} must be {wanted}, not {_TYPES.get(types[2]) or types[2]}".lstrip()

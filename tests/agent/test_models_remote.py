@@ -413,7 +413,7 @@ def test_without_the_extra_one_sentence_says_what_to_install() -> None:
         "asyncio.run(ask())\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.endswith("which is in the extra 'models': " + adding("models") + "\n")
+    assert done.stdout.endswith("from the extra 'models': " + adding("models") + "\n")
 
 
 def test_the_catalogue_imports_nothing_heavy() -> None:

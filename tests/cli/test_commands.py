@@ -255,7 +255,7 @@ def test_without_pillow_the_extra_is_named(tmp_path: Path) -> None:
         hosting.start("work", "echo ready; read line")
         done = hosting.run("screen", "work", "--png", "-o", str(tmp_path / "x.png"), check=False)
         command = f"{sys.executable} -m pip install 'fairlead[picture]'"
-        expected = f"fairlead screen: a PNG needs Pillow, which is in the extra 'picture': {command}\n"
+        expected = f"fairlead screen: a PNG needs Pillow, from the extra 'picture': {command}\n"
         assert (done.returncode, done.stderr) == (1, expected)
     finally:
         hosting.close()

@@ -46,7 +46,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosting]:
 
 
 def adding(extra: str) -> str:
-    return f"which is in the extra '{extra}': {sys.executable} -m pip install 'fairlead[{extra}]'\n"
+    return f"from the extra '{extra}': {sys.executable} -m pip install 'fairlead[{extra}]'\n"
 
 
 def test_terminal_sessions_and_the_offline_guide_need_no_extra(bare: Hosting) -> None:
@@ -65,7 +65,7 @@ def test_each_command_that_needs_an_extra_names_it_at_once(bare: Hosting) -> Non
     assert (done.returncode, done.stderr) == (1, needs)
     done = bare.run("agent", "-p", "--model", "lab/test", "hello there", check=False)
     assert done.returncode == 1
-    needs = f"remote models need more packages (pydantic_ai.direct is missing), {adding('models')}"
+    needs = f"remote models need more packages (pydantic_ai is missing), {adding('models')}"
     assert done.stderr.endswith(needs)
 
 

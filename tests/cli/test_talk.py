@@ -131,7 +131,11 @@ def test_one_question_over_tcp_and_over_the_unix_socket(hosting: Hosting) -> Non
 
 def test_a_session_that_is_not_there_is_a_failure(hosting: Hosting) -> None:
     done = hosting.run("talk", "-s", "nowhere", "hi", check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", "no session 'nowhere'\n")
+    assert (done.returncode, done.stdout, done.stderr) == (
+        1,
+        "",
+        "no agent session 'nowhere'; `fairlead sessions` lists them\n",
+    )
     lines = hosting.run("talk", "-s", "nowhere", input="hi\n/status\n", check=False)
     assert lines.returncode == 1
     assert "wait for your consent" in lines.stdout

@@ -388,8 +388,6 @@ def test_doctor_says_that_there_is_no_sandbox(without_sandbox: str) -> None:
         ("--persona", "nobody"),
         ("--persona", "reviewer", "--verifier-model", "no/such"),
         ("--verify", "true", "--model", "no/such"),
-        ("--verify", "true", "--quorum", "some"),
-        ("--verify", "true", "--quorum", "2"),
         ("--verify", "true", "--persona", "tester", "--quorum", "9"),
         (
             "--persona",

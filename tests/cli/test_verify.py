@@ -125,12 +125,12 @@ def test_what_never_holds_ends_with_1_after_all_corrections(
     prompt = "write answer.txt: wrong"
     done = fairlead(hosting, project, "run", "-q", "--yes", "--name", "never", "--verify", RIGHT, prompt)
     assert done.returncode == 1
-    assert "not sent back: max loops exceeded" in done.stderr
-    assert "No: max loops exceeded." in done.stdout
+    assert "not sent back: it was sent back as often as it may be" in done.stderr
+    assert "No: it was sent back as often as it may be." in done.stdout
     assert [each.confidence for each in reports(hosting, project)] == ["feedback"] * 3
     verdict = host.agent("never", cwd=str(project)).state()["verdict"]
     assert (verdict["turn"], verdict["confidence"]) == (1, "feedback")
-    assert verdict["escalated"].startswith("max loops exceeded")
+    assert verdict["escalated"].startswith("sent back ")
 
 
 @pytest.mark.parametrize(
@@ -170,8 +170,36 @@ def test_a_run_that_says_not_what_checks_or_names_no_model_is_refused(
     assert "Traceback" not in done.stderr
     done = fairlead(hosting, project, "run", "--persona", "nobody", "ls")
     assert (done.returncode, "Traceback" in done.stderr) == (1, False)
-    done = fairlead(hosting, project, "run", "--verify", "true", "--persona", "tester", "--quorum", "9", "ls")
-    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+    for words, why in {
+        ("run", "--verify", "true", "--quorum", "9", "ls"): "--quorum: a quorum is all, majority or 1, ",
+        ("run", "--verify", "", "ls"): "--verify needs a command, not an empty text",
+        ("verify", "x", "--check", ""): "--check needs a command, not an empty text",
+        (
+            "agent",
+            "--thinking",
+            "huge",
+            "hi",
+        ): "--thinking must be one of off, minimal, low, ",
+    }.items():
+        done = fairlead(hosting, project, *words)
+        assert (done.returncode, f"fairlead {words[0]}: {why}" in done.stderr) == (2, True), done.stderr
+    for words, why in {
+        (
+            "run",
+            "--persona",
+            "reviewer",
+            "ls",
+        ): "the persona 'reviewer' needs a language model, ",
+        (
+            "agent",
+            "-p",
+            "--model",
+            "no/such",
+            "hi",
+        ): "unknown model: no/such; `fairlead agent --list",
+    }.items():
+        done = fairlead(hosting, project, *words)
+        assert (done.returncode, f"fairlead {words[0]}: {why}" in done.stderr) == (1, True), done.stderr
 
 
 # --- fairlead verify --------------------------------------------------------------------------------------
@@ -489,7 +517,7 @@ def test_a_daemon_that_is_killed_again_and_again_loses_no_turn_of_a_loop(
         for count in (1, 2):
             hosting.until(lambda count=count: verifier.printed.count("turn 1  FEEDBACK") >= count)  # type: ignore[misc]
             hosting.kill_daemon()
-        hosting.until(lambda: "max loops exceeded" in verifier.printed)
+        hosting.until(lambda: "as often as it may be" in verifier.printed)
         with connected(hosting) as again:
             verdict = again.agent("loop").state()["verdict"]
         assert (verdict["confidence"], bool(verdict["escalated"])) == ("feedback", True)

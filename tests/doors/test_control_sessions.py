@@ -140,7 +140,7 @@ def test_sessions_that_are_not_there_or_full_are_said(
     monkeypatch.setattr(control_sessions, "MAX_ASKERS", 1)
 
     async def work(agents: Agents) -> None:
-        with pytest.raises(SessionFault, match="no session 'nowhere'"):
+        with pytest.raises(SessionFault, match="no agent session 'nowhere'"):
             Asked(agents.sessions, "x", "nowhere")
         asked = Asked(agents.sessions, "one")
         with pytest.raises(SessionFault, match="1 prompts wait"):

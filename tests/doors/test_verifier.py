@@ -303,12 +303,12 @@ async def test_after_so_many_corrections_a_person_is_called_once_and_a_new_promp
             one.prompt()
             await one.until("prompt_ack", ok=False)
             assert escalations()[round - 1 :] == [
-                {"session_id": session.id, "turn": round, "reason": "max loops exceeded: sent back 2 times"}
+                {"session_id": session.id, "turn": round, "reason": "sent back 2 times already"}
             ]
             judgement = host.judging.of(session.id)
             assert judgement is not None
             assert (judgement.turn, judgement.confidence) == (round, "feedback")
-            assert judgement.escalated.startswith("max loops exceeded")
+            assert judgement.escalated.startswith("sent back ")
 
 
 # --- turns and lines --------------------------------------------------------------------------------------

@@ -92,11 +92,9 @@ def test_a_wheel_without_extras_names_what_is_missing(installed: Hosting) -> Non
     installed.start("shown", "read line")
     done = installed.run("screen", "shown", "--png", check=False)
     command = f"{python} -m pip install 'fairlead[picture]'"
-    assert done.stderr == f"fairlead screen: a PNG needs Pillow, which is in the extra 'picture': {command}\n"
+    assert done.stderr == f"fairlead screen: a PNG needs Pillow, from the extra 'picture': {command}\n"
     done = installed.run("notify", "done", check=False)
-    assert done.stderr.endswith(
-        f"which is in the extra 'notify': {python} -m pip install 'fairlead[notify]'\n"
-    )
+    assert done.stderr.endswith(f"from the extra 'notify': {python} -m pip install 'fairlead[notify]'\n")
     assert "offline guide" in installed.run("agent", "-p", "hello there").stdout
     doctor = installed.run("doctor", check=False).stdout
     assert f"{python} -m pip install 'fairlead[notify]'" in doctor

@@ -179,7 +179,7 @@ def test_what_nobody_asks_again_is_lost_until_it_is_dismissed(tmp_path: Path) ->
         second.reconcile(lambda each: agent if each.id == "late" else nobody(each))
         lost = {each.id: each.lost for each in second.open()}
         assert lost == {"kept": "", "gone": "its session is gone", "late": ""}
-        with pytest.raises(AnsweredAlready, match="allowed for always by me"):
+        with pytest.raises(AnsweredAlready, match="always allowed by me"):
             second.find("done")
         await second.answer("late", "deny", "me")
         assert agent.heard[-1] == ("late", "deny", "me")

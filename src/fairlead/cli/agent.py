@@ -14,6 +14,16 @@ if TYPE_CHECKING:
 
     from ..client.sdk import Agent, Host
 
+LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh")
+"""How hard a model may think."""
+
+
+def _level(word: str) -> str:
+    if word not in LEVELS:
+        raise UsageError(f"one of {', '.join(LEVELS)}, not {word!r}")
+    return word
+
+
 COMMAND = Command(
     "agent",
     "Talk with an agent session, which goes on when you leave. Without a NAME it is a new one. What is\n"
@@ -33,9 +43,7 @@ COMMAND = Command(
         Option("-c", "--continue", help="go on with the last session of the directory"),
         Option("-C", "--cwd", value="DIR", completes="directory", help="where the agent works (here)"),
         Option("--model", value="PROVIDER/ID", help="ask this model from now on"),
-        Option(
-            "--thinking", value="LEVEL", help="how hard it thinks: off, minimal, low, medium, high, xhigh"
-        ),
+        Option("--thinking", value="LEVEL", kind=_level, help=f"how hard it thinks: {', '.join(LEVELS)}"),
         Option("-y", "--yes", help="allow every call that needs consent"),
         Option("-p", "--print", help="print only the answer"),
         Option("-v", "--verbose", help="with --print: what tools do, on stderr"),
@@ -113,9 +121,16 @@ def _said(words: list[str], *, alone: bool) -> tuple[str | None, str]:
 
 
 def _prepare(agent: Agent, model: str | None, thinking: str | None) -> None:
+    from ..client.calls import RequestError
+
     if model is not None:
         provider, _, id = model.partition("/")
-        agent.set_model(provider, id)
+        try:
+            agent.set_model(provider, id)
+        except RequestError as error:
+            if error.code != "request/unknown-model":
+                raise
+            raise Failure(f"unknown model: {model}; `fairlead agent --list-models` lists them") from None
     if thinking is not None:
         agent.set_thinking(thinking)
 

@@ -75,11 +75,11 @@ def _without_daemon(settings: Any, why: Exception) -> dict[str, Any]:
     try:
         check(settings)
     except SettingError as error:
-        mend = "mend it: no daemon starts with it"
+        mend = "correct it: no daemon starts so"
         if os.path.exists(settings.good_path):
-            mend = f"mend it; until then a daemon starts with the last good copy, {settings.good_path}"
+            mend = f"correct it; until then a daemon starts with the last good copy, {settings.good_path}"
         elif not isinstance(why, HungDaemon):
-            checks[0] = Check("daemon", "unhealthy", str(why), "mend the configuration first")
+            checks[0] = Check("daemon", "unhealthy", str(why), "correct the configuration first")
         checks.append(Check("configuration", "unhealthy", str(error), mend))
     for path, look in ((settings.runtime_dir, runtime_dir), (settings.state_dir, disk)):
         try:

@@ -71,7 +71,10 @@ class _Printer:
         self.number = answer["first"]
         self._has_all, self._oldest, got = answer["complete"], answer["oldest"], len(answer["lines"])
         if wanted is None and self.number > self._oldest:
-            print(f"fairlead logs: only the last {got} lines: begins at line {self.number}", file=sys.stderr)
+            print(
+                f"fairlead logs: only the last {got} line{'s' * (got != 1)}: begins at line {self.number}",
+                file=sys.stderr,
+            )
         elif not self._has_all and (wanted is None or got < wanted):
             where = f": begins at line {self._oldest}" if self._oldest > 1 else ""
             print(f"fairlead logs: earlier lines are not kept{where}", file=sys.stderr)

@@ -42,7 +42,9 @@ COMMAND = Command(
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
     if not options.verify and not options.persona:
-        raise UsageError("what checks? Give --verify COMMAND or --persona NAME")
+        raise UsageError("missing a check: give --verify COMMAND or --persona NAME")
+    if not all(map(str.strip, options.verify)):
+        raise UsageError("--verify needs a command, not an empty text")
 
     import asyncio
 

@@ -10,21 +10,21 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..agent.models import ModelError
+from ..agent.models import ModelError, guide
 from ..database import DatabaseFault
 from ..formats.columns import printable
 from ..settings import Settings, foreign
 from ..verify.command import Commands
 from ..verify.follow import Follower, Gone, Judged, Left, Occupied
 from ..verify.outcome import deeds_of, ending_of, judged_by_deeds, judged_by_outcome, not_checked
-from ..verify.panel import needed, parse_quorum
+from ..verify.panel import PanelError, needed, parse_quorum
 from ..verify.persona import PersonaError, load
 from ..verify.report import Confidence, Report, Status, correction, not_verified, render
 from ..verify.sandbox import FALLBACK, bubblewrap
 from ..verify.store import ReportStore
 from ..verifying import Checker, CommandChecker, ModelChecker, PanelChecker, Places, Target, chosen_model
 from ..wire import verifier as wire
-from .arguments import Failure
+from .arguments import Failure, UsageError
 from .colours import coloured_name
 
 if TYPE_CHECKING:
@@ -135,13 +135,21 @@ def checker(settings: Settings, target: Target, wanted: Wanted) -> Checker:
             configured = os.path.join(os.path.dirname(settings.config_path), "verifiers")
             persona = load(name, _path(target.project), _path(configured))
             info = chosen_model(places.catalog, wanted.model or persona.model, differs_from=differs_from)
+            if (info.provider, info.id) == (guide.INFO.provider, guide.INFO.id):
+                raise PersonaError(
+                    f"the persona {name!r} needs a language model, and the offline guide is none; --model of "
+                    "`verify`, or --verifier-model of `run`, chooses one"
+                )
         except (PersonaError, ModelError) as error:
             raise Failure(str(error)) from None
         members.append(ModelChecker(persona, info, target, places))
-    quorum = parse_quorum(wanted.quorum)
-    if len(members) > 1:
-        return PanelChecker(members, quorum)
-    needed(quorum, 1)
+    try:
+        quorum = parse_quorum(wanted.quorum)
+        if len(members) > 1:
+            return PanelChecker(members, quorum)
+        needed(quorum, 1)
+    except PanelError as error:
+        raise UsageError(f"--quorum: {error}") from None
     return members[0]
 
 

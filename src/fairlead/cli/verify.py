@@ -54,7 +54,9 @@ def main(arguments: Sequence[str]) -> int:
     if len(options.tail) == 1:
         checks[-1] = options.tail[0]
     if not checks and not options.persona:
-        raise UsageError("what checks? Give a command after --, --check COMMAND or --persona NAME")
+        raise UsageError("missing a check: give a command after --, --check COMMAND or --persona NAME")
+    if not all(map(str.strip, checks)):
+        raise UsageError("--check needs a command, not an empty text")
 
     import asyncio
 

@@ -93,10 +93,10 @@ class Notifier:
 
     async def notify(self, action: Action, context: Context) -> Feedback:
         """:notify. What it takes will be sent, also by the next daemon."""
-        if not self._urls:
-            raise GiveUp("nobody to notify: [notify] urls in config.toml is empty")
         if self._send is send_with_apprise and is_missing("apprise"):  # who asks is told, not only the log
             raise GiveUp(missing("notifications need Apprise", "notify"))
+        if not self._urls:
+            raise GiveUp("nobody to notify: [notify] urls in config.toml is empty")
         try:
             body = middle(action.text, MAX_BODY)
             await self._on_thread(lambda: self._store.queue(list(self._urls), action.title, body))

@@ -171,7 +171,8 @@ class ControlSessions:
                 return self._store.find(session.id)
         if not make:
             names = [session.name for session in self._store.loaded if session.name]
-            raise NotFound(f"no session {name!r}{meant(name, names)}")
+            hint = meant(name, names) or "; `fairlead sessions` lists them"
+            raise NotFound(f"no agent session {name!r}{hint}")
         session = self._store.create(self._home)
         self._store.rename(session, name)
         return session

@@ -23,6 +23,7 @@ from typing import Protocol, cast
 
 import msgspec
 
+from ..formats.shown import counted
 from ..keeper.credentials import is_our_user
 from ..opening import UNFOLLOWED, leads_into
 from ..settings import SettingError, safe_dir
@@ -267,7 +268,7 @@ class VerifierDoor:
         if not builder.is_working and turns[-1].outcome in STOPPED:
             return "the turn was stopped, and a stopped turn is not sent back"
         if turns[-1].corrections >= self._max_loops:
-            reason = f"{TOO_MANY_LOOPS}: sent back {self._max_loops} times"
+            reason = f"sent back {counted(self._max_loops, 'time')} already"
             self._listener.escalated(builder.id, turns[-1].number, reason)
             return TOO_MANY_LOOPS
         try:

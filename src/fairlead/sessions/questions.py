@@ -101,5 +101,5 @@ class Answer(Struct, frozen=True):
         moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.at))
         if self.option == WITHDRAWN:
             return f"was withdrawn at {moment}: {self.by}"
-        said = {"allow": "allowed", "always": "allowed for always", "deny": "denied"}
+        said = {"allow": "allowed", "always": "always allowed", "deny": "denied"}
         return f"was answered already: {said.get(self.option, self.option)} by {self.by} at {moment}"

@@ -21,6 +21,7 @@ from pathlib import Path, PurePath
 import msgspec
 from msgspec import Struct
 
+from ..formats.shown import counted
 from ..opening import open_file
 from .exits import script_of
 from .output import Summary, coverage, summaries, useful_part
@@ -346,7 +347,8 @@ def _told(done: Done) -> str:
         parts.append(f"It {_ending(done)} after {done.ran.seconds:.1f} s.")
     parts += [f"- {each}" for each in done.summaries]
     if done.ran.left_behind:
-        parts.append(f"- {done.ran.left_behind} processes that it left behind were ended")
+        left = counted(done.ran.left_behind, "process")
+        parts.append(f"- {left} that it left behind {'was' if left.startswith('1 ') else 'were'} ended")
     text = (
         "\n".join(done.ran.text.split("\n")[-SUCCESS_LINES:]) if done.is_good else useful_part(done.ran.text)
     )

@@ -63,6 +63,10 @@ class Judged(NamedTuple):
     """Why the builder did not take the correction, if it did not."""
 
 
+_SAID = {"max loops exceeded": "it was sent back as often as it may be"}
+"""What Pi's words on the wire mean."""
+
+
 class Follower:
     """Checks the turns of one session. `check` judges a turn by its stop event; `began` hears of starts.
 
@@ -134,7 +138,7 @@ class Follower:
                     report = lowered(report, Confidence.PARTIAL, TOO_LATE, is_unsure=True)
                 refusal = await self._sent_back(stop, report) if report.status is Status.FAILED else ""
                 if refusal:
-                    note = Section("Sent back?", f"No: {refusal}.")
+                    note = Section("Sent back?", f"No: {refusal.rstrip('.')}.")
                     report = msgspec.structs.replace(report, sections=(*report.sections, note), raw="")
                 await self._deliver(to_wire(report))
                 self._since = max(self._since or 0, stop.session_file_end_line or 0)
@@ -170,7 +174,7 @@ class Follower:
                 await self._send(prompt)
                 async with asyncio.timeout(wire.ACK_DEADLINE):
                     ack = await answer
-                return "" if ack.ok else ack.error or "refused"
+                return "" if ack.ok else _SAID.get(ack.error or "", ack.error) or "refused"
             except TimeoutError:
                 return f"the builder did not answer within {wire.ACK_DEADLINE:g} seconds"
             except ConnectionError:

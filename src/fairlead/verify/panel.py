@@ -41,7 +41,8 @@ def needed(quorum: Quorum, members: int) -> int:
     if quorum == "majority":
         return members // 2 + 1
     if isinstance(quorum, bool) or not isinstance(quorum, int) or not 1 <= quorum <= members:
-        raise PanelError(f"a quorum is all, majority, or a number from 1 to {members}, not {quorum!r}")
+        numbers = "1" if members == 1 else f"a number from 1 to {members}"
+        raise PanelError(f"a quorum is all, majority or {numbers}, as that many check, not {quorum!r}")
     return quorum
 
 

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ...extras import missing
+from ...extras import is_missing, missing
 from ..messages import (
     Assistant,
     Image,
@@ -73,6 +73,8 @@ class Remote:
         return f"Remote({self._kind}, {urlsplit(self._base_url).hostname})"
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        if is_missing("pydantic_ai"):  # before anybody looks for a key
+            raise ModelError("refused", _needs("pydantic_ai"))
         key = self._key()
         opened: _Opened | None = None
         # What else is raised in here is the library's, or the provider's in disguise.
@@ -90,8 +92,7 @@ class Remote:
         except ModelError:
             raise
         except ImportError as error:
-            needs = f"remote models need more packages ({error.name or error} is missing)"
-            raise ModelError("refused", missing(needs, "models")) from None
+            raise ModelError("refused", _needs(error.name or str(error))) from None
         except Exception as error:
             from .faults import Server, fault_of
 
@@ -105,6 +106,10 @@ class _Opened(NamedTuple):
     client: httpx2.AsyncClient
     answering: AbstractAsyncContextManager[StreamedResponse]
     """To be entered: then the model is asked."""
+
+
+def _needs(package: str) -> str:
+    return missing(f"remote models need more packages ({package} is missing)", "models")
 
 
 def _open(kind: Kind, base_url: str, key: str | None, request: ModelRequest) -> _Opened:

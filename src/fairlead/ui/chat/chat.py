@@ -550,7 +550,7 @@ class _Chat:
         items = action["ui/action"]["ui/items"]
         chosen = int(text) if text.isdecimal() and text.isascii() else 0
         if text and not 0 < chosen <= len(items):
-            self._talk.note(f"a number from 1 to {len(items)}, or nothing")
+            self._talk.note(f"{'1' if len(items) == 1 else f'a number from 1 to {len(items)}'}, or nothing")
             return
         self._action = None
         given = {"request_id": action["request_id"], "action_name": action["ui/action"]["ui/action_name"]}

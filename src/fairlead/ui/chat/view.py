@@ -15,7 +15,7 @@ from typing import Any
 
 from ...client.agents import ApprovalWanted, ToolResult
 from ...formats.columns import cut, width_of
-from ...formats.shown import asker, one_line, several_lines, visible
+from ...formats.shown import asker, counted, one_line, several_lines, visible
 
 ERROR_LINES = 6
 """How many lines of what went wrong are shown."""
@@ -108,7 +108,7 @@ def result(ended: ToolResult, *, was_previewed: bool) -> list[Row]:
     if lines[-1] == "[Exit code 0.]":
         lines.pop()
     left = len(lines) - PRINTED_LINES
-    shown = [f"… {left} lines before", *lines[-PRINTED_LINES:]] if left > 0 else lines
+    shown = [f"… {counted(left, 'line')} before", *lines[-PRINTED_LINES:]] if left > 0 else lines
     return [(line, "dim") for line in shown]
 
 
@@ -121,7 +121,7 @@ def changes(text: str, limit: int) -> list[Row]:
 
 def _first(lines: list[str], limit: int) -> list[str]:
     left = len(lines) - limit
-    return [*lines[:limit], f"… {left} more lines"] if left > 0 else lines
+    return [*lines[:limit], f"… {counted(left, 'more line')}"] if left > 0 else lines
 
 
 def question(wanted: ApprovalWanted) -> list[Row]:
