@@ -484,12 +484,12 @@ def test_the_command_line_is_checked(hosting: Hosting, place: Path) -> None:
         (("-c", "--name", "garden", "go on"), "--continue and --name can't go together"),
         (("--model", "x", "say something"), "--model needs PROVIDER/ID, not 'x'"),
         (("--print", "--json", "say something"), "can't go together"),
+        (("--thinking", "hard", "say something"), "--thinking must be one of off, "),
     ):
         done = script(hosting, place, *words)
         assert (done.returncode, why in done.stderr) == (2, True), done.stderr
     for words, why in (
         (("--model", "x/y", "say something"), "unknown model"),
-        (("--thinking", "hard", "say something"), "Unknown thinking level"),
         (("-C", "/nowhere", "say something"), "/nowhere is not a directory"),
     ):
         done = script(hosting, place, *words)

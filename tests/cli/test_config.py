@@ -148,7 +148,7 @@ def test_what_only_the_daemon_finds_leaves_it_as_it_is(hosting: Hosting) -> None
 def test_config_exits_with_1_for_a_mistake_of_any_room_with_and_without_a_daemon(hosting: Hosting) -> None:
     mistakes = {
         '[agent]\nmodel = "nobody/knows"\n': "line 2: [agent] model: there is no provider 'nobody'",
-        '[[agent.rules]]\ntool = "bash"\nthen = "perhaps"\n': "line 1: [agent] rules, number 1: ",
+        '[[agent.rules]]\ntool = "bash"\nthen = "perhaps"\n': "line 3: [agent] rules, number 1: ",
         "[control]\nhosts = 3\n": "line 2: [control] hosts must be a list of texts",
         '[[control.rules]]\nsensor = "x"\nthen = { actuator = "lgo" }\n': "line 1: [[control.rules]]",
         "[daemon]\nlog_bytes = -1\n": "line 2: [daemon] log_bytes must not be negative",
