@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from fairlead.client.agents import ApprovalWanted, ToolResult, ToolRunning, TurnEnded
 from fairlead.client.chat_line import MAX_HISTORY, History, Key, Keys, Line
 from fairlead.client.chat_view import clean, cut, question, result, title, width, wrapped
 from fairlead.client.sdk import Agent, Host, connect
+from fairlead.events import ApprovalWanted, ToolResult, ToolRunning, TurnEnded
 from fairlead.settings import Settings
 from tests.agent.playing import cassette
 from tests.client.persons import Person

@@ -28,13 +28,14 @@ from fairlead.agent.tools import standard_tools
 from fairlead.agent.tools.terminals import LocalTerminals
 from fairlead.agent.transcripts import Transcripts
 from fairlead.client import bridge
-from fairlead.client.agents import AgentEvent, ApprovalWanted, Following, Prompted
 from fairlead.client.calls import plain
 from fairlead.client.chat_line import History as TypedBefore
 from fairlead.client.chat_line import Line
 from fairlead.client.chat_view import question, title
+from fairlead.client.following import Following
 from fairlead.doors import agent_frames, agent_history
 from fairlead.doors.agent_history import History
+from fairlead.events import AgentEvent, ApprovalWanted, Prompted
 from fairlead.formats.shown import one_line, several_lines
 from fairlead.settings import Settings
 from fairlead.wire import rpc

@@ -1,7 +1,5 @@
-"""What the SDK asks of the daemon: each call as its op, its parameters, and what its answer means.
-
-Both SDKs send these and give `result` the answer, so that a call means the same in both. Does no I/O.
-"""
+"""What the SDK asks of the daemon: a call as its op, its parameters, and what its answer means. Those with
+rules of their own are here, the others in `aio`. Does no I/O."""
 
 from __future__ import annotations
 
@@ -23,6 +21,16 @@ ABSENCE = 60.0
 """Seconds without any daemon until a call that waits gives up; it outlives any number of restarts."""
 REPEAT_PAUSE = 0.2
 """Seconds until a daemon that could not be reached is looked for again."""
+
+
+REPEATABLE = frozenset(
+    {
+        *("daemon_status", "terminal_list", "terminal_screen", "terminal_search", "terminal_wait"),
+        *("get_state", "get_messages", "get_last_assistant_text", "get_available_models"),
+        *("interrupt", "abort", "resolve_dialog", "cancel_dialog"),
+    }
+)
+"""Ops that change nothing, or may be done twice: they are repeated if the daemon goes away in the middle."""
 
 
 def plain(value: Any) -> Any:
@@ -57,15 +65,13 @@ class Ended(Exception):
 class Call(Frozen, Generic[T]):
     """One request. `result` makes of the answer's data what the caller gets, or raises."""
 
-    __slots__ = fields = ("op", "given", "result", "looks")
+    __slots__ = fields = ("op", "given", "result")
     op: str
     given: Answer
     result: Callable[[Answer], T]
-    looks: bool
-    """It changes nothing, so it may be made again when the daemon went away in the middle of it."""
 
-    def __init__(self, op: str, given: Answer, result: Callable[[Answer], T], looks: bool = False) -> None:
-        self._fill(op, given, result, looks)
+    def __init__(self, op: str, given: Answer, result: Callable[[Answer], T]) -> None:
+        self._fill(op, given, result)
 
     @property
     def waits(self) -> bool:
@@ -95,7 +101,7 @@ class Repeats:
     def pause(self, now: float) -> float | None:
         """The seconds until the next try, or None if there shall be none."""
         self._count += 1
-        if not self._call.looks:
+        if self._call.op not in REPEATABLE:
             return None
         if not self._call.waits:
             return 0.0 if self._count <= MAX_REPEATS else None
@@ -104,8 +110,11 @@ class Repeats:
         return REPEAT_PAUSE
 
 
-def _nothing(answer: Answer) -> None:
-    pass
+def nothing(answer: Answer) -> None:
+    """The result of a call whose answer says only that it was done."""
+
+
+# --- terminals --------------------------------------------------------------------------------------------
 
 
 def start(
@@ -124,19 +133,7 @@ def start(
         "cols": cols,
         "rows": rows,
     }
-    return Call("terminal_start", given, _nothing)
-
-
-def terminals() -> Call[list[Answer]]:
-    def result(answer: Answer) -> list[Answer]:
-        rows: list[Answer] = answer["sessions"]
-        return rows
-
-    return Call("terminal_list", {}, result, looks=True)
-
-
-def status() -> Call[Answer]:
-    return Call("daemon_status", {}, dict, looks=True)
+    return Call("terminal_start", given, nothing)
 
 
 def find(name: str) -> Call[None]:
@@ -145,63 +142,11 @@ def find(name: str) -> Call[None]:
         if name not in names:
             raise no_session(name, names)
 
-    return Call("terminal_list", {"brief": True}, result, looks=True)
+    return Call("terminal_list", {"brief": True}, result)
 
 
 def no_session(name: str, names: Sequence[str] = ()) -> RequestError:
     return RequestError("request/not-found", f"no session {name!r}{meant(name, names)}")
-
-
-def send(name: str, text: str, keys: Sequence[str]) -> Call[None]:
-    given = {"name": name, "text": text or None, "keys": list(keys) or None}
-    return Call("terminal_send", given, _nothing)
-
-
-def paste(name: str, text: str) -> Call[None]:
-    return Call("terminal_send", {"name": name, "paste": text}, _nothing)
-
-
-def screen(name: str, form: Format, scrollback: bool) -> Call[str]:
-    def result(answer: Answer) -> str:
-        shown: str = answer["screen"]
-        return shown
-
-    given = {"name": name, "format": form, "scrollback": scrollback}
-    return Call("terminal_screen", given, result, looks=True)
-
-
-def cells(name: str) -> Call[Answer]:
-    def result(answer: Answer) -> Answer:
-        shown: Answer = answer["screen"]
-        return shown
-
-    return Call("terminal_screen", {"name": name, "format": "cells"}, result, looks=True)
-
-
-def search(name: str, text: str, regex: bool) -> Call[list[Answer]]:
-    def result(answer: Answer) -> list[Answer]:
-        matches: list[Answer] = answer["matches"]
-        return matches
-
-    given = {"name": name, "regex" if regex else "needle": text}
-    return Call("terminal_search", given, result, looks=True)
-
-
-def wait_for(name: str, text: str, regex: bool, timeout: float | None) -> Call[str]:
-    def result(answer: Answer) -> str:
-        _check(name, answer, f"{text!r} did not come", timeout)
-        found: str = answer["match"]
-        return found
-
-    given = {"name": name, "regex" if regex else "text": text, "timeout": timeout}
-    return Call("terminal_wait", given, result, looks=True)
-
-
-def wait_quiet(name: str, seconds: float, timeout: float | None) -> Call[None]:
-    def result(answer: Answer) -> None:
-        _check(name, answer, f"{name!r} did not fall quiet", timeout)
-
-    return Call("terminal_wait", {"name": name, "idle": seconds, "timeout": timeout}, result, looks=True)
 
 
 def wait_any(
@@ -215,34 +160,66 @@ def wait_any(
 ) -> Call[Answer]:
     """Wait for the first of these; the answer as it is."""
     given = {"name": name, "text": text, "regex": regex, "idle": idle, "exit": exit or None}
-    return Call("terminal_wait", given | {"timeout": timeout}, dict, looks=True)
+    return Call("terminal_wait", given | {"timeout": timeout}, dict)
 
 
-def wait(name: str, timeout: float | None) -> Call[int]:
-    def result(answer: Answer) -> int:
+def wait_for(name: str, what: str, key: str, timeout: float | None, **given: Any) -> Call[Any]:
+    """Wait for one thing; returns what the answer has for a key."""
+
+    def result(answer: Answer) -> Any:
         if answer["reason"] == "timeout":
-            _check(name, answer, f"{name!r} did not end", timeout)
-        code: int = answer["exit_code"]
-        return code
+            raise TimeoutError(f"{what} within {'a day' if timeout is None else f'{timeout:g} s'}")
+        if answer["reason"] == "exit" and "exit" not in given:
+            raise Ended(name, answer["exit_code"])
+        return answer.get(key)
 
-    return Call("terminal_wait", {"name": name, "exit": True, "timeout": timeout}, result, looks=True)
-
-
-def _check(name: str, answer: Answer, what: str, timeout: float | None) -> None:
-    """Whether what was waited for has come."""
-    if answer["reason"] == "timeout":
-        raise TimeoutError(f"{what} within {'a day' if timeout is None else f'{timeout:g} s'}")
-    if answer["reason"] == "exit":
-        raise Ended(name, answer["exit_code"])
+    return Call("terminal_wait", {"name": name, "timeout": timeout, **given}, result)
 
 
-def resize(name: str, cols: int, rows: int) -> Call[None]:
-    return Call("terminal_resize", {"name": name, "cols": cols, "rows": rows}, _nothing)
+# --- agents -----------------------------------------------------------------------------------------------
 
 
-def stop(name: str) -> Call[int]:
-    def result(answer: Answer) -> int:
-        code: int = answer["exit_code"]
-        return code
+class Opened(Frozen):
+    """A session that was found or made. `cursor` is where its events are by now, if that is known."""
 
-    return Call("terminal_stop", {"name": name}, result)
+    __slots__ = fields = ("id", "created", "cursor")
+    id: str
+    created: bool
+    cursor: str | None
+
+    def __init__(self, id: str, created: bool, cursor: str | None = None) -> None:
+        self._fill(id, created, cursor)
+
+
+def open_session(name: str | None, cwd: str, continue_last: bool) -> Call[Opened]:
+    def result(answer: Answer) -> Opened:
+        return Opened(answer["session_id"], answer["created"], answer["cursor"])
+
+    if name and continue_last:
+        raise ValueError("either a name or continue_last: a name finds its session by itself")
+    given = {"name": name or None, "continue": continue_last or None, "cwd": os.path.abspath(cwd)}
+    return Call("open_session", given, result)
+
+
+def answer_dialog(id: str, dialog_id: str, answer: bool | str) -> Call[None]:
+    """The answer to an approval: yes, no, or `always`."""
+    given = {"session_id": id, "dialog_id": dialog_id}
+    if not answer:
+        return Call("cancel_dialog", given, nothing)
+    return Call("resolve_dialog", given | {"result": answer if answer == "always" else True}, nothing)
+
+
+class AgentSession:
+    """What an agent tells about itself, in both SDKs."""
+
+    def __init__(self, opened: Opened, name: str) -> None:
+        self.id = opened.id
+        self.name = name
+        """What it is called; empty if it has no name."""
+        self.created = opened.created
+        """Whether there was no such session before."""
+        self.cursor = opened.cursor
+        """Where its events were when it was opened: `events(since=agent.cursor)` misses none."""
+
+    def __repr__(self) -> str:
+        return f"<Agent {self.name or self.id}>"

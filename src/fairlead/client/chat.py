@@ -15,18 +15,12 @@ import sys
 import time
 from typing import Any
 
-from ..formats.shown import one_line
-from ..settings import Settings, safe_dir
-from ..wire.rpc import MAX_PENDING
-from .agents import (
+from ..events import (
     AgentEvent,
-    Answered,
     ApprovalSettled,
     ApprovalWanted,
     Escalated,
     Failed,
-    Following,
-    Opened,
     Other,
     Prompted,
     Reported,
@@ -34,13 +28,17 @@ from .agents import (
     TurnBegan,
     TurnEnded,
 )
+from ..formats.shown import one_line
+from ..settings import Settings, safe_dir
+from ..wire.rpc import MAX_PENDING
 from .attach import NURSERY_GRACE, RETRY_PAUSE
-from .calls import RequestError
+from .calls import Opened, RequestError
 from .chat_line import History, Key, Line
 from .chat_talk import TICK, Talk
 from .chat_terminal import ChatTerminal
 from .chat_view import LADDER, Paint, Row, Screen, clean, ends, marked
 from .control import READ_SIZE
+from .following import Answered, Following
 from .hung import lock_holder
 from .launch import RECONNECT_WAIT, Starting, reached, spawn
 from .own_terminal import Gone

@@ -12,9 +12,10 @@ import re
 import stat
 import sys
 
-from .agents import AgentEvent, ApprovalWanted, Asking, Other, Retrying, ToolResult, ToolRunning, Updated
+from ..events import AgentEvent, ApprovalWanted, Other, Retrying, ToolResult, ToolRunning, Updated
 from .calls import RequestError
 from .chat_view import clean, marked, result, title
+from .following import Asking
 from .sdk import Agent, TurnFailed
 
 MAX_INPUT = 4 * 1024 * 1024

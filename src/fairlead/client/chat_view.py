@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from unicodedata import category, east_asian_width
 
+from ..events import ApprovalWanted, ToolResult
 from ..formats.shown import asker, one_line, several_lines, visible
-from .agents import ApprovalWanted, ToolResult
 
 ERROR_LINES = 6
 """How many lines of what went wrong are shown."""
