@@ -70,11 +70,13 @@ pytest: setup ## run the tests alone; ARGS='-k word' chooses some
 	$(BIN)/pytest -n auto $(ARGS)
 
 format: setup ## format the code and fix what ruff can fix
+	$(BIN)/python tools/make_sdk.py
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-sdk: setup ## make the SDK without asyncio from the one with it
+sdk: setup ## make the SDK without asyncio from the one with it, and docs/api.md
 	$(BIN)/python tools/make_sdk.py
+	$(BIN)/python tools/make_api.py
 
 lock: setup ## pin again everything that development installs (uses uv)
 	tools/lock

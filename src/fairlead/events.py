@@ -1,5 +1,4 @@
-"""What happens to sessions, as small values: those of `Host.events`, and those of an agent session, which are
-`AgentEvent`s. A public module of the SDK; does no I/O."""
+"""What happens to sessions, as small values. Each has rpc-edn's `topic` and `data`."""
 
 from __future__ import annotations
 

@@ -210,16 +210,13 @@ def answer_dialog(id: str, dialog_id: str, answer: bool | str) -> Call[None]:
 
 
 class AgentSession:
-    """What an agent tells about itself, in both SDKs."""
+    """What both SDKs' `Agent` knows about itself."""
 
     def __init__(self, opened: Opened, name: str) -> None:
         self.id = opened.id
         self.name = name
-        """What it is called; empty if it has no name."""
         self.created = opened.created
-        """Whether there was no such session before."""
         self.cursor = opened.cursor
-        """Where its events were when it was opened: `events(since=agent.cursor)` misses none."""
 
     def __repr__(self) -> str:
         return f"<Agent {self.name or self.id}>"

@@ -113,7 +113,8 @@ class Terminal:
 
 
 class Agent(AgentSession):
-    """One agent session: a conversation with turns. Made by `Host.agent`."""
+    """One agent session: a conversation with turns. Made by `Host.agent`. `id` and `name` are the session's;
+    `created` is true if there was none before; `events(since=agent.cursor)` misses nothing since then."""
 
     def __init__(self, control: Control, opened: Opened, name: str) -> None:
         super().__init__(opened, name)
