@@ -52,7 +52,7 @@ def members(kind: type) -> list[str]:
         if name.startswith("_"):
             continue
         if isinstance(member, property):
-            lines.append(f"- `{name}: {inspect.get_annotations(member.fget)['return']}`. {described(member)}")
+            lines.append(f"- `{name}: {member.fget.__annotations__['return']}`. {described(member)}")
         elif inspect.isfunction(member):
             lines.append(f"- `{name}{signature(member, names)}`. {described(member)}")
     return lines

@@ -84,23 +84,16 @@ def _answer(options: Options) -> dict[str, Any]:
     """What happened. It asks again when the daemon has restarted, or has waited for as long as it does."""
     import time
 
-    from ..client.calls import wait_any
+    from ..client.calls import Call
     from ..client.control import Control
 
     began = time.monotonic()
     left = options.timeout
     with Control() as control:
         while True:
-            answer = control.call(
-                wait_any(
-                    options.name,
-                    text=options.text,
-                    regex=options.regex,
-                    idle=options.idle,
-                    exit=options.exit,
-                    timeout=left,
-                )
-            )
+            given = {"text": options.text, "regex": options.regex, "idle": options.idle}
+            given |= {"name": options.name, "exit": options.exit or None, "timeout": left}
+            answer: dict[str, Any] = control.call(Call("terminal_wait", given, dict))
             if options.timeout is not None:
                 left = max(0.0, began + options.timeout - time.monotonic())
             if answer["reason"] != "timeout" or left == 0.0:

@@ -25,7 +25,7 @@ from ..events import Approve
 from ..settings import Settings
 from . import calls
 from .aio_streams import AgentEvents, Attached, Connection, Events, answer
-from .calls import AgentSession, Answer, Call, Ended, Format, Opened, RequestError, nothing
+from .calls import Answer, Call, Ended, Format, Opened, RequestError, nothing
 from .following import Asking, Following, Turn, TurnFailed, Watching
 from .launch import want_daemon
 from .links import Links
@@ -111,13 +111,17 @@ class Terminal:
                 yield data
 
 
-class Agent(AgentSession):
+class Agent:
     """One agent session: a conversation with turns. Made by `Host.agent`. `id` and `name` are the session's;
     `created` is true if there was none before; `events(since=agent.cursor)` misses nothing since then."""
 
     def __init__(self, links: Links, opened: Opened, name: str) -> None:
-        super().__init__(opened, name)
+        self.id, self.created, self.cursor = opened
+        self.name = name
         self._links = links
+
+    def __repr__(self) -> str:
+        return f"<Agent {self.name or self.id}>"
 
     async def _ask(self, op: str, result: Callable[[Answer], T], **given: Any) -> T:
         return await self._links.call(Call(op, {"session_id": self.id, **given}, result))

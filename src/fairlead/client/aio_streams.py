@@ -12,11 +12,10 @@ from typing import Any, Generic, Self, TypeVar
 
 from ..events import AgentEvent, Event
 from ..settings import Settings
-from .attach import NURSERY_GRACE, RETRY_PAUSE
 from .calls import RequestError, answer_dialog
 from .control import READ_SIZE
 from .following import Asking, Following, Subscription, Turn
-from .launch import RECONNECT_WAIT, StartFailed
+from .launch import NURSERY_GRACE, RECONNECT_WAIT, RETRY_PAUSE, StartFailed
 from .links import Links, close_writer, daemon, found
 from .streams import ANSWER_WAIT, let_in
 from .view import Attachment, View
@@ -31,6 +30,7 @@ class Connection:
     _reader: asyncio.StreamReader
     _writer: asyncio.StreamWriter | None = None
     _closed = False
+    _reconnects = False
 
     def __await__(self) -> Generator[Any, None, Self]:
         return self.__aenter__().__await__()
@@ -43,7 +43,7 @@ class Connection:
         await self.close()
 
     async def _open(self) -> None:
-        raise NotImplementedError
+        await self._reach()
 
     async def close(self) -> None:
         """End the connection; sessions go on."""
@@ -54,6 +54,28 @@ class Connection:
         if self._writer is not None:
             writer, self._writer = self._writer, None
             await close_writer(writer)
+
+    async def _reach(self, *, start: bool = True) -> None:
+        """Get a connection on which all can go on."""
+        raise NotImplementedError
+
+    async def _find_again(self, lost: ConnectionError) -> None:
+        """Wait for the next daemon, which may die as well. The nursery starts it, else we do."""
+        await self._drop()
+        if not self._reconnects:
+            raise lost
+        lost_at = time.monotonic()
+        while self._writer is None:
+            away = time.monotonic() - lost_at
+            try:
+                await self._reach(start=away > NURSERY_GRACE)
+            except StartFailed:
+                raise
+            except (ConnectionError, TimeoutError):
+                await self._drop()
+                if away > RECONNECT_WAIT:
+                    raise
+                await asyncio.sleep(RETRY_PAUSE)
 
 
 class Attached(Attachment, Connection):
@@ -78,11 +100,8 @@ class Attached(Attachment, Connection):
                 await self._connected()
                 try:
                     self._output += self._view.receive(await self._reader.read(READ_SIZE))
-                except ConnectionError:
-                    await self._drop()
-                    if not self._reconnect:
-                        raise
-                    await self._find_again()
+                except ConnectionError as lost:
+                    await self._find_again(lost)
         return self._output.popleft() if self._output else b""
 
     async def write(self, data: bytes) -> None:
@@ -95,7 +114,7 @@ class Attached(Attachment, Connection):
         try:
             await self._send(self._view.resized(cols, rows))
         except ConnectionError:
-            if self._closed or not self._reconnect:  # else it is asked for again on the next connection
+            if self._closed or not self._reconnects:  # else it is asked for again on the next connection
                 raise
 
     async def _send(self, frames: bytes) -> None:
@@ -107,24 +126,11 @@ class Attached(Attachment, Connection):
     async def _connected(self) -> asyncio.StreamWriter:
         self._check_open()
         if self._writer is None:  # it could not be found again in time, or was not waited for; perhaps now
-            await self._open()
+            await self._reach()
         assert self._writer is not None
         return self._writer
 
-    async def _find_again(self) -> None:
-        """Wait for the next daemon, which may die as well."""
-        deadline = time.monotonic() + RECONNECT_WAIT
-        while self._writer is None:
-            try:
-                await self._open()
-            except StartFailed:
-                raise
-            except ConnectionError:
-                if time.monotonic() > deadline:
-                    raise
-
-    async def _open(self) -> None:
-        """Get a connection on which we have been let in."""
+    async def _reach(self, *, start: bool = True) -> None:
         (self._reader, self._writer), output = await found(lambda: let_in(self._view, self._settings))
         self._output += output
 
@@ -132,15 +138,14 @@ class Attached(Attachment, Connection):
 class EventStream(Connection, Generic[E]):
     """What a subscription hears."""
 
-    _reconnects = False
-
     def __init__(self, source: Subscription[E], settings: Settings) -> None:
         self._source = source
         self._settings = settings
         self._events: deque[E] = deque()
 
     async def __aiter__(self) -> AsyncIterator[E]:
-        if opens := self._writer is None and not self._closed:  # `async for event in agent.prompt(…)`
+        opens = self._writer is None and not (self._source.ready or self._closed)
+        if opens:  # `async for event in agent.prompt(…)`
             await self._open()
         try:
             while self._events or not self._source.is_over:
@@ -160,45 +165,27 @@ class EventStream(Connection, Generic[E]):
                     raise ConnectionError("these events are closed")
                 try:
                     await self._receive()
-                except ConnectionError:
-                    if not self._reconnects:
-                        raise
-                    await self._drop()
-                    await self._find_again()
+                except ConnectionError as lost:
+                    await self._find_again(lost)
         return self._events.popleft()
 
     async def _open(self) -> None:
         """Get a connection on which all is heard, and on which a turn has begun."""
         try:
-            await self._subscribe()
+            await self._reach()
             while not self._source.accepted:
                 await self._receive()
         except BaseException:
             await self.close()
             raise
 
-    async def _subscribe(self, *, start: bool = True) -> None:
+    async def _reach(self, *, start: bool = True) -> None:
         first = self._source.begin()
         self._reader, self._writer = await daemon(self._settings, start=start)
         self._writer.write(first)
         async with asyncio.timeout(ANSWER_WAIT):
             while not self._source.ready:
                 await self._receive()
-
-    async def _find_again(self) -> None:
-        """Wait for the next daemon, which may die as well. The nursery starts it, else we do."""
-        lost_at = time.monotonic()
-        while self._writer is None:
-            away = time.monotonic() - lost_at
-            try:
-                await self._subscribe(start=away > NURSERY_GRACE)
-            except StartFailed:
-                raise
-            except (ConnectionError, TimeoutError):
-                await self._drop()
-                if away > RECONNECT_WAIT:
-                    raise
-                await asyncio.sleep(RETRY_PAUSE)
 
     async def _receive(self) -> None:
         if self._writer is None:  # a wait for the next daemon was given up

@@ -24,7 +24,9 @@ from ..wire.faults import Broken
 from .escape import Escape, escapes_of
 from .launch import (
     ABSENT_TRIES,
+    NURSERY_GRACE,
     RECONNECT_WAIT,
+    RETRY_PAUSE,
     Starting,
     reached_daemon,
     reached_ended,
@@ -47,10 +49,6 @@ FRAME_SIZE = 16 * 1024
 """How many bytes of input go into one frame."""
 HELLO_WAIT = 5.0
 """Seconds until a session that does not answer is an error."""
-RETRY_PAUSE = 0.02
-"""Seconds between two looks for a daemon that is not there."""
-NURSERY_GRACE = 0.5
-"""Seconds that the nursery has to start the next daemon, before we do it."""
 MAX_UNSENT = 64 * 1024 * 1024
 """How many typed bytes wait for a program that takes none, so that the keys for leaving behind them are still
 seen. A paste that is longer waits in the terminal; nothing is lost."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from ..formats.edn import Keyword
-from ..formats.frozen import Frozen
 from ..formats.guess import meant
 
 T = TypeVar("T")
@@ -62,16 +61,12 @@ class Ended(Exception):
         self.code = code
 
 
-class Call(Frozen, Generic[T]):
+class Call(NamedTuple, Generic[T]):
     """One request. `result` makes of the answer's data what the caller gets, or raises."""
 
-    __slots__ = fields = ("op", "given", "result")
     op: str
     given: Answer
     result: Callable[[Answer], T]
-
-    def __init__(self, op: str, given: Answer, result: Callable[[Answer], T]) -> None:
-        self._fill(op, given, result)
 
     @property
     def waits(self) -> bool:
@@ -149,20 +144,6 @@ def no_session(name: str, names: Sequence[str] = ()) -> RequestError:
     return RequestError("request/not-found", f"no session {name!r}{meant(name, names)}")
 
 
-def wait_any(
-    name: str,
-    *,
-    text: str | None = None,
-    regex: str | None = None,
-    idle: float | None = None,
-    exit: bool = False,
-    timeout: float | None = None,
-) -> Call[Answer]:
-    """Wait for the first of these; the answer as it is."""
-    given = {"name": name, "text": text, "regex": regex, "idle": idle, "exit": exit or None}
-    return Call("terminal_wait", given | {"timeout": timeout}, dict)
-
-
 def wait_for(name: str, what: str, key: str, timeout: float | None, **given: Any) -> Call[Any]:
     """Wait for one thing; returns what the answer has for a key."""
 
@@ -179,16 +160,12 @@ def wait_for(name: str, what: str, key: str, timeout: float | None, **given: Any
 # --- agents -----------------------------------------------------------------------------------------------
 
 
-class Opened(Frozen):
+class Opened(NamedTuple):
     """A session that was found or made. `cursor` is where its events are by now, if that is known."""
 
-    __slots__ = fields = ("id", "created", "cursor")
     id: str
     created: bool
-    cursor: str | None
-
-    def __init__(self, id: str, created: bool, cursor: str | None = None) -> None:
-        self._fill(id, created, cursor)
+    cursor: str | None = None
 
 
 def open_session(name: str | None, cwd: str, continue_last: bool) -> Call[Opened]:
@@ -207,16 +184,3 @@ def answer_dialog(id: str, dialog_id: str, answer: bool | str) -> Call[None]:
     if not answer:
         return Call("cancel_dialog", given, nothing)
     return Call("resolve_dialog", given | {"result": answer if answer == "always" else True}, nothing)
-
-
-class AgentSession:
-    """What both SDKs' `Agent` knows about itself."""
-
-    def __init__(self, opened: Opened, name: str) -> None:
-        self.id = opened.id
-        self.name = name
-        self.created = opened.created
-        self.cursor = opened.cursor
-
-    def __repr__(self) -> str:
-        return f"<Agent {self.name or self.id}>"

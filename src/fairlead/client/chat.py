@@ -31,7 +31,6 @@ from ..events import (
 from ..formats.shown import one_line
 from ..settings import Settings, safe_dir
 from ..wire.rpc import MAX_PENDING
-from .attach import NURSERY_GRACE, RETRY_PAUSE
 from .calls import Opened, RequestError
 from .chat_line import History, Key, Line
 from .chat_talk import TICK, Talk
@@ -40,7 +39,7 @@ from .chat_view import LADDER, Paint, Row, Screen, clean, ends, marked
 from .control import READ_SIZE
 from .following import Answered, Following
 from .hung import lock_holder
-from .launch import RECONNECT_WAIT, Starting, reached, spawn
+from .launch import NURSERY_GRACE, RECONNECT_WAIT, RETRY_PAUSE, Starting, reached, spawn
 from .own_terminal import Gone
 from .sdk import Agent
 

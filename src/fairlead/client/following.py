@@ -7,7 +7,7 @@ went away, `begin` starts it on the next one, and what was missed comes first.
 from __future__ import annotations
 
 import os
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from .. import __version__
 from ..events import (
@@ -24,7 +24,6 @@ from ..events import (
     agent_event,
     host_event,
 )
-from ..formats.frozen import Frozen
 from ..settings import Settings, key_names
 from ..wire import rpc
 from ..wire.faults import Broken
@@ -46,16 +45,12 @@ class TurnFailed(Exception):
         self.outcome = outcome
 
 
-class Answered(Frozen):
+class Answered(NamedTuple):
     """A request of ours was answered: with data, or an error."""
 
-    __slots__ = fields = ("id", "data", "error")
     id: str
     data: dict[str, Any]
-    error: RequestError | None
-
-    def __init__(self, id: str, data: dict[str, Any], error: RequestError | None = None) -> None:
-        self._fill(id, data, error)
+    error: RequestError | None = None
 
 
 class Subscription(Generic[E]):

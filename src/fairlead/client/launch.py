@@ -27,6 +27,10 @@ QUICK_ANSWER = 1.0
 """Seconds after which it is looked up how long to wait: a daemon that is well answers in one thousandth."""
 RECONNECT_WAIT = 15.0
 """Seconds that a client waits for a daemon that died to come back."""
+RETRY_PAUSE = 0.02
+"""Seconds between two looks for a daemon that is not there."""
+NURSERY_GRACE = 0.5
+"""Seconds that the nursery has to start the next daemon, before we do it."""
 LOOK_EVERY = 0.01
 """Seconds between looks for a daemon that is starting, unless it says sooner how it went."""
 NEWS_FD = 3

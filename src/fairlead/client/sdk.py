@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 from ..events import Approve
 from ..settings import Settings
 from . import calls
-from .calls import AgentSession, Answer, Call, Ended, Format, Opened, RequestError, nothing
+from .calls import Answer, Call, Ended, Format, Opened, RequestError, nothing
 from .control import Control
 from .following import Asking, Following, Turn, TurnFailed, Watching
 from .launch import want_daemon
@@ -112,13 +112,17 @@ class Terminal:
                 yield data
 
 
-class Agent(AgentSession):
+class Agent:
     """One agent session: a conversation with turns. Made by `Host.agent`. `id` and `name` are the session's;
     `created` is true if there was none before; `events(since=agent.cursor)` misses nothing since then."""
 
     def __init__(self, control: Control, opened: Opened, name: str) -> None:
-        super().__init__(opened, name)
+        self.id, self.created, self.cursor = opened
+        self.name = name
         self._control = control
+
+    def __repr__(self) -> str:
+        return f"<Agent {self.name or self.id}>"
 
     def _ask(self, op: str, result: Callable[[Answer], T], **given: Any) -> T:
         return self._control.call(Call(op, {"session_id": self.id, **given}, result))

@@ -14,11 +14,10 @@ from typing import Generic, Self, TypeVar
 
 from ..events import AgentEvent, Event
 from ..settings import Settings
-from .attach import NURSERY_GRACE, RETRY_PAUSE
 from .calls import RequestError, answer_dialog, no_session
 from .control import READ_SIZE, Control
 from .following import Asking, Following, Subscription, Turn
-from .launch import RECONNECT_WAIT, StartFailed, connected, session_socket
+from .launch import NURSERY_GRACE, RECONNECT_WAIT, RETRY_PAUSE, StartFailed, connected, session_socket
 from .view import Attachment, View
 
 E = TypeVar("E", bound=Event)
@@ -62,6 +61,7 @@ class Connection:
 
     _socket: socket.socket | None = None
     _closed = False
+    _reconnects = False
 
     def __enter__(self) -> Self:
         return self
@@ -79,6 +79,28 @@ class Connection:
             self._socket.close()
             self._socket = None
 
+    def _reach(self, *, start: bool = True) -> None:
+        """Get a connection on which all can go on."""
+        raise NotImplementedError
+
+    def _find_again(self, lost: ConnectionError) -> None:
+        """Wait for the next daemon, which may die as well. The nursery starts it, else we do."""
+        self._drop()
+        if not self._reconnects:
+            raise lost
+        lost_at = time.monotonic()
+        while self._socket is None:
+            away = time.monotonic() - lost_at
+            try:
+                self._reach(start=away > NURSERY_GRACE)
+            except StartFailed:
+                raise
+            except (ConnectionError, TimeoutError):
+                self._drop()
+                if away > RECONNECT_WAIT:
+                    raise
+                time.sleep(RETRY_PAUSE)
+
 
 class Attached(Attachment, Connection):
     """A client of a session: what it prints, and for a writer also what it is told. Made by `attach`.
@@ -90,7 +112,7 @@ class Attached(Attachment, Connection):
     def __init__(self, view: View, settings: Settings, *, reconnect: bool) -> None:
         super().__init__(view, reconnect=reconnect)
         self._settings = settings
-        self._socket = self._opened()
+        self._reach()
 
     def __iter__(self) -> Iterator[bytes]:
         while data := self.read():
@@ -103,11 +125,8 @@ class Attached(Attachment, Connection):
             connection.settimeout(timeout)
             try:
                 self._output += self._view.receive(connection.recv(READ_SIZE))
-            except ConnectionError:
-                self._drop()
-                if not self._reconnect:
-                    raise
-                self._find_again()
+            except ConnectionError as lost:
+                self._find_again(lost)
         return self._output.popleft() if self._output else b""
 
     def write(self, data: bytes) -> None:
@@ -120,7 +139,7 @@ class Attached(Attachment, Connection):
         try:
             self._send(self._view.resized(cols, rows))
         except ConnectionError:
-            if self._closed or not self._reconnect:  # else it is asked for again on the next connection
+            if self._closed or not self._reconnects:  # else it is asked for again on the next connection
                 raise
 
     def _send(self, frames: bytes) -> None:
@@ -132,38 +151,24 @@ class Attached(Attachment, Connection):
     def _connected(self) -> socket.socket:
         self._check_open()
         if self._socket is None:  # it could not be found again in time; perhaps now
-            self._socket = self._opened()
+            self._reach()
+        assert self._socket is not None
         return self._socket
 
-    def _find_again(self) -> None:
-        """Wait for the next daemon, which may die as well."""
-        deadline = time.monotonic() + RECONNECT_WAIT
-        while self._socket is None:
-            try:
-                self._socket = self._opened()
-            except StartFailed:
-                raise
-            except ConnectionError:
-                if time.monotonic() > deadline:
-                    raise
-
-    def _opened(self) -> socket.socket:
-        connection, output = let_in(self._view, self._settings)
+    def _reach(self, *, start: bool = True) -> None:
+        self._socket, output = let_in(self._view, self._settings)
         self._output += output
-        return connection
 
 
 class EventStream(Connection, Generic[E]):
     """What a subscription hears."""
-
-    _reconnects = False
 
     def __init__(self, source: Subscription[E], settings: Settings) -> None:
         self._source = source
         self._settings = settings
         self._events: deque[E] = deque()
         try:
-            self._subscribe()
+            self._reach()
             while not source.accepted:
                 self._receive(None)
         except BaseException:
@@ -188,34 +193,16 @@ class EventStream(Connection, Generic[E]):
                 raise ConnectionError("these events are closed")
             try:
                 self._receive(timeout)
-            except ConnectionError:
-                if not self._reconnects:
-                    raise
-                self._drop()
-                self._find_again()
+            except ConnectionError as lost:
+                self._find_again(lost)
         return self._events.popleft()
 
-    def _subscribe(self, *, start: bool = True) -> None:
+    def _reach(self, *, start: bool = True) -> None:
         first = self._source.begin()
         self._socket = connected(self._settings, start=start)
         self._socket.sendall(first)
         while not self._source.ready:
             self._receive(ANSWER_WAIT)
-
-    def _find_again(self) -> None:
-        """Wait for the next daemon, which may die as well. The nursery starts it, else we do."""
-        lost_at = time.monotonic()
-        while self._socket is None:
-            away = time.monotonic() - lost_at
-            try:
-                self._subscribe(start=away > NURSERY_GRACE)
-            except StartFailed:
-                raise
-            except (ConnectionError, TimeoutError):
-                self._drop()
-                if away > RECONNECT_WAIT:
-                    raise
-                time.sleep(RETRY_PAUSE)
 
     def _receive(self, timeout: float | None) -> None:
         if self._socket is None:

@@ -94,7 +94,7 @@ class Attachment:
 
     def __init__(self, view: View, *, reconnect: bool) -> None:
         self._view = view
-        self._reconnect = reconnect
+        self._reconnects = reconnect
         self._output: deque[bytes] = deque()
         self._closed = False
 
