@@ -19,7 +19,7 @@ _LATER = {
 
 
 def connect() -> Host:
-    """Connect to the daemon, which is started if need be: `with fairlead.connect() as host: …`."""
+    """Connect to the daemon; starts it if there is none: `with fairlead.connect() as host: …`."""
     from .client import sdk
 
     return sdk.connect()

@@ -208,7 +208,7 @@ class Updated(AgentEvent):
 
     @property
     def is_idle(self) -> bool:
-        """Nothing goes on, and nothing waits for consent."""
+        """True if nothing runs, and nothing waits for consent."""
         return self.phase == "idle" and not self.approvals
 
 
@@ -241,7 +241,7 @@ class Escalated(AgentEvent):
 
 
 class Other(AgentEvent):
-    """Anything else: `topic` and `data` tell."""
+    """Anything else: see `topic` and `data`."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Other) and (self.topic, self.data) == (other.topic, other.data)

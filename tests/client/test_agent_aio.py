@@ -154,6 +154,9 @@ def test_a_session_is_found_tells_about_itself_and_is_told_how_to_be(
             async with agent.events() as events:
                 await agent.follow_up("help")
                 await until(events, TurnEnded)
+            async for event in agent.events():  # opened and closed by the loop
+                assert isinstance(event, Updated)
+                break
             forked = await agent.fork(said[0]["id"])
             assert await forked.messages() == said[:2]  # with the answer
             told = [event async for event in agent.prompt("help") if "cursor" in event.data]

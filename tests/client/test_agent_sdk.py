@@ -373,6 +373,10 @@ def test_an_event_is_a_value() -> None:
     assert pickle.loads(pickle.dumps(made)) == made
     assert {made, Text("a")} == {Text("a")}
     assert repr(made) == "Text(text='a')"
+    make: Any = Text
+    for wrong in (make, lambda: make("a", "b"), lambda: make("a", text="b"), lambda: make(name="a")):
+        with pytest.raises(TypeError, match="Text needs text"):
+            wrong()
     with pytest.raises(AttributeError, match="a Text can't be changed"):
         made.topic = "b"
     other = agent_event("command-result", {"type": "text"})

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -303,6 +305,10 @@ def test_an_event_of_another_kind_is_given_as_it_is() -> None:
     assert host_event("command-result", data) == Happened("command-result", data)
 
 
-def test_names_that_are_not_there_are_attribute_errors() -> None:
+def test_public_names_are_imported_when_they_are_used_and_others_are_attribute_errors() -> None:
+    code = "import sys, fairlead; print('asyncio' in sys.modules, fairlead.events.Bell('a'))"
+    code += "; print(fairlead.plugins.GiveUp.__name__, fairlead.aio.connect.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False Bell(name='a')\nGiveUp connect\n"
     assert fairlead.Ended is Ended
     assert not hasattr(fairlead, "no_such_name")

@@ -8,8 +8,8 @@
         agent = await host.agent("garden")
         print(await agent.ask("read README.md"))
 
-The daemon is started if need be. What can't be done is a `RequestError` that says why. If the daemon goes
-away, calls that only look or wait go on with the next one; one that would have changed something is a
+The daemon is started if there is none. A request that the daemon refuses is a `RequestError` that says why.
+If the daemon restarts, calls that only look or wait are repeated; one that would have changed something is a
 `ConnectionError`, as it may have been done or not, and the next call finds the next daemon.
 
 `sdk` is made from this file by `make sdk`: the same names and the same meaning, without `await`.
@@ -134,7 +134,7 @@ class Agent:
     async def ask(self, text: str, *, approve: Approve = False, timeout: float | None = None) -> str:
         """Say something and wait for the answer. Calls that need consent get it as `approve` says: all, none,
         or what a function of the event returns, which with asyncio may be a coroutine function. Raises
-        TurnFailed or TimeoutError; the turn goes on then."""
+        TurnFailed or TimeoutError; after a timeout the turn still runs."""
         return await answer(self._links, Turn(self.id, text), Asking(approve), timeout)
 
     def events(self, *, since: str | None = None) -> AgentEvents:
@@ -284,5 +284,5 @@ class Host(Connection):
 
 
 def connect(settings: Settings | None = None) -> Host:
-    """Connect to the daemon, which is started if need be: `async with fairlead.aio.connect() as host: …`."""
+    """Connect to the daemon; starts it if there is none: `async with fairlead.aio.connect() as host: …`."""
     return Host(settings)

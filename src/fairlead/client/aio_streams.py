@@ -79,10 +79,10 @@ class Connection:
 
 
 class Attached(Attachment, Connection):
-    """A client of a session: what it prints, and for a writer also what it is told. Made by `attach`.
+    """A client of a session, which reads its output and, as a writer, sends input. Made by `attach`.
 
     `async for` yields output as it comes, the screen first, until the program ends, with `exit_code`.
-    When the daemon goes away, the next one is found and the screen comes afresh, unless `reconnect` is false.
+    When the daemon restarts, the whole screen comes again and the rest after it, unless `reconnect` is false.
     """
 
     def __init__(self, view: View, settings: Settings, *, reconnect: bool) -> None:
@@ -94,7 +94,7 @@ class Attached(Attachment, Connection):
             yield data
 
     async def read(self, *, timeout: float | None = None) -> bytes:
-        """The next output; nothing when the program has ended. Raises TimeoutError or ConnectionError."""
+        """Return the next output, empty after the program's end. Raises TimeoutError or ConnectionError."""
         async with asyncio.timeout(timeout):
             while not self._output and self._view.exit_code is None:
                 await self._connected()
@@ -106,11 +106,11 @@ class Attached(Attachment, Connection):
 
     async def write(self, data: bytes) -> None:
         """Type. It waits while the program takes no input. Raises ConnectionError if it may be lost;
-        reading goes on then."""
+        reading still works then."""
         await self._send(self._view.typed(data))
 
     async def resize(self, cols: int, rows: int) -> None:
-        """Ask for another size; `size` has it when the session has taken it up, which output tells."""
+        """Ask for another size; `size` has it once the session has changed, as far as the output was read."""
         try:
             await self._send(self._view.resized(cols, rows))
         except ConnectionError:
@@ -136,7 +136,7 @@ class Attached(Attachment, Connection):
 
 
 class EventStream(Connection, Generic[E]):
-    """What a subscription hears."""
+    """The events of a subscription."""
 
     def __init__(self, source: Subscription[E], settings: Settings) -> None:
         self._source = source
@@ -170,7 +170,7 @@ class EventStream(Connection, Generic[E]):
         return self._events.popleft()
 
     async def _open(self) -> None:
-        """Get a connection on which all is heard, and on which a turn has begun."""
+        """Get a connection that misses no event, and on which a turn has begun."""
         try:
             await self._reach()
             while not self._source.accepted:
@@ -203,7 +203,7 @@ class Events(EventStream[Event]):
 class AgentEvents(EventStream[AgentEvent]):
     """What happens in an agent session. Made by `prompt`, and then over with the turn, or by `events`.
 
-    When the daemon goes away, it goes on with the next one, and what was missed comes first.
+    When the daemon restarts, they continue, and what was missed comes first.
     """
 
     _reconnects = True
@@ -214,7 +214,7 @@ class AgentEvents(EventStream[AgentEvent]):
 
     @property
     def cursor(self) -> str | None:
-        """Where we are: `events(since=cursor)` goes on from here."""
+        """Where we are: `events(since=cursor)` continues from here."""
         return self._following.cursor
 
 
@@ -222,7 +222,7 @@ async def answer(links: Links, turn: Turn, asking: Asking, timeout: float | None
     """The answer of a turn, with consent as it was decided beforehand, or as a coroutine decides."""
     async with asyncio.timeout(timeout), AgentEvents(turn, links.settings) as events:
         async for event in events:
-            decided = asking.heard(event)
+            decided = asking.take(event)
             if inspect.isawaitable(decided):
                 decided = await decided
             if decided is not None:

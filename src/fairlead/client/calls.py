@@ -17,7 +17,7 @@ Format = Literal["text", "ansi", "html", "svg"]
 MAX_REPEATS = 8
 """How often a call that only looks is made again because the daemon went away."""
 ABSENCE = 60.0
-"""Seconds without any daemon until a call that waits gives up; it outlives any number of restarts."""
+"""Seconds without any daemon until a call that waits fails; it outlives any number of restarts."""
 REPEAT_PAUSE = 0.2
 """Seconds until a daemon that could not be reached is looked for again."""
 
@@ -45,7 +45,7 @@ def plain(value: Any) -> Any:
 
 
 class RequestError(Exception):
-    """The daemon refused a request. `code` is rpc-edn's; `data` is what it tells beside the message."""
+    """The daemon refused a request. `code` is rpc-edn's; `data` is what comes with the message."""
 
     def __init__(self, code: str, message: str, data: Any = None) -> None:
         super().__init__(message)
@@ -70,7 +70,7 @@ class Call(NamedTuple, Generic[T]):
 
     @property
     def waits(self) -> bool:
-        """The daemon is to be told when nobody waits for the answer any more."""
+        """True if the daemon is to be told when the caller stops waiting."""
         return self.op == "terminal_wait"
 
     def params(self, elapsed: float) -> Answer:
@@ -82,7 +82,7 @@ class Call(NamedTuple, Generic[T]):
 
 
 class Repeats:
-    """Decides whether a call is made again after the daemon went away in the middle of it."""
+    """Decides if a call is repeated after the daemon went away in the middle of it."""
 
     def __init__(self, call: Call[Any]) -> None:
         self._call = call

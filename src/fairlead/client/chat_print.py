@@ -58,7 +58,7 @@ def answer(agent: Agent, prompt: str, *, yes: bool, as_json: bool, verbose: bool
                 _tell(event)
             if isinstance(event, Retrying) and not as_json:
                 print(f"fairlead agent: {clean(event.line)}", file=sys.stderr, flush=True)
-            decided = asking.heard(event)
+            decided = asking.take(event)
             if isinstance(event, ToolResult) and (event.details.get("unstartable") or not event.is_error):
                 unstartable = event.text if event.is_error else ""
             if isinstance(event, ApprovalWanted):

@@ -1,4 +1,4 @@
-"""The connection on which a client hears what happens: to all sessions, in one agent session, or in one turn.
+"""The connection on which a client receives events: of all sessions, of one agent session, or of one turn.
 
 Does no I/O: the SDKs' streams and the chat do that. A `Following` outlives its connection: after the daemon
 went away, `begin` starts it on the next one, and what was missed comes first.
@@ -54,17 +54,17 @@ class Answered(NamedTuple):
 
 
 class Subscription(Generic[E]):
-    """A client's connection that hears of topics. Send `begin`, then what each `receive` returns to send."""
+    """A connection that subscribes to topics. Send `begin`, then what each `receive` returns to send."""
 
     _end = "the daemon closed the connection"
 
     def __init__(self, topics: tuple[str, ...]) -> None:
         self.ready = False
-        """Whether no event is missed from now on."""
+        """True if no event is missed from now on."""
         self.accepted = True
-        """Whether a turn began; of no meaning if this is none."""
+        """False until a turn began, if this is one."""
         self.is_over = False
-        """Whether nothing more is to be heard."""
+        """True if no more events will come."""
         self._topics = topics
         self._wire = rpc.ClientConnection()
         self._lending: set[str] = set()  # requests that bring a key, whose answers are for nobody
@@ -134,7 +134,7 @@ class Subscription(Generic[E]):
 
 
 class Watching(Subscription[Event]):
-    """Hears what happens to all sessions, once it is ready: some topics, or all if none is named."""
+    """Receives what happens to all sessions, once it is ready: some topics, or all if none is named."""
 
     _end = "the daemon closed the connection; events may have been missed"
 
@@ -150,8 +150,8 @@ class Watching(Subscription[Event]):
 
 
 class Following(Subscription[AgentEvent]):
-    """Hears what happens in one agent session. Until it is `ready` what comes is how the session is now, then
-    what was missed since the cursor."""
+    """Receives what happens in one agent session. Until it is `ready`, its state now comes, then what was
+    missed since the cursor."""
 
     def __init__(self, session_id: str, since: str | None = None) -> None:
         super().__init__(_WANTED)
@@ -159,7 +159,7 @@ class Following(Subscription[AgentEvent]):
         self.cursor = since
         """Where we are: whoever follows from here misses nothing."""
         self.state: Updated | None = None
-        """How the session is, as far as we heard."""
+        """The last state of the session that we received."""
 
     def request(self, op: str, **params: Any) -> tuple[str, bytes]:
         """A request's id and its bytes, about this session."""
@@ -198,12 +198,12 @@ class Following(Subscription[AgentEvent]):
         return b""
 
     def _is_wanted(self, event: AgentEvent) -> bool:
-        """An event was heard; true if it is for the user."""
+        """True if an event that we received is for the user."""
         return True
 
 
 class Turn(Following):
-    """Says something, and follows the session until the turn is over. If the daemon dies in the middle and
+    """Sends a prompt, and follows the session until the turn is over. If the daemon dies in the middle and
     the turn with it, the last event says that it was interrupted."""
 
     def __init__(self, session_id: str, text: str) -> None:
@@ -226,7 +226,7 @@ class Turn(Following):
         return b""
 
     def _is_wanted(self, event: AgentEvent) -> bool:
-        # what was said is told before the answer; what comes before it is of the turn before
+        # our prompt comes before its answer; what comes before our prompt is of the turn before
         self._was_said = self._was_said or (bool(self._asked) and event == Prompted(self._text))
         self.is_over = self.accepted and isinstance(event, TurnEnded)
         return self.accepted or self._was_said
@@ -249,10 +249,10 @@ class Asking:
         self._failure = ""
         self._outcome = "interrupted"
         self.is_cut = False
-        """Whether the answer ended at the model's limit."""
+        """True if the answer was cut at the model's limit."""
 
-    def heard(self, event: AgentEvent) -> Any:
-        """Take up an event. Returns what was decided about one that wants consent, else None; a function's
+    def take(self, event: AgentEvent) -> Any:
+        """Take an event. Returns what was decided about one that wants consent, else None; a function's
         decision may have to be awaited."""
         match event:
             case Message(text, stop_reason) if text:

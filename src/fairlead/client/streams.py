@@ -43,7 +43,7 @@ def _asked_in(view: View, settings: Settings) -> tuple[socket.socket, list[bytes
     output: list[bytes] = []
     try:
         connection.settimeout(ANSWER_WAIT)
-        with contextlib.suppress(BrokenPipeError):  # it refused us already; reading tells why
+        with contextlib.suppress(BrokenPipeError):  # it refused us already; reading says why
             connection.sendall(view.begin())
         while not view.is_open:
             data = connection.recv(READ_SIZE)
@@ -103,10 +103,10 @@ class Connection:
 
 
 class Attached(Attachment, Connection):
-    """A client of a session: what it prints, and for a writer also what it is told. Made by `attach`.
+    """A client of a session, which reads its output and, as a writer, sends input. Made by `attach`.
 
     Iterating yields output as it comes, the screen first, until the program ends; then `exit_code` is there.
-    When the daemon goes away, the next one is found and the screen comes afresh, unless `reconnect` is false.
+    When the daemon restarts, the whole screen comes again and the rest after it, unless `reconnect` is false.
     """
 
     def __init__(self, view: View, settings: Settings, *, reconnect: bool) -> None:
@@ -119,7 +119,7 @@ class Attached(Attachment, Connection):
             yield data
 
     def read(self, *, timeout: float | None = None) -> bytes:
-        """The next output; nothing when the program has ended. Raises TimeoutError or ConnectionError."""
+        """Return the next output, empty after the program's end. Raises TimeoutError or ConnectionError."""
         while not self._output and self._view.exit_code is None:
             connection = self._connected()
             connection.settimeout(timeout)
@@ -131,11 +131,11 @@ class Attached(Attachment, Connection):
 
     def write(self, data: bytes) -> None:
         """Type. It waits while the program takes no input. Raises ConnectionError if it may be lost;
-        reading goes on then."""
+        reading still works then."""
         self._send(self._view.typed(data))
 
     def resize(self, cols: int, rows: int) -> None:
-        """Ask for another size; `size` has it when the session has taken it up, which output tells."""
+        """Ask for another size; `size` has it once the session has changed, as far as the output was read."""
         try:
             self._send(self._view.resized(cols, rows))
         except ConnectionError:
@@ -161,7 +161,7 @@ class Attached(Attachment, Connection):
 
 
 class EventStream(Connection, Generic[E]):
-    """What a subscription hears."""
+    """The events of a subscription."""
 
     def __init__(self, source: Subscription[E], settings: Settings) -> None:
         self._source = source
@@ -221,7 +221,7 @@ class Events(EventStream[Event]):
 class AgentEvents(EventStream[AgentEvent]):
     """What happens in an agent session. Made by `prompt`, and then over with the turn, or by `events`.
 
-    When the daemon goes away, it goes on with the next one, and what was missed comes first.
+    When the daemon restarts, they continue, and what was missed comes first.
     """
 
     _reconnects = True
@@ -232,7 +232,7 @@ class AgentEvents(EventStream[AgentEvent]):
 
     @property
     def cursor(self) -> str | None:
-        """Where we are: `events(since=cursor)` goes on from here."""
+        """Where we are: `events(since=cursor)` continues from here."""
         return self._following.cursor
 
 
@@ -243,7 +243,7 @@ def answer(control: Control, turn: Turn, asking: Asking, timeout: float | None) 
         while True:
             left = None if deadline is None else max(0.001, deadline - time.monotonic())
             event = events.next(timeout=left)
-            if (decided := asking.heard(event)) is not None:
+            if (decided := asking.take(event)) is not None:
                 # another client may have been first; the next daemon will ask again
                 with contextlib.suppress(RequestError, ConnectionError):
                     control.call(answer_dialog(turn.session_id, event.data["dialog_id"], decided))
