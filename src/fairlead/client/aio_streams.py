@@ -14,7 +14,7 @@ from ..events import AgentEvent, Event
 from ..settings import Settings
 from .calls import RequestError, answer_dialog
 from .control import READ_SIZE
-from .following import Asking, Following, Subscription, Turn
+from .following import Asking, Subscription, Turn
 from .launch import NURSERY_GRACE, RECONNECT_WAIT, RETRY_PAUSE, StartFailed
 from .links import Links, close_writer, daemon, found
 from .streams import ANSWER_WAIT, let_in
@@ -208,14 +208,10 @@ class AgentEvents(EventStream[AgentEvent]):
 
     _reconnects = True
 
-    def __init__(self, source: Following, settings: Settings) -> None:
-        self._following = source
-        super().__init__(source, settings)
-
     @property
     def cursor(self) -> str | None:
         """Where we are: `events(since=cursor)` continues from here."""
-        return self._following.cursor
+        return self._source.cursor
 
 
 async def answer(links: Links, turn: Turn, asking: Asking, timeout: float | None) -> str:

@@ -4,6 +4,7 @@ rules of their own are here, the others in `aio`. Does no I/O."""
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -73,13 +74,6 @@ class Call(NamedTuple, Generic[T]):
         """True if the daemon is to be told when the caller stops waiting."""
         return self.op == "terminal_wait"
 
-    def params(self, elapsed: float) -> Answer:
-        """The parameters, some seconds after the call began."""
-        given = {name: value for name, value in self.given.items() if value is not None}
-        if "timeout" in given:
-            given["timeout"] = max(0.0, given["timeout"] - elapsed)
-        return given
-
 
 class Repeats:
     """Decides if a call is repeated after the daemon went away in the middle of it."""
@@ -87,20 +81,25 @@ class Repeats:
     def __init__(self, call: Call[Any]) -> None:
         self._call = call
         self._count = 0
+        self._began = time.monotonic()
         self._reached_at: float | None = None
 
-    def reached(self, now: float) -> None:
-        """A daemon was there at this moment."""
-        self._reached_at = now
+    def params(self) -> Answer:
+        """Return the parameters, now that a daemon was reached; a timeout counts from the call's begin."""
+        self._reached_at = time.monotonic()
+        given = {name: value for name, value in self._call.given.items() if value is not None}
+        if "timeout" in given:
+            given["timeout"] = max(0.0, given["timeout"] - (self._reached_at - self._began))
+        return given
 
-    def pause(self, now: float) -> float | None:
-        """The seconds until the next try, or None if there shall be none."""
+    def pause(self) -> float | None:
+        """Return the seconds until the next try, or None if there shall be none."""
         self._count += 1
         if self._call.op not in REPEATABLE:
             return None
         if not self._call.waits:
             return 0.0 if self._count <= MAX_REPEATS else None
-        if self._reached_at is None or now - self._reached_at > ABSENCE:
+        if self._reached_at is None or time.monotonic() - self._reached_at > ABSENCE:
             return None
         return REPEAT_PAUSE
 

@@ -58,22 +58,17 @@ class Control:
 
     def call(self, call: Call[T]) -> T:
         """Make a call. One that only looks or waits is made again if the daemon goes away."""
-        began = time.monotonic()
         repeats = Repeats(call)
         while True:
             try:
                 self._connected()
-                repeats.reached(time.monotonic())
-                answer = self.ask(call.op, **call.params(time.monotonic() - began))
-                break
+                return call.result(self.ask(call.op, **repeats.params()))
             except (StartFailed, HungDaemon):
                 raise
             except ConnectionError:
-                pause = repeats.pause(time.monotonic())
-                if pause is None:
+                if (pause := repeats.pause()) is None:
                     raise
                 time.sleep(pause)
-        return call.result(answer)
 
     def _connected(self) -> socket.socket:
         if self._socket is None:

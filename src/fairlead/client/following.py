@@ -58,7 +58,9 @@ class Subscription(Generic[E]):
 
     _end = "the daemon closed the connection"
 
-    def __init__(self, topics: tuple[str, ...]) -> None:
+    def __init__(self, topics: tuple[str, ...], since: str | None = None) -> None:
+        self.cursor = since
+        """Where we are: whoever follows from here misses nothing."""
         self.ready = False
         """True if no event is missed from now on."""
         self.accepted = True
@@ -94,10 +96,11 @@ class Subscription(Generic[E]):
         for item in self._wire.receive(data):
             match item:
                 case rpc.Response(op="handshake"):
-                    reply += self._subscribe()
+                    reply += self.request("subscribe", topics=list(self._topics), since=self.cursor)[1]
                 case rpc.Response(op="subscribe"):
                     self.ready = True
-                    reply += self._begun(plain(item.data), events)
+                    self.cursor = self.cursor or plain(item.data).get("cursor")
+                    reply += self._begun(events)
                 case rpc.Response(id=id) | rpc.Error(id=str(id)) if id in self._lending:
                     self._lending.discard(id)
                 case rpc.Response(id=id):
@@ -117,10 +120,7 @@ class Subscription(Generic[E]):
         """Variables whose values we would lend to the daemon."""
         return []
 
-    def _subscribe(self) -> bytes:
-        return self.request("subscribe", topics=list(self._topics))[1]
-
-    def _begun(self, answer: dict[str, Any], events: list[E]) -> bytes:
+    def _begun(self, events: list[E]) -> bytes:
         """All that was missed has come; returns what is to be sent now."""
         return b""
 
@@ -154,10 +154,8 @@ class Following(Subscription[AgentEvent]):
     missed since the cursor."""
 
     def __init__(self, session_id: str, since: str | None = None) -> None:
-        super().__init__(_WANTED)
+        super().__init__(_WANTED, since)
         self.session_id = session_id
-        self.cursor = since
-        """Where we are: whoever follows from here misses nothing."""
         self.state: Updated | None = None
         """The last state of the session that we received."""
 
@@ -175,14 +173,6 @@ class Following(Subscription[AgentEvent]):
         id, line = self.request("lend_key", variable=variable, key=os.environ[variable])
         self._lending.add(id)
         return line
-
-    def _subscribe(self) -> bytes:
-        return self.request("subscribe", topics=list(self._topics), since=self.cursor)[1]
-
-    def _begun(self, answer: dict[str, Any], events: list[AgentEvent]) -> bytes:
-        if self.cursor is None:
-            self.cursor = answer.get("cursor")
-        return b""
 
     def _heard(self, topic: str, data: dict[str, Any], events: list[AgentEvent]) -> bytes:
         if topic == "key/wanted":
@@ -213,8 +203,7 @@ class Turn(Following):
         self._asked = ""
         self._was_said = False
 
-    def _begun(self, answer: dict[str, Any], events: list[AgentEvent]) -> bytes:
-        super()._begun(answer, events)
+    def _begun(self, events: list[AgentEvent]) -> bytes:
         if not self._asked:
             self._asked, line = self.request("prompt", message=self._text)
             return line

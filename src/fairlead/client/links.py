@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -149,24 +148,19 @@ class Links:
 
     async def call(self, call: Call[T]) -> T:
         """Make a call. One that only looks or waits is made again if the daemon goes away."""
-        began = time.monotonic()
         repeats = Repeats(call)
         while True:
             try:
                 async with self._turn:
                     link = await self.free()
-                    repeats.reached(time.monotonic())
-                    params = call.params(time.monotonic() - began)
-                    answer = await link.ask(call.op, params, waits=call.waits)
-                break
+                    return call.result(await link.ask(call.op, repeats.params(), waits=call.waits))
             except StartFailed:
                 raise
             except ConnectionError:
-                pause = repeats.pause(time.monotonic())
+                pause = repeats.pause()
                 if self._closed or pause is None:
                     raise
                 await asyncio.sleep(pause)
-        return call.result(answer)
 
     async def free(self) -> Link:
         """A connection with room for a request."""

@@ -16,7 +16,7 @@ from ..events import AgentEvent, Event
 from ..settings import Settings
 from .calls import RequestError, answer_dialog, no_session
 from .control import READ_SIZE, Control
-from .following import Asking, Following, Subscription, Turn
+from .following import Asking, Subscription, Turn
 from .launch import NURSERY_GRACE, RECONNECT_WAIT, RETRY_PAUSE, StartFailed, connected, session_socket
 from .view import Attachment, View
 
@@ -226,14 +226,10 @@ class AgentEvents(EventStream[AgentEvent]):
 
     _reconnects = True
 
-    def __init__(self, source: Following, settings: Settings) -> None:
-        self._following = source
-        super().__init__(source, settings)
-
     @property
     def cursor(self) -> str | None:
         """Where we are: `events(since=cursor)` continues from here."""
-        return self._following.cursor
+        return self._source.cursor
 
 
 def answer(control: Control, turn: Turn, asking: Asking, timeout: float | None) -> str:
