@@ -20,7 +20,7 @@ SETUP_INPUTS := pyproject.toml requirements/dev.lock tools/setup
 # mypy refuses a directory that has no Python in it.
 CHECKED := $(foreach dir,src tests bench fuzz demo tools,$(if $(wildcard $(dir)/*.py $(dir)/*/*.py),$(dir)))
 
-.PHONY: help setup peers install uninstall test test-peers lint types imports pytest format lock demo bench-formats bench-terminal bench-agent bench-verify bench-control fuzz clean
+.PHONY: help setup peers install uninstall test test-peers lint types imports pytest format sdk lock demo bench-formats bench-terminal bench-agent bench-verify bench-control fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -70,8 +70,13 @@ pytest: setup ## run the tests alone; ARGS='-k word' chooses some
 	$(BIN)/pytest -n auto $(ARGS)
 
 format: setup ## format the code and fix what ruff can fix
+	$(BIN)/python tools/make_sdk.py
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+sdk: setup ## make the SDK without asyncio from the one with it, and docs/api.md
+	$(BIN)/python tools/make_sdk.py
+	$(BIN)/python tools/make_api.py
 
 lock: setup ## pin again everything that development installs (uses uv)
 	tools/lock

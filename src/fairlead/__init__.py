@@ -4,9 +4,9 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # typing has the same, but importing it is a fifth of the start of a command
 if TYPE_CHECKING:
-    from .client.agents import TurnFailed as TurnFailed
     from .client.calls import Ended as Ended
     from .client.calls import RequestError as RequestError
+    from .client.following import TurnFailed as TurnFailed
     from .client.sdk import Host
 
 __version__ = "0.1.0"
@@ -14,12 +14,12 @@ __version__ = "0.1.0"
 _LATER = {
     "Ended": ".client.calls",
     "RequestError": ".client.calls",
-    "TurnFailed": ".client.agents",
+    "TurnFailed": ".client.following",
 }
 
 
 def connect() -> Host:
-    """Connect to the daemon, which is started if need be: `with fairlead.connect() as host: …`."""
+    """Connect to the daemon; starts it if there is none: `with fairlead.connect() as host: …`."""
     from .client import sdk
 
     return sdk.connect()
@@ -31,8 +31,8 @@ if not TYPE_CHECKING:  # or any name would seem to be there
         """What is imported only when it is used, as every command begins with this module."""
         from importlib import import_module
 
-        if name == "aio":
-            return import_module(".aio", __name__)
+        if name in ("aio", "events", "plugins"):
+            return import_module(f".{name}", __name__)
         if name in _LATER:
             return getattr(import_module(_LATER[name], __name__), name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,15 +1,3 @@
 """The SDK for asyncio: `async with fairlead.aio.connect() as host: …`. See `fairlead.client.aio`."""
 
-from .client.aio import Agent, Attached, Ended, Events, Host, RequestError, Terminal, TurnFailed, connect
-
-__all__ = [
-    "Agent",
-    "Attached",
-    "Ended",
-    "Events",
-    "Host",
-    "RequestError",
-    "Terminal",
-    "TurnFailed",
-    "connect",
-]
+from .client.aio import *  # noqa: F403 - the names in its __all__

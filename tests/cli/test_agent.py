@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.client.agents import ApprovalWanted, ToolResult, ToolRunning, TurnEnded
 from fairlead.client.sdk import Agent, Host, connect
+from fairlead.events import ApprovalWanted, ToolResult, ToolRunning, TurnEnded
 from fairlead.formats.columns import cut, width_of
 from fairlead.settings import Settings
 from fairlead.ui.chat.line import MAX_HISTORY, History, Key, Line, LineKeys

@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from fairlead.cli.hook import STOP_WAIT
-from fairlead.client.events import Happened
+from fairlead.client.following import Watching
 from fairlead.client.sdk import Events
+from fairlead.events import Happened
 from fairlead.settings import Settings
 from tests.hosting import WAIT, Hosting
 
@@ -162,7 +163,7 @@ class Verifier:
         assert target["kind"] == self.kind
         self.name: str = target["session_id"]
         name = self.name
-        self.events = Events(Settings(hosting.environment), TOPICS)
+        self.events = Events(Watching(TOPICS), Settings(hosting.environment))
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.settimeout(WAIT)
         self._socket.connect(target["socket"])

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.client.agents import ApprovalWanted
 from fairlead.client.sdk import Host
+from fairlead.events import ApprovalWanted
 from fairlead.settings import Settings
 from fairlead.verify.store import ReportStore
 from tests.agent.openai_server import HOLD, OpenAiServer, answer

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from fairlead.client.agents import ApprovalWanted, Escalated, Reported
-from fairlead.client.events import Happened
+from fairlead.client.following import Watching
 from fairlead.client.sdk import Agent, Events, Host, connect
+from fairlead.events import ApprovalWanted, Escalated, Happened, Reported
 from fairlead.settings import Settings
 from fairlead.verify.report import Report
 from fairlead.verify.store import Listed, ReportStore
@@ -300,7 +300,7 @@ def test_turn_after_turn_is_judged_and_everybody_is_told(hosting: Hosting, host:
         assert [(each.turn, each.confidence) for each in said] == [(1, "feedback"), (1, "verified")]
         assert said[0].verifier == RIGHT
         assert agent.state()["verdict"]["confidence"] == "verified"
-        with Events(Settings(hosting.environment), ("session/updated",)) as updates:
+        with Events(Watching(("session/updated",)), Settings(hosting.environment)) as updates:
             built(host, "followed", project, "ls")
             update = updates.next(timeout=WAIT)
             assert isinstance(update, Happened)

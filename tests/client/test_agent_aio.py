@@ -11,16 +11,9 @@ from typing import Any
 import pytest
 
 import fairlead.aio
-from fairlead.client.agents import (
-    AgentEvent,
-    ApprovalWanted,
-    Prompted,
-    ToolRunning,
-    TurnEnded,
-    TurnFailed,
-    Updated,
-)
 from fairlead.client.aio import Agent, AgentEvents, Host, RequestError
+from fairlead.client.following import TurnFailed
+from fairlead.events import AgentEvent, ApprovalWanted, Prompted, ToolRunning, TurnEnded, Updated
 from tests.hosting import WAIT, Hosting
 
 UNTIL_GO = "run: while [ ! -e go ]; do sleep 0.02; done"
@@ -85,7 +78,7 @@ def test_a_turn_is_steered_interrupted_and_aborted(hosting: Hosting, tmp_path: P
                 await agent.approve((await until(turn, ApprovalWanted)).id, always=True)
                 await until(turn, ToolRunning)
                 with pytest.raises(RequestError, match="streaming"):
-                    await agent.prompt("not now")
+                    _ = await agent.prompt("not now")
                 await agent.steer("dropped")
                 assert await agent.interrupt() == "dropped"
                 (tmp_path / "go").touch()
@@ -161,6 +154,9 @@ def test_a_session_is_found_tells_about_itself_and_is_told_how_to_be(
             async with agent.events() as events:
                 await agent.follow_up("help")
                 await until(events, TurnEnded)
+            async for event in agent.events():  # opened and closed by the loop
+                assert isinstance(event, Updated)
+                break
             forked = await agent.fork(said[0]["id"])
             assert await forked.messages() == said[:2]  # with the answer
             told = [event async for event in agent.prompt("help") if "cursor" in event.data]

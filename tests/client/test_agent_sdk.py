@@ -15,11 +15,13 @@ from typing import Any
 import pytest
 
 import fairlead
-from fairlead.client.agents import (
+from fairlead.client.calls import RequestError
+from fairlead.client.following import Asking, Turn
+from fairlead.client.sdk import Agent, AgentEvents, Host, TurnFailed
+from fairlead.events import (
     AgentEvent,
     ApprovalSettled,
     ApprovalWanted,
-    Asking,
     Failed,
     Message,
     Other,
@@ -28,14 +30,11 @@ from fairlead.client.agents import (
     Thought,
     ToolResult,
     ToolRunning,
-    Turn,
     TurnBegan,
     TurnEnded,
     Updated,
-    event_of,
+    agent_event,
 )
-from fairlead.client.calls import RequestError
-from fairlead.client.sdk import Agent, AgentEvents, Host, TurnFailed
 from fairlead.wire import rpc
 from tests.agent.playing import cassette, says
 from tests.hosting import WAIT, Hosting
@@ -369,17 +368,21 @@ def ended(server: rpc.ServerConnection, outcome: str, session: str = "s") -> byt
 
 
 def test_an_event_is_a_value() -> None:
-    made = event_of("assistant/delta", {"text": "a", "session_id": "s"})
+    made = agent_event("assistant/delta", {"text": "a", "session_id": "s"})
     assert (made, made.topic, made.data["session_id"]) == (Text("a"), "assistant/delta", "s")
     assert pickle.loads(pickle.dumps(made)) == made
     assert {made, Text("a")} == {Text("a")}
     assert repr(made) == "Text(text='a')"
+    make: Any = Text
+    for wrong in (make, lambda: make("a", "b"), lambda: make("a", text="b"), lambda: make(name="a")):
+        with pytest.raises(TypeError, match="a Text has text"):
+            wrong()
     with pytest.raises(AttributeError, match="a Text can't be changed"):
         made.topic = "b"  # type: ignore[misc]
-    other = event_of("command-result", {"type": "text"})
-    assert other == event_of("command-result", {"type": "text"}) != Other()
+    other = agent_event("command-result", {"type": "text"})
+    assert other == agent_event("command-result", {"type": "text"}) != Other()
     assert repr(other) == "Other('command-result')"
-    odd = event_of(
+    odd = agent_event(
         "tool/executing", {"tool_id": "1", "tool_name": "x", "arguments": "{", "parsed_args": {"a": 1}}
     )
     assert odd == ToolRunning("1", "x", {"a": 1})

@@ -10,8 +10,8 @@ import pytest
 
 import fairlead.aio
 from fairlead.aio import Attached, Ended, Host, RequestError
-from fairlead.client.aio import MAX_LINKS, REQUESTS_A_LINK
-from fairlead.client.events import Bell, Exited
+from fairlead.client.links import MAX_LINKS, REQUESTS_A_LINK
+from fairlead.events import Bell, Exited
 from tests.hosting import WAIT, Hosting
 
 ECHO = ["sh", "-c", "echo ready; while read line; do echo got $line; done"]
@@ -96,7 +96,7 @@ def test_what_cant_be_done_says_why(hosting: Hosting) -> None:
         with pytest.raises(RequestError, match="no-such-key"):
             await work.send("", "no-such-key")
         with pytest.raises(ValueError, match="no topic 'terminal/smell'"):
-            await host.events("terminal/smell")
+            _ = await host.events("terminal/smell")
         for seconds in (0, 0.1):
             with pytest.raises(TimeoutError, match=rf"'never' did not come within {seconds} s"):
                 await work.wait_for("never", timeout=seconds)
@@ -220,7 +220,7 @@ def test_a_session_that_is_full_refuses_another_client_with_the_reason(
         work = await host.start("work", ECHO)
         async with work.attach("monitor"):
             with pytest.raises(RequestError, match="as many clients as it may have"):
-                await work.attach("monitor")
+                _ = await work.attach("monitor")
 
     run(play)
 

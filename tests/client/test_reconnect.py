@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.client import calls
+from fairlead.client.calls import Call, nothing
 from fairlead.client.launch import HungDaemon, NoDaemon, StartFailed, Stopped
 from fairlead.client.reconnect import MAX_REPEATS, RETRY_PAUSE, Reconnect, repeating
 
@@ -36,8 +36,8 @@ def test_what_fails_is_tried_again_until_it_works() -> None:
 
 def test_a_call_is_repeated_if_it_changes_nothing() -> None:
     with pytest.raises(ConnectionResetError):
-        repeating(calls.stop("work")).pause(GONE)
-    looking, waiting = repeating(calls.status()), repeating(calls.wait("work", None))
+        repeating(Call("terminal_stop", {}, nothing)).pause(GONE)
+    looking, waiting = (repeating(Call(op, {}, dict)) for op in ("daemon_status", "terminal_wait"))
     for _ in range(MAX_REPEATS):
         assert looking.pause(GONE) == waiting.pause(GONE) == RETRY_PAUSE
     with pytest.raises(ConnectionResetError):

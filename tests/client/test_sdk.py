@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -12,9 +14,9 @@ from collections.abc import Iterator
 import pytest
 
 import fairlead
-from fairlead.client.events import Bell, Exited, Happened, Notification, Progress, Started, Title
 from fairlead.client.launch import session_socket
 from fairlead.client.sdk import Ended, Host, RequestError
+from fairlead.events import Bell, Exited, Happened, Notification, Progress, Started, Title, host_event
 from tests.hosting import WAIT, Hosting
 
 ECHO = ["sh", "-c", "echo ready; while read line; do echo got $line; done"]
@@ -197,7 +199,9 @@ def test_a_session_whose_socket_goes_while_it_is_asked_is_asked_again(
         theirs.close()
     heard_first[1].close()
     there = [gone[0], also_gone[0], heard_first[0]]
-    monkeypatch.setattr("fairlead.client.sdk.session_socket", lambda *at: there.pop() if there else find(*at))
+    monkeypatch.setattr(
+        "fairlead.client.streams.session_socket", lambda *at: there.pop() if there else find(*at)
+    )
     assert b"seen" in b"".join(host.terminal("brief").output())
     assert not there
 
@@ -297,13 +301,14 @@ def test_events_end_with_an_error_when_the_daemon_goes_away(hosting: Hosting, ho
 
 
 def test_an_event_of_another_kind_is_given_as_it_is() -> None:
-    from fairlead.client.events import event_of
-    from fairlead.wire import rpc
-
-    event = rpc.Event("command-result", rpc.fields(type="text", exit_code=1))
-    assert event_of(event) == Happened("command-result", {"type": "text", "exit_code": 1})
+    data = {"type": "text", "exit_code": 1}
+    assert host_event("command-result", data) == Happened("command-result", data)
 
 
-def test_names_that_are_not_there_are_attribute_errors() -> None:
+def test_public_names_are_imported_when_they_are_used_and_others_are_attribute_errors() -> None:
+    code = "import sys, fairlead; print('asyncio' in sys.modules, fairlead.events.Bell('a'))"
+    code += "; print(fairlead.plugins.GiveUp.__name__, fairlead.aio.connect.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False Bell(name='a')\nGiveUp connect\n"
     assert fairlead.Ended is Ended
     assert not hasattr(fairlead, "no_such_name")

@@ -28,12 +28,13 @@ from fairlead.agent.tools import standard_tools
 from fairlead.agent.tools.terminals import LocalTerminals
 from fairlead.agent.transcripts import Transcripts
 from fairlead.client import bridge
-from fairlead.client.agents import AgentEvent, ApprovalWanted, Following, Prompted
 from fairlead.client.calls import plain
+from fairlead.client.following import Following
 from fairlead.doors.rpc import frames as agent_frames
 from fairlead.doors.rpc import history as agent_history
 from fairlead.doors.rpc.handlers import Call
 from fairlead.doors.rpc.history import History
+from fairlead.events import AgentEvent, ApprovalWanted, Prompted
 from fairlead.formats.shown import one_line, several_lines
 from fairlead.settings import Settings
 from fairlead.ui.chat.line import History as TypedBefore

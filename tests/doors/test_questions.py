@@ -16,9 +16,9 @@ import pytest
 from fairlead.agent import events
 from fairlead.agent.session import Decision
 from fairlead.agent.tools import Touch
-from fairlead.client.agents import ApprovalWanted
 from fairlead.client.calls import plain
 from fairlead.client.sdk import Host
+from fairlead.events import ApprovalWanted
 from fairlead.settings import Settings
 from fairlead.wire import rpc
 from tests.agent.playing import AllowAll, AskBeforeWriting, Note, Playing, calls, cassette, replay, says

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ..client import agents, aio
+from .. import events
+from ..client import aio
 from ..client.calls import RequestError
 from ..formats.columns import printable
 from ..settings import Settings
@@ -126,25 +127,25 @@ async def _judge(follower: Follower, writing: Written) -> tuple[Report, int]:
 
 async def _show(agent: aio.Agent, job: Job, begun: asyncio.Event) -> None:
     """What the agent says and does in our turn, and answers to what it asks in it."""
-    async with agent.events() as events:
-        async for event in events:
-            if isinstance(event, agents.ApprovalWanted):
+    async with agent.events() as happening:
+        async for event in happening:
+            if isinstance(event, events.ApprovalWanted):
                 await begun.wait()  # a session with a question of another turn does not let ours begin
             await _take(agent, event, job)
 
 
-async def _take(agent: aio.Agent, event: agents.AgentEvent, job: Job) -> None:
+async def _take(agent: aio.Agent, event: events.AgentEvent, job: Job) -> None:
     match event:
-        case agents.Text(text=text) if not job.is_quiet:
+        case events.Text(text=text) if not job.is_quiet:
             lines = "\n".join(map(printable, text.split("\n")))
             print(lines, end="", file=sys.stderr, flush=True)
-        case agents.Message() if not job.is_quiet:
+        case events.Message() if not job.is_quiet:
             print(file=sys.stderr)
-        case agents.Retrying():
+        case events.Retrying():
             _say(event.line)
-        case agents.ToolResult(name=name, is_error=True, text=text) if not job.is_quiet:
+        case events.ToolResult(name=name, is_error=True, text=text) if not job.is_quiet:
             print(f"● {name} failed: {printable(text[:200])}", file=sys.stderr)
-        case agents.ApprovalWanted(id=id, summary=summary):
+        case events.ApprovalWanted(id=id, summary=summary):
             if not job.allows_all:
                 _say(f"denied, as nobody is there to ask: {summary} (--yes allows it)")
             with contextlib.suppress(RequestError):  # it may be told twice, or another client was first

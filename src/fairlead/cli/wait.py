@@ -85,31 +85,24 @@ def _answer(options: Options) -> dict[str, Any]:
     """What happened. It asks again when the daemon has restarted, or has waited for as long as it does."""
     import time
 
-    from ..client.calls import RequestError, settle, wait_any
+    from ..client.calls import Call, RequestError
     from ..client.control import Control
 
     began = time.monotonic()
     left = options.timeout
     agent = ""
+    given = {"name": options.name, "text": options.text, "regex": options.regex, "idle": options.idle}
+    given["exit"] = options.exit or None
     with Control() as control:
         while True:
             try:
-                answer = control.call(
-                    settle(agent, left)
-                    if agent
-                    else wait_any(
-                        options.name,
-                        text=options.text,
-                        regex=options.regex,
-                        idle=options.idle,
-                        exit=options.exit,
-                        timeout=left,
-                    )
-                )
+                op = "session_wait" if agent else "terminal_wait"
+                answer: dict[str, Any] = control.call(Call(op, given | {"timeout": left}, dict))
             except RequestError as error:
                 if agent:
                     raise
                 agent = _agent(control, options, error)
+                given = {"name": agent}
                 continue
             if options.timeout is not None:
                 left = max(0.0, began + options.timeout - time.monotonic())

@@ -1,17 +1,14 @@
-"""What the SDK asks of the daemon: each call as its op, its parameters, and what its answer means.
-
-Both SDKs send these and give `result` the answer, so that a call means the same in both. Does no I/O.
-"""
+"""What the SDK asks of the daemon: a call as its op, its parameters, and what its answer means. Those with
+rules of their own are here, the others in `aio`. Does no I/O."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from ..formats.edn import Keyword
 from ..formats.guess import meant
-from ..formats.record import Record
 from ..wire.rpc_catalog import OPS
 
 T = TypeVar("T")
@@ -32,7 +29,7 @@ def plain(value: Any) -> Any:
 
 
 class RequestError(Exception):
-    """The daemon refused a request. `code` is rpc-edn's; `data` is what it tells beside the message."""
+    """The daemon refused a request. `code` is rpc-edn's; `data` is what comes with the message."""
 
     def __init__(self, code: str, message: str, data: Any = None) -> None:
         super().__init__(message)
@@ -48,7 +45,7 @@ class Ended(Exception):
         self.code = code
 
 
-class Call(Record, Generic[T]):
+class Call(NamedTuple, Generic[T]):
     """One request. `result` makes of the answer's data what the caller gets, or raises."""
 
     op: str
@@ -57,25 +54,27 @@ class Call(Record, Generic[T]):
 
     @property
     def waits(self) -> bool:
-        """The daemon is to be told when nobody waits for the answer any more."""
+        """True if the daemon is to be told when the caller stops waiting."""
         return OPS[self.op].cancellable
 
     @property
     def is_repeatable(self) -> bool:
-        """It may be made again when the daemon went away meanwhile."""
+        """True if it may be made again when the daemon went away meanwhile."""
         return OPS[self.op].repeatable
 
     def params(self, elapsed: float) -> Answer:
-        """The parameters, some seconds after the call began."""
+        """Return the parameters, some seconds after the call began."""
         given = {name: value for name, value in self.given.items() if value is not None}
         if "timeout" in given:
             given["timeout"] = max(0.0, given["timeout"] - elapsed)
         return given
 
 
-def call(op: str, key: str | None = None, **given: Any) -> Call[Any]:
-    """A call of which one value of the answer is wanted, or without a key nothing but that it was done."""
-    return Call(op, given, lambda answer: None if key is None else answer[key])
+def nothing(answer: Answer) -> None:
+    """The result of a call whose answer says only that it was done."""
+
+
+# --- terminals --------------------------------------------------------------------------------------------
 
 
 def start(
@@ -86,17 +85,15 @@ def start(
     cols: int,
     rows: int,
 ) -> Call[None]:
-    env = dict(os.environ if environment is None else environment)
-    place = os.path.abspath(cwd)
-    return call("terminal_start", name=name, argv=list(command), cwd=place, env=env, cols=cols, rows=rows)
-
-
-def terminals() -> Call[list[Answer]]:
-    return call("terminal_list", "sessions")
-
-
-def status() -> Call[Answer]:
-    return Call("daemon_status", {}, dict)
+    given = {
+        "name": name,
+        "argv": list(command),
+        "cwd": os.path.abspath(cwd),
+        "env": dict(os.environ if environment is None else environment),
+        "cols": cols,
+        "rows": rows,
+    }
+    return Call("terminal_start", given, nothing)
 
 
 def find(name: str) -> Call[None]:
@@ -112,83 +109,67 @@ def no_session(name: str, names: Sequence[str] = ()) -> RequestError:
     return RequestError("request/not-found", f"no session {name!r}{meant(name, names)}")
 
 
-def send(name: str, text: str, keys: Sequence[str]) -> Call[None]:
-    return call("terminal_send", name=name, text=text or None, keys=list(keys) or None)
+def wait_for(name: str, what: str, key: str, timeout: float | None, **given: Any) -> Call[Any]:
+    """Wait for one thing; returns what the answer has for a key."""
 
-
-def paste(name: str, text: str) -> Call[None]:
-    return call("terminal_send", name=name, paste=text)
-
-
-def screen(name: str, form: Format, scrollback: bool) -> Call[str]:
-    return call("terminal_screen", "screen", name=name, format=form, scrollback=scrollback)
-
-
-def cells(name: str) -> Call[Answer]:
-    return call("terminal_screen", "screen", name=name, format="cells")
-
-
-def search(name: str, text: str, regex: bool) -> Call[list[Answer]]:
-    return call("terminal_search", "matches", name=name, **{"regex" if regex else "needle": text})
-
-
-def wait_for(name: str, text: str, regex: bool, timeout: float | None) -> Call[str]:
-    def result(answer: Answer) -> str:
-        _check(name, answer, f"{text!r} did not come", timeout)
-        found: str = answer["match"]
-        return found
-
-    given = {"name": name, "regex" if regex else "text": text, "timeout": timeout}
-    return Call("terminal_wait", given, result)
-
-
-def wait_quiet(name: str, seconds: float, timeout: float | None) -> Call[None]:
-    def result(answer: Answer) -> None:
-        _check(name, answer, f"{name!r} did not fall quiet", timeout)
-
-    return Call("terminal_wait", {"name": name, "idle": seconds, "timeout": timeout}, result)
-
-
-def wait_any(
-    name: str,
-    *,
-    text: str | None = None,
-    regex: str | None = None,
-    idle: float | None = None,
-    exit: bool = False,
-    timeout: float | None = None,
-) -> Call[Answer]:
-    """Wait for the first of these; the answer as it is."""
-    given = {"name": name, "text": text, "regex": regex, "idle": idle, "exit": exit or None}
-    return Call("terminal_wait", given | {"timeout": timeout}, dict)
-
-
-def settle(name: str, timeout: float | None) -> Call[Answer]:
-    """Wait until a session of any kind does nothing any more; the answer as it is."""
-    return Call("session_wait", {"name": name, "timeout": timeout}, dict)
-
-
-def wait(name: str, timeout: float | None) -> Call[int]:
-    def result(answer: Answer) -> int:
+    def result(answer: Answer) -> Any:
         if answer["reason"] == "timeout":
-            _check(name, answer, f"{name!r} did not end", timeout)
-        code: int = answer["exit_code"]
-        return code
+            raise TimeoutError(f"{what} within {'a day' if timeout is None else f'{timeout:g} s'}")
+        if answer["reason"] == "exit" and "exit" not in given:
+            raise Ended(name, answer["exit_code"])
+        return answer.get(key)
 
-    return Call("terminal_wait", {"name": name, "exit": True, "timeout": timeout}, result)
-
-
-def _check(name: str, answer: Answer, what: str, timeout: float | None) -> None:
-    """Whether what was waited for has come."""
-    if answer["reason"] == "timeout":
-        raise TimeoutError(f"{what} within {'a day' if timeout is None else f'{timeout:g} s'}")
-    if answer["reason"] == "exit":
-        raise Ended(name, answer["exit_code"])
+    return Call("terminal_wait", {"name": name, "timeout": timeout, **given}, result)
 
 
-def resize(name: str, cols: int, rows: int) -> Call[None]:
-    return call("terminal_resize", name=name, cols=cols, rows=rows)
+# --- agents -----------------------------------------------------------------------------------------------
 
 
-def stop(name: str) -> Call[int]:
-    return call("terminal_stop", "exit_code", name=name)
+class Opened(NamedTuple):
+    """A session that was found or made. `cursor` is where its events are by now, if that is known."""
+
+    id: str
+    created: bool
+    cursor: str | None = None
+
+
+def open_session(name: str | None, cwd: str, continue_last: bool) -> Call[Opened]:
+    def result(answer: Answer) -> Opened:
+        return Opened(answer["session_id"], answer["created"], answer["cursor"])
+
+    if name and continue_last:
+        raise ValueError("either a name or continue_last: a name finds its session by itself")
+    given = {"name": name or None, "continue": continue_last or None, "cwd": os.path.abspath(cwd)}
+    return Call("open_session", given, result)
+
+
+def answer_dialog(id: str, dialog_id: str, answer: bool | str) -> Call[None]:
+    """The answer to an approval: yes, no, or `always`."""
+    given = {"session_id": id, "dialog_id": dialog_id}
+    if not answer:
+        return Call("cancel_dialog", given, nothing)
+    return Call("resolve_dialog", given | {"result": answer if answer == "always" else True}, nothing)
+
+
+class Messages:
+    """Messages of a session from one on, in as many answers as they take: the last ones come first."""
+
+    def __init__(self, id: str, first: int = 0) -> None:
+        self._id = id
+        self._first = first
+        self._begins: int | None = None
+        self.found: list[Answer] = []
+
+    @property
+    def is_whole(self) -> bool:
+        return self._begins is not None and self._begins <= self._first
+
+    def next(self) -> Call[None]:
+        """What to ask until all are found."""
+        limit = None if self._begins is None else self._begins - self._first
+        given = {"session_id": self._id, "from": self._first or None, "limit": limit}
+        return Call("get_messages", given, self._take)
+
+    def _take(self, answer: Answer) -> None:
+        self.found[:0] = answer["messages"]
+        self._begins = answer.get("first", self._first)

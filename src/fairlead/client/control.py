@@ -65,11 +65,9 @@ class Control:
             try:
                 self._connected()
                 reconnect.reached()
-                answer = self.ask(call.op, **call.params(time.monotonic() - began))
-                break
+                return call.result(self.ask(call.op, **call.params(time.monotonic() - began)))
             except ConnectionError as error:
                 time.sleep(reconnect.pause(error))
-        return call.result(answer)
 
     def _connected(self) -> socket.socket:
         if self._socket is None:

@@ -1,7 +1,7 @@
-"""One client's view of a session, as the SDK gives it: output as it comes, the size, the exit code.
+"""One client's view of a session, for the SDKs: output as it comes, the size, the exit code.
 
-Over keepty's rules for a client, without I/O: the two SDKs give it what comes and send what it makes. A view
-outlives its connection: `begin` starts it anew on another one.
+Over keepty's rules for a client, without I/O: the two SDKs pass it what they receive and send what it makes.
+A view outlives its connection: `begin` starts it anew on another one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class View:
         self.pid = 0
         """The program's process id; 0 before it is started."""
         self.cols, self.rows = cols, rows
-        """The terminal's size, as the session told it last."""
+        """The terminal's size, as the session reported it last."""
         self.exit_code: int | None = None
         self.error = ""
         """The last sentence of the session about something that went wrong."""
@@ -45,7 +45,7 @@ class View:
 
     @property
     def is_open(self) -> bool:
-        """Whether the session has let us in, or has ended already."""
+        """True if the session has let us in, or has ended already."""
         return self._wire.state in (keepty.State.OPEN, keepty.State.ENDED)
 
     def receive(self, data: bytes) -> list[bytes]:
@@ -90,11 +90,11 @@ class View:
 
 
 class Attachment:
-    """What a client of a session tells about itself, in both SDKs."""
+    """What both SDKs' `Attached` knows about itself."""
 
     def __init__(self, view: View, *, reconnect: bool) -> None:
         self._view = view
-        self._reconnect = reconnect
+        self._reconnects = reconnect
         self._output: deque[bytes] = deque()
         self._closed = False
 
@@ -118,7 +118,7 @@ class Attachment:
 
     @property
     def error(self) -> str:
-        """What the session said last of something that went wrong, as a program that can't be executed."""
+        """The session's last error message, such as why a program can't be executed."""
         return self._view.error
 
     def _check_running(self) -> None:

@@ -27,6 +27,7 @@ class Record(Frozen, metaclass=_Fields):
 
     def __init__(self, *values: object, **named: object) -> None:
         given = {**self.defaults, **dict(zip(self.fields, values)), **named}
-        if len(values) > len(self.fields) or given.keys() != set(self.fields):
+        is_twice = any(name in named for name in self.fields[: len(values)])
+        if is_twice or len(values) > len(self.fields) or given.keys() != set(self.fields):
             raise TypeError(f"a {type(self).__name__} has {', '.join(self.fields) or 'no fields'}")
         self._fill(*(given[name] for name in self.fields))

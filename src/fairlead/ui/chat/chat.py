@@ -15,15 +15,19 @@ import sys
 import time
 from typing import Any
 
-from ...client.agents import (
+from ...client.calls import Opened, RequestError
+from ...client.control import READ_SIZE
+from ...client.following import Answered, Following
+from ...client.hung import lock_holder
+from ...client.launch import reached
+from ...client.reconnect import LOST, RECONNECTED, RETRY_PAUSE, Reconnect
+from ...client.sdk import Agent
+from ...events import (
     AgentEvent,
-    Answered,
     ApprovalSettled,
     ApprovalWanted,
     Escalated,
     Failed,
-    Following,
-    Opened,
     Other,
     Prompted,
     Reported,
@@ -31,12 +35,6 @@ from ...client.agents import (
     TurnBegan,
     TurnEnded,
 )
-from ...client.calls import RequestError
-from ...client.control import READ_SIZE
-from ...client.hung import lock_holder
-from ...client.launch import reached
-from ...client.reconnect import LOST, RECONNECTED, RETRY_PAUSE, Reconnect
-from ...client.sdk import Agent
 from ...formats.shown import one_line
 from ...settings import Settings, safe_dir
 from ...wire.rpc import MAX_PENDING

@@ -12,18 +12,10 @@ import re
 import stat
 import sys
 
-from ...client.agents import (
-    AgentEvent,
-    ApprovalWanted,
-    Asking,
-    Other,
-    Retrying,
-    ToolResult,
-    ToolRunning,
-    Updated,
-)
 from ...client.calls import RequestError
+from ...client.following import Asking
 from ...client.sdk import Agent, TurnFailed
+from ...events import AgentEvent, ApprovalWanted, Other, Retrying, ToolResult, ToolRunning, Updated
 from .view import clean, marked, result, title
 
 MAX_INPUT = 4 * 1024 * 1024
@@ -66,7 +58,7 @@ def answer(agent: Agent, prompt: str, *, yes: bool, as_json: bool, verbose: bool
                 _tell(event)
             if said := _aside(event) if not as_json else "":
                 print(f"fairlead agent: {clean(said)}", file=sys.stderr, flush=True)
-            decided = asking.heard(event)
+            decided = asking.take(event)
             if isinstance(event, ToolResult) and (event.details.get("unstartable") or not event.is_error):
                 unstartable = event.text if event.is_error else ""
             if isinstance(event, ApprovalWanted):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from ...client.agents import (
+from ...events import (
     AgentEvent,
     ApprovalWanted,
     Message,

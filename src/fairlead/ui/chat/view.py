@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ...client.agents import ApprovalWanted, ToolResult
+from ...events import ApprovalWanted, ToolResult
 from ...formats.columns import cut, width_of
 from ...formats.shown import asker, counted, one_line, several_lines, visible
 

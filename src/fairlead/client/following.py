@@ -1,0 +1,262 @@
+"""The connection on which a client receives events: of all sessions, of one agent session, or of one turn.
+
+Does no I/O: the SDKs' streams and the chat do that. A `Following` outlives its connection: after the daemon
+went away, `begin` starts it on the next one, and what was missed comes first.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from .. import __version__
+from ..events import (
+    AgentEvent,
+    ApprovalWanted,
+    Approve,
+    Event,
+    Failed,
+    Message,
+    Outcome,
+    Prompted,
+    TurnEnded,
+    Updated,
+    agent_event,
+    host_event,
+)
+from ..settings import Settings, key_names
+from ..wire import rpc
+from ..wire.faults import Broken
+from ..wire.rpc_catalog import TOPICS
+from .calls import RequestError, plain
+
+E = TypeVar("E", bound=Event)
+
+_FOR_US = ("command-result", "ui/frontend-action-requested")
+"""Topics sent only to the client that asked, of whatever session."""
+_WANTED = tuple(topic for topic in TOPICS if not topic.startswith("terminal/") and topic != "context/updated")
+
+
+class TurnFailed(Exception):
+    """A turn did not end well. `outcome` is `failed`, `aborted` or `interrupted`."""
+
+    def __init__(self, outcome: str, message: str) -> None:
+        super().__init__(message)
+        self.outcome = outcome
+
+
+class Answered(NamedTuple):
+    """A request of ours was answered: with data, or an error."""
+
+    id: str
+    data: dict[str, Any]
+    error: RequestError | None = None
+
+
+class Subscription(Generic[E]):
+    """A connection that subscribes to topics. Send `begin`, then what each `receive` returns to send."""
+
+    _end = "the daemon closed the connection"
+
+    def __init__(self, topics: tuple[str, ...], since: str | None = None) -> None:
+        self.cursor = since
+        """Where we are: whoever follows from here misses nothing."""
+        self.ready = False
+        """True if no event is missed from now on."""
+        self.accepted = True
+        """False until a turn began, if this is one."""
+        self.is_over = False
+        """True if no more events will come."""
+        self._topics = topics
+        self._wire = rpc.ClientConnection()
+        self._lending: set[str] = set()  # requests that bring a key, whose answers are for nobody
+
+    def begin(self) -> bytes:
+        """What is to be sent first on a new connection."""
+        self.ready = False
+        self._wire = rpc.ClientConnection()
+        self._lending.clear()
+        return self._wire.handshake("fairlead", __version__, [rpc.INCREMENTS], key_names=self._key_names())
+
+    def request(self, op: str, **params: Any) -> tuple[str, bytes]:
+        """A request's id and its bytes."""
+        given = {name: value for name, value in params.items() if value is not None}
+        return self._wire.request(op, rpc.fields(**given))
+
+    def receive(self, data: bytes) -> tuple[bytes, list[E], list[Answered]]:
+        """What is to be sent, what happened, and what was answered.
+
+        Raises RequestError if the subscription is refused, and ConnectionError at the end.
+        """
+        if not data:
+            raise ConnectionError(self._end)
+        reply = b""
+        events: list[E] = []
+        answers: list[Answered] = []
+        for item in self._wire.receive(data):
+            match item:
+                case rpc.Response(op="handshake"):
+                    reply += self.request("subscribe", topics=list(self._topics), since=self.cursor)[1]
+                case rpc.Response(op="subscribe"):
+                    self.ready = True
+                    self.cursor = self.cursor or plain(item.data).get("cursor")
+                    reply += self._begun(events)
+                case rpc.Response(id=id) | rpc.Error(id=str(id)) if id in self._lending:
+                    self._lending.discard(id)
+                case rpc.Response(id=id):
+                    answers.append(self._answered(Answered(id, plain(item.data) or {})))
+                case rpc.Event():
+                    reply += self._heard(item.topic, plain(item.data), events)
+                case rpc.Error(code=code, message=message, id=id):
+                    error = RequestError(code, message)
+                    if not self.ready or id is None:
+                        raise error
+                    answers.append(self._answered(Answered(id, {}, error)))
+                case Broken(reason=reason):
+                    raise ConnectionError(reason)
+        return reply, events, answers
+
+    def _key_names(self) -> list[str]:
+        """Variables whose values we would lend to the daemon."""
+        return []
+
+    def _begun(self, events: list[E]) -> bytes:
+        """All that was missed has come; returns what is to be sent now."""
+        return b""
+
+    def _heard(self, topic: str, data: dict[str, Any], events: list[E]) -> bytes:
+        """Add to the events what is for the user; returns what is to be sent."""
+        raise NotImplementedError
+
+    def _answered(self, answer: Answered) -> Answered:
+        """A request was answered."""
+        return answer
+
+
+class Watching(Subscription[Event]):
+    """Receives what happens to all sessions, once it is ready: some topics, or all if none is named."""
+
+    _end = "the daemon closed the connection; events may have been missed"
+
+    def __init__(self, topics: tuple[str, ...]) -> None:
+        if unknown := set(topics) - TOPICS.keys():
+            raise ValueError(f"no topic {min(unknown)!r}; there are {', '.join(sorted(TOPICS))}")
+        super().__init__(topics or tuple(TOPICS))
+
+    def _heard(self, topic: str, data: dict[str, Any], events: list[Event]) -> bytes:
+        if self.ready:
+            events.append(host_event(topic, data))
+        return b""
+
+
+class Following(Subscription[AgentEvent]):
+    """Receives what happens in one agent session. Until it is `ready`, its state now comes, then what was
+    missed since the cursor."""
+
+    def __init__(self, session_id: str, since: str | None = None) -> None:
+        super().__init__(_WANTED, since)
+        self.session_id = session_id
+        self.state: Updated | None = None
+        """The last state of the session that we received."""
+
+    def request(self, op: str, **params: Any) -> tuple[str, bytes]:
+        """A request's id and its bytes, about this session."""
+        return super().request(op, session_id=self.session_id, **params)
+
+    def _key_names(self) -> list[str]:
+        return key_names(Settings())
+
+    def _lend(self, variable: str) -> bytes:
+        """The daemon lacks a key that we said we have."""
+        if variable not in self._key_names():
+            return b""
+        id, line = self.request("lend_key", variable=variable, key=os.environ[variable])
+        self._lending.add(id)
+        return line
+
+    def _heard(self, topic: str, data: dict[str, Any], events: list[AgentEvent]) -> bytes:
+        if topic == "key/wanted":
+            return self._lend(data["variable"])
+        is_ours = data.get("session_id", self.session_id) == self.session_id or topic in _FOR_US
+        if is_ours and not self.is_over:
+            self.cursor = data.get("cursor", self.cursor)
+            event = agent_event(topic, data)
+            if isinstance(event, Updated):
+                self.state = event
+            if self._is_wanted(event):
+                events.append(event)
+        return b""
+
+    def _is_wanted(self, event: AgentEvent) -> bool:
+        """True if an event that we received is for the user."""
+        return True
+
+
+class Turn(Following):
+    """Sends a prompt, and follows the session until the turn is over. If the daemon dies in the middle and
+    the turn with it, the last event says that it was interrupted."""
+
+    def __init__(self, session_id: str, text: str) -> None:
+        super().__init__(session_id)
+        self.accepted = False
+        self._text = text
+        self._asked = ""
+        self._was_said = False
+
+    def _begun(self, events: list[AgentEvent]) -> bytes:
+        if not self._asked:
+            self._asked, line = self.request("prompt", message=self._text)
+            return line
+        if not self.is_over and self.state is not None and self.state.is_idle:
+            outcome: Outcome = "interrupted" if self.state.data.get("was_interrupted") else "done"
+            ended = agent_event("session/turn-ended", {"session_id": self.session_id, "outcome": outcome})
+            events.append(ended)
+            self.is_over = True
+        return b""
+
+    def _is_wanted(self, event: AgentEvent) -> bool:
+        # our prompt comes before its answer; what comes before our prompt is of the turn before
+        self._was_said = self._was_said or (bool(self._asked) and event == Prompted(self._text))
+        self.is_over = self.accepted and isinstance(event, TurnEnded)
+        return self.accepted or self._was_said
+
+    def _answered(self, answer: Answered) -> Answered:
+        if answer.id == self._asked:
+            if answer.error is not None:
+                raise answer.error
+            self.accepted = True
+        return answer
+
+
+class Asking:
+    """What `ask` gathers from a turn's events: the answer, and why there is none."""
+
+    def __init__(self, approve: Approve) -> None:
+        self._approve = approve
+        self.text = ""
+        """What was said last, of whatever turn it is."""
+        self._failure = ""
+        self._outcome = "interrupted"
+        self.is_cut = False
+        """True if the answer was cut at the model's limit."""
+
+    def take(self, event: AgentEvent) -> Any:
+        """Take an event. Returns what was decided about one that wants consent, else None; a function's
+        decision may have to be awaited."""
+        match event:
+            case Message(text, stop_reason) if text:
+                self.text = text
+                self.is_cut = stop_reason == "length"
+            case Failed(message):
+                self._failure = message
+            case TurnEnded(outcome):
+                self._outcome = outcome
+            case ApprovalWanted():
+                return self._approve(event) if callable(self._approve) else self._approve
+        return None
+
+    def answer(self) -> str:
+        """The answer's text. Raises TurnFailed."""
+        if self._outcome != "done":
+            raise TurnFailed(self._outcome, self._failure or f"the turn was {self._outcome}")
+        return self.text
