@@ -593,7 +593,7 @@ def test_a_verdict_is_of_its_turn_and_shown_as_stale_after_the_next_one(
     def said() -> list[tuple[str, bool]]:
         """What the doors tell of both sessions."""
         rows = json.loads(hosting.run("sessions", "--json").stdout) + json.loads(
-            hosting.run("ls", "--json").stdout
+            hosting.run("ls", "--kind", "terminal", "--json").stdout
         )
         shown = [row["verdict"] for row in rows if row["name"] in ("aging", "aged")]
         return [(each["confidence"], each["stale"]) for each in shown]
