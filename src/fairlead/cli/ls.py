@@ -98,7 +98,9 @@ def _table(sessions: list[dict[str, Any]]) -> None:
     if any("verdict" in session for session in sessions):
         checks = ["CHECK", *(_check(session) for session in sessions)]
         rows = [(*row[:CHECK], check, *row[CHECK:]) for row, check in zip(rows, checks)]
-    filled = [at for at in range(len(rows[0])) if any(row[at] != "-" for row in rows[1:])]
+    filled = [
+        at for at, head in enumerate(rows[0]) if head == "CHECK" or any(row[at] != "-" for row in rows[1:])
+    ]
     table([[row[at] for at in filled] for row in rows], drops=DROPS, paint={"CHECK": coloured_check})
 
 
