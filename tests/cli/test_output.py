@@ -87,7 +87,7 @@ def test_an_ascii_locale_gets_ascii(hosting: Hosting) -> None:
             "start", "odd", "-d", "--", "sh", "-c", "printf 'für\\n'; read line # … × 日本 " + 60 * "x"
         )
         hosting.until(lambda: "für" in hosting.run("logs", "odd").stdout)  # what was printed is whole
-        _, listed = on_a_terminal(hosting, "ls", columns=80)
+        _, listed = on_a_terminal(hosting, "ls", columns=150)
         assert ("80x24" in listed, listed.isascii()) == (True, True)
         assert "80x24" in hosting.run("ls", "odd").stdout
         with Person(hosting, "agent") as person:

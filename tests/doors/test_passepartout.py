@@ -104,7 +104,9 @@ def test_a_session_is_named_by_its_name_or_id(hosting: Hosting, lisp: Peer) -> N
         lisp.say("help", name)
         assert lisp.until(is_said).get("meta", "session") == made
         lisp.answer()
-    assert lisp.ask("hi", "nowhere") == ":SESSION failed: no session 'nowhere'"
+    assert lisp.ask("hi", "nowhere") == (
+        ":SESSION failed: no agent session 'nowhere'; `fairlead sessions` lists them"
+    )
 
 
 def test_health_is_answered_while_a_turn_streams_on_the_same_connection(lisp: Peer) -> None:
@@ -155,7 +157,9 @@ def test_a_terminal_session_is_typed_into_and_its_end_is_told(hosting: Hosting, 
     assert lisp.ask("/send typed echo hello") == "typed into typed"
     hosting.wait_text("typed", "got echo hello")
     assert "terminal typed: running" in lisp.ask("/status")
-    assert lisp.ask("/send nowhere x") == ":SESSION failed: no session 'nowhere'"
+    assert lisp.ask("/send nowhere x") == (
+        ":SESSION failed: no agent session 'nowhere'; `fairlead sessions` lists them"
+    )
     lisp.ask("/send typed bye")
     assert lisp.sensed("SESSION-EXITED").get("payload", "name") == "typed"
 
