@@ -8,8 +8,6 @@ APT ?= yes
 FUZZ_SECONDS ?= 60
 # More arguments for pytest, for example ARGS='-k keepty -x'.
 ARGS ?=
-# How many processes run the tests: one more than there are processors, as tests also wait.
-WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1)))
 # For `make install`: uv, pipx or venv instead of the first that is there, and extras to install.
 INSTALLER ?=
 EXTRAS ?=
@@ -51,7 +49,7 @@ uninstall: ## take away what `make install` installed
 	tools/install --remove
 
 test: setup peers lint types imports ## run every check and the tests with coverage
-	$(BIN)/pytest -n $(WORKERS) --durations=30 --cov=fairlead --cov-report=term $(ARGS)
+	$(BIN)/pytest -n auto --durations=30 --cov=fairlead --cov-report=term $(ARGS)
 	$(BIN)/python tools/coverage_floor.py
 
 test-peers: setup ## the tests that take long or need others: installing, many kills, real peers
