@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from fairlead.client.control import RequestError
 from tests.hosting import Hosting
 
 
@@ -15,6 +16,7 @@ def hosting() -> Iterator[Hosting]:
     made = Hosting()
     try:
         made.start("work", "echo ready; read line")
+        made.start("production", "read line")
         made.run("agent", "--name", "garden", "-p", "run: echo roses", "--yes")
         yield made
     finally:
@@ -28,7 +30,7 @@ def rows(hosting: Hosting, *words: str) -> dict[str, dict[str, object]]:
 
 
 def test_ls_lists_sessions_of_all_kinds_or_of_one(hosting: Hosting) -> None:
-    assert hosting.run("ls", "-q").stdout.split() == ["work", "garden"]
+    assert hosting.run("ls", "-q").stdout.split() == ["work", "production", "garden"]
     assert hosting.run("ls", "-q", "--kind", "agent").stdout.split() == ["garden"]
     found = rows(hosting)
     assert (found["work"]["kind"], found["work"]["state"]) == ("terminal", "running")
@@ -38,6 +40,7 @@ def test_ls_lists_sessions_of_all_kinds_or_of_one(hosting: Hosting) -> None:
     assert head.split()[:4] == ["NAME", "STATE", "KIND", "DIRECTORY"]
     assert [row.split()[:3] for row in table] == [
         ["work", "running", "terminal"],
+        ["production", "running", "terminal"],
         ["garden", "idle", "agent"],
     ]
     by_id = str(found["garden"]["id"])
@@ -77,9 +80,19 @@ def test_an_agent_is_asked_waited_for_read_and_stopped_like_a_program(hosting: H
         (("agent", "--name", "work", "-p", "hi"), "a terminal session is named 'work' already"),
         (("stop", "gardn"), "no session 'gardn'; did you mean garden?"),
         (("logs", "wrk"), "no session 'wrk'; did you mean work?"),
+        (("stop", "productio"), "no session 'productio'; did you mean production?"),
+        (("send", "productio", "rm -rf x"), "no session 'productio'; did you mean production?"),
     ],
 )
 def test_what_a_kind_cant_do_says_so(hosting: Hosting, words: tuple[str, ...], sentence: str) -> None:
     done = hosting.run(*words, check=False)
     assert done.returncode == 1
     assert sentence in done.stderr
+
+
+def test_nothing_is_typed_into_a_program_that_has_ended(hosting: Hosting) -> None:
+    hosting.start("brief", "exit 3")
+    hosting.run("wait", "brief", "--exit", check=False)
+    with pytest.raises(RequestError, match="session 'brief' is ended"):
+        hosting.ask("session_prompt", name="brief", text="anybody?")
+    hosting.run("stop", "brief")

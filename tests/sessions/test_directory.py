@@ -18,6 +18,7 @@ class Notes:
     """A kind: notes that somebody writes. They can be prompted, and never end."""
 
     name = "note"
+    gives_ids = True
 
     def __init__(self, *names: str) -> None:
         self.notes: dict[str, list[str]] = {f"{name}-{'0' * 8}": [] for name in names}
@@ -71,7 +72,7 @@ def test_all_sessions_are_in_one_list_with_what_others_know_of_them(
         id="q", kind="consent", session="tulips-00000000", title="x", what="water it", asked_at=time.time()
     )
 
-    async def listed() -> list[Summary]:
+    async def listed() -> Sequence[Summary]:
         inbox.ask(question, Asker())
         return await directory.list()
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
+from weakref import WeakValueDictionary
 
 from ..database import DatabaseFault
 from ..sessions.directory import NoSession, NotSupported, Summary
@@ -31,11 +32,13 @@ class AgentKind:
     """The sessions of a store. `transcripts` knows those that are not open."""
 
     name = "agent"
+    gives_ids = True
 
     def __init__(self, store: AgentStore, transcripts: Transcripts) -> None:
         self._store = store
         self._transcripts = transcripts
-        self._changed: dict[str, asyncio.Event] = {}  # by session, for those who wait
+        # by session, while somebody waits for it
+        self._changed: WeakValueDictionary[str, asyncio.Event] = WeakValueDictionary()
 
     def heard(self, event: Event) -> None:
         """Something happened in a session: who waits for it looks again."""

@@ -41,19 +41,20 @@ def main(arguments: Sequence[str]) -> int:
 
 def _agent(name: str) -> str | None:
     """The id of the agent session of this name, if no program's session has it and we have a terminal."""
+    import os
     import sys
 
-    from ..client.launch import reached_ended, reached_session
-    from ..settings import Settings
+    from ..client.launch import session_dirs
+    from ..settings import SettingError, Settings
+    from ..wire import keepty
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return None
     try:
-        settings = Settings()
-        if found := reached_session(name, settings) or reached_ended(name, settings):
-            found.close()
-            return None
-    except (OSError, ValueError):
+        paths = [keepty.socket_path(name, os.environ, each) for each in session_dirs(Settings())]
+    except (OSError, ValueError, SettingError):
+        return None
+    if any(map(os.path.exists, paths)):
         return None
 
     from ..client.control import Control, RequestError

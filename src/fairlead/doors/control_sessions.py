@@ -24,12 +24,11 @@ from ..control.protocols import SessionFault
 from ..control.signals import control_character
 from ..formats.guess import meant
 from ..terminal.host import Host, HostError
+from ..terminal.kind import MAX_UNTYPED
 from ..terminal.session import State
 
 MAX_ASKERS = 100
 """How many prompts of clients may wait for one session."""
-MAX_UNTYPED = 1024 * 1024
-"""How many bytes may wait for a program that does not read."""
 SHORT_ID = 8
 """How many characters of a session's id are shown, and enough to name it."""
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")

@@ -67,6 +67,8 @@ class Kind(Protocol):
     """The sessions of one kind."""
 
     name: str
+    gives_ids: bool
+    """Whether ids are made up and not chosen by people: then the beginning of one is enough."""
 
     async def list(self, *, brief: bool) -> Sequence[Summary]:
         """All that people may want to see now. `brief` leaves out what takes time to find out."""
@@ -105,26 +107,26 @@ class Directory:
         """How many questions wait for a person."""
         return len(self._inbox.open())
 
-    async def list(self, *, kind: str | None = None, brief: bool = False) -> list[Summary]:
+    async def list(self, *, kind: str | None = None, brief: bool = False) -> Sequence[Summary]:
         """The sessions of all kinds or of one, in the order of the kinds."""
         kinds = [each for each in self._kinds if kind in (None, each.name)]
         lists = await asyncio.gather(*(each.list(brief=brief) for each in kinds))
-        return [self._joined(summary) for summaries in lists for summary in summaries]
+        return self._joined([summary for summaries in lists for summary in summaries])
 
     async def find(self, word: str) -> tuple[Kind, Summary]:
         """The session of this name or id, or the only one whose id begins so. Raises NoSession."""
         for kind in self._kinds:
             if (summary := await kind.find(word)) is not None:
-                return kind, self._joined(summary)
+                return kind, self._joined([summary])[0]
         listed = [(kind, each) for kind in self._kinds for each in await kind.list(brief=True)]
-        begun = [
-            (kind, each) for kind, each in listed if len(word) >= LEAST_PREFIX and each.id.startswith(word)
-        ]
+        is_enough = len(word) >= LEAST_PREFIX
+        begun = [each for each in listed if is_enough and each[0].gives_ids and each[1].id.startswith(word)]
         if len(begun) > 1:
             raise NoSession(f"{len(begun)} sessions begin with {word!r}; give more of the id")
         if not begun:
             raise NoSession(f"no session {word!r}{meant(word, [each.name for _, each in listed])}")
-        return begun[0][0], self._joined(begun[0][1])
+        kind, summary = begun[0]
+        return kind, self._joined([summary])[0]
 
     def check_free(self, name: str, *, but: str) -> None:
         """Raises NameTaken if a session of another kind than `but` has this name."""
@@ -134,11 +136,15 @@ class Directory:
                     f"the name {name!r} is taken by a session of kind {kind.name}; choose another"
                 )
 
-    def _joined(self, summary: Summary) -> Summary:
-        """With what others know of it."""
-        asked = next((each.what for each in self._inbox.open() if each.session == summary.id), "")
-        verdict = self._verdict(summary.id)
-        if not asked and verdict is None:
-            return summary
-        state = "asks" if asked and summary.state == "working" else summary.state
-        return msgspec.structs.replace(summary, waits_for=asked, verdict=verdict, state=state)
+    def _joined(self, summaries: Sequence[Summary]) -> Sequence[Summary]:
+        """With what others know of them."""
+        asked = {each.session: each.what for each in reversed(self._inbox.open())}
+        found = []
+        for summary in summaries:
+            waits_for, verdict = asked.get(summary.id, ""), self._verdict(summary.id)
+            if waits_for or verdict is not None:
+                state = "asks" if waits_for and summary.state == "working" else summary.state
+                more = {"waits_for": waits_for, "verdict": verdict, "state": state}
+                summary = msgspec.structs.replace(summary, **more)
+            found.append(summary)
+        return found

@@ -18,11 +18,15 @@ from .lines import kept
 from .session import Session, State
 from .usage import Usage, Usages
 
+MAX_UNTYPED = 1024 * 1024
+"""How many bytes may wait for a program that does not read before more is refused."""
+
 
 class TerminalKind:
     """The sessions of a host."""
 
     name = "terminal"
+    gives_ids = False
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -65,13 +69,23 @@ class TerminalKind:
             raise NotSupported(str(error)) from None
 
     async def prompt(self, id: str, text: str) -> None:
-        self._found(id).type(text.encode("utf-8", "replace") + b"\r")
+        session = self._found(id)
+        check_typing(session)
+        session.type(text.encode("utf-8", "replace") + b"\r")
 
     async def lines(self, id: str) -> Sequence[str]:
         return kept(self._found(id)).texts
 
     async def settled(self, id: str) -> None:
         await self._host.ended(self._found(id))
+
+
+def check_typing(session: Session) -> None:
+    """Raises NotSupported if nothing can be typed into a session now."""
+    if session.state is not State.RUNNING:
+        raise NotSupported(f"session {session.id!r} is {session.state.value}")
+    if session.untyped > MAX_UNTYPED:
+        raise NotSupported(f"session {session.id!r} does not read: {session.untyped} bytes wait to be typed")
 
 
 def summary(session: Session, usage: Usage | None) -> Summary:

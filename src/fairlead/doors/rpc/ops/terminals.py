@@ -17,7 +17,7 @@ from ....formats.patterns import Found, Pattern, PatternError, compiled
 from ....sessions.directory import Directory, NameTaken
 from ....sessions.inbox import calling_agent
 from ....terminal.host import Host, HostError
-from ....terminal.kind import TerminalKind
+from ....terminal.kind import MAX_UNTYPED, TerminalKind
 from ....terminal.lines import Follower, Followers, Kept, kept
 from ....terminal.session import Session, State
 from ....wire.rpc import ErrorCode, fields
@@ -26,8 +26,6 @@ from ..handlers import FAULTS, Data, OpError, invalid, op
 DEFAULT_COLS, DEFAULT_ROWS = 80, 24
 MAX_WAIT = 24 * 3600.0
 """Seconds that `terminal_wait` waits at the most."""
-MAX_UNTYPED = 1024 * 1024
-"""How many bytes may wait for a program that does not read before `terminal_send` refuses more."""
 MAX_MATCHES = 1000
 """How many matches `terminal_search` gives at the most."""
 MAX_LINES = 50_000
