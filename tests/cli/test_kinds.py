@@ -90,6 +90,15 @@ def test_what_a_kind_cant_do_says_so(hosting: Hosting, words: tuple[str, ...], s
     assert sentence in done.stderr
 
 
+def test_what_was_said_can_not_control_the_terminal_that_prints_it(hosting: Hosting) -> None:
+    hosting.run("agent", "--name", "odd", "-p", "say \x1b]52;c;cHduZWQ=\x07 \u202e please")
+    for words in (("logs", "odd"), ("search", "odd", "please"), ("ls", "odd")):
+        said = hosting.run(*words).stdout
+        assert "please" in said
+        assert not {"\x1b", "\x07", "\u202e"} & set(said), words
+    assert "say <U+001B>]52;c;cHduZWQ=<U+0007> <U+202E> please" in hosting.run("logs", "odd").stdout
+
+
 def test_nothing_is_typed_into_a_program_that_has_ended(hosting: Hosting) -> None:
     hosting.start("brief", "exit 3")
     hosting.run("wait", "brief", "--exit", check=False)

@@ -10,6 +10,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from ..database import DatabaseFault
+from ..formats.shown import visible
 from ..sessions.directory import NoSession, NotSupported, Summary
 from .events import Event, TurnEnded, Updated
 from .journal import JournalError, Said
@@ -119,10 +120,10 @@ class AgentKind:
 
 
 def _lines(session: AgentSession) -> list[str]:
-    """What was said, with a mark before each line of a person's."""
+    """What was said, a person's lines with a mark, and nothing in it that would control a terminal."""
     found: list[str] = []
     for message in session.messages:
-        text = text_of(message)
+        text = visible(text_of(message))
         if isinstance(message, User):
             text = "> " + text.replace("\n", "\n> ")
         elif isinstance(message, ToolResult):
@@ -137,6 +138,10 @@ def _first(session: AgentSession) -> str:
         if isinstance(entry.body, Said) and isinstance(entry.body.message, User):
             return text_of(entry.body.message)
     return ""
+
+
+def _short(text: str) -> str:
+    return visible(" ".join(text[: 4 * MAX_WHAT].split()))[:MAX_WHAT]
 
 
 def _moment(stamp: str) -> float:
@@ -156,7 +161,7 @@ def _of_open(session: AgentSession, row: Transcript | None) -> Summary:
         name=session.name or session.id,
         project=str(session.cwd),
         state="idle" if session.is_idle else "working",
-        what=" ".join(first.split())[:MAX_WHAT],
+        what=_short(first),
         started_at=_moment(session.journal.header.timestamp),
         idle=max(0.0, time.time() - last) if session.is_idle else 0.0,
         more={"model": f"{session.model.provider}/{session.model.id}", "file": session.journal.path},
@@ -170,7 +175,7 @@ def _of_row(row: Transcript) -> Summary:
         name=row.name or row.id,
         project=row.cwd,
         state="idle",
-        what=" ".join(row.first_message.split())[:MAX_WHAT],
+        what=_short(row.first_message),
         started_at=_moment(row.created),
         idle=max(0.0, time.time() - _moment(row.modified)),
         more={"file": row.path},
