@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from fairlead.client.control import RequestError
+from tests.client.persons import Person
 from tests.hosting import Hosting
 
 
@@ -97,6 +98,14 @@ def test_what_was_said_can_not_control_the_terminal_that_prints_it(hosting: Host
         assert "please" in said
         assert not {"\x1b", "\x07", "\u202e"} & set(said), words
     assert "say <U+001B>]52;c;cHduZWQ=<U+0007> <U+202E> please" in hosting.run("logs", "odd").stdout
+
+
+def test_attaching_to_an_agent_opens_its_chat(hosting: Hosting) -> None:
+    with Person(hosting, "attach", "garden") as person:
+        person.until_all(["garden · offline/guide", "Done: run `echo roses`"])  # what was said before
+        person.type(b"help me\r")
+        person.until("I am the offline guide")
+        assert person.leave(b"/quit\r") == 0
 
 
 def test_nothing_is_typed_into_a_program_that_has_ended(hosting: Hosting) -> None:
