@@ -20,7 +20,7 @@ from fairlead.database import containing, words_of
 from fairlead.formats.guess import meant
 from fairlead.formats.printed import Printed
 
-SHORT, LONG = 100_000, 400_000
+SHORT, LONG = 250_000, 1_000_000
 """Sizes that are compared."""
 SLACK = 3.0
 """How much more than four times the work four times the text may take."""
