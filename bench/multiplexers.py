@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fairlead.client.sdk import Host
-from fairlead.settings import Settings
+from fairlead.system.settings import Settings
 from fairlead.wire import keepty
 
 COLS, ROWS = 80, 24

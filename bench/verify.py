@@ -14,11 +14,11 @@ from pathlib import Path
 from agent import Client, row, timed
 from multiplexers import Fairlead, command_of
 
-from fairlead.verify.command import Commands
+from fairlead.daemon.checkers import CommandChecker, Places, Target
+from fairlead.verify.checks.command import Commands
 from fairlead.verify.follow import Follower
 from fairlead.verify.report import Confidence, Report, Status
 from fairlead.verify.store import ReportStore
-from fairlead.verifying import CommandChecker, Places, Target
 from fairlead.wire import rpc
 
 TURNS = 20

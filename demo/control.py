@@ -16,7 +16,7 @@ from typing import Any
 
 from fairlead.formats import sexp
 from fairlead.formats.sexp import Keyword
-from fairlead.settings import Settings
+from fairlead.system.settings import Settings
 from fairlead.wire.passepartout import ClientConnection, HealthCheck, HealthResponse, Message, event, plist
 
 WAIT = 30

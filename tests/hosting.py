@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.client.control import Control
-from fairlead.settings import Settings
+from fairlead.system.settings import Settings
 
 GUARD = Path(__file__).parent / "loop_guard"
 """What watches the loops of daemons; see there."""

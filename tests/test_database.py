@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fairlead import database
-from fairlead.database import Database, DatabaseFault
+from fairlead.system import database
+from fairlead.system.database import Database, DatabaseFault
 
 MIGRATIONS = (("CREATE TABLE notes (text TEXT)",),)
 

@@ -8,17 +8,17 @@ from pathlib import Path, PurePath
 
 import pytest
 
-from fairlead.agent.commands import MAX_JUDGED, take_apart
-from fairlead.agent.policy import Policy, Rule
+from fairlead.agent.consent.commands import MAX_JUDGED, take_apart
+from fairlead.agent.consent.policy import Policy, Rule
+from fairlead.agent.consent.wildcards import wildcard
 from fairlead.agent.secrets import Redactor, is_secret_file, is_secret_name, secret_values
 from fairlead.agent.tools import Touch
 from fairlead.agent.tools.ripgrep import _read
-from fairlead.agent.wildcards import wildcard
 from fairlead.control.rules import Reflexes, filled, rules_from
 from fairlead.control.signals import Action, Signal, control_character
-from fairlead.database import containing, words_of
 from fairlead.formats.guess import meant
 from fairlead.formats.printed import Printed
+from fairlead.system.database import containing, words_of
 
 SHORT, LONG = 250_000, 1_000_000
 """Sizes that are compared."""

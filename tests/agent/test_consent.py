@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairlead.agent.commands import MAX_JUDGED, take_apart
-from fairlead.agent.policy import Policy, Rule, Verdict
+from fairlead.agent.consent.commands import MAX_JUDGED, take_apart
+from fairlead.agent.consent.policy import Policy, Rule, Verdict
 from fairlead.agent.tools import Touch
 
 PROJECT = Path("/home/me/project")

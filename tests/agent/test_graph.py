@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.agent.graph import register_graph
-from fairlead.agent.query import Mutation, Registry, Resolver, query
+from fairlead.agent.query.graph import register_graph
+from fairlead.agent.query.registry import Mutation, Registry, Resolver, query
 from fairlead.formats.edn import PLAIN, Keyword, dumps, loads
 
 ATTRIBUTES = [

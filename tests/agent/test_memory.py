@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from fairlead import database
-from fairlead.agent import memory
-from fairlead.agent.memory import Memory, MemoryFault, memory_resolvers
-from fairlead.agent.query import QueryError, Registry, query
+from fairlead.agent.query.registry import QueryError, Registry, query
+from fairlead.agent.recall import memory
+from fairlead.agent.recall.memory import Memory, MemoryFault, memory_resolvers
 from fairlead.formats.edn import PLAIN, Keyword, dumps, loads
+from fairlead.system import database
 
 
 @pytest.fixture(params=[True, False], ids=["full-text", "without full-text"])

@@ -12,7 +12,7 @@ from fairlead.agent.models import Finished, ModelError, ModelEvent, ModelInfo, M
 from fairlead.agent.models.catalog import BUILT_IN, Catalog, Provider, priced
 from fairlead.agent.models.guide import Guide
 from fairlead.agent.models.replay import Replay
-from fairlead.settings import SettingError
+from fairlead.system.settings import SettingError
 from tests.agent.faulty_server import FAULTS, FaultyServer
 from tests.agent.openai_server import OpenAiServer, answer
 

@@ -35,7 +35,7 @@ from fairlead.agent.models import (
     ToolSpec,
 )
 from fairlead.agent.models.remote import Kind, Remote
-from fairlead.extras import adding
+from fairlead.system.extras import adding
 from tests.agent.openai_server import (
     BREAK,
     HOLD,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.agent.commands import take_apart
-from fairlead.agent.policy import Policy, Rule, rules_from
+from fairlead.agent.consent.commands import take_apart
+from fairlead.agent.consent.policy import Policy, Rule, rules_from
 from fairlead.agent.tools import Effect, Touch
 from fairlead.agent.tools.files import Read, Write
 from fairlead.agent.tools.search import Grep

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.agent import eql, query
-from fairlead.agent.query import (
+from fairlead.agent.query import eql
+from fairlead.agent.query import registry as query
+from fairlead.agent.query.registry import (
     InvalidQuery,
     Mutation,
     QueryError,

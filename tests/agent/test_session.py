@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from fairlead.agent import events
+from fairlead.agent.consent.policy import Policy
 from fairlead.agent.context import LOST, Course
 from fairlead.agent.journal import Compaction, Journal, Said
 from fairlead.agent.messages import Assistant, Text, ToolResult, Usage, text_of
 from fairlead.agent.models import Finished, ModelError, ModelEvent, ModelInfo, ModelRequest, TextDelta
-from fairlead.agent.policy import Policy
 from fairlead.agent.secrets import Redactor
 from fairlead.agent.session import Busy, Phase, Refused
 from fairlead.agent.tools import standard_tools

@@ -266,7 +266,7 @@ def test_who_allows_a_new_text_without_a_diff_is_told_how_much_it_replaces(tmp_p
 
 
 def test_a_link_that_appears_after_the_path_was_resolved_is_not_followed(tmp_path: Path) -> None:
-    from fairlead.opening import PathError, directory, open_here
+    from fairlead.system.opening import PathError, directory, open_here
 
     top = Path(os.path.realpath(tmp_path))
     (top / "real").mkdir()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.agent.policy import Policy, Rule
+from fairlead.agent.consent.policy import Policy, Rule
 from fairlead.agent.secrets import Redactor, environment_for_commands
 from fairlead.agent.tools import Result, run_tool, search
 from fairlead.agent.tools.globs import escaped, matcher

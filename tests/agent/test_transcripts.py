@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fairlead.agent import transcripts
 from fairlead.agent.journal import Compaction, Custom, CustomMessage, Journal, Said, SessionInfo
 from fairlead.agent.messages import Assistant, Text, Thinking, ToolCall, ToolResult, User
-from fairlead.agent.transcripts import Found, Transcript, Transcripts
+from fairlead.agent.recall import transcripts
+from fairlead.agent.recall.transcripts import Found, Transcript, Transcripts
 
 
 class Sessions:
@@ -520,7 +520,7 @@ def test_two_processes_that_scan_at_once_take_nothing_in_twice(tmp_path: Path) -
 def test_a_large_file_that_is_gone_is_found_no_more_and_removed_piece_by_piece(
     sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairlead.agent.transcripts.FORGOTTEN_AT_ONCE", 3)
+    monkeypatch.setattr("fairlead.agent.recall.transcripts.FORGOTTEN_AT_ONCE", 3)
     path = sessions.make("a", *[f"needle {number}" for number in range(20)])
     index = sessions.index
     index.scan()

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.agent import events
+from fairlead.agent.consent.policy import Policy
 from fairlead.agent.journal import Compaction, Journal
 from fairlead.agent.messages import Assistant, ToolResult, text_of
 from fairlead.agent.models.remote import Remote
-from fairlead.agent.policy import Policy
 from fairlead.agent.secrets import Redactor
 from fairlead.agent.tools import standard_tools
 from fairlead.agent.tools.terminals import LocalTerminals

@@ -19,7 +19,7 @@ import pytest
 from fairlead.client.sdk import Agent, Host, connect
 from fairlead.events import ApprovalWanted, ToolResult, ToolRunning, TurnEnded
 from fairlead.formats.columns import cut, width_of
-from fairlead.settings import Settings
+from fairlead.system.settings import Settings
 from fairlead.ui.chat.line import MAX_HISTORY, History, Key, Line, LineKeys
 from fairlead.ui.chat.view import clean, question, result, title, wrapped
 from tests.agent.playing import cassette

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from fairlead import control_room
-from fairlead.config_file import lines_of
+from fairlead.daemon import control as control_room
 from fairlead.formats import edn
 from fairlead.formats.edn import Keyword
-from fairlead.settings import SettingError, Settings
+from fairlead.system.config_file import lines_of
+from fairlead.system.settings import SettingError, Settings
 from tests.agent.openai_server import BREAK, OpenAiServer, Reply, answer, chunk
 from tests.client.persons import Person
 from tests.doors.passepartout_peer import kill_and_wait

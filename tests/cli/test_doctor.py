@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.settings import Settings
+from fairlead.system.settings import Settings
 from tests.hosting import Hosting
 
 

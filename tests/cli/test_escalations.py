@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fairlead.client.sdk import connect
-from fairlead.settings import Settings
+from fairlead.system.settings import Settings
 from tests.cli.test_hook import Verifier
 from tests.client.persons import Person
 from tests.hosting import WAIT, Hosting

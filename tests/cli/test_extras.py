@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead import extras
+from fairlead.system import extras
 from tests.hosting import Hosting
 
 CONFIG = """

@@ -19,7 +19,7 @@ from fairlead.cli.hook import STOP_WAIT
 from fairlead.client.following import Watching
 from fairlead.client.sdk import Events
 from fairlead.events import Happened
-from fairlead.settings import Settings
+from fairlead.system.settings import Settings
 from tests.hosting import WAIT, Hosting
 
 AGENT = '''

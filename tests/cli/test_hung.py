@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 
 from fairlead.client.hung import lock_holder
-from fairlead.settings import Settings
+from fairlead.system.settings import Settings
 from tests.client.persons import Person
 from tests.hosting import WAIT, Hosting, is_alive
 

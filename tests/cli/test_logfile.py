@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from fairlead.logfile import LogFile
+from fairlead.system.logfile import LogFile
 from tests.hosting import Hosting
 
 

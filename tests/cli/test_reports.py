@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from fairlead.agent.journal import Journal, SessionInfo
-from fairlead.settings import Settings
+from fairlead.system.settings import Settings
 from fairlead.verify.report import CommandRun, Confidence, Report, Section, Status
 from fairlead.verify.store import ReportStore
 from tests.hosting import WAIT, Hosting

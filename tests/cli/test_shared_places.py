@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.settings import Settings
+from fairlead.system.settings import Settings
 from fairlead.wire import keepty
 from tests.client.persons import Person
 from tests.hosting import WAIT, Hosting

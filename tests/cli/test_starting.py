@@ -20,7 +20,7 @@ import pytest
 import fairlead
 from fairlead import aio
 from fairlead.client.launch import NoDaemon, connected
-from fairlead.settings import Settings
+from fairlead.system.settings import Settings
 from tests.hosting import WAIT, Hosting
 
 KEEPTY = "from fairlead.cli.keepty import main; raise SystemExit(main())"

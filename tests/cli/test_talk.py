@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.settings import Settings
+from fairlead.system.settings import Settings
 from tests.hosting import WAIT, Hosting
 
 

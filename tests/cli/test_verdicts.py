@@ -16,7 +16,7 @@ import pytest
 
 from fairlead.client.sdk import Host
 from fairlead.events import ApprovalWanted
-from fairlead.settings import Settings
+from fairlead.system.settings import Settings
 from fairlead.verify.store import ReportStore
 from tests.agent.openai_server import HOLD, OpenAiServer, answer
 from tests.agent.playing import calls, cassette, says

@@ -18,7 +18,7 @@ import pytest
 from fairlead.client.following import Watching
 from fairlead.client.sdk import Agent, Events, Host, connect
 from fairlead.events import ApprovalWanted, Escalated, Happened, Reported
-from fairlead.settings import Settings
+from fairlead.system.settings import Settings
 from fairlead.verify.report import Report
 from fairlead.verify.store import Listed, ReportStore
 from tests.agent.playing import calls, cassette, says

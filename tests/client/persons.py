@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairlead.terminal.screen import Screen
+from fairlead.terminal.screen.screen import Screen
 from tests.hosting import WAIT, Hosting
 
 

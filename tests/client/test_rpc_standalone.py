@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from fairlead.client.calls import plain
-from fairlead.settings import Settings
+from fairlead.system.settings import Settings
 from fairlead.wire import rpc
 from fairlead.wire.rpc_catalog import TOPICS
 from tests.client.test_bridge import Editor

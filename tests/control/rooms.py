@@ -16,7 +16,7 @@ from fairlead.control.protocols import SessionFault
 from fairlead.control.rules import Reflexes, rules_from
 from fairlead.control.signals import Priority, Signal
 from fairlead.control.store import ControlStore
-from fairlead.control_room import taken_apart
+from fairlead.daemon.control import taken_apart
 from fairlead.formats.sexp import Keyword
 from fairlead.sessions.inbox import Inbox
 from fairlead.sessions.questions import Answer, Question

@@ -13,7 +13,7 @@ from fairlead.agent.secrets import Redactor, is_secret_file
 from fairlead.control import gates
 from fairlead.control.gates import Gate, Gates, Outcome
 from fairlead.control.signals import MAX_COMMAND, MAX_TEXT, Action
-from fairlead.control_room import taken_apart
+from fairlead.daemon.control import taken_apart
 
 RATIO = 2.5
 """How much more than four times the work four times the text may take: a machine is not always as fast."""

@@ -10,7 +10,7 @@ import pytest
 
 from fairlead.control import health as health_module
 from fairlead.control.health import Check, Health, Lag, Report, disk, doctor, overall, runtime_dir
-from fairlead.settings import Settings
+from fairlead.system.settings import Settings
 
 
 def settings(path: Path) -> Settings:

@@ -11,7 +11,7 @@ from typing import Any
 
 from fairlead.client.control import Control
 from fairlead.formats.sexp import Keyword
-from fairlead.settings import Settings
+from fairlead.system.settings import Settings
 from fairlead.wire.faults import Broken
 from fairlead.wire.passepartout import (
     ClientConnection,

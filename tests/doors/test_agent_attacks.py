@@ -17,26 +17,26 @@ from typing import Any
 
 import pytest
 
-from fairlead import agent_room
 from fairlead.agent import events
+from fairlead.agent.consent.policy import Policy, Rule
 from fairlead.agent.journal import Journal, Said, SessionInfo
 from fairlead.agent.library import Library
 from fairlead.agent.messages import Assistant, ToolCall, user
-from fairlead.agent.policy import Policy, Rule
+from fairlead.agent.recall.transcripts import Transcripts
 from fairlead.agent.secrets import Redactor
 from fairlead.agent.tools import standard_tools
 from fairlead.agent.tools.terminals import LocalTerminals
-from fairlead.agent.transcripts import Transcripts
 from fairlead.client import bridge
 from fairlead.client.calls import plain
 from fairlead.client.following import Following
+from fairlead.daemon import agents as agent_room
 from fairlead.doors.rpc import frames as agent_frames
 from fairlead.doors.rpc import history as agent_history
 from fairlead.doors.rpc.handlers import Call
 from fairlead.doors.rpc.history import History
 from fairlead.events import AgentEvent, ApprovalWanted, Prompted
 from fairlead.formats.shown import one_line, several_lines
-from fairlead.settings import Settings
+from fairlead.system.settings import Settings
 from fairlead.ui.chat.line import History as TypedBefore
 from fairlead.ui.chat.line import Line
 from fairlead.ui.chat.view import question, title

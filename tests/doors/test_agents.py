@@ -20,7 +20,7 @@ from fairlead.client.calls import plain
 from fairlead.doors.rpc.ops.agents import AgentOps
 from fairlead.doors.rpc.server import RpcDoor
 from fairlead.formats.edn import Keyword
-from fairlead.settings import Settings
+from fairlead.system.settings import Settings
 from fairlead.wire import rpc
 from tests.agent.playing import WAIT, AskBeforeWriting, Models, Note, calls, replay, says
 from tests.agent.test_session import Held

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fairlead.settings import Settings
+from fairlead.system.settings import Settings
 from fairlead.wire import rpc
 from tests.hosting import WAIT, Hosting
 

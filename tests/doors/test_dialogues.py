@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.settings import Settings
+from fairlead.system.settings import Settings
 from fairlead.wire import keepty, verifier
 from tests.doors.peer import Peer
 from tests.hosting import WAIT, Hosting

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-import fairlead.daemon  # imports every room
+import fairlead.daemon.process  # imports every room
 from fairlead.doors.rpc import handlers
 from fairlead.doors.rpc.handlers import HANDLED, Call, handlers_of, op, run_handler
 from fairlead.doors.rpc.server import OWN
@@ -23,7 +23,7 @@ Data = Mapping[Any, Any]
 
 
 def test_every_op_has_one_handler_and_every_handler_an_op() -> None:
-    assert fairlead.daemon.Daemon.daemon_status is HANDLED["daemon_status"].function
+    assert fairlead.daemon.process.Daemon.daemon_status is HANDLED["daemon_status"].function
     assert HANDLED.keys() | OWN == OPS.keys()
     assert not HANDLED.keys() & OWN
 

@@ -17,7 +17,7 @@ from fairlead.agent.journal import Journal, Said
 from fairlead.agent.messages import user
 from fairlead.client.calls import RequestError
 from fairlead.client.control import Control
-from fairlead.settings import Settings
+from fairlead.system.settings import Settings
 from tests.agent.openai_server import OpenAiServer, answer
 from tests.cli.test_config import configure, lab
 from tests.hosting import Hosting

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.terminal.screen import Screen
+from fairlead.terminal.screen.screen import Screen
 from fairlead.wire import keepty
 from fairlead.wire.keepty import Message, Role
 from tests.doors.peer import Peer

@@ -14,7 +14,7 @@ import pytest
 
 from fairlead.client.calls import plain
 from fairlead.client.control import Control
-from fairlead.settings import Settings
+from fairlead.system.settings import Settings
 from fairlead.wire import rpc
 from tests.client.test_bridge import Editor
 from tests.doors.passepartout_peer import Peer, kill_and_wait

@@ -11,7 +11,7 @@ import pytest
 
 from fairlead.client.control import Control
 from fairlead.client.sdk import connect
-from fairlead.settings import Settings
+from fairlead.system.settings import Settings
 from tests.hosting import Hosting
 
 MESSAGES, SIZE = 800, 100_000

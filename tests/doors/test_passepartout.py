@@ -13,7 +13,7 @@ import pytest
 
 from fairlead import __version__
 from fairlead.formats.sexp import Keyword, loads
-from fairlead.settings import Settings
+from fairlead.system.settings import Settings
 from fairlead.wire.passepartout import Auth, HealthCheck, HealthResponse, event, frame, plist
 from tests.doors.passepartout_peer import Peer, gates, is_a, is_said, port_of
 from tests.hosting import Hosting

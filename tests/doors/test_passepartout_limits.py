@@ -17,7 +17,7 @@ from fairlead.doors import passepartout as door_module
 from fairlead.doors.passepartout import PassepartoutDoor
 from fairlead.doors.proof import Token, owner_by_netlink, owner_in_table, peer_uid
 from fairlead.formats.sexp import Keyword
-from fairlead.settings import Settings
+from fairlead.system.settings import Settings
 from fairlead.wire.passepartout import MAX_CHARACTERS, Health, Message, plist
 
 WAIT = 10.0

@@ -19,7 +19,7 @@ from fairlead.agent.tools import Touch
 from fairlead.client.calls import plain
 from fairlead.client.sdk import Host
 from fairlead.events import ApprovalWanted
-from fairlead.settings import Settings
+from fairlead.system.settings import Settings
 from fairlead.wire import rpc
 from tests.agent.playing import AllowAll, AskBeforeWriting, Note, Playing, calls, cassette, replay, says
 from tests.client.persons import Person

@@ -16,8 +16,8 @@ import pytest
 
 from fairlead.client.control import Control
 from fairlead.client.launch import NoDaemon
-from fairlead.settings import Settings
-from fairlead.terminal.screen import Screen
+from fairlead.system.settings import Settings
+from fairlead.terminal.screen.screen import Screen
 from fairlead.wire import keepty
 from fairlead.wire.keepty import Role
 from tests.doors.peer import Peer

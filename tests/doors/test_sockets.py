@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fairlead.client.control import Control
-from fairlead.settings import Settings
+from fairlead.system.settings import Settings
 from fairlead.wire import keepty
 from tests.hosting import Hosting, is_alive
 

@@ -18,7 +18,7 @@ import pytest
 
 import fairlead
 from fairlead.client.control import Control
-from fairlead.settings import Settings
+from fairlead.system.settings import Settings
 from fairlead.wire import keepty
 from fairlead.wire.keepty import Role
 from tests.client.persons import Person

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from fairlead.terminal.cells import runs
-from fairlead.terminal.emulator import char_width
-from fairlead.terminal.keyframe import (
+from fairlead.terminal.screen.cells import runs
+from fairlead.terminal.screen.emulator import char_width
+from fairlead.terminal.screen.keyframe import (
     ENVELOPE,
     PLAIN,
     RECORD,
@@ -21,7 +21,7 @@ from fairlead.terminal.keyframe import (
     SavedCursor,
     ScreenState,
 )
-from fairlead.terminal.screen import Screen
+from fairlead.terminal.screen.screen import Screen
 
 
 class Cell(NamedTuple):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.terminal.agent_input import Input, shown_input
-from fairlead.terminal.screen import Screen
+from fairlead.terminal.screen.agent_input import Input, shown_input
+from fairlead.terminal.screen.screen import Screen
 
 SCREENS = Path(__file__).parents[1] / "data/agent-screens"
 EXPECTED = {

@@ -10,10 +10,10 @@ from hypothesis import given
 
 from fairlead.client.control import Control
 from fairlead.keeper.protocol import OFFSET, Kind
-from fairlead.settings import Settings
+from fairlead.system.settings import Settings
 from fairlead.terminal.fair import MAX_BACKLOG, Feed, Line
-from fairlead.terminal.keyframe import Mode
-from fairlead.terminal.screen import Screen
+from fairlead.terminal.screen.keyframe import Mode
+from fairlead.terminal.screen.screen import Screen
 from tests.hosting import Hosting
 from tests.terminal.comparing import frame_of
 from tests.terminal.streams import streams

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.terminal.screen import (
+from fairlead.terminal.screen.screen import (
     FEED_SLICE,
     FLOOD_PAUSE,
     MAX_CELLS,

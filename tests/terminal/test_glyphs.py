@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.terminal import picture
-from fairlead.terminal.glyphs import Box, shapes
-from fairlead.terminal.screen import Screen
+from fairlead.terminal.screen import picture
+from fairlead.terminal.screen.glyphs import Box, shapes
+from fairlead.terminal.screen.screen import Screen
 
 Image = pytest.importorskip("PIL.Image")
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.terminal.keyframe import ANSI_MODES, PRIVATE_MODES
-from fairlead.terminal.screen import MAX_CELLS, KeyframeError, Screen
+from fairlead.terminal.screen.keyframe import ANSI_MODES, PRIVATE_MODES
+from fairlead.terminal.screen.screen import MAX_CELLS, KeyframeError, Screen
 from tests.terminal.comparing import account, frame_of
 from tests.terminal.streams import COLS, MADE, ROWS, SMALL, recorded, streams
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.terminal import native
+from fairlead.terminal.screen import native
 
 SHOWN = "from fairlead.terminal.screen import Screen; s = Screen(20, 2); s.feed(b'hello'); print(s.text())"
 

@@ -19,7 +19,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from keepty.protocol import Frame, MsgKind
 
-from fairlead.terminal.outward import (
+from fairlead.terminal.screen.outward import (
     LARGE,
     MAX_CLIPBOARD,
     MAX_CONTROL,
@@ -30,7 +30,7 @@ from fairlead.terminal.outward import (
     Allowed,
     Outward,
 )
-from fairlead.terminal.screen import Screen
+from fairlead.terminal.screen.screen import Screen
 from fairlead.ui.translate import Translator
 from tests.client.persons import Person
 from tests.hosting import WAIT, Hosting

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairlead.terminal.pace import LONG_STEP, STEP, WARY_FOR, WARY_STEP, Pace, cut_down
-from fairlead.terminal.screen import Screen
+from fairlead.terminal.screen.screen import Screen
 
 CHEAP, COSTLY = 5e-9, 1e-6
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from fairlead.terminal.picture import CELL_HEIGHT, CELL_WIDTH, MARGIN
-from fairlead.terminal.screen import Screen
+from fairlead.terminal.screen.picture import CELL_HEIGHT, CELL_WIDTH, MARGIN
+from fairlead.terminal.screen.screen import Screen
 from tests.terminal.streams import COLS, MADE, ROWS, recorded, streams
 
 SVG = "{http://www.w3.org/2000/svg}"

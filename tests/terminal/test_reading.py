@@ -8,9 +8,9 @@ import re
 import pytest
 from hypothesis import given
 
-from fairlead.terminal import text
-from fairlead.terminal.screen import Match, Screen
-from fairlead.terminal.text import MAX_LINE_TEXT
+from fairlead.terminal.screen import text
+from fairlead.terminal.screen.screen import Match, Screen
+from fairlead.terminal.screen.text import MAX_LINE_TEXT
 from tests.terminal.streams import streams
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.terminal.redraw import RESET
-from fairlead.terminal.screen import Screen
+from fairlead.terminal.screen.redraw import RESET
+from fairlead.terminal.screen.screen import Screen
 from tests.terminal.comparing import account, differences, frame_of
 from tests.terminal.streams import COLS, MADE, ROWS, SMALL, recorded, streams
 

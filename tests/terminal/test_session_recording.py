@@ -11,7 +11,7 @@ import pytest
 
 from fairlead.keeper.protocol import KEYFRAME, MARK, MAX_NOTE, NUMBER, OFFSET, Kind
 from fairlead.terminal.recording import Recorder
-from fairlead.terminal.screen import Screen
+from fairlead.terminal.screen.screen import Screen
 from fairlead.terminal.session import KEYFRAME_EVERY, Event, Session
 from tests.recordings import recorded_events, recorded_output
 

@@ -6,8 +6,8 @@ import socket
 
 import pytest
 
-from fairlead.terminal.events import MAX_CLIPBOARD, MAX_EVENT_TEXT, MAX_EVENTS, MAX_REPLIES
-from fairlead.terminal.screen import (
+from fairlead.terminal.screen.events import MAX_CLIPBOARD, MAX_EVENT_TEXT, MAX_EVENTS, MAX_REPLIES
+from fairlead.terminal.screen.screen import (
     Bell,
     Clipboard,
     Cwd,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.terminal.screen import Screen
+from fairlead.terminal.screen.screen import Screen
 
 
 def pressed(name: str, printed: bytes = b"") -> bytes:

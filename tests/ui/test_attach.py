@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.terminal.screen import Screen
+from fairlead.terminal.screen.screen import Screen
 from fairlead.ui.attach import UNREAD
 from tests.client.persons import Person
 from tests.hosting import WAIT, Hosting

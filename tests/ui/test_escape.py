@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.settings import SettingError, Settings
+from fairlead.system.settings import SettingError, Settings
 from fairlead.ui.escape import DOUBLE_WAIT, FIRST_HOLD, NEXT_HOLD, QUIET, Escape, escapes_of
 
 SOON = 0.1

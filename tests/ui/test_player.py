@@ -17,7 +17,7 @@ import pytest
 
 from fairlead.cli.arguments import UsageError
 from fairlead.cli.play import moment, speed
-from fairlead.terminal.screen import Screen
+from fairlead.terminal.screen.screen import Screen
 from fairlead.ui.cast import Cast, CastError
 from fairlead.ui.own_terminal import RESTORE
 from fairlead.ui.player import RESET, Player

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.terminal.screen import Screen
+from fairlead.terminal.screen.screen import Screen
 from fairlead.ui.own_terminal import ENTER_ALTERNATE
 from fairlead.ui.translate import MAX_HELD, REDRAW, Translator, is_whole
 

@@ -12,14 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.verify import process, scratch
-from fairlead.verify.command import Commands, verify
-from fairlead.verify.exits import blind
-from fairlead.verify.problems import problem
-from fairlead.verify.process import Ran, Stage
+from fairlead.verify.checks import process
+from fairlead.verify.checks.command import Commands, verify
+from fairlead.verify.checks.exits import blind
+from fairlead.verify.checks.problems import problem
+from fairlead.verify.checks.process import Ran, Stage
+from fairlead.verify.project import scratch
+from fairlead.verify.project.scratch import Scratch, ScratchFault, remove_stale
+from fairlead.verify.project.tree import Watch
 from fairlead.verify.report import Confidence, Report, Status, correction, parse_report
-from fairlead.verify.scratch import Scratch, ScratchFault, remove_stale
-from fairlead.verify.tree import Watch
 from tests.hosting import is_alive
 from tests.verify import attacks
 from tests.verify.projects import ENVIRONMENT, fingerprint, git, repository, write

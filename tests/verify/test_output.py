@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairlead.verify.output import MAX_USEFUL, Summary, coverage, summaries, useful_part
+from fairlead.verify.checks.output import MAX_USEFUL, Summary, coverage, summaries, useful_part
 
 
 @pytest.mark.parametrize(

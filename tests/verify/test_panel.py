@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairlead.verify.panel import MAX_MEMBERS, PanelError, Quorum, join, needed, parse_quorum
+from fairlead.verify.checks.panel import MAX_MEMBERS, PanelError, Quorum, join, needed, parse_quorum
 from fairlead.verify.report import CommandRun, Confidence, Report, Section, Status, parse_report
 
 P, V, T, B, F = Confidence

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.verify import persona as personas
-from fairlead.verify.builtin import PERSONAS
-from fairlead.verify.persona import (
+from fairlead.verify.checks import persona as personas
+from fairlead.verify.checks.builtin import PERSONAS
+from fairlead.verify.checks.persona import (
     PLACE,
     Persona,
     PersonaError,

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.verify import sandbox
-from fairlead.verify.sandbox import Enforcement, Outcome, ReadOnly, bubblewrap
+from fairlead.verify.checks import sandbox
+from fairlead.verify.checks.sandbox import Enforcement, Outcome, ReadOnly, bubblewrap
 from tests import peers
 from tests.verify.projects import ENVIRONMENT, fingerprint, git, repository, write
 

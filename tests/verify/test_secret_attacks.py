@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from fairlead.agent.secrets import is_secret_file
-from fairlead.verify import places, sandbox
-from fairlead.verify.places import Sight
-from fairlead.verify.sandbox import Enforcement, Outcome, ReadOnly
+from fairlead.verify.checks import sandbox
+from fairlead.verify.checks.sandbox import Enforcement, Outcome, ReadOnly
+from fairlead.verify.project import places
+from fairlead.verify.project.places import Sight
 from tests.verify.attacks import IN_A_SHELL, READS, SEARCHES, SECRET
 from tests.verify.projects import ENVIRONMENT, git, repository, write
 from tests.verify.test_sandbox import BOTH, reader

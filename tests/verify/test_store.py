@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fairlead.database import DatabaseFault
+from fairlead.system.database import DatabaseFault
 from fairlead.verify import store as stores
 from fairlead.verify.report import CommandRun, Confidence, Report, Section, Status
 from fairlead.verify.store import ReportStore

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.verify import words
-from fairlead.verify.words import NotPlain, Word, read
+from fairlead.verify.checks import words
+from fairlead.verify.checks.words import NotPlain, Word, read
 
 
 def plain(command: str) -> list[list[str]]:

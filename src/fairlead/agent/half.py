@@ -11,7 +11,7 @@ import os
 
 import msgspec
 
-from ..opening import UNFOLLOWED, read_file
+from ..system.opening import UNFOLLOWED, read_file
 from .answer import Answer
 
 SUFFIX = ".half"

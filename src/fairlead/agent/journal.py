@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from ..opening import UNFOLLOWED, open_file, open_regular
+from ..system.opening import UNFOLLOWED, open_file, open_regular
 from .messages import Image, Message, Text
 
 VERSION = 3

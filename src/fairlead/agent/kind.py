@@ -9,15 +9,15 @@ from datetime import datetime
 from typing import Any
 from weakref import WeakValueDictionary
 
-from ..database import DatabaseFault
 from ..formats.shown import visible
 from ..sessions.directory import NoSession, NotSupported, Summary
+from ..system.database import DatabaseFault
 from .events import Event, TurnEnded, Updated
 from .journal import JournalError, Said
 from .messages import ToolResult, User, text_of
+from .recall.transcripts import Transcript, Transcripts
 from .session import AgentSession, Busy, Refused
 from .store import AgentStore, NotFound
-from .transcripts import Transcript, Transcripts
 
 LISTED = 20
 """How many sessions that are not open are listed, the last used first."""

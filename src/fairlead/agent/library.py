@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from ..opening import read_file, shown
+from ..system.opening import read_file, shown
 from .secrets import is_secret_file
 
 PROJECT_PLACES = (".fairlead", ".pi")

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from ..keeper.credentials import AGENT_MARK
 from . import context, events
 from .answer import Answer
-from .approvals import CHANGED, Approvals
+from .consent.approvals import CHANGED, Approvals
 from .events import Approval, Event
 from .gathering import gather
 from .half import HalfAnswer

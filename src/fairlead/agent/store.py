@@ -22,7 +22,7 @@ from typing import NamedTuple
 from ..sessions.inbox import Asker, AskerGone, Inbox, Unheard
 from ..sessions.questions import ALWAYS, Answer, Question
 from . import context
-from .approvals import question_of
+from .consent.approvals import question_of
 from .events import Approval, ApprovalSettled, ApprovalWanted, Event, Loaded, Unloaded
 from .journal import Journal, JournalError, directory_of
 from .session import AgentSession, Judge, Models, Refused

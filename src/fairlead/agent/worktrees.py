@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from ..opening import read_file
+from ..system.opening import read_file
 
 MAX_WORKTREES = 100
 """How many worktrees are listed."""

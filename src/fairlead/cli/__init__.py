@@ -137,7 +137,7 @@ def command_of(name: str) -> Command | None:
 def _run(name: str, words: list[str]) -> int:
     from importlib import import_module
 
-    from .. import settings
+    from ..system import settings
 
     settings.unread = partial(_unread, name)
     if name not in UNTOLD:

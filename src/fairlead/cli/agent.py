@@ -81,7 +81,7 @@ def main(arguments: Sequence[str]) -> int:
         raise Failure(f"{cwd} is not a directory")
 
     from ..client.sdk import connect
-    from ..settings import Settings
+    from ..system.settings import Settings
     from ..ui.chat.scripted import TooLong, answer, piped
 
     settings = Settings()

@@ -28,7 +28,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
     if (agent := _agent(options.name)) is not None:
         from ..client.sdk import connect
-        from ..settings import Settings
+        from ..system.settings import Settings
         from ..ui.chat.chat import chat
 
         with connect(settings := Settings()) as host:
@@ -45,7 +45,7 @@ def _agent(name: str) -> str | None:
     import sys
 
     from ..client.launch import session_dirs
-    from ..settings import SettingError, Settings
+    from ..system.settings import SettingError, Settings
     from ..wire import keepty
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):

@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..settings import Settings
+    from ..system.settings import Settings
 
 COMMAND = Command(
     "config",
@@ -30,8 +30,8 @@ COMMAND = Command(
 
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
-    from ..setting_rows import rows
-    from ..settings import Settings
+    from ..system.setting_rows import rows
+    from ..system.settings import Settings
 
     settings = Settings()
     check(settings)
@@ -59,7 +59,8 @@ def main(arguments: Sequence[str]) -> int:
 
 def check(settings: Settings) -> None:
     """Raise SettingError for the first mistake that would keep a daemon from starting."""
-    from .. import agent_room, control_room
+    from ..daemon import agents as agent_room
+    from ..daemon import control as control_room
 
     settings.check()
     agent_room.checked(settings)

@@ -147,7 +147,7 @@ def _print_interrupted(answer: dict[str, Any]) -> None:
 def _end(found: HungDaemon, *, for_good: bool) -> None:
     """End a daemon that can't be asked to."""
     from ..client import hung
-    from ..settings import Settings
+    from ..system.settings import Settings
 
     what = f"the daemon, process {found.pid}, {found.state} and is killed; its log says where it was"
     print(what, file=sys.stderr)
@@ -163,7 +163,7 @@ def _restart() -> int:
     import time
 
     from ..client.launch import HungDaemon, StartFailed, want_daemon
-    from ..settings import Settings
+    from ..system.settings import Settings
     from .config import check
 
     check(Settings())
@@ -220,8 +220,8 @@ def _run(*, supervised: bool, asked_at: float | None, news: int | None) -> int:
 
     told = News(news)
     try:
-        from ..daemon import AlreadyRunning, Outdated, run
-        from ..settings import Settings
+        from ..daemon.process import AlreadyRunning, Outdated, run
+        from ..system.settings import Settings
 
         told.began()
 
@@ -255,7 +255,7 @@ def _is_over() -> bool:
     """Whether no daemon holds the lock."""
     import fcntl
 
-    from ..settings import Settings
+    from ..system.settings import Settings
 
     with open(Settings().lock_path, "rb") as lock:
         try:

@@ -42,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
 def _found() -> dict[str, Any]:
     from ..client.control import Control
     from ..client.launch import NoDaemon
-    from ..settings import Settings
+    from ..system.settings import Settings
 
     settings = Settings()
     try:
@@ -63,7 +63,7 @@ def _without_daemon(settings: Any, why: Exception) -> dict[str, Any]:
     from ..client.hung import was_stopped
     from ..client.launch import HungDaemon
     from ..control.health import Check, disk, overall, runtime_dir
-    from ..settings import SettingError, safe_dir
+    from ..system.settings import SettingError, safe_dir
     from .config import check
 
     fix = f"any command starts it, such as `fairlead ls`; if not, see {settings.log_path}"

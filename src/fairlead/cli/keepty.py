@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from .. import settings as configuration
+from ..system import settings as configuration
 from ..wire import keepty
 
 ANSWER_WAIT = 5.0
@@ -85,7 +85,7 @@ def _begin(
     """Start a session whose program waits for the first writer; gives what went wrong."""
     from ..client.control import Control, RequestError
     from ..client.launch import NoDaemon, reached_session
-    from ..settings import SettingError, Settings
+    from ..system.settings import SettingError, Settings
 
     settings = Settings()
     try:
@@ -131,7 +131,7 @@ def _attach(options: argparse.Namespace, command: list[str]) -> int:
 
 def _list(options: argparse.Namespace, command: list[str]) -> int:
     from ..client.launch import session_dirs
-    from ..settings import Settings
+    from ..system.settings import Settings
 
     found: dict[str, str] = {}
     for directory in reversed(session_dirs(Settings())):
@@ -180,7 +180,7 @@ def _stop(options: argparse.Namespace, command: list[str]) -> int:
 def _shut_down(id: str) -> bool:
     """End a session and wait until it has; tells whether there was one."""
     from ..client.launch import session_dirs
-    from ..settings import Settings
+    from ..system.settings import Settings
 
     paths = [keepty.socket_path(id, os.environ, each) for each in session_dirs(Settings())]
     connection = next(filter(None, map(_monitor, paths)), None)

@@ -215,7 +215,7 @@ def after(texts: Sequence[str], shown: Sequence[str]) -> Sequence[str]:
 
 
 def _daemon_log(printer: _Printer, last: int | None, *, follow: bool) -> int:
-    from ..settings import Settings
+    from ..system.settings import Settings
 
     path = Settings().log_path
     try:

@@ -92,8 +92,8 @@ def main(arguments: Sequence[str]) -> int:
 
 def _filters() -> MakeFilter:
     """What stands between recorded output and this terminal, as it does between a session and its clients."""
-    from ..settings import Settings
-    from ..terminal.outward import Allowed, Outward
+    from ..system.settings import Settings
+    from ..terminal.screen.outward import Allowed, Outward
 
     settings = Settings()
     allowed = Allowed(settings.flag("attach", "clipboard"), settings.flag("attach", "notifications"))
@@ -102,7 +102,7 @@ def _filters() -> MakeFilter:
 
 def _picture(cols: int, rows: int) -> Picture:
     """An emulated terminal."""
-    from ..terminal.screen import Screen
+    from ..terminal.screen.screen import Screen
 
     class Painted:
         """A screen as the player wants it."""

@@ -57,7 +57,7 @@ COMMAND = Command(
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
 
-    from ..settings import Settings
+    from ..system.settings import Settings
     from ..verify.store import ReportStore
 
     settings = Settings()
@@ -113,8 +113,8 @@ def _none(of: str | None) -> str:
 
 def _id_of(name: str, settings: object) -> str | None:
     """The id of the agent session with a name."""
-    from ..agent.transcripts import Transcripts
-    from ..settings import Settings
+    from ..agent.recall.transcripts import Transcripts
+    from ..system.settings import Settings
 
     assert isinstance(settings, Settings)
     transcripts = Transcripts(f"{settings.state_dir}/transcripts.db", settings.sessions_dir)

@@ -25,13 +25,13 @@ def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
     _check_place()
     if options.standalone:
-        from .. import standalone
-        from ..settings import Settings
+        from ..daemon import standalone
+        from ..system.settings import Settings
 
         return standalone.run(Settings())
 
     from ..client.bridge import carry
-    from ..settings import Settings
+    from ..system.settings import Settings
 
     return carry(Settings())
 

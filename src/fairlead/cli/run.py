@@ -48,8 +48,8 @@ def main(arguments: Sequence[str]) -> int:
 
     import asyncio
 
-    from ..settings import Settings
-    from ..verify.command import TIME_LIMIT
+    from ..system.settings import Settings
+    from ..verify.checks.command import TIME_LIMIT
     from .running import Job, run
     from .verifier import Wanted
 

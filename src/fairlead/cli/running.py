@@ -14,7 +14,7 @@ from .. import events
 from ..client import aio
 from ..client.calls import RequestError
 from ..formats.columns import printable
-from ..settings import Settings
+from ..system.settings import Settings
 from ..verify import outcome
 from ..verify.follow import Follower, Gone
 from ..verify.report import Report, Status, render

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from ..agent.transcripts import Found, Transcript, Transcripts
+    from ..agent.recall.transcripts import Found, Transcript, Transcripts
     from ..verify.store import Judgement
 
 WIDTH = 200
@@ -47,8 +47,8 @@ COMMAND = Command(
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
 
-    from ..agent.transcripts import Transcripts
-    from ..settings import Settings, safe_dir
+    from ..agent.recall.transcripts import Transcripts
+    from ..system.settings import Settings, safe_dir
 
     settings = Settings()
     safe_dir(settings.state_dir)
@@ -101,12 +101,12 @@ def _list(rows: list[Transcript], directory: str, *, as_json: bool) -> int:
 
 def _verdicts(ids: list[str]) -> list[Judgement | None]:
     """What verifiers said of sessions last, if anything."""
-    from ..settings import Settings
+    from ..system.settings import Settings
 
     path = Settings().reports_path
     if not os.path.exists(path):
         return [None] * len(ids)
-    from ..database import DatabaseFault
+    from ..system.database import DatabaseFault
     from ..verify.store import Judgement, ReportStore, with_call
 
     try:

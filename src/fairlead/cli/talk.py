@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
     from contextlib import suppress
 
     from ..client.talk import UNANSWERED, Gone, Talk, connect, converse
-    from ..settings import Settings
+    from ..system.settings import Settings
 
     token = None
     if options.token is not None:

@@ -11,18 +11,26 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..agent.models import ModelError, guide
-from ..database import DatabaseFault
+from ..daemon.checkers import (
+    Checker,
+    CommandChecker,
+    ModelChecker,
+    PanelChecker,
+    Places,
+    Target,
+    chosen_model,
+)
 from ..formats.columns import printable
-from ..settings import Settings, foreign
-from ..verify.command import Commands
+from ..system.database import DatabaseFault
+from ..system.settings import Settings, foreign
+from ..verify.checks.command import Commands
+from ..verify.checks.panel import PanelError, needed, parse_quorum
+from ..verify.checks.persona import PersonaError, load
+from ..verify.checks.sandbox import FALLBACK, bubblewrap
 from ..verify.follow import Follower, Gone, Judged, Left, Occupied
 from ..verify.outcome import deeds_of, ending_of, judged_by_deeds, judged_by_outcome, not_checked
-from ..verify.panel import PanelError, needed, parse_quorum
-from ..verify.persona import PersonaError, load
 from ..verify.report import Confidence, Report, Status, correction, not_verified, render
-from ..verify.sandbox import FALLBACK, bubblewrap
 from ..verify.store import ReportStore
-from ..verifying import Checker, CommandChecker, ModelChecker, PanelChecker, Places, Target, chosen_model
 from ..wire import verifier as wire
 from .arguments import Failure, UsageError
 from .colours import coloured_name

@@ -60,8 +60,8 @@ def main(arguments: Sequence[str]) -> int:
 
     import asyncio
 
-    from ..settings import Settings
-    from ..verify.command import TIME_LIMIT
+    from ..system.settings import Settings
+    from ..verify.checks.command import TIME_LIMIT
     from .verifier import Wanted, found, watch
 
     settings = Settings()

@@ -22,7 +22,7 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 from ..events import Approve
-from ..settings import Settings
+from ..system.settings import Settings
 from . import calls
 from .aio_streams import AgentEvents, Attached, Connection, Events, answer
 from .calls import Answer, Call, Ended, Format, Opened, RequestError, nothing

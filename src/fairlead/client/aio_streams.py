@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Generator
 from typing import Any, Generic, Self, TypeVar
 
 from ..events import AgentEvent, Event
-from ..settings import Settings
+from ..system.settings import Settings
 from .calls import RequestError, answer_dialog
 from .control import READ_SIZE
 from .following import Asking, Subscription, Turn

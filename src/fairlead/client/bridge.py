@@ -18,7 +18,7 @@ from typing import Any
 
 from ..formats import edn
 from ..formats.edn import EdnError, Keyword
-from ..settings import Settings, key_names
+from ..system.settings import Settings, key_names
 from ..wire import rpc
 from ..wire.lines import LineBuffer, TooLong
 from ..wire.rpc import ErrorCode

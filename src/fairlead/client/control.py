@@ -7,7 +7,7 @@ import time
 from typing import Any, TypeVar
 
 from .. import __version__
-from ..settings import Settings
+from ..system.settings import Settings
 from ..wire import rpc
 from ..wire.faults import Broken
 from . import versions

@@ -24,7 +24,7 @@ from ..events import (
     agent_event,
     host_event,
 )
-from ..settings import Settings, key_names
+from ..system.settings import Settings, key_names
 from ..wire import rpc
 from ..wire.faults import Broken
 from ..wire.rpc_catalog import TOPICS

@@ -7,8 +7,8 @@ import os
 import signal
 import time
 
-from ..settings import Settings
 from ..system.processes import command
+from ..system.settings import Settings
 
 DUMP_WAIT = 0.5
 """Seconds that a hung daemon has to write down where it hangs before it is killed."""

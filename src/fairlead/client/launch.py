@@ -19,7 +19,7 @@ import sys
 import time
 
 from ..keeper.credentials import AGENT_MARK
-from ..settings import SettingError, Settings, foreign, safe_dir
+from ..system.settings import SettingError, Settings, foreign, safe_dir
 
 START_WAIT = 10.0
 """Seconds until a daemon that does not come up is an error."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from .. import __version__
-from ..settings import Settings
+from ..system.settings import Settings
 from ..wire import rpc
 from ..wire.faults import Broken
 from .calls import Call, RequestError, plain

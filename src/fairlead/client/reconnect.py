@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar
 
-    from ..settings import Settings
+    from ..system.settings import Settings
     from .calls import Call
 
     T = TypeVar("T")

@@ -23,7 +23,7 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 from ..events import Approve
-from ..settings import Settings
+from ..system.settings import Settings
 from . import calls
 from .calls import Answer, Call, Ended, Format, Opened, RequestError, nothing
 from .control import Control

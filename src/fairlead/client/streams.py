@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Generic, Self, TypeVar
 
 from ..events import AgentEvent, Event
-from ..settings import Settings
+from ..system.settings import Settings
 from .calls import RequestError, answer_dialog, no_session
 from .control import READ_SIZE, Control
 from .following import Asking, Subscription, Turn

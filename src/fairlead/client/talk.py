@@ -18,7 +18,7 @@ from typing import Any, TextIO
 
 from ..formats.columns import printable
 from ..formats.sexp import Keyword
-from ..settings import Settings
+from ..system.settings import Settings
 from ..wire import passepartout
 from ..wire.faults import Broken
 from ..wire.passepartout import (

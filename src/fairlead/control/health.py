@@ -17,7 +17,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ..formats.columns import fill
-from ..settings import Settings
+from ..system.settings import Settings
 
 log = logging.getLogger("fairlead.control")
 

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ..database import DatabaseFault
 from ..sessions import questions
 from ..sessions.inbox import Asker, AskerGone, Inbox, NoSuchOption, NotOpen, Unheard, calling_agent
 from ..sessions.questions import WITHDRAWN, Question
+from ..system.database import DatabaseFault
 from ..wire.passepartout import Message
 from ..wire.passepartout import log as log_message
 from .actuators import Acting, Actuators, Feedback, GiveUp

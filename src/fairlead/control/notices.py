@@ -15,9 +15,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from ..database import DatabaseFault
-from ..extras import is_missing, missing
 from ..formats.shown import middle
+from ..system.database import DatabaseFault
+from ..system.extras import is_missing, missing
 from .actuators import Feedback, GiveUp
 from .signals import Action, Context
 from .store import ControlStore, Full, Notice

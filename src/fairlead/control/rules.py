@@ -22,7 +22,7 @@ from msgspec import Struct
 from ..formats.guess import meant
 from ..formats.patterns import Found, Pattern, compiled
 from ..formats.shown import middle
-from ..settings import tables_from
+from ..system.settings import tables_from
 from .signals import FROM_INSIDE, SPOKEN, Action, Signal, control_character
 
 MAX_RULES = 500

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from ..database import Database, Stored, storable
 from ..sessions.questions import ALLOW, DENY, Question, bounded
+from ..system.database import Database, Stored, storable
 from .signals import Action, Step
 
 MAX_WAITING = 1000

@@ -15,13 +15,13 @@ from urllib.parse import quote, urlsplit
 from ..agent.models.catalog import OFFLINE, Catalog
 from ..agent.store import AgentStore
 from ..control.health import Check, Checker, Status
-from ..database import DatabaseFault, DatabaseThread
-from ..extras import adding, installing, is_missing
 from ..keeper.protocol import VERSION
-from ..settings import Settings, foreign
+from ..system.database import DatabaseFault, DatabaseThread
+from ..system.extras import adding, installing, is_missing
+from ..system.settings import Settings, foreign
 from ..terminal.host import Host
-from ..terminal.screen import Screen
-from ..verify.sandbox import FALLBACK, bubblewrap
+from ..terminal.screen.screen import Screen
+from ..verify.checks.sandbox import FALLBACK, bubblewrap
 from ..wire import keepty
 
 

@@ -2,8 +2,8 @@
 
 An agent that calls `fairlead hook` when it stops waits for the answer, and the answer can send it back:
 nothing is typed. Where no hook waits, a correction is typed, but only into the empty input of an agent whose
-screen is known (`terminal/agent_input.py`): a dialog, a menu and a person's draft never get it. A correction
-that no turn begins with in time was not delivered: that is told, and a person is called.
+screen is known (`terminal/screen/agent_input.py`): a dialog, a menu and a person's draft never get it. A
+correction that no turn begins with in time was not delivered: that is told, and a person is called.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from ..system.processes import Program, foreground
-from ..terminal.agent_input import RECOGNISERS, Input, shown_input
+from ..terminal.screen.agent_input import RECOGNISERS, Input, shown_input
 from ..terminal.session import Session, State
 
 STOP_PAUSE = 0.2

@@ -16,9 +16,10 @@ import msgspec
 from ..agent import events
 from ..agent.events import Event
 from ..agent.session import AgentSession, Refused
-from ..database import DatabaseFault
-from ..verify import process, scratch
+from ..system.database import DatabaseFault
+from ..verify.checks import process
 from ..verify.outcome import judged_by_outcome
+from ..verify.project import scratch
 from ..verify.report import Confidence, Report, Status, capped, with_evidence
 from ..verify.store import Judgement, Pending, ReportStore, with_call
 from ..wire import verifier as wire

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from ..keeper.credentials import is_our_user, peer_pid
-from ..settings import SettingError, Settings, safe_dir
+from ..system.settings import SettingError, Settings, safe_dir
 from ..system.sockets import is_served
 from ..terminal.session import Session
 from ..wire import keepty

@@ -14,7 +14,7 @@ import socket
 from collections.abc import Callable
 
 from ..keeper.sockets import listening
-from ..settings import SettingError, safe_dir
+from ..system.settings import SettingError, safe_dir
 from ..system.sockets import identity, is_served
 
 log = logging.getLogger("fairlead")

@@ -26,7 +26,7 @@ from ..control.hearing import Cancel, hear
 from ..control.signals import Client, Signal
 from ..formats.sexp import Keyword
 from ..keeper.credentials import is_our_user
-from ..settings import Settings
+from ..system.settings import Settings
 from ..wire.faults import Broken, LocalError
 from ..wire.passepartout import (
     MAX_CHARACTERS,

@@ -18,8 +18,8 @@ import time
 import msgspec
 from msgspec import Struct, field
 
-from ..opening import open_file, read_file
 from ..system.files import replace_file
+from ..system.opening import open_file, read_file
 from ..system.processes import depth_below, foreground
 from ..terminal.host import Host
 from ..terminal.session import Session

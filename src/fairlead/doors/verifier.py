@@ -25,8 +25,8 @@ import msgspec
 
 from ..formats.shown import counted
 from ..keeper.credentials import is_our_user
-from ..opening import UNFOLLOWED, leads_into
-from ..settings import SettingError, safe_dir
+from ..system.opening import UNFOLLOWED, leads_into
+from ..system.settings import SettingError, safe_dir
 from ..system.sockets import is_served
 from ..wire import verifier as wire
 from ..wire.faults import Broken

@@ -27,15 +27,15 @@ from ..formats.guess import meant
 from ..keeper import masks
 from ..keeper.keeper import Spec
 from ..keeper.protocol import VERSION, Kind, frame
-from ..settings import SettingError, Settings, foreign, safe_dir
 from ..system.processes import foreground, running
+from ..system.settings import SettingError, Settings, foreign, safe_dir
 from ..system.sockets import is_served
 from ..wire import keepty
 from .environment import for_program
 from .fair import Line
 from .link import KeeperGone, Link
-from .outward import Allowed
 from .recording import Recorder, RecordingError
+from .screen.outward import Allowed
 from .session import Event, Session, State
 
 log = logging.getLogger("fairlead")

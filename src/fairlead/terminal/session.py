@@ -25,10 +25,10 @@ from ..keeper.protocol import BEGAN, KEYFRAME, MARK, MAX_NOTE, NUMBER, OFFSET, R
 from ..system.processes import Program
 from ..wire import keepty
 from ..wire.keepty import Role, Standing, Verdict
-from .line_count import LineCount
-from .outward import NOTHING_MORE, Allowed, Outward
 from .recording import MAX_REDRAW, Recorder, RecordingError
-from .screen import Bell, Cwd, Notification, Progress, Screen, Title
+from .screen.line_count import LineCount
+from .screen.outward import NOTHING_MORE, Allowed, Outward
+from .screen.screen import Bell, Cwd, Notification, Progress, Screen, Title
 
 KEYFRAME_EVERY = 2 * 1024 * 1024
 """After how many printed bytes a keyframe is due; up to three times as many if keyframes are large."""

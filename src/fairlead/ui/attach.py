@@ -27,7 +27,7 @@ from ..client.launch import (
     session_dirs,
 )
 from ..client.reconnect import RETRY_PAUSE, Reconnect
-from ..settings import SettingError, Settings
+from ..system.settings import SettingError, Settings
 from ..wire import keepty
 from ..wire.faults import Broken
 from .escape import Escape, escapes_of

@@ -14,7 +14,7 @@ from .. import __version__
 from ..client.calls import plain
 from ..client.launch import reached
 from ..formats.columns import width_of
-from ..settings import Settings
+from ..system.settings import Settings
 from ..wire import rpc
 from ..wire.faults import Broken
 from .keys import DOWN, LEFT, RIGHT, UP

@@ -10,7 +10,7 @@ attaching starts with it.
 
 from __future__ import annotations
 
-from ..settings import SettingError, Settings
+from ..system.settings import SettingError, Settings
 from .keys import ALT, ESC, Keys
 
 FIRST_HOLD = 0.3

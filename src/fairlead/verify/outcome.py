@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..formats.shown import one_line
-from ..opening import open_file
+from ..system.opening import open_file
 from ..wire.verifier import Event, Outcome
 from .report import (
     FOCUS,

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from ..database import Database, DatabaseFault, Row, Stored, storable
+from ..system.database import Database, DatabaseFault, Row, Stored, storable
 from ..system.processes import is_there, running
 from .report import MAX_RAW, Confidence, Report, Status, not_verified
 

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from ...settings import USUAL_KEYS, SettingError, explained
+from ...system.settings import USUAL_KEYS, SettingError, explained
 from ..messages import Cost, Usage
 from . import Model, ModelError, ModelInfo, Prices, guide, replay
 from .guide import Guide

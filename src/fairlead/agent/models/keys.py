@@ -6,8 +6,8 @@ import contextlib
 import os
 import re
 
-from ...settings import safe_dir
 from ...system.files import replace_file
+from ...system.settings import safe_dir
 from . import ModelError
 
 MAX_KEY = 16 * 1024

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ...extras import is_missing, missing
+from ...system.extras import is_missing, missing
 from ..messages import (
     Assistant,
     Image,

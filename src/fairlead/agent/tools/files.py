@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 
 from ...formats.shown import counted, middle
 from ...keeper import masks
-from ...opening import directory, kind_of, open_here, resolve, shown
+from ...system.opening import directory, kind_of, open_here, resolve, shown
 from ..models import ToolSpec
 from ..secrets import is_secret_file
 from . import IN_JOURNAL, Context, Result, Touch, diff, kinds

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from ...formats.patterns import Found, Pattern, compiled
-from ...opening import read_file
+from ...system.opening import read_file
 from .globs import matcher
 
 MAX_LINE = 1024 * 1024

@@ -21,7 +21,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from ...opening import open_here, resolve, shown
+from ...system.opening import open_here, resolve, shown
 from ..models import ToolSpec
 from ..secrets import is_secret_file
 from . import Context, Result, Touch

@@ -13,8 +13,8 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from ...database import DatabaseFault
 from ...sessions.inbox import AskerGone, NoSuchOption, NotOpen, Unheard
+from ...system.database import DatabaseFault
 from ...wire.rpc import ErrorCode
 from ...wire.rpc_catalog import OPS, PARAMS, argument
 

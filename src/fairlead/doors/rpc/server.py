@@ -20,7 +20,7 @@ from ... import __version__
 from ...formats.edn import Keyword
 from ...keeper.credentials import is_our_user
 from ...sessions.inbox import calling_agent
-from ...settings import Settings
+from ...system.settings import Settings
 from ...wire import rpc
 from ...wire.faults import Broken
 from ...wire.lines import TooLong

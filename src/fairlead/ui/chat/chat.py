@@ -36,7 +36,7 @@ from ...events import (
     TurnEnded,
 )
 from ...formats.shown import one_line
-from ...settings import Settings, safe_dir
+from ...system.settings import Settings, safe_dir
 from ...wire.rpc import MAX_PENDING
 from ..own_terminal import Left, SignalBell
 from .line import History, Key, Line

@@ -16,22 +16,22 @@ from typing import Any, Protocol
 
 from ....agent import events
 from ....agent.events import Event
-from ....agent.export import html
 from ....agent.images import MAX_IMAGES, checked_images
 from ....agent.journal import Entry, JournalError, Said
 from ....agent.library import Library, Shelf
-from ....agent.memory import Memory
 from ....agent.messages import Assistant, Image, User, text_of
 from ....agent.models import ModelError, ModelInfo
-from ....agent.query import InvalidQuery, QueryError, Registry, answer, parse_entity
-from ....agent.resolvers import SESSION_ID
+from ....agent.query.registry import InvalidQuery, QueryError, Registry, answer, parse_entity
+from ....agent.query.resolvers import SESSION_ID
+from ....agent.recall.export import html
+from ....agent.recall.memory import Memory
 from ....agent.session import AgentSession, Busy, Models, Phase, Refused
 from ....agent.store import AgentStore, NotFound, id_of
 from ....formats import edn
 from ....formats.edn import Keyword
-from ....opening import UNFOLLOWED
 from ....sessions.inbox import AnsweredAlready, NoSuchOption, NotOpen
 from ....sessions.questions import Answer, Question
+from ....system.opening import UNFOLLOWED
 from ....wire.rpc import ErrorCode, EventData, fields
 from ....wire.rpc_catalog import OWN_TOPICS, PARAMS
 from ...judging import Judging

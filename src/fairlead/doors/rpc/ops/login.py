@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from ....agent.models import ModelError
 from ....agent.session import AgentSession
-from ....settings import SettingError
+from ....system.settings import SettingError
 from ....wire.rpc import ErrorCode, fields
 from ..handlers import Call, Caller, Data, OpError, invalid, op
 

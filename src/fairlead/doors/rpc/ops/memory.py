@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from ....agent.memory import Memory, MemoryFault
+from ....agent.recall.memory import Memory, MemoryFault
 from ....agent.session import AgentSession
-from ....database import DatabaseFault
+from ....system.database import DatabaseFault
 from ....wire.rpc import ErrorCode, fields
 from .. import frames
 from ..handlers import Call, Data, OpError, op

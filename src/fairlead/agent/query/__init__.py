@@ -1,0 +1,1 @@
+"""Queries about sessions, in EQL: attributes, the functions that compute them, and their graph."""

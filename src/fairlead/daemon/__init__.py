@@ -1,0 +1,1 @@
+"""The composition root: rooms are built here once and joined by what their constructors take."""

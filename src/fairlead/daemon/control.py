@@ -1,0 +1,373 @@
+"""Builds the control room: the loop with its gates, rules and actuators, its door, and health.
+
+The daemon has one. It hears from the other rooms through `heard_agent`, `heard_terminal` and `escalated`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from ..agent import events
+from ..agent.consent.commands import take_apart
+from ..agent.events import Event
+from ..agent.secrets import environment_for_commands, is_secret_file
+from ..agent.store import AgentStore
+from ..control import gates
+from ..control.actuators import Actuators, offered, shell, write_log
+from ..control.gates import Gates, Taken
+from ..control.health import Check, Checker, Health, Lag, disk, runtime_dir
+from ..control.loop import Control
+from ..control.notices import TROUBLE_PAUSE, Notifier, Send, check_urls, send_with_apprise
+from ..control.protocols import Cleaner
+from ..control.rules import Reflexes, Rule, Then, rules_from
+from ..control.signals import Priority, Signal
+from ..control.store import ControlStore
+from ..doors.control_sessions import ControlSessions, Latest, none_known
+from ..doors.passepartout import PassepartoutDoor
+from ..doors.rpc.ops.control import ControlOps
+from ..formats.guess import meant
+from ..sessions.inbox import Asker
+from ..sessions.questions import Answer, Question
+from ..system.database import DatabaseFault
+from ..system.extras import adding, is_missing
+from ..system.settings import SettingError, Settings
+from ..terminal.host import Host
+from ..wire import passepartout
+
+log = logging.getLogger("fairlead.control")
+
+OPEN_WAIT = 1.0
+"""Seconds that a start waits for what another daemon left: the file may be locked."""
+FROM_TERMINALS: Mapping[str, str] = {
+    "terminal/exited": "session-exited",
+    "terminal/bell": "terminal-bell",
+    "terminal/notification": "terminal-notification",
+}
+"""Sensors by the topics of terminal sessions."""
+ACTUATORS = ("CLI", "TUI", "SESSION", "SHELL", "NOTIFY", "LOG")
+"""The actuators that rules can name without another package."""
+
+
+class ControlRoom:
+    """The control room of a daemon."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: AgentStore,
+        host: Host,
+        cleaner: Cleaner,
+        *,
+        latest: Latest = none_known,
+        key_variables: Iterable[str] = (),
+        checkers: Mapping[str, Checker] | None = None,
+        send: Send = send_with_apprise,
+    ) -> None:
+        self._settings = settings
+        home = os.path.expanduser("~")
+        self.actuators = Actuators()
+        self.lag = Lag()
+        self.store = ControlStore(f"{settings.state_dir}/control.db")
+        self._urls = _texts(settings, "notify", "urls")
+        try:
+            self._notifier = Notifier(self.store, self._urls, self._not_sent, send=send)
+        except ValueError as error:
+            raise settings.located(error) from None
+        rules = _rules(settings)
+        reflexes = Reflexes(rules, settings.refresh)
+        self.sessions = ControlSessions(store, host, settings.text("control", "session"), home, latest)
+        self.control = Control(
+            actuators=self.actuators,
+            gates=self._gates(cleaner, home),
+            reflexes=reflexes,
+            store=self.store,
+            sessions=self.sessions,
+            inbox=store.inbox,
+            cleaner=cleaner,
+            tell=self._tell,
+        )
+        self._inbox = store.inbox
+        self._inbox.listen(self)
+        self._fate_of_agents = store.fate
+        environment = environment_for_commands(os.environ, key_variables)
+        self.actuators.register_actuator("LOG", write_log, quick=True)
+        self.actuators.register_actuator("NOTIFY", self._notifier.notify, quick=True)
+        self.actuators.register_actuator("SHELL", shell(environment, home))
+        own: dict[str, Checker] = {
+            "runtime directory": lambda: runtime_dir(settings),
+            "disk space": lambda: disk(settings),
+            "event loop": self.lag.check,
+            "passepartout": self._check_door,
+            "notifications": self._check_notices,
+            "configuration": self._check_config,
+            "questions": self._check_questions,
+        }
+        self.health = Health(own | dict(checkers or {}))
+        self.door = PassepartoutDoor(settings, self.control, self._healthy, host.agent_programs)
+        self.ops = ControlOps(self.control, self.health, self._inbox)
+        self._heartbeat = settings.number("control", "heartbeat")
+        self._timer: asyncio.TimerHandle | None = None
+        self._loading: list[asyncio.Task[None]] = []
+        self._is_open = False
+
+        def changing(fresh: Settings) -> Callable[[], None]:
+            """The configuration changed: addresses and rules hold at once."""
+            urls, rules = checked(fresh)
+
+            def take() -> None:
+                self._urls = urls
+                self._notifier.set_urls(urls)
+                reflexes.replace(rules)
+
+            return take
+
+        settings.joined(changing)
+
+    def _gates(self, cleaner: Cleaner, home: str) -> Gates:
+        protected = [*_texts(self._settings, "control", "protected"), f"{self._settings.state_dir}/**"]
+        return Gates(
+            [
+                gates.protocol(lambda: self.actuators.names),
+                gates.secrets(cleaner.text),
+                gates.paths(
+                    is_secret_file, [*protected, f"{self._settings.runtime_dir}/**"], home, taken_apart
+                ),
+                gates.commands(taken_apart),
+                gates.network(taken_apart, _texts(self._settings, "control", "hosts")),
+            ]
+        )
+
+    # --- life ---------------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Take over what another daemon left, and let clients in."""
+        taking = asyncio.get_running_loop().create_task(self._take_over())
+        self._loading.append(taking)
+        await asyncio.wait([taking], timeout=OPEN_WAIT)
+        if not taking.done():
+            self._inbox.reconcile(self._fate)
+        self._is_open = True
+        self.lag.open()
+        self.health.open()
+        if self._settings.flag("passepartout", "enabled"):
+            await self.door.open()
+        self.control.hear(Signal("daemon-started", text="the daemon has started"))
+        self._beat()
+        self._loading.append(asyncio.get_running_loop().create_task(self._load_actuators()))
+
+    async def _take_over(self) -> None:
+        """Read what another daemon left, when the file can be read; clients are told if that is late."""
+        told = ""
+        while True:
+            try:
+                found = await self.store.thread.run(self.store.open)
+                break
+            except DatabaseFault as error:
+                if str(error) != told:
+                    log.warning("what waits for consent can't be read: %s", error)
+                told = str(error)
+                await asyncio.sleep(TROUBLE_PAUSE)
+        for lost in found:
+            log.warning("%s", lost)
+        self._notifier.open()
+        self.control.ask_again()
+        self._inbox.reconcile(self._fate)
+
+    async def _load_actuators(self) -> None:
+        """Those of other packages, which nobody waits for."""
+        for fault in await asyncio.to_thread(self.actuators.load_entry_points):
+            log.warning("%s", fault)
+
+    async def close(self) -> None:
+        self._is_open = False
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in self._loading:
+            task.cancel()
+        self.health.close()
+        self.lag.close()
+        await self.door.close()
+        await self.control.close()
+        await self._notifier.close()
+        await self.store.aclose()
+
+    def _beat(self) -> None:
+        if self._heartbeat:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self._heartbeat, self._beat_now)
+
+    def _beat_now(self) -> None:
+        status = self.health.report.status
+        self.control.hear(
+            Signal("heartbeat", text=status, priority=Priority.HEARTBEAT, fields={"status": status})
+        )
+        self._beat()
+
+    # --- what other rooms say -----------------------------------------------------------------------------
+
+    def heard_agent(self, event: Event) -> None:
+        """Something happened in an agent session."""
+        if not self._is_open:
+            return
+        self.sessions.heard(event)
+        match event:
+            case events.TurnEnded(session_id=id, outcome=outcome, prompt=prompt, turn=turn):
+                words = {"outcome": outcome, "prompt": prompt, "turn": str(turn)}
+                depth = self.control.depth_of_turn(id)
+                text = f"turn {turn} of {id}: {outcome}"
+                self.control.hear(
+                    Signal("session-finished", text=text, session=id, depth=depth, fields=words)
+                )
+            case events.Failed(session_id=id, message=message):
+                self.control.hear(Signal("session-failed", text=message, session=id))
+
+    def heard_terminal(self, topic: str, data: Mapping[str, Any]) -> None:
+        """Something happened in a terminal session."""
+        sensor = FROM_TERMINALS.get(topic)
+        if sensor is None or not self._is_open:
+            return
+        words = {str(key): str(value) for key, value in data.items() if isinstance(value, str | int | float)}
+        name, code = words.get("name", ""), words.get("exit_code", "")
+        text = words.get("body") or f"{name}: {sensor.partition('-')[2]} {code}".strip()
+        self.control.hear(Signal(sensor, text=text, session=name, fields=words))
+
+    @property
+    def has_notices(self) -> bool:
+        """Whether people are told elsewhere, by [notify]."""
+        return bool(self._urls)
+
+    def escalated(self, session: str, turn: int, reason: str) -> None:
+        """A verifier wants a person to look."""
+        if self._is_open:
+            words = {"turn": str(turn), "reason": reason}
+            self.control.hear(Signal("verifier-escalated", text=reason, session=session, fields=words))
+
+    def _tell(self, message: passepartout.Message) -> None:
+        self.door.tell(message)
+
+    def _not_sent(self, why: str) -> None:
+        self.control.hear(
+            Signal("tool-error", text=why, priority=Priority.FEEDBACK, fields={"actuator": "notify"}, depth=1)
+        )
+
+    # --- consent --------------------------------------------------------------------------------------------
+
+    def asked(self, question: Question) -> None:
+        """Something waits for a person. What waited before this daemon is shown to each client that comes."""
+        if self._is_open:
+            self.control.asked(question)
+
+    def closed(self, question: Question, answer: Answer) -> None:
+        if self._is_open:
+            self.control.closed(question, answer)
+
+    def warned(self, question: Question, why: str) -> None:
+        if self._is_open:
+            self.control.warned(question, why)
+
+    def _fate(self, question: Question) -> Asker | str | None:
+        return (self.control.fate if question.kind == "action" else self._fate_of_agents)(question)
+
+    # --- health -------------------------------------------------------------------------------------------
+
+    def _healthy(self) -> tuple[passepartout.Health, bool]:
+        report = self.health.report
+        return passepartout.Health[report.status.upper()], report.checked_at > 0
+
+    def _check_door(self) -> Check:
+        if not self._settings.flag("passepartout", "enabled"):
+            return Check("passepartout", "healthy", "switched off by [passepartout] enabled")
+        if self.door.fault:
+            fix = "set [passepartout] port, or end the program that has it: ss -ltnp"
+            return Check("passepartout", "degraded", self.door.fault, fix)
+        return Check("passepartout", "healthy", f"port {self.door.port}, {self.door.clients} clients")
+
+    def _check_config(self) -> Check:
+        self._settings.refresh()
+        if fault := self._settings.fault:
+            fix = "mend that line; until then the daemon goes on with what the file said before"
+            return Check("configuration", "degraded", fault, fix)
+        return Check("configuration", "healthy", f"{self._settings.config_path} holds")
+
+    def _check_questions(self) -> Check:
+        questions = self._inbox.open()
+        lost = [each for each in questions if each.lost]
+        waiting = len(questions) - len(lost)
+        detail = f"{waiting} wait{'s' * (waiting == 1)} for an answer"
+        if not lost:
+            return Check("questions", "healthy", detail)
+        fix = f"fairlead approvals shows them; fairlead approvals deny {lost[0].id} dismisses the first"
+        return Check("questions", "degraded", f"{detail}, {len(lost)} lost: {lost[0].lost}", fix)
+
+    async def _check_notices(self) -> Check:
+        name = "notifications"
+        if not self._urls:
+            return Check(name, "healthy", "none are configured")
+        if is_missing("apprise"):
+            return Check(name, "degraded", "Apprise is not installed", adding("notify"))
+        counts = await self.store.thread.run(self.store.counts)
+        detail = ", ".join(
+            f"{counts.get(state, 0)} {state}" for state in ("queued", "sent", "failed", "lost")
+        )
+        if counts.get("queued", 0) > 10:
+            return Check(name, "degraded", detail, "are the addresses in [notify] urls right?")
+        return Check(name, "healthy", detail)
+
+
+@lru_cache(maxsize=4)  # several gates look at the same one
+def taken_apart(command: str) -> Taken:
+    """A command line as gates see it."""
+    taken = take_apart(command)
+    texts = dict.fromkeys(
+        reading.text for part in taken.parts for reading in part.readings if reading.is_sure
+    )
+    return Taken(tuple(texts), taken.is_understood)
+
+
+def checked(settings: Settings) -> tuple[list[str], tuple[Rule, ...]]:
+    """The addresses and rules of a configuration. Raises SettingError, also for what only a start reads."""
+    urls = _texts(settings, "notify", "urls")
+    try:
+        check_urls(urls)
+    except ValueError as error:
+        raise settings.located(error) from None
+    for key in ("protected", "hosts"):
+        _texts(settings, "control", key)
+    return urls, _rules(settings)
+
+
+def _rules(settings: Settings) -> tuple[Rule, ...]:
+    try:
+        rules = tuple(rules_from(settings.section("control").get("rules", [])))
+    except ValueError as error:
+        raise settings.located(error) from None
+    for number, rule in enumerate(rules, 1):
+        if why := _no_action(rule.then):
+            raise settings.located(SettingError(f"[[control.rules]], number {number}: {why}"))
+    return rules
+
+
+def _no_action(then: Then) -> str:
+    """Why there is nothing that a rule could do so; empty if there is."""
+    if then.name == "CONTROL":
+        return "no rule may answer for a person"
+    if then.verb and (then.name, then.verb) != ("SESSION", "type") and then.name in ACTUATORS:
+        return f"there is no verb {then.verb!r} of {then.name.lower()}; session has type"
+    if then.name in ACTUATORS or then.name in offered():
+        return ""
+    known = [name.lower() for name in (*ACTUATORS, *offered())]
+    hint = meant(then.name.lower(), known) or f"; there are {', '.join(known)}"
+    return f"there is no actuator {then.name.lower()}{hint}"
+
+
+def _texts(settings: Settings, section: str, key: str) -> list[str]:
+    """A setting that is a list of texts."""
+    found = settings.section(section).get(key, [])
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise settings.located(SettingError(f"[{section}] {key} must be a list of texts"))
+    return found

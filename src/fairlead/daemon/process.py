@@ -1,0 +1,494 @@
+"""The daemon: builds the rooms and joins them. It may be killed at any moment; no session may notice.
+
+There is one for each runtime directory, held by a lock. Started on first use by any command, started again by
+the nursery when it dies, and ended by SIGTERM or `fairlead daemon stop`, which leaves all sessions running.
+One that is supervised, by systemd or launchd, is started again by its supervisor and not by the nursery.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import faulthandler
+import fcntl
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .. import __version__
+from ..agent.events import Event as AgentEvent
+from ..agent.kind import AgentKind
+from ..doors.agent_terminals import HostTerminals
+from ..doors.checks import host_checks
+from ..doors.control_sessions import SHORT_ID
+from ..doors.keepty import KeeptyDoor
+from ..doors.rpc.handlers import Data, OpError, handlers_of, op
+from ..doors.rpc.ops.sessions import SessionOps
+from ..doors.rpc.ops.terminals import TerminalOps
+from ..doors.rpc.ops.verify import VerifyOps
+from ..doors.rpc.server import RpcDoor
+from ..doors.terminal_turns import TerminalTurns
+from ..keeper import masks
+from ..keeper.credentials import AGENT_MARK
+from ..sessions.directory import Directory
+from ..sessions.inbox import Inbox
+from ..system.logfile import LogFile
+from ..system.setting_rows import rows
+from ..system.settings import AT_START, SettingError, Settings, safe_dir
+from ..system.sockets import is_served
+from ..terminal.host import Host
+from ..terminal.kind import TerminalKind
+from ..terminal.session import Event, Session, State
+from ..wire.rpc import ErrorCode, fields
+from . import agents as agent_room
+from . import control as control_room
+from .agents import AgentRoom
+from .control import ControlRoom
+
+log = logging.getLogger("fairlead")
+
+COMMAND = [sys.executable, "-m", "fairlead", "daemon", "run"]
+"""How a daemon is started."""
+LOCK_WAIT = 5.0
+"""Seconds that another daemon which does not serve may hold the lock: one that ends says so first."""
+SOCKET_LOOK = 2.0
+"""Seconds between looks whether somebody deleted our sockets: a stat for each."""
+EXIT_TOLD_AFTER = 1.0
+"""Seconds after which what was done about the end of a session is written down. A daemon that dies before is
+followed by one that tells of it again."""
+HOME_LOOK = 5.0
+"""Seconds between looks whether the runtime directory is still there."""
+
+
+MAX_NOTICE = 500
+"""How many characters of a reason are shown on terminals."""
+
+
+class AlreadyRunning(Exception):
+    """Another daemon has this runtime directory."""
+
+
+class Outdated(Exception):
+    """This daemon was asked for before somebody said stop, and is not wanted any more."""
+
+
+class Daemon:
+    """All rooms of one daemon."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        log_file: LogFile,
+        supervisor: Supervisor,
+        *,
+        supervised: bool = False,
+        ready: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._settings = settings
+        self._first_rows = {row["name"]: row for row in rows(settings)}
+        self._log_file = log_file
+        self._supervisor = supervisor
+        self._supervised = supervised
+        self._ready = ready
+        self._host = Host(settings, self._happened)
+        self._keepty = KeeptyDoor(settings)
+        inbox = Inbox(f"{settings.state_dir}/inbox.jsonl")
+        terminals = TerminalKind(self._host)
+        self._commands = HostTerminals(self._host)
+        self._agents = agents = AgentRoom(
+            settings,
+            self._commands,
+            lambda: self._rpc.callers,
+            also=self._heard_agent,
+            inbox=inbox,
+            is_taken=terminals.is_live,
+        )
+        self._turns = TerminalTurns(
+            self._host,
+            f"{settings.state_dir}/turns",
+            agents.judging,
+            self._tell_all,
+            begin_wait=settings.number("verifier", "begin_seconds"),
+        )
+        self._agent_kind = AgentKind(agents.store, agents.transcripts)
+        directory = Directory((terminals, self._agent_kind), inbox, self._verdict)
+        verifying = VerifyOps(agents.judging.door, agents.ops.named, self._host, self._turns, agents.reports)
+        self._control = ControlRoom(
+            settings,
+            agents.store,
+            self._host,
+            agents.redactor,
+            latest=lambda name: agents.latest(name=name, cwd=None),
+            key_variables=agents.key_variables,
+            checkers=host_checks(
+                settings,
+                self._host,
+                agents.store,
+                agents.catalog,
+                self._lost_sockets,
+                lambda: (agents.memory, agents.transcripts, agents.reports, self._control.store),
+            ),
+        )
+        agents.judging.escalates = self._escalated
+        agents.judging.door.programs = self._host.agent_programs
+        self._control.sessions.escalations = agents.judging.escalations
+        self._keepty.notice = self._notice
+        self._control.ops.dismiss = self._dismiss
+        in_terminals = TerminalOps(self._host, terminals, directory, self._all_opened)
+        handlers = handlers_of(
+            self, in_terminals, SessionOps(directory), self._turns, verifying, self._control.ops
+        )
+        self._rpc = RpcDoor(settings, handlers, agents.ops, self._host.agent_programs)
+        self._started_at = time.time()
+        self._over = asyncio.Event()
+        self._again = False
+        self._python = sys.executable
+        self.environment: dict[str, str] | None = None
+        """What the next daemon finds in its environment: that of who asked for it."""
+        self._handover = False  # another daemon waits to take our place
+        self._opening: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> str:
+        """Serve until told to stop. Returns the Python to start again with, with the code that is installed
+        there now; nothing if that is not wanted."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._signalled)
+        try:
+            orphans = await self._open_all()
+        except BaseException:  # it would fail again, so the nursery must not start it over and over
+            await self._host.close(for_good=not self._host.sessions)
+            raise
+        count = len(self._host.sessions)
+        log.info("serving %d session%s in %s", count, "s" * (count != 1), self._settings.runtime_dir)
+        self._supervisor.tell("READY=1")
+        self._ready()
+        beats = loop.create_task(self._supervisor.beat())
+        mending = loop.create_task(self._mend_sockets())
+        await self._told_to_stop()
+        orphans.cancel()
+        beats.cancel()
+        mending.cancel()
+        self._rpc.close()
+        await self._control.close()
+        await self._agents.close("daemon_restart" if self._again or self._handover else "daemon_stopped")
+        for session in list(self._host.sessions.values()):
+            self._keepty.close(session)
+        self._keepty.close_ended()
+        await self._host.close(for_good=not self._again and not self._handover)
+        return self._python if self._again else ""
+
+    async def _open_all(self) -> asyncio.Task[None]:
+        """Find the sessions and let clients in, at our own socket last. Returns the task that ends commands
+        whose agents are gone."""
+        await self._agents.judging.open()
+        await self._host.open(None if self._supervised else [*COMMAND, "--asked-at", "{now}"])
+        while self._opening:
+            await asyncio.wait(self._opening)
+        self._agents.store.inbox.load()
+        await self._agents.store.prepare_waiting()
+        for fault in self._agents.store.open():
+            log.warning("an agent session can't be loaded: %s", fault)
+        self._agents.judging.report_lost()
+        orphans = asyncio.get_running_loop().create_task(self._commands.end_orphans())
+        await self._control.open()
+        await self._keepty.open_ended(self._host.sessions.get)
+        await self._rpc.open()
+        return orphans
+
+    def _signalled(self) -> None:
+        """Told to end. A supervisor does that for a restart as well: the next one must find all there is."""
+        self._handover = self._supervised
+        self._over.set()
+
+    async def _told_to_stop(self) -> None:
+        """Wait until someone says so, or nobody can find us any more and we have nothing to serve."""
+        while not self._over.is_set():
+            try:
+                async with asyncio.timeout(HOME_LOOK):
+                    await self._over.wait()
+            except TimeoutError:
+                self._log_file.rotate_if_due()
+                if not os.path.exists(self._settings.lock_path) and not self._host.sessions:
+                    log.warning("%s is gone, and so are we", self._settings.runtime_dir)
+                    self._over.set()
+
+    async def _mend_sockets(self) -> None:
+        """Listen anew where somebody deleted a socket."""
+        while True:
+            await asyncio.sleep(SOCKET_LOOK)
+            try:
+                await self._keepty.mend()
+                await self._agents.judging.door.mend()
+                if os.path.exists(self._settings.lock_path):  # else the whole directory is gone
+                    assert self._rpc.server is not None
+                    await self._rpc.server.mend()
+                    await self._control.door.server.mend()
+            except Exception:
+                log.exception("looking at the sockets failed")
+
+    def _lost_sockets(self) -> list[str]:
+        own = [server for server in (self._rpc.server, self._control.door.server) if server is not None]
+        lost = [server.path for server in own if server.is_lost]
+        return [*lost, *self._keepty.lost, *self._agents.judging.door.lost]
+
+    def _happened(self, session: Session, event: Event) -> None:
+        match event.topic:
+            case "opened":
+                task = asyncio.get_running_loop().create_task(self._open(session))
+                self._opening.add(task)
+                task.add_done_callback(self._opening.discard)
+            case "forgotten":
+                self._keepty.close(session)
+                self._turns.closed(session)
+            case _:
+                if event.topic == "terminal/exited":
+                    self._keepty.retire(session)
+                    if session.note.get("exit_told"):  # by a daemon before us
+                        return
+                    asyncio.get_running_loop().call_later(EXIT_TOLD_AFTER, self._note_exit, session)
+                self._tell_all(event.topic, fields(**event.data))
+                self._control.heard_terminal(event.topic, event.data)
+
+    def _note_exit(self, session: Session) -> None:
+        """Everybody knows that a session has ended, and rules were followed: the next daemon is silent."""
+        if session in self._host:
+            session.remember(exit_told=True)
+
+    def _heard_agent(self, event: AgentEvent) -> None:
+        self._agent_kind.heard(event)
+        self._control.heard_agent(event)
+
+    def _tell_all(self, topic: str, data: Mapping[Any, Any]) -> None:
+        self._rpc.event(topic, data)
+
+    async def _open(self, session: Session) -> None:
+        try:
+            if session.state is not State.ENDED and session.ended_for is None:
+                await self._keepty.open(session)
+        except (OSError, ValueError) as error:
+            log.warning("session %s has no keepty socket: %s", session.id, error)
+        if session.state is State.ENDED:  # meanwhile
+            self._keepty.retire(session)
+        if session not in self._host:
+            self._keepty.close(session)
+            return
+        self._turns.opened(session)
+
+    def _verdict(self, session_id: str) -> Mapping[str, Any] | None:
+        judgement = self._agents.judging.of(session_id)
+        return judgement.shown if judgement is not None else None
+
+    def _escalated(self, session_id: str, turn: int, reason: str) -> None:
+        """A person is needed: those at the session's terminal are told; if nothing else tells people, those
+        at all terminals are."""
+        self._control.escalated(session_id, turn, reason)
+        text = f"{self._control.sessions.name_of(session_id)} needs a person: {reason[:MAX_NOTICE]}"
+        for session in self._host.sessions.values():
+            if session.id == session_id or not self._control.has_notices:
+                session.say(text)
+
+    def _notice(self, session: Session) -> str:
+        judgement = self._agents.judging.of(session.id)
+        escalated = judgement.escalated if judgement is not None else ""
+        return f"{session.id} needs a person: {escalated[:MAX_NOTICE]}" if escalated else ""
+
+    # --- ops of its own -----------------------------------------------------------------------------------
+
+    @op
+    async def daemon_status(self) -> Data:
+        return fields(
+            version=__version__,
+            pid=os.getpid(),
+            started_at=self._started_at,
+            sessions=len(self._host.sessions),
+            supervised=self._supervised,
+            runtime_dir=self._settings.runtime_dir,
+            log_path=self._settings.log_path,
+            passepartout_port=self._control.door.port,
+        )
+
+    @op
+    async def config(self) -> Data:
+        """The settings that hold here; those that are read at the start as they were then."""
+        now = {row["name"]: row for row in rows(self._settings)}
+        held = [self._first_rows[name] if name in AT_START else row for name, row in now.items()]
+        return fields(rows=[fields(name=row["name"], value=row["value"]) for row in held])
+
+    async def _all_opened(self) -> None:
+        """Clients can attach to all sessions that were started."""
+        if self._opening:
+            await asyncio.wait(self._opening)
+
+    def _dismiss(self, token: str) -> Data | None:
+        """A person has seen what the session of this name or id needed them for; None if it needs nobody."""
+        name_of, calls = self._control.sessions.name_of, self._agents.judging.escalations()
+        named = [id for id in calls if token in (id, id[:SHORT_ID], name_of(id))]
+        if len(named) != 1:
+            return None
+        (id,) = named
+        self._agents.judging.dismiss(id)
+        return fields(
+            token=token,
+            kind="escalation",
+            session_id=id,
+            session_name=name_of(id),
+            title="needs a person",
+            summary=calls[id],
+            lost=None,
+        )
+
+    @op
+    async def daemon_stop(self, handover: bool = False) -> Data:
+        self._handover = handover
+        asyncio.get_running_loop().call_soon(self._over.set)
+        loaded = self._agents.store.loaded  # a turn that waits for consent goes on with the answer
+        turns = sum(not each.is_idle and not each.approvals for each in loaded)
+        return fields(accepted=True, started_at=self._started_at, interrupted_turns=turns)
+
+    @op
+    async def daemon_restart(self, env: Mapping[Any, Any] | None = None, python: str = "") -> Data:
+        """Be replaced by a new daemon, of the installation and with the environment of who asks, unless a
+        supervisor decides that."""
+        self._settings.refresh()
+        if self._settings.fault:  # the next one could not start with it
+            raise OpError(ErrorCode.FAILED, self._settings.fault)
+        self._again = True
+        if python and not self._supervised:
+            self._python = python if os.access(python, os.X_OK) else sys.executable
+        if env and not self._supervised:
+            self.environment = {str(name): str(value) for name, value in env.items()}
+            self.environment.pop(AGENT_MARK, None)
+        return await self.daemon_stop()
+
+
+class Supervisor:
+    """systemd, if it started us and wants to know how we are: sd_notify(3), sd_watchdog_enabled(3)."""
+
+    VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
+
+    def __init__(self) -> None:
+        # for us alone, and not for sessions' programs
+        self._told = {name: os.environ.pop(name) for name in self.VARIABLES if name in os.environ}
+        self._path = self._told.get("NOTIFY_SOCKET", "")
+
+    def tell(self, state: str) -> None:
+        path = self._path
+        if path:
+            with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as supervisor:
+                supervisor.setblocking(False)  # one that does not read must not be what we hang in
+                supervisor.connect("\0" + path[1:] if path.startswith("@") else path)
+                supervisor.send(state.encode())
+
+    async def beat(self) -> None:
+        """Say that this loop runs as often as is wanted, if it is."""
+        usec, pid = self._told.get("WATCHDOG_USEC", ""), self._told.get("WATCHDOG_PID", "")
+        while usec.isdigit() and int(usec) > 0 and pid in ("", str(os.getpid())):
+            self.tell("WATCHDOG=1")
+            await asyncio.sleep(int(usec) / 2e6)
+
+    def hand_over(self) -> None:
+        """Leave everything as it was for what is executed in our place."""
+        os.environ.update(self._told)
+
+
+def _tell_where_it_hangs(log_file: LogFile) -> None:
+    """When somebody finds that we hang, and when we crash, the log has the stack of each thread."""
+    faulthandler.enable(log_file.file)
+    faulthandler.register(signal.SIGUSR2, log_file.file, all_threads=True)
+
+
+def _locked(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _stopped_at(lock: int) -> float:
+    """When the last daemon was told to stop, by what it wrote; 0 if it died, or there was none."""
+    words = os.pread(lock, 64, 0).split()
+    return float(words[1]) if words[:1] == [b"stopped"] else 0.0
+
+
+def _write_down(lock: int, what: str) -> None:
+    os.truncate(lock, 0)
+    os.pwrite(lock, f"{what}\n".encode(), 0)
+
+
+def _check(settings: Settings) -> None:
+    """Raise SettingError if the settings make no sense. A file that does not any more, but did once, is no
+    reason to lock people out of their sessions: the last good copy of it holds."""
+    try:
+        settings.check()
+        agent_room.checked(settings)
+        control_room.checked(settings)
+    except SettingError as error:
+        settings.fall_back(error)
+        return
+    settings.keep()
+
+
+def run(
+    settings: Settings,
+    *,
+    supervised: bool = False,
+    asked_at: float | None = None,
+    ready: Callable[[], None] = lambda: None,
+) -> None:
+    """Be the daemon; `ready` is called when it serves. Raises AlreadyRunning if there is one.
+
+    One that is `supervised` is started again by who started it when it dies, so the nursery leaves that. One
+    that was `asked` for before somebody said stop, and comes only now, is not wanted any more: Outdated.
+    """
+    masks.be_private()
+    safe_dir(settings.runtime_dir)
+    safe_dir(settings.state_dir)
+    lock = os.open(settings.lock_path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    deadline = time.monotonic() + LOCK_WAIT
+    while not _locked(lock):
+        if is_served(settings.rpc_path) or time.monotonic() > deadline:
+            os.close(lock)
+            raise AlreadyRunning(f"a daemon serves {settings.runtime_dir} already")
+        time.sleep(0.01)  # it is just coming, or going
+    if asked_at is not None and asked_at < _stopped_at(lock):
+        raise Outdated
+    _check(settings)
+    _write_down(lock, str(os.getpid()))
+    limit, count = settings.count("daemon", "log_bytes"), settings.count("daemon", "log_count")
+    log_file = LogFile(settings.log_path, limit, count)
+    log_file.log_here()
+    log_file.rotate_if_due()
+    _tell_where_it_hangs(log_file)
+    if settings.fault:
+        log.warning("%s; until that is mended, %s holds", settings.fault, settings.good_path)
+    supervisor = Supervisor()
+    os.environ.pop(AGENT_MARK, None)  # what we start is no agent's, whoever started us
+
+    environment: dict[str, str] | None = None
+
+    async def serve() -> str:
+        nonlocal environment
+        daemon = Daemon(settings, log_file, supervisor, supervised=supervised, ready=ready)
+        python = await daemon.run()
+        environment = daemon.environment
+        return python
+
+    with contextlib.suppress(ImportError):
+        import uvloop
+
+        uvloop.install()
+    if python := asyncio.run(serve()):
+        supervisor.hand_over()
+        # It has no lock until it is up: if another one was quicker and was told to stop, it is not wanted.
+        # One that is supervised tells that other one to stop, and takes its place.
+        more = ["--supervised"] if supervised else ["--asked-at", str(time.time())]
+        masks.give_back()
+        os.execve(python, [python, *COMMAND[1:], *more], environment or os.environ)
+    _write_down(lock, f"stopped {time.time()}")

@@ -1,0 +1,303 @@
+"""A project's git repository, looked at without trusting it.
+
+A repository's configuration can make git run programs: filters, external diffs, file system monitors, hooks,
+aliases, pagers. So git never sees it here. A `Shadow` is a git directory of our own, in a directory that is
+removed afterwards: HEAD, refs and index are copies, objects are read from the real repository and written to
+ours, and the configuration is ours but for a few keys that run nothing. The real one is not written to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ...system.opening import read_file
+
+GIT_SECONDS = 30.0
+"""How long one call of git may take."""
+MAX_REFS = 10_000
+"""How many loose refs are copied."""
+MAX_POINTER = 4096
+"""How many bytes are read of a file that says where a git directory is."""
+MAX_INDEX = 512 * 1024 * 1024
+"""How many bytes the index may have."""
+MAX_SMALL_FILE = 64 * 1024 * 1024
+"""The same for each other file that is copied."""
+MAX_LISTED = 256 * 1024 * 1024
+"""How many bytes git may print."""
+
+_KEPT_KEYS = frozenset(
+    {"core.autocrlf", "core.eol", "core.filemode", "core.ignorecase", "core.precomposeunicode"}
+    | {"core.symlinks", "core.repositoryformatversion", "extensions.objectformat"}
+)
+"""What is taken from the repository's configuration: keys about how files are stored."""
+_CONFIG = """\
+[core]
+\tbare = false
+\thooksPath = /dev/null
+\tfsmonitor = false
+\tattributesFile = /dev/null
+\texcludesFile = /dev/null
+\tpager = cat
+\tlogAllRefUpdates = false
+[gc]
+\tauto = 0
+[maintenance]
+\tauto = false
+[diff]
+\tignoreSubmodules = all
+[status]
+\tsubmoduleSummary = false
+[submodule]
+\trecurse = false
+[commit]
+\tgpgSign = false
+"""
+BASE = ("git", "--no-pager", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+
+
+class NoRepository(Exception):
+    """The project is not in a git repository that can be read. Says why."""
+
+
+class GitFault(Exception):
+    """A call of git that did not work. Says which, and what it said."""
+
+
+def git_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The variables for git: none that make it run programs, write, or use a network."""
+    kept = {name: environ[name] for name in ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ") if name in environ}
+    return {
+        **kept,
+        "HOME": "/nonexistent",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_ALLOW_PROTOCOL": "",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_PAGER": "cat",
+        "GIT_EDITOR": "false",
+    }
+
+
+class Shadow:
+    """A project's repository as git may see it. Use it in a `with`; raises NoRepository if there is none.
+
+    `at` is where the git directory is made: a temporary directory if nothing is said, else it must not exist
+    and stays.
+    """
+
+    def __init__(self, project: Path, at: Path | None = None) -> None:
+        self.project = project
+        self.root, real, common = repository_of(project)
+        """The working tree's topmost directory."""
+        self._holder = tempfile.mkdtemp(prefix="fairlead-git-") if at is None else ""
+        self.directory = Path(self._holder, "git") if at is None else at
+        try:
+            self._make(real, common)
+        except OSError as error:
+            self.close()
+            raise NoRepository(f"can't read the repository of {project}: {error}") from None
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Shadow:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._holder:
+            shutil.rmtree(self._holder, ignore_errors=True)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables with which git uses this directory for the project."""
+        return {**git_environment(), "GIT_DIR": str(self.directory), "GIT_WORK_TREE": str(self.root)}
+
+    @property
+    def writing(self) -> dict[str, str]:
+        """More variables for commands that write objects.
+
+        They do not see the real ones: git would set the times of those that are there already.
+        """
+        return {"GIT_OBJECT_DIRECTORY": str(self.directory / "fresh")}
+
+    def run(
+        self,
+        *arguments: str,
+        deadline: float | None = None,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> bytes:
+        """What git prints. Raises GitFault, also when it takes too long."""
+        seconds = GIT_SECONDS if deadline is None else min(GIT_SECONDS, deadline - time.monotonic())
+        if seconds <= 0:
+            raise GitFault(f"there was no time left for git {arguments[0]}")
+        return _call(
+            [*BASE, *arguments],
+            cwd or self.root,
+            {**self.environment, **(env or {})},
+            seconds,
+        )
+
+    def _make(self, real: Path, common: Path) -> None:
+        self.directory.mkdir(mode=0o700)
+        for name in ("objects/info", "fresh", "refs", "info"):
+            (self.directory / name).mkdir(parents=True)
+        objects = os.path.realpath(common / "objects")
+        if "\n" in objects:
+            raise NoRepository(f"a path with a line break can't be used: {objects!r}")
+        places = (objects, str(self.directory / "fresh"))
+        alternates = "".join(f"{_quoted(each)}\n" for each in places)
+        (self.directory / "objects/info/alternates").write_text(alternates)
+        (self.directory / "config").write_text(_CONFIG + _excludes() + kept_config(common / "config"))
+        _copy(real / "HEAD", self.directory / "HEAD")
+        for name in ("packed-refs", "shallow", "info/exclude", "info/attributes"):
+            _copy(common / name, self.directory / name)
+        _copy(real / "index", self.directory / "index", MAX_INDEX)
+        for shared in sorted(real.glob("sharedindex.*"))[:8]:
+            _copy(shared, self.directory / shared.name, MAX_INDEX)
+        _copy_refs(common / "refs", self.directory / "refs")
+        if real != common:
+            _copy_refs(real / "refs", self.directory / "refs")
+
+
+def repository_of(project: Path) -> tuple[Path, Path, Path]:
+    """The top of the working tree, its git directory, and the one that it shares with other worktrees.
+
+    Raises NoRepository.
+    """
+    start = Path(os.path.realpath(project))
+    for top in (start, *start.parents):
+        found = git_directories(top)
+        if found is None:
+            continue
+        real, common = found
+        if not (real / "HEAD").is_file() or not (common / "objects").is_dir():
+            raise NoRepository(f"{real} is no git directory: it has no HEAD or no objects")
+        if (common / "reftable").exists():
+            raise NoRepository(f"{common} keeps its refs in a reftable, which is not understood")
+        return top, real, common
+    raise NoRepository(f"{project} is not in a git repository")
+
+
+def git_directories(top: Path) -> tuple[Path, Path] | None:
+    """The git directory of a working tree, and the one that it shares with others. Raises NoRepository."""
+    found = top / ".git"
+    if found.is_dir():
+        real = found
+    elif found.is_file():
+        text = os.fsdecode(read_file(found, MAX_POINTER))
+        if not text.startswith("gitdir:"):
+            raise NoRepository(f"{found} should begin with 'gitdir:'")
+        real = top / text.removeprefix("gitdir:").strip()
+    else:
+        return None
+    with contextlib.suppress(OSError):
+        return real, real / os.fsdecode(read_file(real / "commondir", MAX_POINTER)).strip()
+    return real, real
+
+
+def _excludes() -> str:
+    """The line about the files that the user ignores everywhere."""
+    environment = {**git_environment(), "HOME": os.path.expanduser("~")}
+    del environment["GIT_CONFIG_GLOBAL"]
+    environment |= {name: os.environ[name] for name in ("XDG_CONFIG_HOME",) if name in os.environ}
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    path = f"{base}/git/ignore"
+    with contextlib.suppress(GitFault):
+        arguments = ["git", "config", "--global", "--type=path", "--get", "core.excludesFile"]
+        path = _call(arguments, Path("/"), environment, GIT_SECONDS).decode("utf-8", "replace").strip()
+    plain = path.replace("\\", "\\\\").replace('"', '\\"')
+    return f'[core]\n\texcludesFile = "{plain}"\n' if "\n" not in plain else ""
+
+
+def kept_config(path: Path) -> str:
+    """The lines of a configuration that only say how files are stored. No includes are followed.
+
+    Raises NoRepository.
+    """
+    if not path.is_file():
+        return ""
+    arguments = ["git", "config", "--file", str(path), "--no-includes", "--null", "--list"]
+    try:
+        listed = _call(arguments, path.parent, git_environment(), GIT_SECONDS)
+    except GitFault as fault:
+        raise NoRepository(str(fault)) from None
+    lines = []
+    for item in listed.decode("utf-8", "replace").split("\0"):
+        key, _, value = item.partition("\n")
+        if key in _KEPT_KEYS and value.replace("-", "").isalnum():
+            section, _, name = key.partition(".")
+            lines.append(f"[{section}]\n\t{name} = {value}\n")
+    return "".join(lines)
+
+
+def _copy(source: Path, target: Path, limit: int = MAX_SMALL_FILE) -> None:
+    """Copy a plain file, if it is there. A link is followed, as git does.
+
+    The time of an index matters: git looks again at files that are not older than it.
+    """
+    for _ in range(2):  # git may be replacing it
+        if not source.is_file():
+            return
+        if source.stat().st_size > limit:
+            raise NoRepository(f"{source} has more than {limit} bytes")
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copy2(source, target)
+            return
+
+
+def _copy_refs(source: Path, target: Path) -> None:
+    count = 0
+    for directory, _, names in os.walk(source):
+        into = target / os.path.relpath(directory, source)
+        into.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            count += 1
+            if count > MAX_REFS:
+                return
+            with contextlib.suppress(FileNotFoundError):
+                _copy(Path(directory, name), into / name)
+
+
+def _quoted(path: str) -> str:
+    """A path for `alternates`: one that begins with a quote or a hash must be quoted."""
+    if not path.startswith(('"', "#")):
+        return path
+    return '"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _call(arguments: Sequence[str], cwd: Path, env: Mapping[str, str], seconds: float) -> bytes:
+    named = f"git {next((each for each in arguments[1:] if not each.startswith('-')), '')}"
+    try:
+        done = subprocess.run(
+            arguments,
+            check=False,
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=seconds,
+        )
+    except subprocess.TimeoutExpired:
+        raise GitFault(f"{named} took longer than {seconds:.1f} seconds") from None
+    except OSError as error:
+        raise GitFault(f"can't run git: {error.strerror}") from None
+    if done.returncode:
+        said = done.stderr.decode("utf-8", "replace").strip() or f"exit code {done.returncode}"
+        raise GitFault(f"{named}: {said[:500]}")
+    if len(done.stdout) > MAX_LISTED:
+        raise GitFault(f"{named} printed more than {MAX_LISTED} bytes")
+    return done.stdout
