@@ -42,8 +42,7 @@ from fairlead.ui.chat.line import Line
 from fairlead.ui.chat.view import question, title
 from fairlead.wire import rpc
 from fairlead.wire.rpc_catalog import TOPICS
-from tests.agent.playing import AskBeforeWriting, Endless, Note, Playing, calls, replay, says
-from tests.agent.test_session import Held
+from tests.agent.playing import AskBeforeWriting, Endless, Held, Note, Playing, calls, replay, says
 from tests.doors.attacks import HIDDEN, INVISIBLE, PADDED
 from tests.doors.test_agents import served, serving
 from tests.hosting import Hosting, is_alive

@@ -16,7 +16,7 @@ from fairlead.agent.journal import Journal, Said
 from fairlead.agent.messages import Assistant, ToolResult, User, text_of
 from fairlead.client.calls import plain
 from fairlead.wire import rpc
-from tests.client.test_bridge import Editor
+from tests.client.editors import Editor
 from tests.hosting import WAIT, Hosting
 
 SOME_KILLS, MANY_KILLS = 30, 200
