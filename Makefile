@@ -53,7 +53,7 @@ uninstall: ## take away what `make install` installed
 	tools/install --remove
 
 test: setup peers lint types imports ## run every check and the tests
-	$(BIN)/pytest -n $(JOBS) -q $(FLOORED:%=tests/%) $(FLOORED:%=--cov=fairlead.%) --cov-report=
+	$(BIN)/pytest -n auto -q $(FLOORED:%=tests/%) $(FLOORED:%=--cov=fairlead.%) --cov-report=
 	$(BIN)/python tools/coverage_floor.py
 	$(BIN)/pytest -n $(JOBS) --durations=30 $(FLOORED:%=--ignore=tests/%) $(ARGS)
 
