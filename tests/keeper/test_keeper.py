@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from fairlead.keeper.keeper import INPUT_WINDOW, MAX_BURST, READ_SIZE, WINDOW
-from fairlead.keeper.protocol import KEYFRAME, MARK, MAX_NOTE, NUMBER, OFFSET, RESIZE, Kind
-from tests.keeper.nurseries import Daemon, Nursery
+from fairlead.keeper.protocol import KEYFRAME, MARK, MAX_NOTE, NUMBER, RESIZE, Kind
+from tests.keeper.nurseries import Nursery
 
 
 @pytest.fixture
