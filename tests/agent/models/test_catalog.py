@@ -16,9 +16,6 @@ from fairlead.system.settings import SettingError
 from tests.agent.faulty_server import FAULTS, FaultyServer
 from tests.agent.openai_server import OpenAiServer, answer
 
-# To import what asks the providers takes seconds, so one worker does it.
-pytestmark = pytest.mark.xdist_group("models")
-
 KEY = "sk-a-very-secret-key"
 
 

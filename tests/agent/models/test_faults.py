@@ -11,9 +11,6 @@ from fairlead.agent.models import ModelError, ModelEvent, ModelInfo, ModelReques
 from fairlead.agent.models.remote import Remote
 from tests.agent.faulty_server import FAULTS, KINDS, FaultyServer, Kind, ended, spoken
 
-# To import what asks the providers takes seconds, so one worker does it.
-pytestmark = pytest.mark.xdist_group("models")
-
 KEY = "sk-a-very-secret-key"
 MODELS = {"openai": "lab/test", "anthropic": "anthropic/claude-sonnet-4-6", "google": "google/gemini-2.5-pro"}
 LS = ToolSpec("ls", "List a directory.", {"type": "object", "properties": {"path": {"type": "string"}}})

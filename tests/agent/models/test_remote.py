@@ -48,9 +48,6 @@ from tests.agent.openai_server import (
     overflow,
 )
 
-# To import what asks the providers takes seconds, so one worker does it.
-pytestmark = pytest.mark.xdist_group("models")
-
 KEY = "sk-a-very-secret-key"
 INFO = ModelInfo("lab", "test", "Test", reasoning=True, window=8000, max_output=500)
 LS = ToolSpec("ls", "List a directory.", {"type": "object", "properties": {"path": {"type": "string"}}})
