@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from ..sessions.directory import taken
 from ..sessions.inbox import Asker, AskerGone, Inbox, Unheard
 from ..sessions.questions import ALWAYS, Answer, Question
 from . import context
@@ -69,13 +70,13 @@ class AgentStore:
         listen: Callable[[Event], None],
         is_watched: Callable[[str], bool] = lambda id: False,
         inbox: Inbox | None = None,
-        is_taken: Callable[[str], bool] = lambda name: False,
+        taken_by: Callable[[str], str] = lambda name: "",
     ) -> None:
-        """`is_taken` tells whether a session of another kind has a name."""
+        """`taken_by` returns the other kind of which a session has a name, or nothing."""
         self.directory = directory
         self.inbox = inbox if inbox is not None else Inbox()
         self._is_watched = is_watched
-        self._is_taken = is_taken
+        self._taken_by = taken_by
         self._models = models
         self._place = place
         self._listen = listen
@@ -138,8 +139,8 @@ class AgentStore:
 
     def check_name(self, name: str) -> None:
         """Raises Refused if a session of another kind has this name."""
-        if self._is_taken(name):
-            raise Refused(f"a terminal session is named {name!r} already; choose another name")
+        if kind := self._taken_by(name):
+            raise Refused(taken(name, kind))
 
     def get(self, id: str) -> AgentSession | None:
         """The session of this id if it is loaded."""

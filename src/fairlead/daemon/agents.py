@@ -66,7 +66,7 @@ class AgentRoom:
         feed: Feed,
         also: Callable[[Event], None] = lambda event: None,
         inbox: Inbox | None = None,
-        is_taken: Callable[[str], bool] = lambda name: False,
+        taken_by: Callable[[str], str] = lambda name: "",
     ) -> None:
         self._also = also
         self._feed = feed
@@ -91,7 +91,7 @@ class AgentRoom:
         )
         self._callers = callers
         watched = self.judging.door.is_watched
-        self.store = AgentStore(settings.sessions_dir, catalog, place, self._told, watched, inbox, is_taken)
+        self.store = AgentStore(settings.sessions_dir, catalog, place, self._told, watched, inbox, taken_by)
         self.memory = memory = Memory(f"{settings.state_dir}/memory.db")
         self.transcripts = transcripts = Transcripts(
             f"{settings.state_dir}/transcripts.db", settings.sessions_dir

@@ -17,7 +17,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .. import __version__
@@ -35,9 +35,10 @@ from ..doors.rpc.server import RpcDoor
 from ..doors.terminal_turns import TerminalTurns
 from ..keeper import masks
 from ..keeper.credentials import AGENT_MARK
-from ..sessions.directory import Directory
+from ..sessions.directory import Directory, Kind
 from ..sessions.feed import Feed
 from ..sessions.inbox import Inbox
+from ..sessions.session import Opening
 from ..system.logfile import LogFile
 from ..system.setting_rows import rows
 from ..system.settings import AT_START, SettingError, Settings, safe_dir
@@ -68,6 +69,8 @@ HOME_LOOK = 5.0
 
 MAX_NOTICE = 500
 """How many characters of a reason are shown on terminals."""
+MakeKind = Callable[[Feed, Inbox], Kind]
+"""Makes another kind of sessions, which posts to a feed and asks in an inbox."""
 
 
 class AlreadyRunning(Exception):
@@ -89,6 +92,7 @@ class Daemon:
         *,
         supervised: bool = False,
         ready: Callable[[], None] = lambda: None,
+        kinds: Sequence[MakeKind] = (),
     ) -> None:
         self._settings = settings
         self._first_rows = {row["name"]: row for row in rows(settings)}
@@ -101,6 +105,8 @@ class Daemon:
         self._keepty = KeeptyDoor(settings)
         inbox = Inbox(f"{settings.state_dir}/inbox.jsonl")
         terminals = TerminalKind(self._host)
+        self._more_kinds = [make(self._feed, inbox) for make in kinds]
+        others = (terminals, *self._more_kinds)
         self._commands = HostTerminals(self._host)
         self._agents = agents = AgentRoom(
             settings,
@@ -109,7 +115,7 @@ class Daemon:
             self._feed,
             also=self._heard_agent,
             inbox=inbox,
-            is_taken=terminals.is_live,
+            taken_by=lambda name: next((each.name for each in others if each.is_live(name)), ""),
         )
         self._turns = TerminalTurns(
             self._host,
@@ -119,7 +125,7 @@ class Daemon:
             begin_wait=settings.number("verifier", "begin_seconds"),
         )
         self._agent_kind = AgentKind(agents.store, agents.transcripts)
-        directory = Directory((terminals, self._agent_kind), inbox, self._verdict)
+        directory = Directory((terminals, self._agent_kind, *self._more_kinds), inbox, self._verdict)
         verifying = VerifyOps(agents.judging.door, agents.ops.named, self._host, self._turns, agents.reports)
         self._control = ControlRoom(
             settings,
@@ -179,6 +185,9 @@ class Daemon:
         mending.cancel()
         self._rpc.close()
         await self._control.close()
+        for kind in self._more_kinds:
+            if isinstance(kind, Opening):
+                await kind.close()
         await self._agents.close("daemon_restart" if self._again or self._handover else "daemon_stopped")
         for session in list(self._host.sessions.values()):
             self._keepty.close(session)
@@ -197,6 +206,9 @@ class Daemon:
         await self._agents.store.prepare_waiting()
         for fault in self._agents.store.open():
             log.warning("an agent session can't be loaded: %s", fault)
+        for kind in self._more_kinds:
+            if isinstance(kind, Opening):
+                await kind.open()
         self._agents.judging.report_lost()
         orphans = asyncio.get_running_loop().create_task(self._commands.end_orphans())
         await self._control.open()
@@ -444,6 +456,7 @@ def run(
     supervised: bool = False,
     asked_at: float | None = None,
     ready: Callable[[], None] = lambda: None,
+    kinds: Sequence[MakeKind] = (),
 ) -> None:
     """Be the daemon; `ready` is called when it serves. Raises AlreadyRunning if there is one.
 
@@ -478,7 +491,7 @@ def run(
 
     async def serve() -> str:
         nonlocal environment
-        daemon = Daemon(settings, log_file, supervisor, supervised=supervised, ready=ready)
+        daemon = Daemon(settings, log_file, supervisor, supervised=supervised, ready=ready, kinds=kinds)
         python = await daemon.run()
         environment = daemon.environment
         return python

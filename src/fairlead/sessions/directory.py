@@ -63,6 +63,15 @@ class NotSupported(Exception):
     """Sessions of this kind can't do that. Says what to use instead."""
 
 
+class NoKind(Exception):
+    """There is no such kind of sessions. Says which there are."""
+
+
+def taken(name: str, kind: str) -> str:
+    """Why a session can't have a name that one of another kind has."""
+    return f"the name {name!r} is taken by a session of kind {kind}; choose another"
+
+
 class Kind(Protocol):
     """The sessions of one kind."""
 
@@ -108,8 +117,11 @@ class Directory:
         return len(self._inbox.open())
 
     async def list(self, *, kind: str | None = None, brief: bool = False) -> Sequence[Summary]:
-        """The sessions of all kinds or of one, in the order of the kinds."""
+        """The sessions of all kinds or of one, in the order of the kinds. Raises NoKind."""
         kinds = [each for each in self._kinds if kind in (None, each.name)]
+        if not kinds:
+            known = ", ".join(each.name for each in self._kinds)
+            raise NoKind(f"no sessions of kind {kind!r}; there are {known}")
         lists = await asyncio.gather(*(each.list(brief=brief) for each in kinds))
         return self._joined([summary for summaries in lists for summary in summaries])
 
@@ -132,9 +144,7 @@ class Directory:
         """Raises NameTaken if a session of another kind than `but` has this name."""
         for kind in self._kinds:
             if kind.name != but and kind.is_live(name):
-                raise NameTaken(
-                    f"the name {name!r} is taken by a session of kind {kind.name}; choose another"
-                )
+                raise NameTaken(taken(name, kind.name))
 
     def _joined(self, summaries: Sequence[Summary]) -> Sequence[Summary]:
         """With what others know of them."""
