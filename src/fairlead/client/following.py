@@ -34,7 +34,11 @@ E = TypeVar("E", bound=Event)
 
 _FOR_US = ("command-result", "ui/frontend-action-requested")
 """Topics sent only to the client that asked, of whatever session."""
-_WANTED = tuple(topic for topic in TOPICS if not topic.startswith("terminal/") and topic != "context/updated")
+_WANTED = tuple(
+    topic
+    for topic in TOPICS
+    if not topic.startswith(("terminal/", "sessions/")) and topic != "context/updated"
+)
 
 
 class TurnFailed(Exception):

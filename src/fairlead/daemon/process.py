@@ -153,6 +153,7 @@ class Daemon:
             self, in_terminals, SessionOps(directory), self._turns, verifying, self._control.ops
         )
         self._rpc = RpcDoor(settings, handlers, agents.ops, self._host.agent_programs)
+        self._feed.listen(self._rpc.happened)
         self._started_at = time.time()
         self._over = asyncio.Event()
         self._again = False

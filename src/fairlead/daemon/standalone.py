@@ -21,8 +21,10 @@ from .agents import AgentRoom
 
 
 async def _serve(settings: Settings) -> int:
-    room = AgentRoom(settings, LocalTerminals(), lambda: door.callers, Feed())
+    feed = Feed()
+    room = AgentRoom(settings, LocalTerminals(), lambda: door.callers, feed)
     door = RpcDoor(settings, {}, room.ops)
+    feed.listen(door.happened)
     await room.judging.open()
     for fault in room.store.open():
         print(f"fairlead rpc: an agent session can't be loaded: {fault}", file=sys.stderr)

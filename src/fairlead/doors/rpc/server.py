@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, cast
 from ... import __version__
 from ...formats.edn import Keyword
 from ...keeper.credentials import is_our_user
+from ...sessions import feed
 from ...sessions.inbox import calling_agent
 from ...system.settings import Settings
 from ...wire import rpc
@@ -28,6 +29,7 @@ from ...wire.rpc import ErrorCode, Request, fields
 from ...wire.rpc_catalog import OPS, PARAMS, TOPICS, Op, arguments
 from ..listening import UnixServer
 from ..proof import Programs, agent_behind
+from . import happenings
 from .handlers import Call, Caller, Handler, as_op_error, run_handler
 from .ops.agents import AgentOps
 
@@ -114,6 +116,11 @@ class RpcDoor:
         data = rpc.EventData(data)
         for connection in self._connections:
             connection.event(topic, data)
+
+    def happened(self, event: feed.Event) -> None:
+        """Tell the clients that follow sessions of all kinds."""
+        if (told := happenings.told(event)) is not None:
+            self.event(*told)
 
     @property
     def callers(self) -> list[Caller]:
