@@ -152,7 +152,7 @@ class Daemon:
         handlers = handlers_of(
             self, in_terminals, SessionOps(directory), self._turns, verifying, self._control.ops
         )
-        self._rpc = RpcDoor(settings, handlers, agents.ops, self._host.agent_programs)
+        self._rpc = RpcDoor(settings, handlers, agents.ops, self._host.agent_programs, directory)
         self._feed.listen(self._rpc.happened)
         self._started_at = time.time()
         self._over = asyncio.Event()

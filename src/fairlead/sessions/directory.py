@@ -39,6 +39,8 @@ class Summary(Struct, frozen=True, kw_only=True):
     """The oldest question that it asks a person, in one line."""
     verdict: Mapping[str, Any] | None = None
     """What a verifier said of its last turn."""
+    can: tuple[str, ...] = ()
+    """What not all kinds can do and this one can: `screen`, `chat`."""
     more: Mapping[str, Any] = {}
     """What only its kind has: a size, a model, memory."""
 

@@ -18,6 +18,7 @@ from ....agent import events
 from ....agent.events import Event
 from ....agent.images import MAX_IMAGES, checked_images
 from ....agent.journal import Entry, JournalError, Said
+from ....agent.kind import AgentKind
 from ....agent.library import Library, Shelf
 from ....agent.messages import Assistant, Image, User, text_of
 from ....agent.models import ModelError, ModelInfo
@@ -36,7 +37,7 @@ from ....wire.rpc import ErrorCode, EventData, fields
 from ....wire.rpc_catalog import OWN_TOPICS, PARAMS
 from ...judging import Judging
 from .. import frames
-from ..handlers import FAULTS, Call, Caller, Data, OpError, handlers_of, invalid, op
+from ..handlers import FAULTS, MISSING, Call, Caller, Data, OpError, handlers_of, invalid, op
 from ..history import BadCursor, History
 from ..slash import HELP, AgentCommands
 from ..telling import Telling, hears, missed_by_others
@@ -68,6 +69,7 @@ FAULTS |= {
     ModelError: ErrorCode.FAILED,
     JournalError: ErrorCode.FAILED,
 }
+MISSING[NotFound] = AgentKind.name
 
 
 class Latest(Protocol):
