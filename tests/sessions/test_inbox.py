@@ -20,8 +20,9 @@ from fairlead.sessions.inbox import (
     NoSuchOption,
     NotOpen,
     Unheard,
+    calling_agent,
 )
-from fairlead.sessions.questions import ALLOW, DENY, Answer, Question
+from fairlead.sessions.questions import ALLOW, DENY, DISMISS, Answer, Question
 
 
 def question(id: str = "1f3c5a77", **more: object) -> Question:
@@ -252,3 +253,24 @@ def test_garbage_in_the_file_is_passed_over(tmp_path: Path) -> None:
     inbox.register("consent", nobody)
     inbox.reconcile()
     assert inbox.open() == []
+
+
+def test_what_only_has_to_be_seen_is_found_by_its_session_and_dismissed_by_no_agent() -> None:
+    async def work() -> None:
+        inbox, asker = Inbox(), Agent()
+        seen = question("call", session="s-1234567", kind="escalation")
+        inbox.ask(msgspec.structs.replace(seen, session_name="build", options=(DISMISS,)), asker)
+        inbox.ask(question("consent"), asker)
+        assert [each.id for each in inbox.consents] == ["consent"]
+        assert [inbox.find(word).id for word in ("build", "s-1234567", "s-123456")] == ["call"] * 3
+        token = calling_agent.set("build")
+        with pytest.raises(Unheard, match="tried to dismiss this"):
+            await inbox.answer("build", "deny", "me")
+        await inbox.answer("consent", "deny", "me")  # that harms nobody
+        calling_agent.reset(token)
+        with pytest.raises(NoSuchOption, match="it takes deny"):
+            await inbox.answer("build", "allow", "me")
+        await inbox.answer("build", "deny", "me")
+        assert inbox.open() == []
+
+    asyncio.run(work())
