@@ -75,6 +75,7 @@ class AgentStore:
         """`taken_by` returns the other kind of which a session has a name, or nothing."""
         self.directory = directory
         self.inbox = inbox if inbox is not None else Inbox()
+        self.inbox.register("consent", self.fate)
         self._is_watched = is_watched
         self._taken_by = taken_by
         self._models = models

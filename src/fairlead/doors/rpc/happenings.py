@@ -6,7 +6,17 @@ from typing import Any
 
 from ...sessions import feed
 from ...wire.rpc import fields
-from .handlers import Data
+from .handlers import Clients, Data
+
+
+def follow(happenings: feed.Feed, clients: Clients) -> None:
+    """Tell the clients of a door what happens from now on; an event is encoded once for all of them."""
+
+    def happened(event: feed.Event) -> None:
+        if (found := told(event)) is not None:
+            clients.event(*found)
+
+    happenings.listen(happened)
 
 
 def told(event: feed.Event) -> tuple[str, Data] | None:

@@ -19,7 +19,6 @@ from typing import Any, BinaryIO, cast
 from ... import __version__
 from ...formats.edn import Keyword
 from ...keeper.credentials import is_our_user
-from ...sessions import feed
 from ...sessions.directory import Directory, NoSession
 from ...sessions.inbox import calling_agent
 from ...system.settings import Settings
@@ -30,8 +29,7 @@ from ...wire.rpc import ErrorCode, Request, fields
 from ...wire.rpc_catalog import OPS, PARAMS, TOPICS, Op, arguments
 from ..listening import UnixServer
 from ..proof import Programs, agent_behind
-from . import happenings
-from .handlers import MISSING, Call, Caller, Handler, OpError, as_op_error, run_handler
+from .handlers import MISSING, Call, Clients, Handler, OpError, as_op_error, run_handler
 from .ops.agents import AgentOps
 
 WRITE_LIMIT = 8 * 1024 * 1024
@@ -68,16 +66,17 @@ class RpcDoor:
         settings: Settings,
         handlers: Mapping[str, Handler],
         agents: AgentOps,
+        clients: Clients,
         programs: Programs = dict,
         directory: Directory | None = None,
     ) -> None:
         self.programs = programs
+        self._clients = clients
         self._directory = directory
         self.agents = agents
         self.handlers = {**handlers, **agents.ops}
         self.ops = {name: op for name, op in OPS.items() if name in OWN or name in self.handlers}
         self._settings = settings
-        self._connections: set[_Connection] = set()
         self.reading = ThreadPoolExecutor(1, "rpc-edn")
         self.server: UnixServer | None = None
 
@@ -113,23 +112,8 @@ class RpcDoor:
         """Take no more clients, and let go of those that are there."""
         if self.server is not None:
             self.server.close()
-        for connection in list(self._connections):
-            connection.close()
-
-    def event(self, topic: str, data: Mapping[Any, Any]) -> None:
-        """Send an event to all clients that want it."""
-        data = rpc.EventData(data)
-        for connection in self._connections:
-            connection.event(topic, data)
-
-    def happened(self, event: feed.Event) -> None:
-        """Tell the clients that follow sessions of all kinds."""
-        if (told := happenings.told(event)) is not None:
-            self.event(*told)
-
-    @property
-    def callers(self) -> list[Caller]:
-        return list(self._connections)
+        for client in self._clients():
+            client.close()
 
     async def explained(
         self, failure: OpError, error: Exception, call: Call, given: Mapping[str, Any]
@@ -159,13 +143,13 @@ class RpcDoor:
         return self._settings.fault
 
     def arrived(self, connection: _Connection) -> bool:
-        if len(self._connections) >= self._settings.count("rpc", "max_connections"):
+        if len(self._clients) >= self._settings.count("rpc", "max_connections"):
             return False
-        self._connections.add(connection)
+        self._clients.add(connection)
         return True
 
     def left(self, connection: _Connection) -> None:
-        self._connections.discard(connection)
+        self._clients.discard(connection)
 
 
 async def _writer_to(file: BinaryIO) -> asyncio.WriteTransport:
