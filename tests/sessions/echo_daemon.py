@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from fairlead.daemon.process import run
@@ -23,16 +24,20 @@ FIRST = "echo"
 
 
 class EchoHosting(Hosting):
-    """Places with such a daemon, which is started at once."""
+    """Places with such a daemon, which is started at once, with this configuration."""
 
-    def __init__(self, settings: dict[str, str] | None = None) -> None:
+    def __init__(self, settings: Mapping[str, str] | None = None, config: str = "") -> None:
         super().__init__(settings)
+        path = Path(Settings(self.environment).config_path)
+        path.parent.mkdir(mode=0o700, parents=True)
+        path.write_text(config)
         names = json.dumps({FIRST: self.environment["HOME"]})
         self._daemon = subprocess.Popen(
             [sys.executable, "-m", "tests.sessions.echo_daemon", "daemon", "run"],
             env={**self.environment, "ECHO_SESSIONS": names},
             cwd=Path(__file__).parent.parent.parent,
             stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # the log has it
         )
         assert self._daemon.stdout is not None
         assert self._daemon.stdout.readline() == b"ready\n", self.log()
@@ -50,7 +55,7 @@ def main() -> None:
         Settings(),
         supervised=True,
         ready=lambda: print("ready", flush=True),
-        kinds=[lambda feed, inbox: EchoKind(feed, inbox, names)],
+        kinds=[lambda feed, inbox, directory: EchoKind(feed, inbox, directory, names)],
     )
 
 

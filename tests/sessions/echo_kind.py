@@ -1,6 +1,6 @@
 """A third kind of sessions, which exists only in the tests: agents in memory that echo what they are told.
 
-`new NAME` makes another session in the same directory, `work WORD` writes the word into `answer.txt`,
+`new NAME DIRECTORY` makes another session, `work WORD` writes the word into `answer.txt`,
 `ask WHAT` asks a person for permission, `fail WHY` fails, `hang` works until it is stopped, and anything else
 is said again.
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from fairlead.sessions import feed
-from fairlead.sessions.directory import NoSession, Summary
+from fairlead.sessions.directory import Directory, NameTaken, NoSession, Summary
 from fairlead.sessions.feed import Feed
 from fairlead.sessions.inbox import Inbox
 from fairlead.sessions.questions import ALLOW, DENY, Answer, Question
@@ -27,6 +27,8 @@ from fairlead.wire.verifier import Outcome
 
 PIECE_SECONDS = 0.01
 """How long a word of an answer takes."""
+STUBBORN = "I will not change it"
+"""What a correction comes to."""
 KIND = "echo"
 
 
@@ -70,7 +72,10 @@ class EchoSession:
         self._inbox = inbox
         self._kind = kind
         self._waiting: deque[_Job] = deque()
+        self._now: Prompt | None = None
         self._task: asyncio.Task[None] | None = None
+        self._doing: asyncio.Future[None] | None = None
+        self._ending: Literal["aborted", "interrupted"] = "aborted"
         self._answer: asyncio.Future[Answer] | None = None
 
     @property
@@ -90,11 +95,26 @@ class EchoSession:
 
     def stop(self) -> bool:
         """End what it does, and drop what waits for that; true if it did something."""
-        for job in self._waiting:
-            if job.prompt is not None:
-                self._feed.post(feed.PromptEnded(self.id, job.prompt.id, "dropped", "it was stopped"))
-        self._waiting.clear()
-        return self._task is not None and self._task.cancel()
+        for job in list(self._waiting):
+            self._drop(job)
+        return self._end("aborted")
+
+    def interrupt(self, prompt: str | None) -> None:
+        """End what it does, or what came of a prompt."""
+        waiting = [job for job in self._waiting if job.prompt is not None and job.prompt.id == prompt]
+        for job in waiting:
+            self._drop(job)
+        if prompt is None or (self._now is not None and self._now.id == prompt):
+            self._end("interrupted")
+
+    def _drop(self, job: _Job) -> None:
+        self._waiting.remove(job)
+        if job.prompt is not None:
+            self._feed.post(feed.PromptEnded(self.id, job.prompt.id, "dropped", "it was never said"))
+
+    def _end(self, how: Literal["aborted", "interrupted"]) -> bool:
+        self._ending = how
+        return self._doing is not None and self._doing.cancel()
 
     async def settled(self) -> None:
         while self._task is not None:
@@ -118,25 +138,25 @@ class EchoSession:
     async def _do(self, job: _Job) -> None:
         """Do one thing, and post what comes of it."""
         line = len(self.said) + 1
-        self.said.append(f"> {job.text}")
+        self.said += [f"> {each}" for each in job.text.split("\n")]
+        self._now = job.prompt
         if job.prompt is not None:
             self.turns.append(EchoTurn(len(self.turns) + 1, job.text, line, line))
             self._feed.post(feed.PromptStarted(self.id, job.prompt.id))
             self._feed.post(feed.TurnBegan(self.id, dataclasses.replace(self.turns[-1])))
         turn, fault = self.turns[-1], ""
-        outcome: Literal["done", "failed", "aborted"] = "done"
+        outcome: Literal["done", "failed", "aborted", "interrupted"] = "done"
         try:
-            if job.prompt is None:
-                await self._say("I will not change it")
-            else:
-                await self._follow(*job.text.partition(" ")[::2])
+            doing = self._follow(*job.text.partition(" ")[::2]) if job.prompt else self._say(STUBBORN)
+            self._doing = asyncio.ensure_future(doing)
+            await self._doing
         except asyncio.CancelledError:
-            outcome = "aborted"
+            outcome = self._ending
         except EchoFault as error:
             outcome, fault = "failed", str(error)
             self._feed.post(feed.Failed(self.id, fault))
         turn.outcome, turn.fault, turn.last_line = outcome, fault, len(self.said)
-        self.active_at = time.time()
+        self.active_at, self._now = time.time(), None
         self._feed.post(feed.TurnEnded(self.id, dataclasses.replace(turn)))
         if job.prompt is not None:
             self._feed.post(feed.PromptEnded(self.id, job.prompt.id, outcome, fault))
@@ -144,8 +164,12 @@ class EchoSession:
     async def _follow(self, word: str, rest: str) -> None:
         match word:
             case "new":
-                await self._kind.make(rest, self.project)
-                await self._say(f"{rest} is there")
+                try:
+                    name, _, project = rest.partition(" ")
+                    await self._kind.make(name, project)
+                except NameTaken as error:
+                    raise EchoFault(str(error)) from None
+                await self._say(f"{name} is there")
             case "work":
                 Path(self.project, "answer.txt").write_text(f"{rest}\n")
                 await self._say(f"the answer is {rest}")
@@ -208,9 +232,10 @@ class EchoKind:
     name = KIND
     gives_ids = True
 
-    def __init__(self, feed: Feed, inbox: Inbox, names: Mapping[str, str]) -> None:
+    def __init__(self, feed: Feed, inbox: Inbox, directory: Directory, names: Mapping[str, str]) -> None:
         self._feed = feed
         self._inbox = inbox
+        self._directory = directory
         self._names = names
         self._sessions: dict[str, EchoSession] = {}
 
@@ -224,6 +249,7 @@ class EchoKind:
             await session.settled()
 
     async def make(self, name: str, project: str) -> str:
+        self._directory.check_free(name, but=KIND)
         session = EchoSession(name, project, self._feed, self._inbox, self)
         self._sessions[session.id] = session
         self._feed.post(feed.Created(session.id))
@@ -252,6 +278,9 @@ class EchoKind:
 
     async def prompt(self, id: str, text: str) -> None:
         self._found(id).prompt(new_prompt(text))
+
+    async def interrupt(self, id: str, prompt: str | None = None) -> None:
+        self._found(id).interrupt(prompt)
 
     async def lines(self, id: str) -> Sequence[str]:
         return self._found(id).said

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from ..sessions.directory import taken
+from ..sessions.directory import NameTaken
 from ..sessions.inbox import Asker, AskerGone, Inbox, Unheard
 from ..sessions.questions import ALWAYS, Answer, Question
 from . import context
@@ -70,14 +70,14 @@ class AgentStore:
         listen: Callable[[Event], None],
         is_watched: Callable[[str], bool] = lambda id: False,
         inbox: Inbox | None = None,
-        taken_by: Callable[[str], str] = lambda name: "",
+        check_free: Callable[[str], None] = lambda name: None,
     ) -> None:
-        """`taken_by` returns the other kind of which a session has a name, or nothing."""
+        """`check_free` raises NameTaken if a session of another kind has a name."""
         self.directory = directory
         self.inbox = inbox if inbox is not None else Inbox()
         self.inbox.register("consent", self.fate)
         self._is_watched = is_watched
-        self._taken_by = taken_by
+        self._check_free = check_free
         self._models = models
         self._place = place
         self._listen = listen
@@ -140,8 +140,10 @@ class AgentStore:
 
     def check_name(self, name: str) -> None:
         """Raises Refused if a session of another kind has this name."""
-        if kind := self._taken_by(name):
-            raise Refused(taken(name, kind))
+        try:
+            self._check_free(name)
+        except NameTaken as error:
+            raise Refused(str(error)) from None
 
     def get(self, id: str) -> AgentSession | None:
         """The session of this id if it is loaded."""

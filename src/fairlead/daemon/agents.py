@@ -67,7 +67,7 @@ class AgentRoom:
         inbox: Inbox,
         judging: Judging,
         also: Callable[[Event], None] = lambda event: None,
-        taken_by: Callable[[str], str] = lambda name: "",
+        check_free: Callable[[str], None] = lambda name: None,
     ) -> None:
         self._also = also
         self._feed = feed
@@ -84,7 +84,7 @@ class AgentRoom:
         place = _places(settings, catalog, redactor, library, terminals, lambda: self._rules)
         _tidy(f"{settings.state_dir}/outputs")
         watched = judging.door.is_watched
-        self.store = AgentStore(settings.sessions_dir, catalog, place, self._told, watched, inbox, taken_by)
+        self.store = AgentStore(settings.sessions_dir, catalog, place, self._told, watched, inbox, check_free)
         self.memory = memory = Memory(f"{settings.state_dir}/memory.db")
         self.transcripts = transcripts = Transcripts(
             f"{settings.state_dir}/transcripts.db", settings.sessions_dir

@@ -18,6 +18,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from .. import __version__
@@ -70,8 +71,9 @@ HOME_LOOK = 5.0
 
 MAX_NOTICE = 500
 """How many characters of a reason are shown on terminals."""
-MakeKind = Callable[[Feed, Inbox], Kind]
-"""Makes another kind of sessions, which posts to a feed and asks in an inbox."""
+MakeKind = Callable[[Feed, Inbox, Directory], Kind]
+"""Makes another kind of sessions, which posts to a feed, asks in an inbox, and has names that are free in a
+directory."""
 
 
 class AlreadyRunning(Exception):
@@ -116,8 +118,7 @@ class Daemon:
             begin_wait=settings.number("verifier", "begin_seconds"),
         )
         terminals = TerminalKind(self._host, self._turns)
-        self._more_kinds = [make(self._feed, inbox) for make in kinds]
-        others = (terminals, *self._more_kinds)
+        directory = Directory(inbox, self._verdict)
         self._commands = HostTerminals(self._host)
         self._agents = agents = AgentRoom(
             settings,
@@ -127,10 +128,14 @@ class Daemon:
             inbox,
             self._judging,
             also=self._heard_agent,
-            taken_by=lambda name: next((each.name for each in others if each.is_live(name)), ""),
+            check_free=partial(directory.check_free, but=AgentKind.name),
         )
         self._agent_kind = AgentKind(agents.store, agents.transcripts)
-        directory = Directory((terminals, self._agent_kind, *self._more_kinds), inbox, self._verdict)
+        self._more_kinds = [make(self._feed, inbox, directory) for make in kinds]
+        directory.add(terminals)
+        directory.add(self._agent_kind)
+        for kind in self._more_kinds:
+            directory.add(kind)
         verifying = VerifyOps(self._judging.door, directory, self._judging.reports)
         self._control = ControlRoom(
             settings,

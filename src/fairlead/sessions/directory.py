@@ -70,11 +70,6 @@ class NoKind(Exception):
     """There is no such kind of sessions. Says which there are."""
 
 
-def taken(name: str, kind: str) -> str:
-    """Why a session can't have a name that one of another kind has."""
-    return f"the name {name!r} is taken by a session of kind {kind}; choose another"
-
-
 class Kind(Protocol):
     """The sessions of one kind."""
 
@@ -108,14 +103,17 @@ class Kind(Protocol):
 
 
 class Directory:
-    """All sessions of a daemon. `verdict` gives what was said of a session's last turn."""
+    """All sessions of a daemon, of the kinds that were added. `verdict` returns what was said of a session's
+    last turn."""
 
-    def __init__(
-        self, kinds: Sequence[Kind], inbox: Inbox, verdict: Callable[[str], Mapping[str, Any] | None]
-    ) -> None:
-        self._kinds = kinds
+    def __init__(self, inbox: Inbox, verdict: Callable[[str], Mapping[str, Any] | None]) -> None:
+        self._kinds: list[Kind] = []
         self._inbox = inbox
         self._verdict = verdict
+
+    def add(self, kind: Kind) -> None:
+        """Have the sessions of a kind, listed after those of the kinds before it."""
+        self._kinds.append(kind)
 
     @property
     def questions(self) -> int:
@@ -150,7 +148,8 @@ class Directory:
         """Raises NameTaken if a session of another kind than `but` has this name."""
         for kind in self._kinds:
             if kind.name != but and kind.is_live(name):
-                raise NameTaken(taken(name, kind.name))
+                why = f"the name {name!r} is taken by a session of kind {kind.name}; choose another"
+                raise NameTaken(why)
 
     def _joined(self, summaries: Sequence[Summary]) -> Sequence[Summary]:
         """With what others know of them."""
