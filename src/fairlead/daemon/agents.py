@@ -19,6 +19,7 @@ from ..agent.events import Event
 from ..agent.instructions import system_prompt
 from ..agent.journal import JournalError
 from ..agent.library import Library
+from ..agent.live import posted
 from ..agent.models.catalog import Catalog
 from ..agent.models.keys import Keys
 from ..agent.parts import Judge, Judged
@@ -35,6 +36,7 @@ from ..doors.judging import Judging
 from ..doors.rpc.frames import display_name
 from ..doors.rpc.handlers import Caller
 from ..doors.rpc.ops.agents import AgentOps, Latest
+from ..sessions.feed import Feed
 from ..sessions.inbox import Inbox
 from ..system.database import DatabaseFault
 from ..system.settings import SettingError, Settings
@@ -54,18 +56,20 @@ KEPT_OUTPUT = 14 * 86_400.0
 
 
 class AgentRoom:
-    """All agent sessions of a process. `callers` are the clients of its door; `also` hears what they hear."""
+    """All agent sessions of a process. `callers` are the clients of its door; `feed` has what happens."""
 
     def __init__(
         self,
         settings: Settings,
         terminals: Terminals,
         callers: Callable[[], list[Caller]],
+        feed: Feed,
         also: Callable[[Event], None] = lambda event: None,
         inbox: Inbox | None = None,
         is_taken: Callable[[str], bool] = lambda name: False,
     ) -> None:
         self._also = also
+        self._feed = feed
         keys = Keys(f"{settings.state_dir}/keys")
         try:
             self.catalog = catalog = Catalog(settings.config, entered=keys, refresh=settings.refresh)
@@ -130,6 +134,8 @@ class AgentRoom:
         self.ops.heard(event)
         self.judging.heard(self.store, event)
         self._also(event)
+        for each in posted(self.store, event):
+            self._feed.post(each)
 
     def _tell_all(self, topic: str, data: Mapping[Any, Any]) -> None:
         data = EventData(data)

@@ -36,6 +36,7 @@ from ..doors.terminal_turns import TerminalTurns
 from ..keeper import masks
 from ..keeper.credentials import AGENT_MARK
 from ..sessions.directory import Directory
+from ..sessions.feed import Feed
 from ..sessions.inbox import Inbox
 from ..system.logfile import LogFile
 from ..system.setting_rows import rows
@@ -96,6 +97,7 @@ class Daemon:
         self._supervisor = supervisor
         self._supervised = supervised
         self._ready = ready
+        self._feed = Feed()
         self._host = Host(settings, self._happened)
         self._keepty = KeeptyDoor(settings)
         inbox = Inbox(f"{settings.state_dir}/inbox.jsonl")
@@ -105,6 +107,7 @@ class Daemon:
             settings,
             self._commands,
             lambda: self._rpc.callers,
+            self._feed,
             also=self._heard_agent,
             inbox=inbox,
             is_taken=terminals.is_live,

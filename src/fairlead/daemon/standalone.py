@@ -15,12 +15,13 @@ import sys
 from ..agent.parts import ABORT_GRACE
 from ..agent.tools.terminals import LocalTerminals
 from ..doors.rpc.server import RpcDoor
+from ..sessions.feed import Feed
 from ..system.settings import Settings, safe_dir
 from .agents import AgentRoom
 
 
 async def _serve(settings: Settings) -> int:
-    room = AgentRoom(settings, LocalTerminals(), lambda: door.callers)
+    room = AgentRoom(settings, LocalTerminals(), lambda: door.callers, Feed())
     door = RpcDoor(settings, {}, room.ops)
     await room.judging.open()
     for fault in room.store.open():

@@ -1,0 +1,151 @@
+"""The feed: one ordered log of what happens in the sessions of all kinds, as typed events with cursors.
+
+Kinds post what happens in their sessions; verification, control and doors listen. Output of terminals is not
+in the feed: it goes to viewers.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from itertools import islice
+from typing import Any
+
+from msgspec import Struct
+
+from .session import PromptOutcome, Session, Turn
+
+log = logging.getLogger("fairlead")
+
+MAX_KEPT = 1000
+"""How many events can be read again by cursor."""
+
+
+class Event(Struct, frozen=True):
+    """Something happened in the session of this id."""
+
+    session: str
+
+
+class Created(Event, frozen=True):
+    """It is new: what was known of an earlier session with this id does not apply to it."""
+
+
+class Opened(Event, frozen=True):
+    """Its turns can be followed from now on."""
+
+    live: Session
+
+
+class Closed(Event, frozen=True):
+    """Its turns can't be followed any more; it may be opened again."""
+
+
+class Changed(Event, frozen=True):
+    """Its state, name or queue changed."""
+
+
+class PromptStarted(Event, frozen=True):
+    """A prompt is said now: what the session says until it ends is the answer."""
+
+    prompt: str
+    """The prompt's id."""
+
+
+class PromptEnded(Event, frozen=True):
+    """Nothing more follows from a prompt."""
+
+    prompt: str
+    outcome: PromptOutcome
+    reason: str = ""
+
+
+class Said(Event, frozen=True):
+    """A piece of an answer. Not kept."""
+
+    text: str
+
+
+class TurnBegan(Event, frozen=True):
+    turn: Turn
+    after: float | None = None
+    """When it can have begun at the earliest, if that is only known by its end."""
+
+
+class TurnEnded(Event, frozen=True):
+    turn: Turn
+
+
+class Failed(Event, frozen=True):
+    """Something went wrong, in a turn or between two."""
+
+    reason: str
+
+
+class CorrectionSent(Event, frozen=True):
+    """How far a correction has got: queued, sent, typed, started, refused, not-delivered."""
+
+    state: str
+    reason: str = ""
+
+
+class Exited(Event, frozen=True):
+    """Its program has ended."""
+
+    code: int | None
+
+
+class Signalled(Event, frozen=True):
+    """Its program wants attention: `bell` or `notification`."""
+
+    what: str
+    details: Mapping[str, Any]
+
+
+class Judged(Event, frozen=True):
+    """A verifier's verdict on one of its turns."""
+
+    turn: int
+    confidence: str
+    summary: str
+
+
+class NeedsPerson(Event, frozen=True):
+    """A person must look at it."""
+
+    turn: int
+    reason: str
+
+
+Listener = Callable[[Event], None]
+
+
+class Feed:
+    """What happens in all sessions of a daemon."""
+
+    def __init__(self) -> None:
+        self._kept: deque[Event] = deque(maxlen=MAX_KEPT)
+        self._listeners: list[Listener] = []
+        self.cursor = 0
+        """The number of events so far, without those that are not kept."""
+
+    def listen(self, listener: Listener) -> None:
+        """Have `listener` called with each event, after those that listened before."""
+        self._listeners.append(listener)
+
+    def post(self, event: Event) -> None:
+        """Pass an event to all listeners. The failure of one is logged and spares the others."""
+        if not isinstance(event, Said):
+            self._kept.append(event)
+            self.cursor += 1
+        for listener in self._listeners:
+            try:
+                listener(event)
+            except Exception:
+                log.exception("a listener failed on %s of %s", type(event).__name__, event.session)
+
+    def since(self, cursor: int) -> list[Event]:
+        """The events after a cursor, as far as they are kept."""
+        first = self.cursor - len(self._kept)
+        return list(islice(self._kept, max(0, cursor - first), None))

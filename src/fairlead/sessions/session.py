@@ -1,0 +1,104 @@
+"""What a session of any kind is to the rest of the program: its turns, its prompts, and who can do more."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Literal, Protocol, runtime_checkable
+
+from msgspec import Struct
+
+from ..wire.verifier import Outcome
+
+PromptOutcome = Literal["done", "failed", "aborted", "interrupted", "dropped"]
+"""How a prompt ended. One that is dropped was accepted and never said."""
+
+
+class Prompt(Struct, frozen=True):
+    """Something that a session is asked for. What follows refers to its id, never to its text."""
+
+    id: str
+    text: str
+    by: str = ""
+    """Who asks: a client, a rule, a verifier."""
+
+
+def new_prompt(text: str, by: str = "") -> Prompt:
+    """A prompt with an id of its own."""
+    return Prompt(uuid.uuid4().hex, text, by)
+
+
+class Turn(Protocol):
+    """A turn of a session. Lines are those of its file, from 1, both included."""
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def prompt(self) -> str: ...
+
+    @property
+    def first_line(self) -> int: ...
+
+    @property
+    def last_line(self) -> int: ...
+
+    @property
+    def corrections(self) -> int:
+        """How often it was sent back, including corrections that are still queued."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """How its last run ended; meaningless while the turn runs."""
+
+    @property
+    def fault(self) -> str:
+        """Why it failed, if it did."""
+
+
+class Session(Protocol):
+    """A live session whose turns can be followed, checked and sent back."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def project(self) -> str:
+        """The directory that it works in."""
+
+    @property
+    def file(self) -> str:
+        """The file that its turns' lines are in; empty if there is none."""
+
+    @property
+    def model(self) -> str:
+        """`provider/id` of the model that works there; empty if that is not known."""
+
+    @property
+    def is_working(self) -> bool:
+        """True while its last turn runs."""
+
+    @property
+    def turns(self) -> Sequence[Turn]: ...
+
+    def correct(self, text: str, *, steer: bool) -> None:
+        """Send the last turn back. Raises ValueError with the reason if that is not possible."""
+
+
+@runtime_checkable
+class Typing(Protocol):
+    """A kind into whose sessions text can be typed."""
+
+    def type(self, id: str, text: str, *, enter: bool) -> None:
+        """Type a text, and perhaps press Enter. Raises NoSession or NotSupported."""
+
+
+@runtime_checkable
+class Making(Protocol):
+    """A kind whose sessions need nothing but a name and a directory to begin."""
+
+    async def make(self, name: str, project: str) -> str:
+        """Make a session and return its id. Raises NotSupported."""
