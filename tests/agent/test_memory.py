@@ -355,7 +355,7 @@ def test_what_was_written_without_an_index_is_found_with_it(place: str) -> None:
 
 _WRITER = """
 import sys
-from fairlead.agent.memory import Memory
+from fairlead.agent.recall.memory import Memory
 mind = Memory(sys.argv[1])
 print("ready", flush=True)
 sys.stdin.readline()

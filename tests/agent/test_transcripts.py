@@ -487,7 +487,7 @@ def test_an_index_of_a_newer_version_is_made_again(sessions: Sessions) -> None:
 
 _SCANNER = """
 import sys
-from fairlead.agent.transcripts import Transcripts
+from fairlead.agent.recall.transcripts import Transcripts
 index = Transcripts(sys.argv[1], sys.argv[2])
 print("ready", flush=True)
 sys.stdin.readline()

@@ -17,6 +17,7 @@ from fairlead.agent.events import Event
 from fairlead.agent.models import Model, ModelInfo
 from fairlead.agent.store import AgentStore, Place
 from fairlead.client.calls import plain
+from fairlead.doors.rpc.handlers import Clients
 from fairlead.doors.rpc.ops.agents import AgentOps
 from fairlead.doors.rpc.server import RpcDoor
 from fairlead.formats.edn import Keyword
@@ -94,8 +95,9 @@ class Serving:
         models = Models(model, QUICK)
         place = Place({"note": Note(directory / "notes")}, AskBeforeWriting(), "be brief", {})
         self.store = AgentStore(str(directory / "sessions"), models, lambda cwd: place, self._heard)
-        self._ops = AgentOps(self.store, models, lambda: self.door.callers)
-        self.door = RpcDoor(settings, {}, self._ops)
+        self.clients = Clients()
+        self._ops = AgentOps(self.store, models, self.clients)
+        self.door = RpcDoor(settings, {}, self._ops, self.clients)
         self._path = settings.rpc_path
         self._writers: list[asyncio.StreamWriter] = []
 

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tell
 SCRIPT = """\
 import json, os, subprocess, sys, time
 from fairlead.client.control import Control
-from fairlead.settings import Settings
+from fairlead.system.settings import Settings
 from tests.doors.passepartout_peer import Peer
 
 def waiting():

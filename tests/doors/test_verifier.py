@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from fairlead.agent.live import LiveAgent
 from fairlead.agent.messages import User, text_of
 from fairlead.agent.models import ModelError
 from fairlead.doors import verifier as doors
@@ -623,9 +624,7 @@ async def test_a_socket_that_another_process_serves_is_left_alone(
 
 def reopen(host: Room, session_id: str) -> None:
     """Open the door of a session again, as the next daemon does."""
-    from fairlead.doors.judging import AgentBuilder
-
-    host.judging.opened(AgentBuilder(host.store.find(session_id)))
+    host.judging.opened(LiveAgent(host.store.find(session_id)))
 
 
 @served

@@ -12,6 +12,7 @@ import pytest
 from fairlead.sessions.directory import Directory, NameTaken, NoSession, NotSupported, Summary
 from fairlead.sessions.inbox import Inbox
 from fairlead.sessions.questions import Answer, Question
+from fairlead.sessions.session import Session
 
 
 class Notes:
@@ -47,6 +48,9 @@ class Notes:
 
     async def settled(self, id: str) -> None:
         pass
+
+    async def live(self, id: str) -> Session:
+        raise NotSupported("a note has no turns")
 
 
 class Asker:

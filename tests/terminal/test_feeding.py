@@ -179,7 +179,7 @@ def test_feeding_bit_by_bit_is_feeding_at_once() -> None:
 # A new interpreter, because the highest use of memory that a process had is never forgotten.
 _HUNDRED_MEGABYTES = """
 import resource, sys
-from fairlead.terminal.screen import Screen
+from fairlead.terminal.screen.screen import Screen
 unit = 1 if sys.platform == "darwin" else 1024
 base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 screen = Screen(120, 40, scrollback_lines=10_000, scrollback_bytes=16 * 1024 * 1024)
@@ -218,7 +218,7 @@ def test_a_closed_screen_is_freed_and_says_so() -> None:
 
 _MANY_SCREENS = """
 import resource
-from fairlead.terminal.screen import Screen
+from fairlead.terminal.screen.screen import Screen
 def cycle(count):
     for _ in range(count):
         screen = Screen(120, 40)

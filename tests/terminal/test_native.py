@@ -10,7 +10,9 @@ import pytest
 
 from fairlead.terminal.screen import native
 
-SHOWN = "from fairlead.terminal.screen import Screen; s = Screen(20, 2); s.feed(b'hello'); print(s.text())"
+SHOWN = (
+    "from fairlead.terminal.screen.screen import Screen; s = Screen(20, 2); s.feed(b'hello'); print(s.text())"
+)
 
 
 def shown(home: Path, *before: str) -> str:
@@ -23,7 +25,7 @@ def shown(home: Path, *before: str) -> str:
 
 
 def test_the_second_time_nothing_is_parsed(tmp_path: Path) -> None:
-    elsewhere = "from fairlead.terminal import native; native._places = lambda: [sys.argv[0] and '{}']"
+    elsewhere = "from fairlead.terminal.screen import native; native._places = lambda: [sys.argv[0] and '{}']"
     place = tmp_path / "cache"
     assert shown(tmp_path, elsewhere.format(place)) == "hello\nTrue\n"
     (kept,) = place.glob("*.py")
@@ -33,12 +35,12 @@ def test_the_second_time_nothing_is_parsed(tmp_path: Path) -> None:
 
 
 def test_where_nothing_can_be_written_it_works_all_the_same(tmp_path: Path) -> None:
-    nowhere = "from fairlead.terminal import native; native._places = lambda: ['/dev/null/no']"
+    nowhere = "from fairlead.terminal.screen import native; native._places = lambda: ['/dev/null/no']"
     assert shown(tmp_path, nowhere) == "hello\nTrue\n"
 
 
 def test_without_pyghostty_the_command_that_mends_it_is_named() -> None:
-    script = "import sys; sys.modules['pyghostty'] = None; import fairlead.terminal.screen"
+    script = "import sys; sys.modules['pyghostty'] = None; import fairlead.terminal.screen.screen"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert f"{sys.executable} -m pip install --force-reinstall pyghostty" in done.stderr
 

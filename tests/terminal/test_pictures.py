@@ -141,8 +141,12 @@ def test_a_png_that_would_be_too_large_is_refused() -> None:
 @pytest.mark.parametrize(
     ("missing", "code", "sentence"),
     [
-        ("PIL", "from fairlead.terminal.screen import Screen; Screen(5, 2).png()", "'fairlead[picture]'"),
-        ("pyghostty", "import fairlead.terminal.screen", "--force-reinstall pyghostty"),
+        (
+            "PIL",
+            "from fairlead.terminal.screen.screen import Screen; Screen(5, 2).png()",
+            "'fairlead[picture]'",
+        ),
+        ("pyghostty", "import fairlead.terminal.screen.screen", "--force-reinstall pyghostty"),
     ],
 )
 def test_without_a_package_one_sentence_names_it(missing: str, code: str, sentence: str) -> None:

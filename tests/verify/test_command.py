@@ -357,7 +357,7 @@ def test_a_run_that_is_cancelled_leaves_nothing(tmp_path: Path) -> None:
 
 ORPHANING = """
 import asyncio, os, pathlib, sys
-from fairlead.verify.process import Stage, run
+from fairlead.verify.checks.process import Stage, run
 command = "echo $$ > pid; exec sleep 300"
 asyncio.run(run([Stage(("sh", "-c", command), dict(os.environ))], pathlib.Path(sys.argv[1]), time_limit=300))
 """

@@ -14,6 +14,7 @@ from ..sessions.directory import NoSession, NotSupported, Summary
 from ..system.database import DatabaseFault
 from .events import Event, TurnEnded, Updated
 from .journal import JournalError, Said
+from .live import LiveAgent
 from .messages import ToolResult, User, text_of
 from .recall.transcripts import Transcript, Transcripts
 from .session import AgentSession, Busy, Refused
@@ -106,6 +107,9 @@ class AgentKind:
             session.follow_up(text)
         except (Busy, Refused, JournalError) as error:
             raise NotSupported(str(error)) from None
+
+    async def live(self, id: str) -> LiveAgent:
+        return LiveAgent(await self._found(id))
 
     async def lines(self, id: str) -> Sequence[str]:
         session = await self._found(id)

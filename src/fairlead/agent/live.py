@@ -25,6 +25,10 @@ class LiveAgent:
         self._session = session
 
     @property
+    def name(self) -> str:
+        return self._session.name
+
+    @property
     def model(self) -> str:
         return f"{self._session.model.provider}/{self._session.model.id}"
 

@@ -74,6 +74,7 @@ class AgentStore:
         """`is_taken` tells whether a session of another kind has a name."""
         self.directory = directory
         self.inbox = inbox if inbox is not None else Inbox()
+        self.inbox.register("consent", self.fate)
         self._is_watched = is_watched
         self._is_taken = is_taken
         self._models = models

@@ -97,6 +97,7 @@ class Control:
         self._store = store
         self._sessions = sessions
         self._inbox = inbox
+        inbox.register("action", self.fate)
         self._cleaner = cleaner
         self._tell = tell
         self._acting = Acting(actuators, self._acted)
@@ -463,7 +464,7 @@ class Control:
                     rows.append(f"and {more} more: `fairlead approvals` lists all")
                 text = "\n".join(rows) or "nothing waits for your consent"
             case "status":
-                text = f"{self._sessions.status()}\n{len(self._inbox.open())} wait for your consent"
+                text = f"{self._sessions.status()}\n{len(self._inbox.consents)} wait for your consent"
             case "help":
                 text = HELP
             case _:
@@ -472,7 +473,7 @@ class Control:
 
     def arrived(self, client: Client) -> None:
         """A client has come and is known: it is shown what waits for consent."""
-        waiting = [each for each in self._inbox.open() if not each.lost]
+        waiting = [each for each in self._inbox.consents if not each.lost]
         for question in waiting[:SHOWN_WAITING]:
             client.send(told(self._clean(_question(question))))
 
@@ -517,6 +518,8 @@ def _question(question: Question) -> Signal:
 def _choices(question: Question) -> str:
     if question.lost:
         return f"lost: {question.lost}\n/deny {question.id} dismisses it"
+    if not question.is_consent:
+        return f"/deny {question.id} dismisses it"
     return f"/approve {question.id} or /deny {question.id}"
 
 

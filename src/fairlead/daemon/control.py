@@ -31,7 +31,6 @@ from ..doors.control_sessions import ControlSessions, Latest, none_known
 from ..doors.passepartout import PassepartoutDoor
 from ..doors.rpc.ops.control import ControlOps
 from ..formats.guess import meant
-from ..sessions.inbox import Asker
 from ..sessions.questions import Answer, Question
 from ..system.database import DatabaseFault
 from ..system.extras import adding, is_missing
@@ -93,7 +92,6 @@ class ControlRoom:
         )
         self._inbox = store.inbox
         self._inbox.listen(self)
-        self._fate_of_agents = store.fate
         environment = environment_for_commands(os.environ, key_variables)
         self.actuators.register_actuator("LOG", write_log, quick=True)
         self.actuators.register_actuator("NOTIFY", self._notifier.notify, quick=True)
@@ -150,7 +148,7 @@ class ControlRoom:
         self._loading.append(taking)
         await asyncio.wait([taking], timeout=OPEN_WAIT)
         if not taking.done():
-            self._inbox.reconcile(self._fate)
+            self._inbox.reconcile()
         self._is_open = True
         self.lag.open()
         self.health.open()
@@ -176,7 +174,7 @@ class ControlRoom:
             log.warning("%s", lost)
         self._notifier.open()
         self.control.ask_again()
-        self._inbox.reconcile(self._fate)
+        self._inbox.reconcile()
 
     async def _load_actuators(self) -> None:
         """Those of other packages, which nobody waits for."""
@@ -259,19 +257,16 @@ class ControlRoom:
 
     def asked(self, question: Question) -> None:
         """Something waits for a person. What waited before this daemon is shown to each client that comes."""
-        if self._is_open:
+        if self._is_open and question.is_consent:
             self.control.asked(question)
 
     def closed(self, question: Question, answer: Answer) -> None:
-        if self._is_open:
+        if self._is_open and question.is_consent:
             self.control.closed(question, answer)
 
     def warned(self, question: Question, why: str) -> None:
         if self._is_open:
             self.control.warned(question, why)
-
-    def _fate(self, question: Question) -> Asker | str | None:
-        return (self.control.fate if question.kind == "action" else self._fate_of_agents)(question)
 
     # --- health -------------------------------------------------------------------------------------------
 
@@ -295,7 +290,7 @@ class ControlRoom:
         return Check("configuration", "healthy", f"{self._settings.config_path} holds")
 
     def _check_questions(self) -> Check:
-        questions = self._inbox.open()
+        questions = self._inbox.consents
         lost = [each for each in questions if each.lost]
         waiting = len(questions) - len(lost)
         detail = f"{waiting} wait{'s' * (waiting == 1)} for an answer"

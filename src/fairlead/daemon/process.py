@@ -25,16 +25,15 @@ from ..agent.events import Event as AgentEvent
 from ..agent.kind import AgentKind
 from ..doors.agent_terminals import HostTerminals
 from ..doors.checks import host_checks
-from ..doors.control_sessions import SHORT_ID
 from ..doors.keepty import KeeptyDoor
-from ..doors.rpc.handlers import Data, OpError, handlers_of, op
+from ..doors.rpc.handlers import Clients, Data, OpError, handlers_of, op
 from ..doors.rpc.ops.sessions import SessionOps
 from ..doors.rpc.ops.terminals import TerminalOps
 from ..doors.rpc.ops.verify import VerifyOps
 from ..doors.rpc.server import RpcDoor
-from ..doors.terminal_turns import TerminalTurns
 from ..keeper import masks
 from ..keeper.credentials import AGENT_MARK
+from ..sessions import feed
 from ..sessions.directory import Directory
 from ..sessions.feed import Feed
 from ..sessions.inbox import Inbox
@@ -46,10 +45,11 @@ from ..system.sockets import is_served
 from ..terminal.host import Host
 from ..terminal.kind import TerminalKind
 from ..terminal.session import Event, Session, State
+from ..terminal.turns import TerminalTurns
 from ..wire.rpc import ErrorCode, fields
 from . import agents as agent_room
 from . import control as control_room
-from .agents import AgentRoom
+from .agents import AgentRoom, verification
 from .control import ControlRoom
 
 log = logging.getLogger("fairlead")
@@ -99,29 +99,33 @@ class Daemon:
         self._ready = ready
         self._feed = Feed()
         self._host = Host(settings, self._happened)
-        self._keepty = KeeptyDoor(settings)
-        inbox = Inbox(f"{settings.state_dir}/inbox.jsonl")
-        terminals = TerminalKind(self._host)
+        self._clients = clients = Clients()
+        self._inbox = inbox = Inbox(f"{settings.state_dir}/inbox.jsonl")
+        self._keepty = KeeptyDoor(settings, self._notice)
+        self._judging = verification(settings, clients, self._feed, inbox, self._host.agent_programs)
+        self._turns = TerminalTurns(
+            self._host,
+            f"{settings.state_dir}/turns",
+            self._feed,
+            self._tell_all,
+            self._judging.door.judged,
+            begin_wait=settings.number("verifier", "begin_seconds"),
+        )
+        terminals = TerminalKind(self._host, self._turns)
         self._commands = HostTerminals(self._host)
         self._agents = agents = AgentRoom(
             settings,
             self._commands,
-            lambda: self._rpc.callers,
+            clients,
             self._feed,
+            inbox,
+            self._judging,
             also=self._heard_agent,
-            inbox=inbox,
             is_taken=terminals.is_live,
-        )
-        self._turns = TerminalTurns(
-            self._host,
-            f"{settings.state_dir}/turns",
-            agents.judging,
-            self._tell_all,
-            begin_wait=settings.number("verifier", "begin_seconds"),
         )
         self._agent_kind = AgentKind(agents.store, agents.transcripts)
         directory = Directory((terminals, self._agent_kind), inbox, self._verdict)
-        verifying = VerifyOps(agents.judging.door, agents.ops.named, self._host, self._turns, agents.reports)
+        verifying = VerifyOps(self._judging.door, directory, self._judging.reports)
         self._control = ControlRoom(
             settings,
             agents.store,
@@ -135,19 +139,13 @@ class Daemon:
                 agents.store,
                 agents.catalog,
                 self._lost_sockets,
-                lambda: (agents.memory, agents.transcripts, agents.reports, self._control.store),
+                lambda: (agents.memory, agents.transcripts, self._judging.reports, self._control.store),
             ),
         )
-        agents.judging.escalates = self._escalated
-        agents.judging.door.programs = self._host.agent_programs
-        self._control.sessions.escalations = agents.judging.escalations
-        self._keepty.notice = self._notice
-        self._control.ops.dismiss = self._dismiss
-        in_terminals = TerminalOps(self._host, terminals, directory, self._all_opened)
-        handlers = handlers_of(
-            self, in_terminals, SessionOps(directory), self._turns, verifying, self._control.ops
-        )
-        self._rpc = RpcDoor(settings, handlers, agents.ops, self._host.agent_programs)
+        self._feed.listen(self._posted)
+        in_terminals = TerminalOps(self._host, terminals, self._turns, directory, self._all_opened)
+        handlers = handlers_of(self, in_terminals, SessionOps(directory), verifying, self._control.ops)
+        self._rpc = RpcDoor(settings, handlers, agents.ops, clients, self._host.agent_programs)
         self._started_at = time.time()
         self._over = asyncio.Event()
         self._again = False
@@ -180,7 +178,10 @@ class Daemon:
         mending.cancel()
         self._rpc.close()
         await self._control.close()
-        await self._agents.close("daemon_restart" if self._again or self._handover else "daemon_stopped")
+        why = "daemon_restart" if self._again or self._handover else "daemon_stopped"
+        self._judging.door.close_all(why)
+        await self._agents.close()
+        await self._judging.close()
         for session in list(self._host.sessions.values()):
             self._keepty.close(session)
         self._keepty.close_ended()
@@ -190,15 +191,15 @@ class Daemon:
     async def _open_all(self) -> asyncio.Task[None]:
         """Find the sessions and let clients in, at our own socket last. Returns the task that ends commands
         whose agents are gone."""
-        await self._agents.judging.open()
+        self._inbox.load()
+        await self._judging.open()
         await self._host.open(None if self._supervised else [*COMMAND, "--asked-at", "{now}"])
         while self._opening:
             await asyncio.wait(self._opening)
-        self._agents.store.inbox.load()
         await self._agents.store.prepare_waiting()
         for fault in self._agents.store.open():
             log.warning("an agent session can't be loaded: %s", fault)
-        self._agents.judging.report_lost()
+        self._judging.report_lost()
         orphans = asyncio.get_running_loop().create_task(self._commands.end_orphans())
         await self._control.open()
         await self._keepty.open_ended(self._host.sessions.get)
@@ -228,7 +229,7 @@ class Daemon:
             await asyncio.sleep(SOCKET_LOOK)
             try:
                 await self._keepty.mend()
-                await self._agents.judging.door.mend()
+                await self._judging.door.mend()
                 if os.path.exists(self._settings.lock_path):  # else the whole directory is gone
                     assert self._rpc.server is not None
                     await self._rpc.server.mend()
@@ -239,7 +240,7 @@ class Daemon:
     def _lost_sockets(self) -> list[str]:
         own = [server for server in (self._rpc.server, self._control.door.server) if server is not None]
         lost = [server.path for server in own if server.is_lost]
-        return [*lost, *self._keepty.lost, *self._agents.judging.door.lost]
+        return [*lost, *self._keepty.lost, *self._judging.door.lost]
 
     def _happened(self, session: Session, event: Event) -> None:
         match event.topic:
@@ -256,7 +257,7 @@ class Daemon:
                     if session.note.get("exit_told"):  # by a daemon before us
                         return
                     asyncio.get_running_loop().call_later(EXIT_TOLD_AFTER, self._note_exit, session)
-                self._tell_all(event.topic, fields(**event.data))
+                self._tell_all(event.topic, event.data)
                 self._control.heard_terminal(event.topic, event.data)
 
     def _note_exit(self, session: Session) -> None:
@@ -268,8 +269,8 @@ class Daemon:
         self._agent_kind.heard(event)
         self._control.heard_agent(event)
 
-    def _tell_all(self, topic: str, data: Mapping[Any, Any]) -> None:
-        self._rpc.event(topic, data)
+    def _tell_all(self, topic: str, data: Mapping[str, Any]) -> None:
+        self._clients.event(topic, fields(**data))
 
     async def _open(self, session: Session) -> None:
         try:
@@ -285,22 +286,22 @@ class Daemon:
         self._turns.opened(session)
 
     def _verdict(self, session_id: str) -> Mapping[str, Any] | None:
-        judgement = self._agents.judging.of(session_id)
+        judgement = self._judging.of(session_id)
         return judgement.shown if judgement is not None else None
 
-    def _escalated(self, session_id: str, turn: int, reason: str) -> None:
-        """A person is needed: those at the session's terminal are told; if nothing else tells people, those
-        at all terminals are."""
-        self._control.escalated(session_id, turn, reason)
-        text = f"{self._control.sessions.name_of(session_id)} needs a person: {reason[:MAX_NOTICE]}"
-        for session in self._host.sessions.values():
-            if session.id == session_id or not self._control.has_notices:
-                session.say(text)
+    def _posted(self, event: feed.Event) -> None:
+        """If a person is needed, tell those at its terminal, or at all if nothing else tells people."""
+        if isinstance(event, feed.NeedsPerson):
+            self._control.escalated(event.session, event.turn, event.reason)
+            name = self._control.sessions.name_of(event.session)
+            text = f"{name} needs a person: {event.reason[:MAX_NOTICE]}"
+            for session in self._host.sessions.values():
+                if session.id == event.session or not self._control.has_notices:
+                    session.say(text)
 
     def _notice(self, session: Session) -> str:
-        judgement = self._agents.judging.of(session.id)
-        escalated = judgement.escalated if judgement is not None else ""
-        return f"{session.id} needs a person: {escalated[:MAX_NOTICE]}" if escalated else ""
+        called = self._inbox.escalation(session.id)
+        return f"{session.id} needs a person: {called.what[:MAX_NOTICE]}" if called is not None else ""
 
     # --- ops of its own -----------------------------------------------------------------------------------
 
@@ -328,24 +329,6 @@ class Daemon:
         """Clients can attach to all sessions that were started."""
         if self._opening:
             await asyncio.wait(self._opening)
-
-    def _dismiss(self, token: str) -> Data | None:
-        """A person has seen what the session of this name or id needed them for; None if it needs nobody."""
-        name_of, calls = self._control.sessions.name_of, self._agents.judging.escalations()
-        named = [id for id in calls if token in (id, id[:SHORT_ID], name_of(id))]
-        if len(named) != 1:
-            return None
-        (id,) = named
-        self._agents.judging.dismiss(id)
-        return fields(
-            token=token,
-            kind="escalation",
-            session_id=id,
-            session_name=name_of(id),
-            title="needs a person",
-            summary=calls[id],
-            lost=None,
-        )
 
     @op
     async def daemon_stop(self, handover: bool = False) -> Data:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from shlex import quote
 from typing import NamedTuple
 
@@ -62,8 +62,6 @@ class ControlSessions:
         home: str,
         latest: Latest = none_known,
     ) -> None:
-        self.escalations: Callable[[], Mapping[str, str]] = dict
-        """Why a person is needed, by session, as verifiers have said it."""
         self._store = store
         self._host = host
         self._default = default
@@ -134,10 +132,11 @@ class ControlSessions:
     def status(self) -> str:
         """How all sessions are."""
         lines = []
-        for id, reason in list(self.escalations().items())[-SHOWN_SESSIONS:]:
-            name = self.name_of(id)
+        called = [each for each in self._store.inbox.open() if each.kind == "escalation"]
+        for question in called[-SHOWN_SESSIONS:]:
+            name = self.name_of(question.session or "")
             how = f"`fairlead approvals deny {quote(name)}` dismisses it"
-            lines.append(f"{name} needs a person: {reason}; {how}")
+            lines.append(f"{name} needs a person: {question.what}; {how}")
         for terminal in list(self._host.sessions.values())[:SHOWN_SESSIONS]:
             lines.append(f"terminal {terminal.id}: {terminal.state.value}")
         for agent in self._store.loaded[-SHOWN_SESSIONS:]:

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from ..formats.guess import meant
 from .inbox import LEAST_PREFIX, Inbox
+from .session import Session
 
 
 class Summary(Struct, frozen=True, kw_only=True):
@@ -91,6 +92,9 @@ class Kind(Protocol):
     async def settled(self, id: str) -> None:
         """Wait until it does nothing any more. Raises NoSession or NotSupported."""
 
+    async def live(self, id: str) -> Session:
+        """The session whose turns are followed from now on. Raises NoSession or NotSupported."""
+
 
 class Directory:
     """All sessions of a daemon. `verdict` gives what was said of a session's last turn."""
@@ -104,8 +108,8 @@ class Directory:
 
     @property
     def questions(self) -> int:
-        """How many questions wait for a person."""
-        return len(self._inbox.open())
+        """How many questions wait for a person's consent."""
+        return len(self._inbox.consents)
 
     async def list(self, *, kind: str | None = None, brief: bool = False) -> Sequence[Summary]:
         """The sessions of all kinds or of one, in the order of the kinds."""
@@ -138,13 +142,17 @@ class Directory:
 
     def _joined(self, summaries: Sequence[Summary]) -> Sequence[Summary]:
         """With what others know of them."""
-        asked = {each.session: each.what for each in reversed(self._inbox.open())}
+        asked = {each.session: each for each in reversed(self._inbox.open())}
         found = []
         for summary in summaries:
-            waits_for, verdict = asked.get(summary.id, ""), self._verdict(summary.id)
-            if waits_for or verdict is not None:
-                state = "asks" if waits_for and summary.state == "working" else summary.state
-                more = {"waits_for": waits_for, "verdict": verdict, "state": state}
+            question, verdict = asked.get(summary.id), self._verdict(summary.id)
+            if question is not None or verdict is not None:
+                asks = question is not None and question.is_consent and summary.state == "working"
+                more = {
+                    "waits_for": question.what if question is not None else "",
+                    "verdict": verdict,
+                    "state": "asks" if asks else summary.state,
+                }
                 summary = msgspec.structs.replace(summary, **more)
             found.append(summary)
         return found

@@ -66,6 +66,10 @@ class Session(Protocol):
     def kind(self) -> str: ...
 
     @property
+    def name(self) -> str:
+        """What people call it; empty if it has no name."""
+
+    @property
     def project(self) -> str:
         """The directory that it works in."""
 

@@ -16,6 +16,7 @@ from ..system import processes
 from .host import Host, HostError
 from .lines import kept
 from .session import Session, State
+from .turns import LiveTerminal, TerminalTurns
 from .usage import Usage, Usages
 
 MAX_UNTYPED = 1024 * 1024
@@ -28,8 +29,9 @@ class TerminalKind:
     name = "terminal"
     gives_ids = False
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, turns: TerminalTurns) -> None:
         self._host = host
+        self._turns = turns
         self._usages = Usages()
 
     async def list(self, *, brief: bool) -> Sequence[Summary]:
@@ -72,6 +74,9 @@ class TerminalKind:
         session = self._found(id)
         check_typing(session)
         session.type(text.encode("utf-8", "replace") + b"\r")
+
+    async def live(self, id: str) -> LiveTerminal:
+        return self._turns.live(self._found(id))
 
     async def lines(self, id: str) -> Sequence[str]:
         return kept(self._found(id)).texts

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ...sessions.inbox import AskerGone, NoSuchOption, NotOpen, Unheard
 from ...system.database import DatabaseFault
-from ...wire.rpc import ErrorCode
+from ...wire.rpc import ErrorCode, EventData
 from ...wire.rpc_catalog import OPS, PARAMS, argument
 
 Data = Mapping[Any, Any]
@@ -82,6 +82,33 @@ class Caller(Protocol):
         """Send an event to this client alone, if it wants the topic."""
 
     def wants(self, topic: str) -> bool: ...
+
+    def close(self) -> None: ...
+
+
+class Clients:
+    """All clients of a door, for those who tell them what happens."""
+
+    def __init__(self) -> None:
+        self._all: set[Caller] = set()
+
+    def __call__(self) -> list[Caller]:
+        return list(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def add(self, client: Caller) -> None:
+        self._all.add(client)
+
+    def discard(self, client: Caller) -> None:
+        self._all.discard(client)
+
+    def event(self, topic: str, data: Mapping[Any, Any]) -> None:
+        """Send an event to all clients that want it; it is encoded once."""
+        data = EventData(data)
+        for client in self._all:
+            client.event(topic, data)
 
 
 class Call(NamedTuple):

@@ -28,7 +28,7 @@ from ...wire.rpc import ErrorCode, Request, fields
 from ...wire.rpc_catalog import OPS, PARAMS, TOPICS, Op, arguments
 from ..listening import UnixServer
 from ..proof import Programs, agent_behind
-from .handlers import Call, Caller, Handler, as_op_error, run_handler
+from .handlers import Call, Clients, Handler, as_op_error, run_handler
 from .ops.agents import AgentOps
 
 WRITE_LIMIT = 8 * 1024 * 1024
@@ -63,14 +63,15 @@ class RpcDoor:
         settings: Settings,
         handlers: Mapping[str, Handler],
         agents: AgentOps,
+        clients: Clients,
         programs: Programs = dict,
     ) -> None:
         self.programs = programs
+        self._clients = clients
         self.agents = agents
         self.handlers = {**handlers, **agents.ops}
         self.ops = {name: op for name, op in OPS.items() if name in OWN or name in self.handlers}
         self._settings = settings
-        self._connections: set[_Connection] = set()
         self.reading = ThreadPoolExecutor(1, "rpc-edn")
         self.server: UnixServer | None = None
 
@@ -106,18 +107,8 @@ class RpcDoor:
         """Take no more clients, and let go of those that are there."""
         if self.server is not None:
             self.server.close()
-        for connection in list(self._connections):
-            connection.close()
-
-    def event(self, topic: str, data: Mapping[Any, Any]) -> None:
-        """Send an event to all clients that want it."""
-        data = rpc.EventData(data)
-        for connection in self._connections:
-            connection.event(topic, data)
-
-    @property
-    def callers(self) -> list[Caller]:
-        return list(self._connections)
+        for client in self._clients():
+            client.close()
 
     def refresh(self) -> None:
         """Whatever is asked now is for the configuration as it is now."""
@@ -129,13 +120,13 @@ class RpcDoor:
         return self._settings.fault
 
     def arrived(self, connection: _Connection) -> bool:
-        if len(self._connections) >= self._settings.count("rpc", "max_connections"):
+        if len(self._clients) >= self._settings.count("rpc", "max_connections"):
             return False
-        self._connections.add(connection)
+        self._clients.add(connection)
         return True
 
     def left(self, connection: _Connection) -> None:
-        self._connections.discard(connection)
+        self._clients.discard(connection)
 
 
 async def _writer_to(file: BinaryIO) -> asyncio.WriteTransport:

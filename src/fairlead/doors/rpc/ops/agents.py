@@ -234,7 +234,7 @@ class AgentOps:
 
     def _show_questions(self, caller: Caller, session: AgentSession, id: str | None = None) -> None:
         """What waits for a person and concerns this client: first of its session."""
-        waiting = [each for each in self._inbox.open() if _is_for(caller, each)]
+        waiting = [each for each in self._inbox.consents if _is_for(caller, each)]
         waiting.sort(key=lambda question: question.session != session.id)
         for question in waiting[:SHOWN_DIALOGS]:
             shown = {} if caller.increments else frames.in_minibuffer(question)
@@ -714,8 +714,8 @@ async def _none(*, name: str | None, cwd: str | None) -> None:
 
 def _is_for(caller: Caller, question: Question) -> bool:
     """Whether a client is asked: one that belongs to no project, to the question's, or has its session in
-    focus. What is lost is asked nobody."""
-    if question.lost:
+    focus. What is lost, or only has to be seen, is asked nobody."""
+    if question.lost or not question.is_consent:
         return False
     if caller.project is None or (question.session is not None and caller.focus == question.session):
         return True
