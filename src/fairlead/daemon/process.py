@@ -42,7 +42,8 @@ from ..sessions.inbox import Inbox
 from ..sessions.session import Opening
 from ..system.logfile import LogFile
 from ..system.setting_rows import rows
-from ..system.settings import AT_START, SettingError, Settings, safe_dir
+from ..system.setting_table import AT_START
+from ..system.settings import SettingError, Settings, safe_dir
 from ..system.sockets import is_served
 from ..terminal.host import Host
 from ..terminal.kind import TerminalKind

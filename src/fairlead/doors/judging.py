@@ -343,6 +343,7 @@ class Judging:
             **self._latest[session_id].shown,
         )
         self._tell("verify/report", data)
+        self._feed.post(feed.Judged(session_id, report.turn, report.confidence.value, report.summary))
         if report.confidence is Confidence.FAILED:  # it could not be judged
             self.escalated(session_id, report.turn, report.summary)
 
