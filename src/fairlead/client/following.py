@@ -34,11 +34,9 @@ E = TypeVar("E", bound=Event)
 
 _FOR_US = ("command-result", "ui/frontend-action-requested")
 """Topics sent only to the client that asked, of whatever session."""
-_WANTED = tuple(
-    topic
-    for topic in TOPICS
-    if not topic.startswith(("terminal/", "sessions/")) and topic != "context/updated"
-)
+_USUAL = tuple(topic for topic in TOPICS if not topic.startswith("sessions/"))
+"""What is followed if nothing is named: `sessions/…` have the same again, of sessions of any kind."""
+_WANTED = tuple(topic for topic in _USUAL if not topic.startswith("terminal/") and topic != "context/updated")
 
 
 class TurnFailed(Exception):
@@ -138,14 +136,14 @@ class Subscription(Generic[E]):
 
 
 class Watching(Subscription[Event]):
-    """Receives what happens to all sessions, once it is ready: some topics, or all if none is named."""
+    """Receives what happens to all sessions, once it is ready: some topics, or the usual ones if none is named."""
 
     _end = "the daemon closed the connection; events may have been missed"
 
     def __init__(self, topics: tuple[str, ...]) -> None:
         if unknown := set(topics) - TOPICS.keys():
             raise ValueError(f"no topic {min(unknown)!r}; there are {', '.join(sorted(TOPICS))}")
-        super().__init__(topics or tuple(TOPICS))
+        super().__init__(topics or _USUAL)
 
     def _heard(self, topic: str, data: dict[str, Any], events: list[Event]) -> bytes:
         if self.ready:

@@ -326,7 +326,7 @@ class Host(Connection):
 
     def events(self, *topics: str) -> Events:
         """Follow what happens from now on, to all sessions: `with host.events("terminal/exited") as …`.
-        All topics if none is named."""
+        Without topics it is all but `sessions/…`, which are of sessions of any kind."""
         return Events(Watching(topics), self._control.settings)
 
 
