@@ -136,7 +136,7 @@ class Subscription(Generic[E]):
 
 
 class Watching(Subscription[Event]):
-    """Receives what happens to all sessions, once it is ready: some topics, or the usual ones if none is named."""
+    """Receives what happens to all sessions, once it is ready: of some topics, or of the usual ones."""
 
     _end = "the daemon closed the connection; events may have been missed"
 
