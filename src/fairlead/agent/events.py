@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from ..sessions.session import PromptOutcome
 from .messages import Message
 
 Outcome = Literal["done", "aborted", "interrupted", "failed"]
@@ -63,6 +64,14 @@ class ThoughtStreamed(Event, frozen=True):
 class MessageSaid(Event, frozen=True):
     entry_id: str
     message: Message
+
+
+class PromptEnded(Event, frozen=True):
+    """Nothing more comes of a prompt. It began with the message that has its id, unless it was dropped."""
+
+    prompt: str
+    outcome: PromptOutcome
+    reason: str = ""
 
 
 class ToolBegan(Event, frozen=True):

@@ -96,7 +96,7 @@ class AgentKind:
         """End its turn and what waits to be said. The session stays: it can be talked with again."""
         session = await self._found(id)
         was_working = not session.is_idle
-        session.follow_ups.clear()
+        session.prompts.drop("stopped before it was said")
         session.abort()
         return {"stopped": was_working}
 

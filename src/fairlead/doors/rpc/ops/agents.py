@@ -227,6 +227,9 @@ class AgentOps:
             caller.event(topic, data, id=call.id)
         if not is_psi:
             self._show_questions(caller, session, call.id)
+        for notice in session.unsaid:
+            for topic, data in frames.frames(events.Noticed(session.id, notice)):
+                caller.event(topic, data, id=call.id)
         if since is None and not OWN_TOPICS.intersection(topics):
             return {}  # as psi's clients know it; the cursor came with the snapshot
         replayed = sum(caller.wants(topic) for topic, _ in missed)
@@ -601,8 +604,8 @@ class AgentOps:
         more = fields(
             auto_retry_enabled=session.auto_retry,
             auto_compaction_enabled=session.auto_compaction,
-            steering_messages=[text_of(said) for said in session.steering],
-            follow_up_messages=[text_of(said) for said in session.follow_ups],
+            steering_messages=[text_of(said) for said in session.prompts.steering],
+            follow_up_messages=[text_of(said) for said in session.prompts.follow_ups],
             worktree_path=str(session.cwd),
             context_tokens=session.context_tokens,
             context_window=session.model.window,
