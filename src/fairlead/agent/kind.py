@@ -11,8 +11,9 @@ from weakref import WeakValueDictionary
 
 from ..formats.shown import visible
 from ..sessions.directory import NoSession, NotSupported, Summary
+from ..sessions.feed import Changed, Event, Feed, TurnEnded
+from ..sessions.session import Prompt
 from ..system.database import DatabaseFault
-from .events import Event, TurnEnded, Updated
 from .journal import JournalError, Said
 from .messages import ToolResult, User, text_of
 from .recall.transcripts import Transcript, Transcripts
@@ -30,20 +31,21 @@ MAX_WHAT = 80
 
 
 class AgentKind:
-    """The sessions of a store. `transcripts` knows those that are not open."""
+    """The sessions of a store. `transcripts` knows those that are not open; `feed` has what happens."""
 
     name = "agent"
     gives_ids = True
 
-    def __init__(self, store: AgentStore, transcripts: Transcripts) -> None:
+    def __init__(self, store: AgentStore, transcripts: Transcripts, feed: Feed) -> None:
         self._store = store
         self._transcripts = transcripts
         # by session, while somebody waits for it
         self._changed: WeakValueDictionary[str, asyncio.Event] = WeakValueDictionary()
+        feed.listen(self._happened)
 
-    def heard(self, event: Event) -> None:
+    def _happened(self, event: Event) -> None:
         """Something happened in a session: who waits for it looks again."""
-        if isinstance(event, TurnEnded | Updated) and (changed := self._changed.get(event.session_id)):
+        if isinstance(event, TurnEnded | Changed) and (changed := self._changed.get(event.session)):
             changed.set()
 
     async def list(self, *, brief: bool) -> Sequence[Summary]:
@@ -100,12 +102,28 @@ class AgentKind:
         session.abort()
         return {"stopped": was_working}
 
-    async def prompt(self, id: str, text: str) -> None:
+    async def prompt(self, id: str, prompt: Prompt) -> None:
         session = await self._found(id)
         try:
-            session.follow_up(text)
+            session.follow_up(prompt.text, id=prompt.id)
         except (Busy, Refused, JournalError) as error:
             raise NotSupported(str(error)) from None
+
+    async def interrupt(self, id: str, prompt: str | None = None) -> None:
+        session = await self._found(id)
+        if prompt is None:
+            session.abort()
+        else:
+            session.end_prompt(prompt)
+
+    async def make(self, name: str, project: str) -> str:
+        try:
+            self._store.check_name(name)
+            session = self._store.create(project)
+            self._store.rename(session, name)
+        except (Refused, JournalError) as error:
+            raise NotSupported(str(error)) from None
+        return session.id
 
     async def lines(self, id: str) -> Sequence[str]:
         session = await self._found(id)

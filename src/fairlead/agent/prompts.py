@@ -38,6 +38,8 @@ class Prompts:
         self._journal = journal
         self._tell = tell
         self._running: list[str] = []
+        self._is_aborting = False
+        self._later: list[Event] = []  # what is told after the end of a run that is aborted
         self._fault = ""
 
     def __len__(self) -> int:
@@ -86,7 +88,11 @@ class Prompts:
         if said.prompt is not msgspec.UNSET:
             with contextlib.suppress(JournalError):  # then the next reader of the journal says it
                 self._journal.append(Custom(DROPPED, {"id": said.prompt, "reason": reason}))
-            self._tell(events.PromptEnded(self._id, said.prompt, "dropped", reason))
+            ended = events.PromptEnded(self._id, said.prompt, "dropped", reason)
+            if self._is_aborting:
+                self._later.append(ended)
+            else:
+                self._tell(ended)
 
     def drop_lost(self, queued: Mapping[str, str]) -> list[str]:
         """Journal that what waited when the last program ended is dropped. Returns a line about each."""
@@ -115,12 +121,25 @@ class Prompts:
             case events.Failed(message=fault):
                 self._fault = fault
 
+    def abort(self) -> str:
+        """The run will be over in a moment: what is dropped till then ends after it, as prompts do in their
+        order. Returns what was meant for this turn."""
+        self._is_aborting = True
+        return self.drop_steering("aborted before it was said")
+
     def end(self, outcome: PromptOutcome) -> None:
         """The run is over, and with it all that was said in it."""
         running, self._running = self._running, []
         reason, self._fault = self._fault if outcome == "failed" else "", ""
         for id in running:
             self._tell(events.PromptEnded(self._id, id, outcome, reason))
+        self.end_abort()
+
+    def end_abort(self) -> None:
+        """What was aborted is over."""
+        self._is_aborting = False
+        while self._later:
+            self._tell(self._later.pop(0))
 
     def is_running(self, id: str) -> bool:
         return id in self._running

@@ -306,7 +306,7 @@ class AgentSession:
         self.go_on()
         if self.is_idle:
             return ""
-        dropped = self.prompts.drop_steering("aborted before it was said")
+        dropped = self.prompts.abort()
         self._aborted.set()
         for job in self.jobs.values():
             job.cancel()
@@ -466,6 +466,7 @@ class AgentSession:
             self.turn = None
             self.retry_attempt = 0
             self.interrupt_pending = False
+            self.prompts.end_abort()
             self._become(Phase.IDLE)
 
     def _fail(self, why: str) -> None:

@@ -100,7 +100,7 @@ class Daemon:
         self._host = Host(settings, self._happened)
         self._keepty = KeeptyDoor(settings)
         inbox = Inbox(f"{settings.state_dir}/inbox.jsonl")
-        terminals = TerminalKind(self._host)
+        terminals = TerminalKind(self._host, self._feed)
         self._commands = HostTerminals(self._host)
         self._agents = agents = AgentRoom(
             settings,
@@ -118,8 +118,8 @@ class Daemon:
             self._tell_all,
             begin_wait=settings.number("verifier", "begin_seconds"),
         )
-        self._agent_kind = AgentKind(agents.store, agents.transcripts)
-        directory = Directory((terminals, self._agent_kind), inbox, self._verdict)
+        in_store = AgentKind(agents.store, agents.transcripts, self._feed)
+        directory = Directory((terminals, in_store), inbox, self._verdict)
         verifying = VerifyOps(agents.judging.door, agents.ops.named, self._host, self._turns, agents.reports)
         self._control = ControlRoom(
             settings,
@@ -264,7 +264,6 @@ class Daemon:
             session.remember(exit_told=True)
 
     def _heard_agent(self, event: AgentEvent) -> None:
-        self._agent_kind.heard(event)
         self._control.heard_agent(event)
 
     def _tell_all(self, topic: str, data: Mapping[Any, Any]) -> None:

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from ..formats.guess import meant
 from .inbox import LEAST_PREFIX, Inbox
+from .session import Prompt
 
 
 class Summary(Struct, frozen=True, kw_only=True):
@@ -82,8 +83,13 @@ class Kind(Protocol):
     async def stop(self, id: str) -> Mapping[str, Any]:
         """End what a session does; gives what is to be said of that. Raises NoSession or NotSupported."""
 
-    async def prompt(self, id: str, text: str) -> None:
-        """Ask a session for something, as a person does. Raises NoSession or NotSupported."""
+    async def prompt(self, id: str, prompt: Prompt) -> None:
+        """Ask a session for something, as a person does. What comes of it is told in the feed, with the
+        prompt's id. Raises NoSession or NotSupported."""
+
+    async def interrupt(self, id: str, prompt: str | None = None) -> None:
+        """End what a session does now, and leave what waits. With the id of a prompt, end what came of that
+        and nothing else: one that waits is dropped. Raises NoSession or NotSupported."""
 
     async def lines(self, id: str) -> Sequence[str]:
         """What was said or printed in it, as text. Raises NoSession or NotSupported."""

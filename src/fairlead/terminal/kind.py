@@ -12,12 +12,15 @@ from typing import Any
 import msgspec
 
 from ..sessions.directory import NoSession, NotSupported, Summary
+from ..sessions.feed import Feed, PromptEnded, PromptStarted
+from ..sessions.session import Prompt
 from ..system import processes
 from .host import Host, HostError
 from .lines import kept
 from .session import Session, State
 from .usage import Usage, Usages
 
+_STANDING = {State.ENDED: "has ended", State.WAITING: "has not been started yet"}
 MAX_UNTYPED = 1024 * 1024
 """How many bytes may wait for a program that does not read before more is refused."""
 
@@ -28,8 +31,9 @@ class TerminalKind:
     name = "terminal"
     gives_ids = False
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, feed: Feed) -> None:
         self._host = host
+        self._feed = feed
         self._usages = Usages()
 
     async def list(self, *, brief: bool) -> Sequence[Summary]:
@@ -68,10 +72,24 @@ class TerminalKind:
         except HostError as error:
             raise NotSupported(str(error)) from None
 
-    async def prompt(self, id: str, text: str) -> None:
+    async def prompt(self, id: str, prompt: Prompt) -> None:
+        """Type it. What a program makes of it is not known, so that it is done at once."""
+        check_typing(self._found(id))
+        self.type(id, prompt.text, enter=True)
+        self._feed.post(PromptStarted(id, prompt.id))
+        self._feed.post(PromptEnded(id, prompt.id, "done"))
+
+    def type(self, id: str, text: str, *, enter: bool) -> None:
         session = self._found(id)
+        if session.state is not State.RUNNING:
+            raise NotSupported(f"session {id!r} {_STANDING[session.state]}")
         check_typing(session)
-        session.type(text.encode("utf-8", "replace") + b"\r")
+        session.type(text.encode("utf-8", "replace") + (b"\r" if enter else b""))
+
+    async def interrupt(self, id: str, prompt: str | None = None) -> None:
+        """Press Ctrl-C. A prompt was done when it was typed, and nothing of it is left to end."""
+        if prompt is None:
+            self.type(id, "\x03", enter=False)
 
     async def lines(self, id: str) -> Sequence[str]:
         return kept(self._found(id)).texts

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from ....sessions.directory import Directory, NoSession, NotSupported, Summary
+from ....sessions.session import new_prompt
 from ....wire.rpc import ErrorCode, fields
 from ..frames import plain
 from ..handlers import FAULTS, Data, op
@@ -40,7 +41,7 @@ class SessionOps:
     @op
     async def session_prompt(self, name: str, text: str) -> Data:
         kind, found = await self._directory.find(name)
-        await kind.prompt(found.id, text)
+        await kind.prompt(found.id, new_prompt(text))
         return fields(accepted=True, session=_row(found))
 
     @op
