@@ -37,6 +37,9 @@ class Notes:
     def is_live(self, name: str) -> bool:
         return any(id.partition("-")[0] == name for id in self.notes)
 
+    def name_of(self, id: str) -> str:
+        return id.partition("-")[0] if id in self.notes else id
+
     async def stop(self, id: str) -> Mapping[str, Any]:
         raise NotSupported("a note has nothing to stop")
 

@@ -70,7 +70,7 @@ class AgentKind:
 
     async def find(self, word: str) -> Summary | None:
         for session in reversed(self._store.loaded):
-            if word in (session.id, session.name):
+            if word in (session.id, session.name or session.id):
                 return _of_open(session, None)
         try:
             row = await self._transcripts.thread.run(lambda: self._transcripts.named(word, SCAN_SECONDS))
@@ -86,6 +86,10 @@ class AgentKind:
 
     def is_live(self, name: str) -> bool:
         return any(name in (each.id, each.name) for each in self._store.loaded)
+
+    def name_of(self, id: str) -> str:
+        session = self._store.get(id)
+        return (session.name if session is not None else "") or id
 
     async def _found(self, id: str) -> AgentSession:
         try:
@@ -179,6 +183,7 @@ def _of_open(session: AgentSession, row: Transcript | None) -> Summary:
         name=session.name or session.id,
         project=str(session.cwd),
         state="idle" if session.is_idle else "working",
+        phase=session.phase,
         what=_short(first),
         started_at=_moment(session.journal.header.timestamp),
         idle=max(0.0, time.time() - last) if session.is_idle else 0.0,
@@ -193,6 +198,7 @@ def _of_row(row: Transcript) -> Summary:
         name=row.name or row.id,
         project=row.cwd,
         state="idle",
+        is_open=False,
         what=_short(row.first_message),
         started_at=_moment(row.created),
         idle=max(0.0, time.time() - _moment(row.modified)),

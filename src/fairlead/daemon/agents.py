@@ -64,11 +64,9 @@ class AgentRoom:
         terminals: Terminals,
         callers: Callable[[], list[Caller]],
         feed: Feed,
-        also: Callable[[Event], None] = lambda event: None,
         inbox: Inbox | None = None,
         is_taken: Callable[[str], bool] = lambda name: False,
     ) -> None:
-        self._also = also
         self._feed = feed
         keys = Keys(f"{settings.state_dir}/keys")
         try:
@@ -133,7 +131,6 @@ class AgentRoom:
     def _told(self, event: Event) -> None:
         self.ops.heard(event)
         self.judging.heard(self.store, event)
-        self._also(event)
         for each in posted(self.store, event):
             self._feed.post(each)
 

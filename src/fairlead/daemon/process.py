@@ -21,11 +21,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import __version__
-from ..agent.events import Event as AgentEvent
 from ..agent.kind import AgentKind
+from ..control.sessions import SHORT_ID
 from ..doors.agent_terminals import HostTerminals
 from ..doors.checks import host_checks
-from ..doors.control_sessions import SHORT_ID
 from ..doors.keepty import KeeptyDoor
 from ..doors.rpc.handlers import Data, OpError, handlers_of, op
 from ..doors.rpc.ops.sessions import SessionOps
@@ -100,14 +99,13 @@ class Daemon:
         self._host = Host(settings, self._happened)
         self._keepty = KeeptyDoor(settings)
         inbox = Inbox(f"{settings.state_dir}/inbox.jsonl")
-        terminals = TerminalKind(self._host, self._feed)
+        self._terminals = terminals = TerminalKind(self._host, self._feed)
         self._commands = HostTerminals(self._host)
         self._agents = agents = AgentRoom(
             settings,
             self._commands,
             lambda: self._rpc.callers,
             self._feed,
-            also=self._heard_agent,
             inbox=inbox,
             is_taken=terminals.is_live,
         )
@@ -126,7 +124,8 @@ class Daemon:
             agents.store,
             self._host,
             agents.redactor,
-            latest=lambda name: agents.latest(name=name, cwd=None),
+            directory,
+            self._feed,
             key_variables=agents.key_variables,
             checkers=host_checks(
                 settings,
@@ -256,15 +255,12 @@ class Daemon:
                         return
                     asyncio.get_running_loop().call_later(EXIT_TOLD_AFTER, self._note_exit, session)
                 self._tell_all(event.topic, fields(**event.data))
-                self._control.heard_terminal(event.topic, event.data)
+                self._terminals.happened(session, event)
 
     def _note_exit(self, session: Session) -> None:
         """Everybody knows that a session has ended, and rules were followed: the next daemon is silent."""
         if session in self._host:
             session.remember(exit_told=True)
-
-    def _heard_agent(self, event: AgentEvent) -> None:
-        self._control.heard_agent(event)
 
     def _tell_all(self, topic: str, data: Mapping[Any, Any]) -> None:
         self._rpc.event(topic, data)

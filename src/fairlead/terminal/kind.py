@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 
 from ..sessions.directory import NoSession, NotSupported, Summary
-from ..sessions.feed import Feed, PromptEnded, PromptStarted
+from ..sessions.feed import Exited, Feed, PromptEnded, PromptStarted, Signalled
 from ..sessions.session import Prompt
 from ..system import processes
 from .host import Host, HostError
 from .lines import kept
-from .session import Session, State
+from .session import Event, Session, State
 from .usage import Usage, Usages
 
 _STANDING = {State.ENDED: "has ended", State.WAITING: "has not been started yet"}
@@ -58,6 +58,18 @@ class TerminalKind:
 
     def is_live(self, name: str) -> bool:
         return name in self._host.sessions
+
+    def name_of(self, id: str) -> str:
+        return id
+
+    def happened(self, session: Session, event: Event) -> None:
+        """Post what concerns more than those who look at a terminal."""
+        match event.topic:
+            case "terminal/exited":
+                self._feed.post(Exited(session.id, event.data["exit_code"]))
+            case "terminal/bell" | "terminal/notification" as topic:
+                details = {key: value for key, value in event.data.items() if key != "name"}
+                self._feed.post(Signalled(session.id, topic.partition("/")[2], details))
 
     def _found(self, id: str) -> Session:
         try:
