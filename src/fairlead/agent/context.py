@@ -139,6 +139,8 @@ class Turn(NamedTuple):
     """How its last run ended, as the journal tells it; `lost` also while it goes on."""
     fault: str = ""
     """Why it failed, if it did."""
+    prompt_id: str = ""
+    """The id of the prompt, if it has one."""
 
 
 def _ending(message: Message) -> tuple[Ending, str]:
@@ -213,7 +215,9 @@ class Course:
         if isinstance(said, User) and said.origin is msgspec.UNSET:
             if (last := self._last_turn) is not None:
                 self._turns.append(last)
-            self._last = Turn(len(self._turns) + 1, text_of(said), entry.line, entry.line, 0)
+            number = len(self._turns) + 1
+            id = said.prompt or ""
+            self._last = Turn(number, text_of(said), entry.line, entry.line, 0, prompt_id=id)
             self._corrections, self._ending = 0, "lost"
         elif said is not None:
             self._corrections += isinstance(said, User) and said.origin == "correction"
@@ -228,8 +232,9 @@ class Course:
             return None
         ending = self._ending
         outcome, fault = (ending, "") if isinstance(ending, str) else _ending(ending)
-        number, prompt, first, *_ = self._last
-        return Turn(number, prompt, first, self._last_line, self._corrections, outcome, fault)
+        return self._last._replace(
+            last_line=self._last_line, corrections=self._corrections, outcome=outcome, fault=fault
+        )
 
     @property
     def turns(self) -> list[Turn]:

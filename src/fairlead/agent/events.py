@@ -132,6 +132,7 @@ class TurnBegan(Event, frozen=True):
     line: int
     """The journal's line with the prompt."""
     prompt: str
+    prompt_id: str = ""
 
 
 class TurnEnded(Event, frozen=True):
@@ -142,6 +143,8 @@ class TurnEnded(Event, frozen=True):
     first_line: int
     last_line: int
     outcome: Outcome
+    prompt_id: str = ""
+    """Of the prompt that began the turn."""
 
 
 class Retrying(Event, frozen=True):

@@ -499,7 +499,9 @@ class AgentSession:
         if said is not None and isinstance(said.body, Said):
             self._tell(events.MessageSaid(self.id, said.id, said.body.message))
             if said.line == turn.first_line:
-                self._tell(events.TurnBegan(self.id, turn.number, turn.first_line, turn.prompt))
+                self._tell(
+                    events.TurnBegan(self.id, turn.number, turn.first_line, turn.prompt, turn.prompt_id)
+                )
             for notice in (*self._notices, *self.unsaid):
                 self._tell(events.Noticed(self.id, notice))
             self._notices, self.unsaid = [], []
@@ -514,7 +516,13 @@ class AgentSession:
                 self._write_stop(outcome)
                 self._tell(
                     events.TurnEnded(
-                        self.id, turn.number, turn.prompt, turn.first_line, self.journal.lines, outcome
+                        self.id,
+                        turn.number,
+                        turn.prompt,
+                        turn.first_line,
+                        self.journal.lines,
+                        outcome,
+                        turn.prompt_id,
                     )
                 )
                 self.prompts.end(outcome)
