@@ -21,7 +21,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import __version__
-from ..agent.events import Event as AgentEvent
 from ..agent.kind import AgentKind
 from ..doors.agent_terminals import HostTerminals
 from ..doors.checks import host_checks
@@ -111,7 +110,7 @@ class Daemon:
             self._judging.door.judged,
             begin_wait=settings.number("verifier", "begin_seconds"),
         )
-        terminals = TerminalKind(self._host, self._turns)
+        self._terminals = terminals = TerminalKind(self._host, self._turns, self._feed)
         self._commands = HostTerminals(self._host)
         self._agents = agents = AgentRoom(
             settings,
@@ -120,18 +119,18 @@ class Daemon:
             self._feed,
             inbox,
             self._judging,
-            also=self._heard_agent,
             is_taken=terminals.is_live,
         )
-        self._agent_kind = AgentKind(agents.store, agents.transcripts)
-        directory = Directory((terminals, self._agent_kind), inbox, self._verdict)
+        in_store = AgentKind(agents.store, agents.transcripts, self._feed)
+        directory = Directory((terminals, in_store), inbox, self._verdict)
         verifying = VerifyOps(self._judging.door, directory, self._judging.reports)
         self._control = ControlRoom(
             settings,
             agents.store,
             self._host,
             agents.redactor,
-            latest=lambda name: agents.latest(name=name, cwd=None),
+            directory,
+            self._feed,
             key_variables=agents.key_variables,
             checkers=host_checks(
                 settings,
@@ -258,16 +257,12 @@ class Daemon:
                         return
                     asyncio.get_running_loop().call_later(EXIT_TOLD_AFTER, self._note_exit, session)
                 self._tell_all(event.topic, event.data)
-                self._control.heard_terminal(event.topic, event.data)
+                self._terminals.happened(session, event)
 
     def _note_exit(self, session: Session) -> None:
         """Everybody knows that a session has ended, and rules were followed: the next daemon is silent."""
         if session in self._host:
             session.remember(exit_told=True)
-
-    def _heard_agent(self, event: AgentEvent) -> None:
-        self._agent_kind.heard(event)
-        self._control.heard_agent(event)
 
     def _tell_all(self, topic: str, data: Mapping[str, Any]) -> None:
         self._clients.event(topic, fields(**data))
