@@ -179,6 +179,11 @@ class Happened(Event):
 class AgentEvent(Event):
     """Something that happened in an agent session."""
 
+    @property
+    def prompt_id(self) -> str:
+        """Which prompt this is, or began the turn: of `Prompted`, `TurnBegan`, `TurnEnded`, else empty."""
+        return str(self.data.get("prompt_id") or "")
+
 
 class Text(AgentEvent):
     """A piece of the answer."""

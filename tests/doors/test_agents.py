@@ -252,6 +252,33 @@ async def test_a_busy_session_says_so_and_takes_what_is_meant_for_later(tmp_path
 
 
 @served
+async def test_two_clients_that_say_the_same_know_which_turn_is_theirs(tmp_path: Path) -> None:
+    model = Held()
+    async with serving(tmp_path, model) as host:
+        features = (rpc.INCREMENTS, rpc.RECEIPTS)
+        topics = ("session/prompted", "session/turn-began", "session/turn-ended")
+        first, second = [await host.client(topics=topics, features=features) for _ in range(2)]
+        began = await first.ask("prompt", message="go on")
+        await model.asked.wait()
+        queued = await second.ask("follow_up", message="go on")
+        steered = await first.ask("prompt_while_streaming", message="go on", behavior="steer")
+        ids = [each["prompt_id"] for each in (began, steered, queued)]
+        assert len(set(ids)) == 3
+        model.go_on.set()
+        await second.until("session/turn-ended", prompt_id=ids[2])
+        told = [frame for frame in second.frames if isinstance(frame, rpc.Event) and frame.topic in topics]
+        assert [(frame.topic, plain(frame.data)["prompt_id"]) for frame in told] == [
+            ("session/prompted", ids[0]),
+            ("session/turn-began", ids[0]),
+            ("session/prompted", ids[1]),
+            ("session/turn-ended", ids[0]),
+            ("session/prompted", ids[2]),
+            ("session/turn-began", ids[2]),
+            ("session/turn-ended", ids[2]),
+        ]
+
+
+@served
 async def test_a_turn_that_fails_is_an_error_event_and_the_session_is_idle_again(tmp_path: Path) -> None:
     async with serving(tmp_path, replay(tmp_path)) as host:  # a cassette without an answer
         client = await host.client()

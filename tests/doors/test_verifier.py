@@ -268,7 +268,8 @@ async def test_a_correction_waits_for_the_turn_or_steers_it(tmp_path: Path) -> N
         verifier.prompt("now", "b", deliverAs="steer")
         assert (await verifier.until("prompt_ack", correlationId="a"))["ok"] is True
         assert (await verifier.until("prompt_ack", correlationId="b"))["ok"] is True
-        assert (list(map(text_of, session.steering)), len(session.follow_ups)) == (["now"], 1)
+        waiting = session.prompts
+        assert (list(map(text_of, waiting.steering)), len(waiting.follow_ups)) == (["now"], 1)
         model.go_on.set()
         first = await verifier.until("event", name="stop")
         second = await verifier.until("event", name="stop")

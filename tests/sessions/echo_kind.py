@@ -22,7 +22,7 @@ from fairlead.sessions.directory import Directory, NameTaken, NoSession, Summary
 from fairlead.sessions.feed import Feed
 from fairlead.sessions.inbox import Inbox
 from fairlead.sessions.questions import ALLOW, DENY, Answer, Question
-from fairlead.sessions.session import Prompt, Session, new_prompt
+from fairlead.sessions.session import Prompt, Session
 from fairlead.wire.verifier import Outcome
 
 PIECE_SECONDS = 0.01
@@ -270,14 +270,17 @@ class EchoKind:
     def is_live(self, name: str) -> bool:
         return any(name in (each.id, each.name) for each in self._sessions.values())
 
+    def name_of(self, id: str) -> str:
+        return self._sessions[id].name if id in self._sessions else id
+
     async def live(self, id: str) -> Session:
         return self._found(id)
 
     async def stop(self, id: str) -> Mapping[str, Any]:
         return {"stopped": self._found(id).stop()}
 
-    async def prompt(self, id: str, text: str) -> None:
-        self._found(id).prompt(new_prompt(text))
+    async def prompt(self, id: str, prompt: Prompt) -> None:
+        self._found(id).prompt(prompt)
 
     async def interrupt(self, id: str, prompt: str | None = None) -> None:
         self._found(id).interrupt(prompt)

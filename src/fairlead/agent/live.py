@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ..sessions import feed
 from . import context, events
 from .events import Event
+from .messages import User
 from .session import AgentSession, Refused
 from .store import AgentStore
 
@@ -65,6 +66,10 @@ def posted(store: AgentStore, event: Event) -> Iterator[feed.Event]:
             yield feed.Changed(id)
         case events.TextStreamed(text=text):
             yield feed.Said(id, text)
+        case events.MessageSaid(message=User(prompt=str(prompt))):
+            yield feed.PromptStarted(id, prompt)
+        case events.PromptEnded(prompt=prompt, outcome=outcome, reason=reason):
+            yield feed.PromptEnded(id, prompt, outcome, reason)
         case events.TurnBegan():
             yield feed.TurnBegan(id, store.find(id).turns[-1])
         case events.TurnEnded(outcome=outcome):

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..keeper.credentials import AGENT_MARK
+from ..sessions.session import new_id
 from . import context, events
 from .answer import Answer
 from .consent.approvals import CHANGED, Approvals
@@ -38,7 +39,7 @@ from .journal import (
     SessionInfo,
     ThinkingLevelChange,
 )
-from .messages import Assistant, Image, Message, Text, ToolCall, ToolResult, Usage, User, now, text_of, user
+from .messages import Assistant, Image, Message, Text, ToolCall, ToolResult, Usage, User, now, user
 from .models import (
     THINKING_LEVELS,
     Finished,
@@ -48,6 +49,7 @@ from .models import (
 )
 from .models.catalog import priced
 from .parts import Busy, Decision, Dropped, Job, Judge, Judged, Models, Phase, Refused, Stats, check_text
+from .prompts import Prompts
 from .tools import Context, Result, Tool, Touch
 
 T = TypeVar("T")
@@ -66,8 +68,6 @@ MAX_STEPS = 1000
 """How often a model is asked in one turn."""
 MAX_NAME = 200
 """How many characters a session's name may have."""
-MAX_QUEUED = 100
-"""How many messages may wait to be said."""
 MAX_PAST_JOBS = 50
 """How many tool calls that have ended can be looked up."""
 
@@ -105,8 +105,6 @@ class AgentSession:
         self.model = models.default()
         self.thinking_level = "off"
         self.usage = Usage()
-        self.steering: deque[User] = deque()
-        self.follow_ups: deque[User] = deque()
         self.jobs: dict[str, Job] = {}
         """The tool calls that run, by their ids."""
         self.past_jobs: deque[Job] = deque(maxlen=MAX_PAST_JOBS)
@@ -121,6 +119,9 @@ class AgentSession:
         self._is_ours = is_ours
         self._notices = list(notices)
         self._approvals = Approvals(journal, self._tell)
+        self.prompts = Prompts(journal, self._tell)
+        self.unsaid: list[str] = []
+        """Lines about what waited to be said when the last program ended, until a turn begins."""
         self.turn: asyncio.Task[None] | None = None
         self._awaited: asyncio.Future[Any] | None = None  # what an abort cancels
         self._aborted = asyncio.Event()
@@ -151,6 +152,8 @@ class AgentSession:
         self._approvals.keep(call.id for call in context.unanswered(self.journal.branch))
         for approval in self._approvals.lasting:
             self._remember(approval)
+        if self._is_ours:
+            self.unsaid = self.prompts.drop_lost(past.queued)
 
     def _end_lost_turn(self) -> None:
         """Say that a turn was lost with the program that ran it, and what it had said by then. One that waits
@@ -200,7 +203,7 @@ class AgentSession:
 
     @property
     def pending_messages(self) -> int:
-        return len(self.steering) + len(self.follow_ups)
+        return len(self.prompts)
 
     @property
     def turns(self) -> list[context.Turn]:
@@ -209,7 +212,7 @@ class AgentSession:
     @property
     def waiting_corrections(self) -> int:
         """How many corrections wait to be said."""
-        return sum(said.origin == "correction" for said in (*self.steering, *self.follow_ups))
+        return sum(said.origin == "correction" for said in self.prompts.waiting)
 
     @property
     def context_tokens(self) -> int:
@@ -222,15 +225,17 @@ class AgentSession:
 
     # --- what can be asked of it ----------------------------------------------------------------------------
 
-    def prompt(self, text: str, images: Sequence[Image] = ()) -> None:
+    # Each prompt has an id, given or made. What comes of it is told with that: see `events.PromptEnded`.
+
+    def prompt(self, text: str, images: Sequence[Image] = (), *, id: str = "") -> None:
         """Begin a turn. Raises Busy, or JournalError."""
         self.go_on()
         if not self.is_idle:
             raise Busy(self._busy_with)
         check_text(text)
         self._close_open_calls("interrupted: the turn ended before this call did")
-        entry = self.journal.append(Said(user(text, tuple(images))))
-        self._begin(self._run(entry))
+        entry = self.journal.append(Said(user(text, tuple(images), prompt=id or new_id())))
+        self._begin(self._work(entry))
 
     def go_on(self) -> None:
         """Wait again for the answers that a session of this journal waited for when its program ended, with
@@ -246,30 +251,35 @@ class AgentSession:
             return f"{why}: it waits for an answer to {id} ({approval.summary}); answer it, or abort"
         return why
 
-    def steer(self, text: str, images: Sequence[Image] = ()) -> bool:
+    def steer(self, text: str, images: Sequence[Image] = (), *, id: str = "") -> bool:
         """Say something before the model is asked the next time; begins a turn if there is none.
 
         False if the turn is being ended: then it is said after it.
         """
         self.go_on()
         if self.is_idle:
-            self.prompt(text, images)
+            self.prompt(text, images, id=id)
         elif self._aborted.is_set() or self.interrupt_pending:
-            self.follow_up(text, images)
+            self.follow_up(text, images, id=id)
             return False
         else:
             check_text(text)
-            self._queue(self.steering, user(text, tuple(images), "steer"))
+            self.prompts.queue(user(text, tuple(images), "steer", id or new_id()), steer=True)
         return True
 
-    def follow_up(self, text: str, images: Sequence[Image] = ()) -> None:
+    def follow_up(self, text: str, images: Sequence[Image] = (), *, id: str = "") -> None:
         """Say something when the turn is done; begins one if there is none."""
         self.go_on()
         if self.is_idle:
-            self.prompt(text, images)
+            self.prompt(text, images, id=id)
         else:
             check_text(text)
-            self._queue(self.follow_ups, user(text, tuple(images)))
+            self.prompts.queue(user(text, tuple(images), prompt=id or new_id()), steer=False)
+
+    def end_prompt(self, id: str) -> None:
+        """Don't say a prompt that waits, or end the turn in which it was said."""
+        if not self.prompts.drop("aborted before it was said", id) and self.prompts.is_running(id):
+            self.abort()
 
     def correct(self, text: str, *, steer: bool = False) -> None:
         """Send the turn back: its work goes on. While it runs the text waits for its end, or steers it."""
@@ -278,38 +288,25 @@ class AgentSession:
         self.go_on()
         if self.is_idle:
             self._close_open_calls("interrupted: the turn ended before this call did")
-            self._begin(self._run(self.journal.append(Said(said))))
+            self._begin(self._work(self.journal.append(Said(said))))
         else:
-            self._queue(self.steering if steer else self.follow_ups, said)
-
-    def _queue(self, queue: deque[User], said: User) -> None:
-        if self.pending_messages >= MAX_QUEUED:
-            raise Refused(f"{MAX_QUEUED} messages wait already")
-        queue.append(said)
-        self._tell(events.Updated(self.id))
+            self.prompts.queue(said, steer=steer)
 
     def interrupt(self) -> Dropped:
         """End the turn after its current step. Steering text is not said; follow-ups are, after it."""
         if self.is_idle or self.interrupt_pending:
             return Dropped(False, self.interrupt_pending, "")
         self.interrupt_pending = True
-        dropped = self._drop_steering()
+        dropped = self.prompts.drop_steering("interrupted before it was said")
         self._tell(events.Updated(self.id))
         return Dropped(True, True, dropped)
-
-    def _drop_steering(self) -> str:
-        """Forget what was meant for this turn: words, which are given back, and corrections of it."""
-        words = [text_of(said) for said in self.steering if said.origin != "correction"]
-        self.steering.clear()
-        self.follow_ups = deque(said for said in self.follow_ups if said.origin != "correction")
-        return "\n".join(words)
 
     def abort(self) -> str:
         """End the turn at once; gives the steering text that will not be said. Follow-ups are, after it."""
         self.go_on()
         if self.is_idle:
             return ""
-        dropped = self._drop_steering()
+        dropped = self.prompts.abort()
         self._aborted.set()
         for job in self.jobs.values():
             job.cancel()
@@ -338,6 +335,7 @@ class AgentSession:
         """Leave everything as it is; the journal's next reader sees an interrupted turn."""
         if self.turn is not None:
             self.turn.cancel()
+        self.prompts.close()
         self._half.close()
         self.journal.close()
 
@@ -442,6 +440,8 @@ class AgentSession:
                 done.set_exception(error)
             except asyncio.CancelledError:
                 done.set_exception(Refused("aborted"))
+                raise
+            await self._say_waiting()
 
         self._begin(doing())
         return await done
@@ -459,28 +459,52 @@ class AgentSession:
             self._tell(events.Updated(self.id))
             await work
         except (JournalError, ModelError) as error:
-            self._tell(events.Failed(self.id, str(error)))
+            self._fail(str(error))
         except Exception as error:  # our own fault; the session goes on
-            self._tell(events.Failed(self.id, f"the turn failed: {type(error).__name__}: {error}"))
+            self._fail(f"the turn failed: {type(error).__name__}: {error}")
         finally:
             self.turn = None
             self.retry_attempt = 0
             self.interrupt_pending = False
+            self.prompts.end_abort()
             self._become(Phase.IDLE)
+
+    def _fail(self, why: str) -> None:
+        """A turn was not done to its end, and nobody is there to say what waits."""
+        self._tell(events.Failed(self.id, why))
+        self.prompts.drop(why)
 
     async def _resume(self) -> None:
         """Go on with a turn that another daemon began."""
-        await self._run(None, context.unanswered(self.journal.branch))
+        await self._work(None, context.unanswered(self.journal.branch))
+
+    async def _work(self, said: Entry | None, calls: Sequence[ToolCall] = ()) -> None:
+        """Work on what was said last, and then on all that waits to be said."""
+        await self._run(said, calls)
+        await self._say_waiting()
+
+    async def _say_waiting(self) -> None:
+        self.prompts.take_late()
+        while self.prompts.follow_ups:
+            self._aborted = asyncio.Event()
+            self.interrupt_pending = False
+            entry = self.journal.append(Said(self.prompts.follow_ups[0]))
+            self.prompts.follow_ups.popleft()
+            await self._run(entry)
+            self.prompts.take_late()
 
     async def _run(self, said: Entry | None, calls: Sequence[ToolCall] = ()) -> None:
-        """Work on what was said last, or go on with the calls at which another daemon left it."""
+        """A run: all that comes of what was said last, or of the calls at which another daemon left it."""
         turn = turns[-1] if (turns := self.turns) else context.Turn(1, "", 1, 1, 0)
         if said is not None and isinstance(said.body, Said):
             self._tell(events.MessageSaid(self.id, said.id, said.body.message))
             if said.line == turn.first_line:
-                self._tell(events.TurnBegan(self.id, turn.number, turn.first_line, turn.prompt))
-        while self._notices:
-            self._tell(events.Noticed(self.id, self._notices.pop(0)))
+                self._tell(
+                    events.TurnBegan(self.id, turn.number, turn.first_line, turn.prompt, turn.prompt_id)
+                )
+            for notice in (*self._notices, *self.unsaid):
+                self._tell(events.Noticed(self.id, notice))
+            self._notices, self.unsaid = [], []
         outcome: events.Outcome = "failed"
         try:
             if calls:
@@ -492,17 +516,18 @@ class AgentSession:
                 self._write_stop(outcome)
                 self._tell(
                     events.TurnEnded(
-                        self.id, turn.number, turn.prompt, turn.first_line, self.journal.lines, outcome
+                        self.id,
+                        turn.number,
+                        turn.prompt,
+                        turn.first_line,
+                        self.journal.lines,
+                        outcome,
+                        turn.prompt_id,
                     )
                 )
-        if outcome != "done":  # steering that came too late is said as a turn of its own
-            late = [User(each.content, each.timestamp) for each in self.steering if each.origin == "steer"]
-            waiting = [each for each in self.follow_ups if each.origin != "correction"]
-            self.steering, self.follow_ups = deque(), deque([*late, *waiting])
-        if self.follow_ups:
-            self._aborted = asyncio.Event()
-            self.interrupt_pending = False
-            await self._run(self.journal.append(Said(self.follow_ups.popleft())))
+                self.prompts.end(outcome)
+        if outcome != "done":
+            self.prompts.drop_corrections()
 
     def _say_why(self, outcome: events.Outcome) -> None:
         """A turn that was stopped among its tools has an end too, and is not taken for one that was lost."""
@@ -527,8 +552,8 @@ class AgentSession:
         for _ in range(MAX_STEPS):
             if self._aborted.is_set():
                 return "aborted"
-            while self.steering:
-                self._say(self.steering.popleft())
+            while self.prompts.steering:
+                self._say(self.prompts.steering.popleft())
             answer = await self._answer()
             if answer.stop_reason == "aborted":
                 return "aborted"
@@ -541,7 +566,7 @@ class AgentSession:
                 await self._run_tools(answer.calls)
             if self.interrupt_pending:
                 return "interrupted"
-            if not answer.calls and not self.steering:
+            if not answer.calls and not self.prompts.steering:
                 return "aborted" if self._aborted.is_set() else "done"
         self._tell(events.Failed(self.id, f"the model was asked {MAX_STEPS} times in one turn"))
         return "failed"
@@ -789,6 +814,7 @@ class AgentSession:
             self._tell(events.Updated(self.id))
 
     def _tell(self, event: Event) -> None:
+        self.prompts.heard(event)
         self._listen(event)
 
 

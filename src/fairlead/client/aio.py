@@ -225,9 +225,10 @@ class Session:
         """Return how it is, as `fairlead ls --json` shows it."""
         return await self._ask("session_find", itemgetter("session"))
 
-    async def prompt(self, text: str) -> None:
-        """Ask for something: what an agent is told, or what is typed into a terminal and entered."""
-        await self._ask("session_prompt", nothing, text=text)
+    async def prompt(self, text: str) -> str:
+        """Ask for something: say it to an agent, or type it into a terminal with Enter. Returns the prompt's
+        id, by which the events `sessions/prompt-started` and `sessions/prompt-ended` name it."""
+        return str(await self._ask("session_prompt", itemgetter("prompt_id"), text=text))
 
     async def lines(self, limit: int | None = None) -> list[str]:
         """Return what was said or printed, or the last lines of it."""

@@ -66,10 +66,8 @@ class AgentRoom:
         feed: Feed,
         inbox: Inbox,
         judging: Judging,
-        also: Callable[[Event], None] = lambda event: None,
         check_free: Callable[[str], None] = lambda name: None,
     ) -> None:
-        self._also = also
         self._feed = feed
         keys = Keys(f"{settings.state_dir}/keys")
         try:
@@ -125,7 +123,6 @@ class AgentRoom:
         self.ops.heard(event)
         for each in posted(self.store, event):
             self._feed.post(each)
-        self._also(event)
 
 
 def verification(

@@ -1,6 +1,6 @@
 """Builds the control room: the loop with its gates, rules and actuators, its door, and health.
 
-The daemon has one. It hears from the other rooms through `heard_agent`, `heard_terminal` and `escalated`.
+The daemon has one. It hears what happens in sessions from the feed, and of verifiers through `escalated`.
 """
 
 from __future__ import annotations
@@ -10,11 +10,8 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import Any
 
-from ..agent import events
 from ..agent.consent.commands import take_apart
-from ..agent.events import Event
 from ..agent.secrets import environment_for_commands, is_secret_file
 from ..agent.store import AgentStore
 from ..control import gates
@@ -25,12 +22,14 @@ from ..control.loop import Control
 from ..control.notices import TROUBLE_PAUSE, Notifier, Send, check_urls, send_with_apprise
 from ..control.protocols import Cleaner
 from ..control.rules import Reflexes, Rule, Then, rules_from
+from ..control.sessions import ControlSessions
 from ..control.signals import Priority, Signal
 from ..control.store import ControlStore
-from ..doors.control_sessions import ControlSessions, Latest, none_known
 from ..doors.passepartout import PassepartoutDoor
 from ..doors.rpc.ops.control import ControlOps
 from ..formats.guess import meant
+from ..sessions import feed
+from ..sessions.directory import Directory
 from ..sessions.questions import Answer, Question
 from ..system.database import DatabaseFault
 from ..system.extras import adding, is_missing
@@ -42,12 +41,6 @@ log = logging.getLogger("fairlead.control")
 
 OPEN_WAIT = 1.0
 """Seconds that a start waits for what another daemon left: the file may be locked."""
-FROM_TERMINALS: Mapping[str, str] = {
-    "terminal/exited": "session-exited",
-    "terminal/bell": "terminal-bell",
-    "terminal/notification": "terminal-notification",
-}
-"""Sensors by the topics of terminal sessions."""
 ACTUATORS = ("CLI", "TUI", "SESSION", "SHELL", "NOTIFY", "LOG")
 """The actuators that rules can name without another package."""
 
@@ -61,8 +54,9 @@ class ControlRoom:
         store: AgentStore,
         host: Host,
         cleaner: Cleaner,
+        directory: Directory,
+        happening: feed.Feed,
         *,
-        latest: Latest = none_known,
         key_variables: Iterable[str] = (),
         checkers: Mapping[str, Checker] | None = None,
         send: Send = send_with_apprise,
@@ -79,7 +73,8 @@ class ControlRoom:
             raise settings.located(error) from None
         rules = _rules(settings)
         reflexes = Reflexes(rules, settings.refresh)
-        self.sessions = ControlSessions(store, host, settings.text("control", "session"), home, latest)
+        self.sessions = ControlSessions(directory, store.inbox, settings.text("control", "session"), home)
+        happening.listen(self._heard)
         self.control = Control(
             actuators=self.actuators,
             gates=self._gates(cleaner, home),
@@ -208,31 +203,29 @@ class ControlRoom:
 
     # --- what other rooms say -----------------------------------------------------------------------------
 
-    def heard_agent(self, event: Event) -> None:
-        """Something happened in an agent session."""
+    def _heard(self, event: feed.Event) -> None:
+        """Something happened in a session."""
         if not self._is_open:
             return
         self.sessions.heard(event)
+        id, depth = event.session, 0
         match event:
-            case events.TurnEnded(session_id=id, outcome=outcome, prompt=prompt, turn=turn):
-                words = {"outcome": outcome, "prompt": prompt, "turn": str(turn)}
+            case feed.TurnEnded(turn=turn):
                 depth = self.control.depth_of_turn(id)
-                text = f"turn {turn} of {id}: {outcome}"
-                self.control.hear(
-                    Signal("session-finished", text=text, session=id, depth=depth, fields=words)
-                )
-            case events.Failed(session_id=id, message=message):
-                self.control.hear(Signal("session-failed", text=message, session=id))
-
-    def heard_terminal(self, topic: str, data: Mapping[str, Any]) -> None:
-        """Something happened in a terminal session."""
-        sensor = FROM_TERMINALS.get(topic)
-        if sensor is None or not self._is_open:
-            return
-        words = {str(key): str(value) for key, value in data.items() if isinstance(value, str | int | float)}
-        name, code = words.get("name", ""), words.get("exit_code", "")
-        text = words.get("body") or f"{name}: {sensor.partition('-')[2]} {code}".strip()
-        self.control.hear(Signal(sensor, text=text, session=name, fields=words))
+                words = {"outcome": turn.outcome, "prompt": turn.prompt, "turn": str(turn.number)}
+                sensor, text = "session-finished", f"turn {turn.number} of {id}: {turn.outcome}"
+            case feed.Failed(reason=reason):
+                sensor, text, words = "session-failed", reason, {}
+            case feed.Exited(code=code):
+                sensor, text = "session-exited", f"{id}: exited {'' if code is None else code}".strip()
+                words = {"name": id} | ({} if code is None else {"exit_code": str(code)})
+            case feed.Signalled(what=what, details=details):
+                shown = {key: str(value) for key, value in details.items() if value is not None}
+                sensor, words = f"terminal-{what}", {"name": id} | shown
+                text = words.get("body") or f"{id}: {what}"
+            case _:
+                return
+        self.control.hear(Signal(sensor, text=text, session=id, depth=depth, fields=words))
 
     @property
     def has_notices(self) -> bool:

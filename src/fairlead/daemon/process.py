@@ -22,7 +22,6 @@ from functools import partial
 from typing import Any
 
 from .. import __version__
-from ..agent.events import Event as AgentEvent
 from ..agent.kind import AgentKind
 from ..doors.agent_terminals import HostTerminals
 from ..doors.checks import host_checks
@@ -118,7 +117,7 @@ class Daemon:
             self._judging.door.judged,
             begin_wait=settings.number("verifier", "begin_seconds"),
         )
-        terminals = TerminalKind(self._host, self._turns)
+        self._terminals = terminals = TerminalKind(self._host, self._turns, self._feed)
         directory = Directory(inbox, self._verdict)
         self._commands = HostTerminals(self._host)
         self._agents = agents = AgentRoom(
@@ -128,13 +127,11 @@ class Daemon:
             self._feed,
             inbox,
             self._judging,
-            also=self._heard_agent,
             check_free=partial(directory.check_free, but=AgentKind.name),
         )
-        self._agent_kind = AgentKind(agents.store, agents.transcripts)
         self._more_kinds = [make(self._feed, inbox, directory) for make in kinds]
         directory.add(terminals)
-        directory.add(self._agent_kind)
+        directory.add(AgentKind(agents.store, agents.transcripts, self._feed))
         for kind in self._more_kinds:
             directory.add(kind)
         verifying = VerifyOps(self._judging.door, directory, self._judging.reports)
@@ -143,7 +140,8 @@ class Daemon:
             agents.store,
             self._host,
             agents.redactor,
-            latest=lambda name: agents.latest(name=name, cwd=None),
+            directory,
+            self._feed,
             key_variables=agents.key_variables,
             checkers=host_checks(
                 settings,
@@ -277,16 +275,12 @@ class Daemon:
                         return
                     asyncio.get_running_loop().call_later(EXIT_TOLD_AFTER, self._note_exit, session)
                 self._tell_all(event.topic, event.data)
-                self._control.heard_terminal(event.topic, event.data)
+                self._terminals.happened(session, event)
 
     def _note_exit(self, session: Session) -> None:
         """Everybody knows that a session has ended, and rules were followed: the next daemon is silent."""
         if session in self._host:
             session.remember(exit_told=True)
-
-    def _heard_agent(self, event: AgentEvent) -> None:
-        self._agent_kind.heard(event)
-        self._control.heard_agent(event)
 
     def _tell_all(self, topic: str, data: Mapping[str, Any]) -> None:
         self._clients.event(topic, fields(**data))

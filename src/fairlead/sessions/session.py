@@ -23,9 +23,14 @@ class Prompt(Struct, frozen=True):
     """Who asks: a client, a rule, a verifier."""
 
 
+def new_id() -> str:
+    """An id that no other prompt has."""
+    return uuid.uuid4().hex
+
+
 def new_prompt(text: str, by: str = "") -> Prompt:
     """A prompt with an id of its own."""
-    return Prompt(uuid.uuid4().hex, text, by)
+    return Prompt(new_id(), text, by)
 
 
 class Turn(Protocol):

@@ -212,8 +212,8 @@ _USAGE: Mapping[str, Callable[[AgentSession], Any]] = {
 }
 
 _QUEUES: Mapping[str, Callable[[AgentSession], Any]] = {
-    "steering-messages": lambda session: [text_of(said) for said in session.steering],
-    "follow-up-messages": lambda session: [text_of(said) for said in session.follow_ups],
+    "steering-messages": lambda session: [text_of(said) for said in session.prompts.steering],
+    "follow-up-messages": lambda session: [text_of(said) for said in session.prompts.follow_ups],
     "pending-message-count": lambda session: session.pending_messages,
 }
 

@@ -479,10 +479,12 @@ def frames(event: Event) -> list[tuple[str, Data]]:
         case events.MessageSaid(entry_id=entry_id, message=Assistant() as said):
             return [("assistant/message", {**message(entry_id, said), **fields(**own)})]
         case events.MessageSaid(entry_id=entry_id, message=User() as said):
+            own |= _receipt(said.prompt or "")
             return [("session/prompted", fields(entry_id=entry_id, text=text_of(said), **own))]
-        case events.TurnBegan(turn=turn, line=line):
-            return [("session/turn-began", fields(turn=turn, first_line=line, **own))]
-        case events.TurnEnded(turn=turn, first_line=first, last_line=last, outcome=outcome):
+        case events.TurnBegan(turn=turn, line=line, prompt_id=id):
+            return [("session/turn-began", fields(turn=turn, first_line=line, **own, **_receipt(id)))]
+        case events.TurnEnded(turn=turn, first_line=first, last_line=last, outcome=outcome, prompt_id=id):
+            own |= _receipt(id)
             shown = fields(turn=turn, outcome=outcome, first_line=first, last_line=last, **own)
             return [("session/turn-ended", shown)]
         case events.ToolBegan(call_id=id, name=name):
@@ -511,6 +513,11 @@ def frames(event: Event) -> list[tuple[str, Data]]:
         case events.Failed(message=why):
             return [("error", fields(error_code=ErrorCode.FAILED.value, error_message=why, **own))]
     return []
+
+
+def _receipt(id: str) -> dict[str, str]:
+    """The prompt that began something, if that is known."""
+    return {"prompt_id": id} if id else {}
 
 
 def _result(id: str, name: str, text: str, details: dict[str, Any], *, is_error: bool) -> dict[Keyword, Any]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ...sessions.inbox import AskerGone, NoSuchOption, NotOpen, Unheard
 from ...system.database import DatabaseFault
-from ...wire.rpc import ErrorCode, EventData
+from ...wire.rpc import ErrorCode, EventData, fields
 from ...wire.rpc_catalog import OPS, PARAMS, argument
 
 Data = Mapping[Any, Any]
@@ -76,6 +76,8 @@ class Caller(Protocol):
     increments: bool = False
     """Whether it wants an answer in pieces, each message and each call as the model makes them. Others, as
     psi's UI, get the answer so far, and one message at the end of a turn."""
+    receipts: bool = False
+    """Whether it is told the ids of its prompts."""
 
     def want_key(self, variable: str) -> None:
         """Ask this client for the value of one of them; `lend_key` brings it."""
@@ -121,6 +123,11 @@ class Call(NamedTuple):
     op: str
     session_id: str | None = None
     """The session that it names."""
+
+
+def accepted(call: Call, prompt: str, **more: Any) -> Data:
+    """The answer to a prompt of this id."""
+    return fields(accepted=True, **more, **({"prompt_id": prompt} if call.caller.receipts else {}))
 
 
 class _Handled(NamedTuple):

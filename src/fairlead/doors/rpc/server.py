@@ -214,6 +214,7 @@ class _Connection(asyncio.Protocol):
         self.key_names: frozenset[str] = frozenset()
         self.project: str | None = None
         self.increments = False
+        self.receipts = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.begin(cast(asyncio.Transport, transport))  # uvloop's is one in all but name
@@ -373,7 +374,8 @@ class _Connection(asyncio.Protocol):
     async def _greet(self, request: Request, given: dict[str, Any]) -> Mapping[Any, Any]:
         self.cwd = given.get("cwd") or self.cwd
         self.project = given.get("project") or self.project
-        self.increments = rpc.INCREMENTS in rpc.offered_features(request.params)
+        features = rpc.offered_features(request.params)
+        self.increments, self.receipts = rpc.INCREMENTS in features, rpc.RECEIPTS in features
         self.key_names = frozenset(sorted(given.get("key_names", ()))[:MAX_KEY_NAMES])
         await self._door.agents.arrived(self)
         more = self._door.agents.greeting(self)

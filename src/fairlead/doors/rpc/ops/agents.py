@@ -32,12 +32,13 @@ from ....formats import edn
 from ....formats.edn import Keyword
 from ....sessions.inbox import AnsweredAlready, NoSuchOption, NotOpen
 from ....sessions.questions import Answer, Question
+from ....sessions.session import new_id
 from ....system.opening import UNFOLLOWED
 from ....wire.rpc import ErrorCode, EventData, fields
 from ....wire.rpc_catalog import OWN_TOPICS, PARAMS
 from ...judging import Judging
 from .. import frames
-from ..handlers import FAULTS, MISSING, Call, Caller, Data, OpError, handlers_of, invalid, op
+from ..handlers import FAULTS, MISSING, Call, Caller, Data, OpError, accepted, handlers_of, invalid, op
 from ..history import BadCursor, History
 from ..slash import HELP, AgentCommands
 from ..telling import Telling, hears, missed_by_others
@@ -229,6 +230,9 @@ class AgentOps:
             caller.event(topic, data, id=call.id)
         if not is_psi:
             self._show_questions(caller, session, call.id)
+        for notice in session.unsaid:
+            for topic, data in frames.frames(events.Noticed(session.id, notice)):
+                caller.event(topic, data, id=call.id)
         if since is None and not OWN_TOPICS.intersection(topics):
             return {}  # as psi's clients know it; the cursor came with the snapshot
         replayed = sum(caller.wants(topic) for topic, _ in missed)
@@ -378,9 +382,10 @@ class AgentOps:
             await self._commands.said_as_prompt(call, session, message)
             return fields(accepted=True)
         await self._lending.ensure(session.model.provider, call.caller)
-        session.prompt(message, pictures)
+        id = new_id()
+        session.prompt(message, pictures, id=id)
         self._telling.begun(session, call)
-        return fields(accepted=True)
+        return accepted(call, id)
 
     def asks_for_key(self, call: Call) -> bool:
         """Whether a client is asked for a key before its request is done."""
@@ -392,33 +397,39 @@ class AgentOps:
 
     @op
     async def steer(self, call: Call, message: str, images: Any = ()) -> Data:
-        await self._steered(call, message, images)
-        return fields(accepted=True)
+        id = new_id()
+        await self._steered(call, message, images, id)
+        return accepted(call, id)
 
-    async def _steered(self, call: Call, message: str, images: Any) -> bool:
+    async def _steered(self, call: Call, message: str, images: Any, id: str) -> bool:
         """False if the turn is being ended, so that it will be said after it."""
         session = self.session(call)
         pictures = _images(images)
         await self._lending.ensure(session.model.provider, call.caller)
-        return session.steer(message, pictures)
+        return session.steer(message, pictures, id=id)
 
     @op
     async def follow_up(self, call: Call, message: str, images: Any = ()) -> Data:
+        id = new_id()
+        await self._queued(call, message, images, id)
+        return accepted(call, id)
+
+    async def _queued(self, call: Call, message: str, images: Any, id: str) -> None:
         session = self.session(call)
         pictures = _images(images)
         await self._lending.ensure(session.model.provider, call.caller)
-        session.follow_up(message, pictures)
-        return fields(accepted=True)
+        session.follow_up(message, pictures, id=id)
 
     @op
     async def prompt_while_streaming(
         self, call: Call, message: str, behavior: str = "steer", images: Any = ()
     ) -> Data:
+        id = new_id()
         if behavior == "queue":
-            await self.follow_up(call, message, images)
-        elif not await self._steered(call, message, images):
+            await self._queued(call, message, images, id)
+        elif not await self._steered(call, message, images, id):
             behavior = "coerced-follow-up"
-        return fields(accepted=True, behavior=behavior)
+        return accepted(call, id, behavior=behavior)
 
     @op
     async def abort(self, call: Call) -> Data:
@@ -603,8 +614,8 @@ class AgentOps:
         more = fields(
             auto_retry_enabled=session.auto_retry,
             auto_compaction_enabled=session.auto_compaction,
-            steering_messages=[text_of(said) for said in session.steering],
-            follow_up_messages=[text_of(said) for said in session.follow_ups],
+            steering_messages=[text_of(said) for said in session.prompts.steering],
+            follow_up_messages=[text_of(said) for said in session.prompts.follow_ups],
             worktree_path=str(session.cwd),
             context_tokens=session.context_tokens,
             context_window=session.model.window,
