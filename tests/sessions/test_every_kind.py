@@ -122,8 +122,7 @@ def name(hosting: Hosting, case: Case, tmp_path: Path) -> str:
 
 def row(hosting: Hosting, name: str) -> dict[str, Any]:
     """A session as it is listed."""
-    (found,) = json.loads(hosting.run("ls", "--json", name).stdout)
-    assert isinstance(found, dict)
+    found: dict[str, Any] = hosting.ask("session_find", name=name)["session"]
     return found
 
 
@@ -153,7 +152,7 @@ def worked(hosting: Hosting, case: Case, name: str, word: str) -> None:
 def test_it_is_listed_and_found_everywhere(
     hosting: Hosting, host: Host, lisp: Peer, case: Case, name: str, tmp_path: Path
 ) -> None:
-    listed = row(hosting, name)
+    (listed,) = json.loads(hosting.run("ls", "--json", name).stdout)
     assert (listed["name"], listed["kind"], listed["project"]) == (name, case.kind, str(tmp_path))
     assert name in hosting.run("ls", "-q").stdout.split()
     for kind in (each.kind for each in CASES):
@@ -161,10 +160,10 @@ def test_it_is_listed_and_found_everywhere(
     (line,) = (line for line in hosting.run("ls").stdout.splitlines() if line.startswith(f"{name} "))
     assert line.split()[1:3] == [listed["state"], case.kind]
     assert any(each["id"] == listed["id"] for each in hosting.ask("session_list")["sessions"])
-    assert hosting.ask("session_find", name=name)["session"]["id"] == listed["id"]
-    assert hosting.ask("session_find", name=listed["id"])["session"]["name"] == name
+    assert row(hosting, name)["id"] == listed["id"]
+    assert row(hosting, listed["id"])["name"] == name
     if listed["id"] != name:
-        assert hosting.ask("session_find", name=listed["id"][:13])["session"]["name"] == name
+        assert row(hosting, listed["id"][:13])["name"] == name
     assert name in [each["name"] for each in host.sessions()]
     assert host.session(name).id == listed["id"]
     assert name in hosting.run("complete", "--", "stop", name[:-1]).stdout
