@@ -18,6 +18,7 @@ import pytest
 from fairlead.agent.live import LiveAgent
 from fairlead.agent.messages import User, text_of
 from fairlead.agent.models import ModelError
+from fairlead.agent.session import AgentSession
 from fairlead.doors import verifier as doors
 from fairlead.doors.verifier import MAX_VERIFIERS
 from fairlead.wire import verifier as wire
@@ -357,6 +358,7 @@ async def test_an_attempt_that_is_retried_is_no_stop_and_an_error_is_told(tmp_pa
     busy = ModelError("busy", "429", status=429)
     async with room(tmp_path, Failing(busy, busy, ModelError("refused", "no key"))) as host:
         session = host.session()
+        assert isinstance(session, AgentSession)
         session._sleep = no_pause
         verifier = await host.verifier(session)
         session.prompt("hi")

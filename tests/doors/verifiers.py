@@ -12,10 +12,10 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
+from fairlead.agent.conversation import Conversation
 from fairlead.agent.events import Event
 from fairlead.agent.live import posted
 from fairlead.agent.models import Model
-from fairlead.agent.session import AgentSession
 from fairlead.agent.store import AgentStore, Place
 from fairlead.client.calls import plain
 from fairlead.doors.judging import Judging
@@ -130,20 +130,20 @@ class Room:
         self.told.append((topic, plain(data)))
         self._changed.set()
 
-    def session(self) -> AgentSession:
+    def session(self) -> Conversation:
         return self.store.create(str(self.project))
 
-    def path(self, session: AgentSession) -> Path:
+    def path(self, session: Conversation) -> Path:
         return Path(wire.socket_path(session.id, str(self.sockets)))
 
-    async def peer(self, session: AgentSession) -> Peer:
+    async def peer(self, session: Conversation) -> Peer:
         """Somebody who connects and says nothing yet."""
         streams = await asyncio.open_unix_connection(str(self.path(session)), limit=2 * wire.MAX_ENVELOPE)
         peer = Peer(*streams, session.id)
         self._peers.append(peer)
         return peer
 
-    async def verifier(self, session: AgentSession, **more: Any) -> Peer:
+    async def verifier(self, session: Conversation, **more: Any) -> Peer:
         peer = await self.peer(session)
         peer.hello(**more)
         assert await peer.next() == {"type": "hello_ack", "sessionId": session.id}

@@ -14,11 +14,12 @@ from ..sessions.directory import NoSession, NotSupported, Summary
 from ..sessions.feed import Changed, Event, Feed, TurnEnded
 from ..sessions.session import Prompt
 from ..system.database import DatabaseFault
+from .conversation import Conversation
 from .journal import JournalError, Said
 from .live import LiveAgent
 from .messages import ToolResult, User, text_of
+from .parts import Busy, Refused
 from .recall.transcripts import Transcript, Transcripts
-from .session import AgentSession, Busy, Refused
 from .store import AgentStore, NotFound
 
 LISTED = 20
@@ -92,7 +93,7 @@ class AgentKind:
         session = self._store.get(id)
         return (session.name if session is not None else "") or id
 
-    async def _found(self, id: str) -> AgentSession:
+    async def _found(self, id: str) -> Conversation:
         try:
             await self._store.prepare(id)
             return self._store.find(id)
@@ -145,7 +146,7 @@ class AgentKind:
             await changed.wait()
 
 
-def _lines(session: AgentSession) -> list[str]:
+def _lines(session: Conversation) -> list[str]:
     """What was said, a person's lines with a mark, and nothing in it that would control a terminal."""
     found: list[str] = []
     for message in session.messages:
@@ -158,7 +159,7 @@ def _lines(session: AgentSession) -> list[str]:
     return found
 
 
-def _first(session: AgentSession) -> str:
+def _first(session: Conversation) -> str:
     """What was said first."""
     for entry in session.journal.entries:
         if isinstance(entry.body, Said) and isinstance(entry.body.message, User):
@@ -177,7 +178,7 @@ def _moment(stamp: str) -> float:
         return 0.0
 
 
-def _of_open(session: AgentSession, row: Transcript | None) -> Summary:
+def _of_open(session: Conversation, row: Transcript | None) -> Summary:
     entries = session.journal.entries
     last = _moment(entries[-1].timestamp if entries else session.journal.header.timestamp)
     first = row.first_message if row is not None else _first(session)

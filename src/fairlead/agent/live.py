@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from ..sessions import feed
 from . import context, events
+from .conversation import Conversation
 from .events import Event
 from .messages import User
-from .session import AgentSession, Refused
+from .parts import Refused
 from .store import AgentStore
 
 KIND = "agent"
@@ -19,7 +20,7 @@ class LiveAgent:
 
     kind = KIND
 
-    def __init__(self, session: AgentSession) -> None:
+    def __init__(self, session: Conversation) -> None:
         self.id = session.id
         self.project = str(session.cwd)
         self.file = session.journal.path
