@@ -17,7 +17,8 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from .. import __version__
@@ -25,6 +26,7 @@ from ..agent.kind import AgentKind
 from ..doors.agent_terminals import HostTerminals
 from ..doors.checks import host_checks
 from ..doors.keepty import KeeptyDoor
+from ..doors.rpc import happenings
 from ..doors.rpc.handlers import Clients, Data, OpError, handlers_of, op
 from ..doors.rpc.ops.sessions import SessionOps
 from ..doors.rpc.ops.terminals import TerminalOps
@@ -33,9 +35,10 @@ from ..doors.rpc.server import RpcDoor
 from ..keeper import masks
 from ..keeper.credentials import AGENT_MARK
 from ..sessions import feed
-from ..sessions.directory import Directory
+from ..sessions.directory import Directory, Kind
 from ..sessions.feed import Feed
 from ..sessions.inbox import Inbox
+from ..sessions.session import Opening
 from ..system.logfile import LogFile
 from ..system.setting_rows import rows
 from ..system.setting_table import AT_START
@@ -68,6 +71,9 @@ HOME_LOOK = 5.0
 
 MAX_NOTICE = 500
 """How many characters of a reason are shown on terminals."""
+MakeKind = Callable[[Feed, Inbox, Directory], Kind]
+"""Makes another kind of sessions, which posts to a feed, asks in an inbox, and has names that are free in a
+directory."""
 
 
 class AlreadyRunning(Exception):
@@ -89,6 +95,7 @@ class Daemon:
         *,
         supervised: bool = False,
         ready: Callable[[], None] = lambda: None,
+        kinds: Sequence[MakeKind] = (),
     ) -> None:
         self._settings = settings
         self._first_rows = {row["name"]: row for row in rows(settings)}
@@ -111,6 +118,7 @@ class Daemon:
             begin_wait=settings.number("verifier", "begin_seconds"),
         )
         self._terminals = terminals = TerminalKind(self._host, self._turns, self._feed)
+        directory = Directory(inbox, self._verdict)
         self._commands = HostTerminals(self._host)
         self._agents = agents = AgentRoom(
             settings,
@@ -119,10 +127,13 @@ class Daemon:
             self._feed,
             inbox,
             self._judging,
-            is_taken=terminals.is_live,
+            check_free=partial(directory.check_free, but=AgentKind.name),
         )
-        in_store = AgentKind(agents.store, agents.transcripts, self._feed)
-        directory = Directory((terminals, in_store), inbox, self._verdict)
+        self._more_kinds = [make(self._feed, inbox, directory) for make in kinds]
+        directory.add(terminals)
+        directory.add(AgentKind(agents.store, agents.transcripts, self._feed))
+        for kind in self._more_kinds:
+            directory.add(kind)
         verifying = VerifyOps(self._judging.door, directory, self._judging.reports)
         self._control = ControlRoom(
             settings,
@@ -142,9 +153,10 @@ class Daemon:
             ),
         )
         self._feed.listen(self._posted)
+        happenings.follow(self._feed, clients)
         in_terminals = TerminalOps(self._host, terminals, self._turns, directory, self._all_opened)
         handlers = handlers_of(self, in_terminals, SessionOps(directory), verifying, self._control.ops)
-        self._rpc = RpcDoor(settings, handlers, agents.ops, clients, self._host.agent_programs)
+        self._rpc = RpcDoor(settings, handlers, agents.ops, clients, self._host.agent_programs, directory)
         self._started_at = time.time()
         self._over = asyncio.Event()
         self._again = False
@@ -179,6 +191,9 @@ class Daemon:
         await self._control.close()
         why = "daemon_restart" if self._again or self._handover else "daemon_stopped"
         self._judging.door.close_all(why)
+        for kind in self._more_kinds:
+            if isinstance(kind, Opening):
+                await kind.close()
         await self._agents.close()
         await self._judging.close()
         for session in list(self._host.sessions.values()):
@@ -198,6 +213,9 @@ class Daemon:
         await self._agents.store.prepare_waiting()
         for fault in self._agents.store.open():
             log.warning("an agent session can't be loaded: %s", fault)
+        for kind in self._more_kinds:
+            if isinstance(kind, Opening):
+                await kind.open()
         self._judging.report_lost()
         orphans = asyncio.get_running_loop().create_task(self._commands.end_orphans())
         await self._control.open()
@@ -423,6 +441,7 @@ def run(
     supervised: bool = False,
     asked_at: float | None = None,
     ready: Callable[[], None] = lambda: None,
+    kinds: Sequence[MakeKind] = (),
 ) -> None:
     """Be the daemon; `ready` is called when it serves. Raises AlreadyRunning if there is one.
 
@@ -457,7 +476,7 @@ def run(
 
     async def serve() -> str:
         nonlocal environment
-        daemon = Daemon(settings, log_file, supervisor, supervised=supervised, ready=ready)
+        daemon = Daemon(settings, log_file, supervisor, supervised=supervised, ready=ready, kinds=kinds)
         python = await daemon.run()
         environment = daemon.environment
         return python
