@@ -24,7 +24,7 @@ FLOORED := formats wire
 # mypy refuses a directory that has no Python in it.
 CHECKED := $(foreach dir,src tests bench fuzz demo tools,$(if $(wildcard $(dir)/*.py $(dir)/*/*.py),$(dir)))
 
-.PHONY: help setup peers install uninstall test test-peers soak coverage lint types imports pytest format sdk lock demo bench-formats bench-terminal bench-agent bench-verify bench-control fuzz clean
+.PHONY: help setup peers install uninstall test test-peers soak coverage lint types imports pytest format sdk pages lock demo bench-formats bench-terminal bench-agent bench-verify bench-control fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -87,6 +87,12 @@ format: setup ## format the code and fix what ruff can fix
 
 sdk: setup ## make the SDK without asyncio from the one with it, and docs/api.md
 	$(BIN)/python tools/make_sdk.py
+	$(BIN)/python tools/make_api.py
+
+pages: setup ## make what docs has of the code: ops, settings, rooms, the API
+	$(BIN)/python tools/rpc_page.py
+	$(BIN)/python tools/make_configuration.py
+	$(BIN)/python tools/make_architecture.py
 	$(BIN)/python tools/make_api.py
 
 lock: setup ## pin again everything that development installs (uses uv)

@@ -61,13 +61,6 @@ def test_the_examples_of_the_formats_give_what_their_comments_say() -> None:
     assert (done.stderr, done.returncode) == ("", 0)
 
 
-def test_the_tests_that_the_page_about_security_names_exist() -> None:
-    named = re.findall(r"`([\w/]*test_\w+)(?:\.py)?`", (ROOT / "docs/security.md").read_text())
-    assert len(named) > 40
-    paths = [f"{name if '/' in name else f'tests/**/{name}'}.py" for name in named]
-    assert [path for path in paths if not list(ROOT.glob(path))] == []
-
-
 def test_the_first_minute_shows_what_the_readme_says() -> None:
     done = subprocess.run(
         [sys.executable, ROOT / "tools" / "first_minute.py"],

@@ -47,3 +47,14 @@ def test_their_number_is_bounded(tmp_path: Path) -> None:
     for number in range(MAX_FILES + 5):
         written(tmp_path / f".fairlead/prompts/p{number}.md", "x")
     assert len(Library("").shelf(tmp_path).prompts) == MAX_FILES
+
+
+def test_a_description_may_have_several_lines_and_a_bad_head_is_told(tmp_path: Path) -> None:
+    library = Library(str(tmp_path / "config"))
+    written(tmp_path / ".fairlead/skills/deploy/SKILL.md", "---\ndescription: >\n  how to\n  deploy\n---\nx")
+    written(tmp_path / ".fairlead/skills/odd/SKILL.md", "---\ndescription: &x\n---\nWhat to do")
+    shelf = library.shelf(tmp_path)
+    assert shelf.skills["deploy"].description == "how to deploy"
+    assert shelf.skills["odd"].description == "What to do"
+    (fault,) = shelf.faults
+    assert "line 2: '&' begins something of YAML" in fault

@@ -227,6 +227,7 @@ def test_every_setting_is_shown_with_its_value_its_default_and_its_source(hostin
         "default": 600.0,
         "source": f"{path}:2",
         "applies": "at once",
+        "means": "seconds for which an ended session can still be looked at",
         "daemon": 60,
     }
     assert rows["passepartout.max_tokens"]["daemon"] == 2000
@@ -239,6 +240,7 @@ def test_every_setting_is_shown_with_its_value_its_default_and_its_source(hostin
         "default": None,
         "source": f"{path}:6",
         "applies": "at once",
+        "means": "the key itself; `key_env` and `key_file` are safer",
         "daemon": HIDDEN,
     }
     assert rows["providers.openai.key"]["source"] == "environment: OPENAI_API_KEY"
@@ -246,6 +248,7 @@ def test_every_setting_is_shown_with_its_value_its_default_and_its_source(hostin
     assert KEY not in done.stdout
     shown = run(hosting, "config", "passepartout.max_tokens").stdout
     assert f"{path}:4; the daemon has 2000: after daemon restart" in shown
+    assert shown.endswith("however long; a change takes effect after daemon restart\n")
     assert "did you mean agent.model?" in run(hosting, "config", "agent.modle").stderr
     assert run(hosting, "daemon", "restart").returncode == 0
     assert "the daemon has" not in run(hosting, "config", "passepartout.max_tokens").stdout

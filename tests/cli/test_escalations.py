@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -99,8 +100,14 @@ def test_it_is_seen_in_the_sessions_the_status_and_the_chat_of_an_agent(
     assert needs in hosting.run("talk", "/status").stdout
     with Person(hosting, "agent", "-C", str(tmp_path), "build") as person:
         person.until(f"a person is needed: {REASON}")
+    (asked,) = json.loads(hosting.run("approvals", "--json").stdout)
+    assert (asked["kind"], asked["summary"], asked["options"]) == ("escalation", REASON, ["deny"])
+    assert hosting.run("approvals", "allow", asked["token"], check=False).returncode == 1  # it is only seen
+    hosting.kill_daemon()
+    (again,) = json.loads(hosting.run("approvals", "--json").stdout)
+    assert again["token"] == asked["token"]
     done = hosting.run(*dismiss)
-    assert done.stdout.startswith(f"dismissed {dismiss[-1]}: needs a person: {REASON} (session build (")
+    assert done.stdout.startswith(f"dismissed {asked['token']}: needs a person: {REASON} (session ")
     for words in (("sessions",), ("talk", "/status")):
         shown = hosting.run(*words)
         assert "needs a person" not in shown.stdout + shown.stderr

@@ -55,6 +55,7 @@ ANYTHING = Symbol("_")
 """Stands for any value in a frame that is wanted."""
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
+_PROMPT = re.compile(r"\b[0-9a-f]{32}\b")
 _ENTRY = re.compile(r"(?<![0-9a-f])[0-9a-f]{8}(?![0-9a-f])")
 _CALL = re.compile(r"guide-[0-9a-f]{12}-[0-9]+")
 _ACTION = re.compile(r"(?<![0-9a-f])[0-9a-f]{16}(?![0-9a-f])")
@@ -207,14 +208,14 @@ def _check_plain(value: Any) -> None:
 
 
 class Names:
-    """Names for what a row sees: sessions, entries, dialogs and actions, the project and the time."""
+    """Names for what a row sees: sessions, entries, prompts, dialogs, actions, the project and the time."""
 
     def __init__(self, front: Frontend) -> None:
         self._front = front
         self._foreign = set(front.sessions)
         self._names: dict[str, str] = {}
         self._files: dict[str, str] = {}
-        self._counts = dict.fromkeys("S#AG", 0)
+        self._counts = dict.fromkeys("S#AGP", 0)
 
     def real(self, text: str) -> str:
         """A request, with the names replaced by what they stand for."""
@@ -253,6 +254,7 @@ class Names:
         text = _CLOCKS.sub("then / now", text)
         text = _SECONDS.sub("some s", text)
         text = _CALL.sub(lambda found: self._name("G", found[0]), text)
+        text = _PROMPT.sub(lambda found: self._name("P", found[0]), text)
         text = _ACTION.sub(lambda found: self._name("A", found[0]), text)
         return _ENTRY.sub(lambda found: self._name("#", found[0]), text)
 

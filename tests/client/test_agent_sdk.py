@@ -341,7 +341,7 @@ def test_two_clients_of_a_session_hear_the_same(agent: Agent) -> None:
 
 
 def test_a_turn_is_over_with_its_own_end_whatever_comes_together() -> None:
-    """A daemon that answers, ends the turn before and runs the next one in a single piece of data."""
+    """A daemon that ends the turn before, answers, and runs turns of the same text in one piece of data."""
     turn = Turn("s", "hi")
     server = rpc.ServerConnection()
     sent = turn.begin()
@@ -352,19 +352,62 @@ def test_a_turn_is_over_with_its_own_end_whatever_comes_together() -> None:
             if request.op == "subscribe":
                 server.subscribe(request.get("topics"))
             if request.op == "prompt":
-                reply += ended(server, "aborted")
-                reply += server.event("session/prompted", rpc.fields(session_id="s", entry_id="e", text="hi"))
-            reply += server.respond(request.id, rpc.fields(accepted=True))
+                reply += prompted(server, "p1") + ended(server, "aborted", "p1")
+            reply += server.respond(request.id, rpc.fields(accepted=True, prompt_id="p2"))
             if request.op == "prompt":
-                reply += ended(server, "done", "other") + ended(server, "done") + ended(server, "failed")
+                reply += prompted(server, "p2") + ended(server, "done", "p3", "other")
+                reply += ended(server, "done", "p2") + ended(server, "failed", "p4")
         sent, events, _ = turn.receive(reply)
     assert events == [Prompted("hi"), TurnEnded("done")]
+    assert [event.data["prompt_id"] for event in events] == ["p2", "p2"]
     assert turn.is_over
 
 
-def ended(server: rpc.ServerConnection, outcome: str, session: str = "s") -> bytes:
-    data = rpc.fields(session_id=session, turn=1, outcome=outcome, first_line=1, last_line=2)
+def test_a_turn_that_died_with_its_daemon_is_not_taken_for_the_one_that_follows_it() -> None:
+    turn = Turn("s", "hi")
+    for time in ("first", "second"):
+        server = rpc.ServerConnection()
+        sent = turn.begin()
+        while sent:
+            reply = b""
+            for request in server.receive(sent):
+                assert isinstance(request, rpc.Request)
+                if request.op == "subscribe":
+                    server.subscribe(request.get("topics"))
+                more = {"prompt_id": "p1"} if request.op == "prompt" else {}
+                reply += server.respond(request.id, rpc.fields(accepted=True, **more))
+            sent, _, _ = turn.receive(reply)
+        assert turn.accepted
+        assert not turn.is_over
+        if time == "second":  # another client was quicker, and said the same
+            _, events, _ = turn.receive(prompted(server, "p2") + ended(server, "done", "p2"))
+            assert events == [Prompted("hi"), TurnEnded("interrupted")]
+    assert turn.is_over
+
+
+def prompted(server: rpc.ServerConnection, id: str) -> bytes:
+    data = rpc.fields(session_id="s", entry_id="e", text="hi", prompt_id=id)
+    return server.event("session/prompted", data)
+
+
+def ended(server: rpc.ServerConnection, outcome: str, prompt: str, session: str = "s") -> bytes:
+    data = rpc.fields(
+        session_id=session, turn=1, outcome=outcome, first_line=1, last_line=2, prompt_id=prompt
+    )
     return server.event("session/turn-ended", data)
+
+
+def test_the_same_text_asked_twice_has_two_answers_and_two_ids(agent: Agent) -> None:
+    turns = [rest(agent.prompt("read README.md")) for _ in range(2)]
+    ids = []
+    for events in turns:
+        found = [event for event in events if isinstance(event, Prompted | TurnBegan | TurnEnded)]
+        assert kinds(list(found)) == ["Prompted", "TurnBegan", "TurnEnded"]
+        (id,) = {event.prompt_id for event in found}
+        ids.append(id)
+    assert "" not in ids
+    assert len(set(ids)) == 2
+    assert agent.ask("read README.md") == agent.ask("read README.md")
 
 
 def test_an_event_is_a_value() -> None:

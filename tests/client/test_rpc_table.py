@@ -181,12 +181,12 @@ def turn(*, asked: bool) -> list[Wanted]:
         return event(topic, edn.loads(data) | fields(session_id="S1"), asked=asked)
 
     return [
-        told("session/prompted", '{:entry-id "#1" :text "hi"}'),
-        told("session/turn-began", "{:turn 1 :first-line 2}"),
+        told("session/prompted", '{:entry-id "#1" :text "hi" :prompt-id "P1"}'),
+        told("session/turn-began", '{:turn 1 :first-line 2 :prompt-id "P1"}'),
         told("assistant/delta", '{:text "hello"}'),
         told("assistant/delta", '{:text "hello there"}'),
         told("assistant/message", says_text("#2", "hello there")),
-        told("session/turn-ended", '{:turn 1 :outcome "done" :first-line 2 :last-line 3}'),
+        told("session/turn-ended", '{:turn 1 :outcome "done" :first-line 2 :last-line 3 :prompt-id "P1"}'),
     ]
 
 
@@ -503,7 +503,9 @@ TURNS = [
             ACCEPTED,
             of_s1("tool/delta", f'{{:tool-id "c1" :arguments {edn.dumps(ODD_JSON)}}}'),
             message(said("#1", "", "")),
-            of_s1("session/turn-ended", '{:turn 1 :outcome "done" :first-line 2 :last-line 5}'),
+            of_s1(
+                "session/turn-ended", '{:turn 1 :outcome "done" :first-line 2 :last-line 5 :prompt-id "P1"}'
+            ),
             answers=[calls(("c1", "nothing", ODD)), says("")],
         ),
         topics="assistant/message session/turn-ended tool/delta",
@@ -521,7 +523,9 @@ TURNS = [
             ACCEPTED,
             of_s1("tool/executing", f'{{:tool-id "c1" {WRITING}}}'),
             of_s1("tool/executing", f'{{:tool-id "c2" {WRITING}}}'),
-            of_s1("session/turn-ended", '{:turn 1 :outcome "done" :first-line 2 :last-line 9}'),
+            of_s1(
+                "session/turn-ended", '{:turn 1 :outcome "done" :first-line 2 :last-line 9 :prompt-id "P1"}'
+            ),
         ),
         topics="ui/dialog-requested ui/dialog-resolved tool/executing session/turn-ended",
     ),
@@ -539,7 +543,9 @@ TURNS = [
             '{:dialog-id "<#1>" :result "no"}',
             of_s1("ui/dialog-resolved", '{:dialog-id "#1" :allowed false :by "rpc-edn"}'),
             ACCEPTED,
-            of_s1("session/turn-ended", '{:turn 1 :outcome "done" :first-line 2 :last-line 7}'),
+            of_s1(
+                "session/turn-ended", '{:turn 1 :outcome "done" :first-line 2 :last-line 7 :prompt-id "P1"}'
+            ),
         ),
         topics="ui/dialog-requested ui/dialog-resolved session/turn-ended",
     ),

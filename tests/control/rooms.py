@@ -12,7 +12,7 @@ from fairlead.control import gates
 from fairlead.control.actuators import Actuators, shell, write_log
 from fairlead.control.gates import Gates
 from fairlead.control.loop import Control
-from fairlead.control.protocols import SessionFault
+from fairlead.control.protocols import Receiver, SessionFault
 from fairlead.control.rules import Reflexes, rules_from
 from fairlead.control.signals import Priority, Signal
 from fairlead.control.store import ControlStore
@@ -20,6 +20,7 @@ from fairlead.daemon.control import taken_apart
 from fairlead.formats.sexp import Keyword
 from fairlead.sessions.inbox import Inbox
 from fairlead.sessions.questions import Answer, Question
+from fairlead.sessions.session import Prompt
 from fairlead.wire.passepartout import Message
 
 WAIT = 20.0
@@ -67,35 +68,29 @@ class Sessions:
         self.prompts: list[tuple[str | None, str]] = []
         self.typed: list[tuple[str | None, str]] = []
         self.cancelled: list[str] = []
-        self.open: list[tuple[Callable[[str], None], Callable[[str], None]]] = []
+        self.open: dict[str, Receiver] = {}
         self.holds = False
 
-    async def load(self, session: str | None) -> None:
-        pass
-
-    def prompt(
-        self, session: str | None, text: str, on_text: Callable[[str], None], on_done: Callable[[str], None]
-    ) -> str:
+    async def prompt(self, session: str | None, prompt: Prompt, receiver: Receiver) -> None:
         if session == "nowhere":
             raise SessionFault("no session 'nowhere'")
-        self.prompts.append((session, text))
+        self.prompts.append((session, prompt.text))
+        receiver.began(session or "default")
         if self.holds:
-            self.open.append((on_text, on_done))
+            self.open[prompt.id] = receiver
         else:
-            on_text(text[:3])
-            on_text(text[3:])
-            on_done("")
-        return session or "default"
+            receiver.text(prompt.text[:3])
+            receiver.text(prompt.text[3:])
+            receiver.end()
 
-    def type(self, session: str | None, text: str, *, enter: bool = False) -> None:
+    async def type(self, session: str | None, text: str, *, enter: bool = False) -> None:
         self.typed.append((session, f"{text}{'<Enter>' if enter else ''}"))
 
-    def cancel(self, session: str) -> None:
+    async def cancel(self, session: str, prompt: str) -> None:
         self.cancelled.append(session)
-        for _, on_done in self.open:
-            on_done("aborted")
+        self.open.pop(prompt).end("aborted")
 
-    def status(self) -> str:
+    async def status(self) -> str:
         return "all idle"
 
 

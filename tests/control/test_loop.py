@@ -50,10 +50,10 @@ def test_a_secret_that_comes_in_pieces_is_not_shown(tmp_path: Path) -> None:
         client = Client()
         room.say(client, "what is the key?")
         await room.until(lambda: bool(room.sessions.open))
-        on_text, on_done = room.sessions.open[0]
+        [receiver] = room.sessions.open.values()
         for piece in ("it is ", SECRET[:5], SECRET[5:9], SECRET[9:] + ", and ", "sk-12", " is harmless"):
-            on_text(piece)
-        on_done(f"failed with {SECRET}")
+            receiver.text(piece)
+        receiver.end(f"failed with {SECRET}")
         assert await client.answers() == [
             "it is [redacted], and sk-12 is harmlessfailed with [redacted]",
         ]
@@ -81,8 +81,8 @@ def test_cancelling_ends_the_answers_of_that_client_alone(tmp_path: Path) -> Non
         assert room.control.cancel(other) == 0
         assert room.control.cancel(mine, "b") == 0
         assert room.control.cancel(mine) == 1
-        assert room.sessions.cancelled == ["a"]
         assert await mine.answers() == ["aborted"]
+        assert room.sessions.cancelled == ["a"]
         assert room.control.cancel(mine) == 0
 
     run(tmp_path, work)
@@ -96,9 +96,9 @@ def test_a_client_that_left_gets_nothing_more(tmp_path: Path) -> None:
         await room.until(lambda: len(room.sessions.open) == 1)
         client.is_open = False
         room.control.left(client)
-        on_text, on_done = room.sessions.open[0]
-        on_text("late")
-        on_done("")
+        [receiver] = room.sessions.open.values()
+        receiver.text("late")
+        receiver.end()
         assert client.got == []
 
     run(tmp_path, work)

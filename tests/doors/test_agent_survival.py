@@ -109,3 +109,33 @@ def test_an_approval_that_waits_is_there_after_every_death(hosting: Hosting, tmp
     editor.idle()
     assert (project / "out.txt").read_text().strip() == "hello"
     assert editor.close() == 0
+
+
+def test_a_prompt_that_waited_when_the_daemon_died_is_told_to_who_comes_next(
+    hosting: Hosting, tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    editor = Editor(hosting, project)
+    editor.ask("handshake")
+    editor.ask("subscribe")
+    session_id = editor.ask("get_state")["state"]["session_id"]
+    editor.ask("prompt", message="write out.txt: hello")
+    asked = editor.until(lambda frame: getattr(frame, "topic", "") == "ui/dialog-requested")
+    assert editor.ask("follow_up", message="say: and then this") == {"accepted": True}
+    hosting.kill_daemon()
+
+    def notice(frame: Any) -> bool:
+        return getattr(frame, "topic", "") == "ui/notification"
+
+    told = "The daemon restarted before this was said: say: and then this"
+    assert plain(editor.until(notice).data)["message"] == told  # the bridge has come back
+    other = Editor(hosting, project)
+    other.ask("handshake")
+    other.ask("subscribe", session_id=session_id)
+    assert [plain(frame.data)["message"] for frame in other.frames if notice(frame)] == [told]
+    answered(editor, "resolve_dialog", dialog_id=plain(asked.data)["dialog_id"], result=True)
+    editor.idle()
+    messages = answered(editor, "get_messages", session_id=session_id)["messages"]
+    assert "and then this" not in str(messages)
+    assert (other.close(), editor.close()) == (0, 0)

@@ -12,6 +12,7 @@ import pytest
 
 from fairlead.agent.messages import Usage
 from fairlead.agent.models import Finished, ModelEvent, ModelRequest, TextDelta, ThinkingDelta
+from fairlead.agent.session import AgentSession
 from fairlead.client.calls import plain
 from fairlead.doors.rpc import telling as agent_telling
 from fairlead.doors.rpc.ops import jobs as agent_jobs
@@ -107,6 +108,7 @@ async def test_a_call_that_takes_long_is_shown_beside_until_it_ends(
         client = await host.client(features=())
         session = host.store.loaded[0]
         gate: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        assert isinstance(session, AgentSession)
         note: Any = session._tools["note"]
         run = note.run
 

@@ -17,6 +17,7 @@ from fairlead.agent.events import Event
 from fairlead.agent.models import Model, ModelInfo
 from fairlead.agent.store import AgentStore, Place
 from fairlead.client.calls import plain
+from fairlead.doors.rpc.handlers import Clients
 from fairlead.doors.rpc.ops.agents import AgentOps
 from fairlead.doors.rpc.server import RpcDoor
 from fairlead.formats.edn import Keyword
@@ -93,8 +94,9 @@ class Serving:
         models = Models(model, QUICK)
         place = Place({"note": Note(directory / "notes")}, AskBeforeWriting(), "be brief", {})
         self.store = AgentStore(str(directory / "sessions"), models, lambda cwd: place, self._heard)
-        self._ops = AgentOps(self.store, models, lambda: self.door.callers)
-        self.door = RpcDoor(settings, {}, self._ops)
+        self.clients = Clients()
+        self._ops = AgentOps(self.store, models, self.clients)
+        self.door = RpcDoor(settings, {}, self._ops, self.clients)
         self._path = settings.rpc_path
         self._writers: list[asyncio.StreamWriter] = []
 
@@ -245,6 +247,33 @@ async def test_a_busy_session_says_so_and_takes_what_is_meant_for_later(tmp_path
             "aborted",
             "later",
             "stop",
+        ]
+
+
+@served
+async def test_two_clients_that_say_the_same_know_which_turn_is_theirs(tmp_path: Path) -> None:
+    model = Held()
+    async with serving(tmp_path, model) as host:
+        features = (rpc.INCREMENTS, rpc.RECEIPTS)
+        topics = ("session/prompted", "session/turn-began", "session/turn-ended")
+        first, second = [await host.client(topics=topics, features=features) for _ in range(2)]
+        began = await first.ask("prompt", message="go on")
+        await model.asked.wait()
+        queued = await second.ask("follow_up", message="go on")
+        steered = await first.ask("prompt_while_streaming", message="go on", behavior="steer")
+        ids = [each["prompt_id"] for each in (began, steered, queued)]
+        assert len(set(ids)) == 3
+        model.go_on.set()
+        await second.until("session/turn-ended", prompt_id=ids[2])
+        told = [frame for frame in second.frames if isinstance(frame, rpc.Event) and frame.topic in topics]
+        assert [(frame.topic, plain(frame.data)["prompt_id"]) for frame in told] == [
+            ("session/prompted", ids[0]),
+            ("session/turn-began", ids[0]),
+            ("session/prompted", ids[1]),
+            ("session/turn-ended", ids[0]),
+            ("session/prompted", ids[2]),
+            ("session/turn-began", ids[2]),
+            ("session/turn-ended", ids[2]),
         ]
 
 

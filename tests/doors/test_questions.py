@@ -253,9 +253,9 @@ async def test_a_client_is_asked_about_its_own_project(tmp_path: Path) -> None:
     async with serving(tmp_path, model) as host:
 
         async def client(project: str | None) -> Any:
-            known = set(host.door.callers)
+            known = set(host.clients())
             made = await host.client(subscribed=False)
-            (caller,) = set(host.door.callers) - known
+            (caller,) = set(host.clients()) - known
             caller.project = project and str(tmp_path / project)
             return made
 

@@ -15,8 +15,10 @@ from typing import Any
 
 import pytest
 
+from fairlead.agent.live import LiveAgent
 from fairlead.agent.messages import User, text_of
 from fairlead.agent.models import ModelError
+from fairlead.agent.session import AgentSession
 from fairlead.doors import verifier as doors
 from fairlead.doors.verifier import MAX_VERIFIERS
 from fairlead.wire import verifier as wire
@@ -267,7 +269,8 @@ async def test_a_correction_waits_for_the_turn_or_steers_it(tmp_path: Path) -> N
         verifier.prompt("now", "b", deliverAs="steer")
         assert (await verifier.until("prompt_ack", correlationId="a"))["ok"] is True
         assert (await verifier.until("prompt_ack", correlationId="b"))["ok"] is True
-        assert (list(map(text_of, session.steering)), len(session.follow_ups)) == (["now"], 1)
+        waiting = session.prompts
+        assert (list(map(text_of, waiting.steering)), len(waiting.follow_ups)) == (["now"], 1)
         model.go_on.set()
         first = await verifier.until("event", name="stop")
         second = await verifier.until("event", name="stop")
@@ -355,6 +358,7 @@ async def test_an_attempt_that_is_retried_is_no_stop_and_an_error_is_told(tmp_pa
     busy = ModelError("busy", "429", status=429)
     async with room(tmp_path, Failing(busy, busy, ModelError("refused", "no key"))) as host:
         session = host.session()
+        assert isinstance(session, AgentSession)
         session._sleep = no_pause
         verifier = await host.verifier(session)
         session.prompt("hi")
@@ -623,9 +627,7 @@ async def test_a_socket_that_another_process_serves_is_left_alone(
 
 def reopen(host: Room, session_id: str) -> None:
     """Open the door of a session again, as the next daemon does."""
-    from fairlead.doors.judging import AgentBuilder
-
-    host.judging.opened(AgentBuilder(host.store.find(session_id)))
+    host.judging.opened(LiveAgent(host.store.find(session_id)))
 
 
 @served

@@ -12,12 +12,15 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
+from fairlead.agent.conversation import Conversation
+from fairlead.agent.events import Event
+from fairlead.agent.live import posted
 from fairlead.agent.models import Model
-from fairlead.agent.session import AgentSession
 from fairlead.agent.store import AgentStore, Place
 from fairlead.client.calls import plain
 from fairlead.doors.judging import Judging
-from fairlead.doors.verifier import VerifierDoor
+from fairlead.sessions.feed import Feed
+from fairlead.sessions.inbox import Inbox
 from fairlead.verify.store import ReportStore
 from fairlead.wire import verifier as wire
 from tests.agent.playing import WAIT, AllowAll, Held, Models
@@ -99,37 +102,47 @@ class Room:
         self.reports = ReportStore(str(directory / "reports.db"))
         self.told: list[tuple[str, dict[str, Any]]] = []
         self._changed = asyncio.Event()
-        self.judging = Judging([str(self.sockets)], self.reports, self._tell, max_loops=max_loops)
-        self.judging.door = VerifierDoor(
-            [str(self.sockets)], self.judging, max_loops=max_loops, ping_interval=ping_interval
+        self.feed, self.inbox = feed, inbox = Feed(), Inbox()
+        self.judging = Judging(
+            [str(self.sockets)],
+            self.reports,
+            feed,
+            inbox,
+            self._tell,
+            max_loops=max_loops,
+            ping_interval=ping_interval,
         )
         place = Place({}, AllowAll(), "be brief", {})
         self.store = AgentStore(
             str(directory / "sessions"),
             Models(model),
             lambda cwd: place,
-            lambda event: self.judging.heard(self.store, event),
+            self._happened,
         )
         self._peers: list[Peer] = []
+
+    def _happened(self, event: Event) -> None:
+        for each in posted(self.store, event):
+            self.feed.post(each)
 
     def _tell(self, topic: str, data: Mapping[Any, Any]) -> None:
         self.told.append((topic, plain(data)))
         self._changed.set()
 
-    def session(self) -> AgentSession:
+    def session(self) -> Conversation:
         return self.store.create(str(self.project))
 
-    def path(self, session: AgentSession) -> Path:
+    def path(self, session: Conversation) -> Path:
         return Path(wire.socket_path(session.id, str(self.sockets)))
 
-    async def peer(self, session: AgentSession) -> Peer:
+    async def peer(self, session: Conversation) -> Peer:
         """Somebody who connects and says nothing yet."""
         streams = await asyncio.open_unix_connection(str(self.path(session)), limit=2 * wire.MAX_ENVELOPE)
         peer = Peer(*streams, session.id)
         self._peers.append(peer)
         return peer
 
-    async def verifier(self, session: AgentSession, **more: Any) -> Peer:
+    async def verifier(self, session: Conversation, **more: Any) -> Peer:
         peer = await self.peer(session)
         peer.hello(**more)
         assert await peer.next() == {"type": "hello_ack", "sessionId": session.id}

@@ -12,6 +12,7 @@ import pytest
 from fairlead.sessions.directory import Directory, NameTaken, NoSession, NotSupported, Summary
 from fairlead.sessions.inbox import Inbox
 from fairlead.sessions.questions import Answer, Question
+from fairlead.sessions.session import Prompt, Session
 
 
 class Notes:
@@ -36,17 +37,26 @@ class Notes:
     def is_live(self, name: str) -> bool:
         return any(id.partition("-")[0] == name for id in self.notes)
 
+    def name_of(self, id: str) -> str:
+        return id.partition("-")[0] if id in self.notes else id
+
     async def stop(self, id: str) -> Mapping[str, Any]:
         raise NotSupported("a note has nothing to stop")
 
-    async def prompt(self, id: str, text: str) -> None:
-        self.notes[id].append(text)
+    async def prompt(self, id: str, prompt: Prompt) -> None:
+        self.notes[id].append(prompt.text)
+
+    async def interrupt(self, id: str, prompt: str | None = None) -> None:
+        raise NotSupported("a note does nothing")
 
     async def lines(self, id: str) -> Sequence[str]:
         return self.notes[id]
 
     async def settled(self, id: str) -> None:
         pass
+
+    async def live(self, id: str) -> Session:
+        raise NotSupported("a note has no turns")
 
 
 class Asker:
@@ -62,7 +72,10 @@ def inbox() -> Inbox:
 @pytest.fixture
 def directory(inbox: Inbox) -> Directory:
     verdicts = {"roses-00000000": {"confidence": "VERIFIED", "escalated": None}}
-    return Directory((Notes("roses", "tulips"), Notes("tulipa")), inbox, verdicts.get)
+    directory = Directory(inbox, verdicts.get)
+    directory.add(Notes("roses", "tulips"))
+    directory.add(Notes("tulipa"))
+    return directory
 
 
 def test_all_sessions_are_in_one_list_with_what_others_know_of_them(

@@ -20,8 +20,9 @@ from fairlead.sessions.inbox import (
     NoSuchOption,
     NotOpen,
     Unheard,
+    calling_agent,
 )
-from fairlead.sessions.questions import ALLOW, DENY, Answer, Question
+from fairlead.sessions.questions import ALLOW, DENY, DISMISS, Answer, Question
 
 
 def question(id: str = "1f3c5a77", **more: object) -> Question:
@@ -176,7 +177,8 @@ def test_what_nobody_asks_again_is_lost_until_it_is_dismissed(tmp_path: Path) ->
         second = Inbox(str(path))
         second.load()
         second.ask(question("kept", session="kept"), agent)
-        second.reconcile(lambda each: agent if each.id == "late" else nobody(each))
+        second.register("consent", lambda each: agent if each.id == "late" else nobody(each))
+        second.reconcile()
         lost = {each.id: each.lost for each in second.open()}
         assert lost == {"kept": "", "gone": "its session is gone", "late": ""}
         with pytest.raises(AnsweredAlready, match="always allowed by me"):
@@ -189,7 +191,8 @@ def test_what_nobody_asks_again_is_lost_until_it_is_dismissed(tmp_path: Path) ->
 
         third = Inbox(str(path))
         third.load()
-        third.reconcile(lambda each: None)
+        third.register("consent", lambda each: None)
+        third.reconcile()
         assert {each.id: each.lost for each in third.open()} == {
             "gone": "its session is gone",
             "kept": "its journal is gone",
@@ -206,7 +209,8 @@ def test_what_is_lost_is_shown_for_some_days(tmp_path: Path) -> None:
     first.ask(question("new", session="s2"), Agent())
     second = Inbox(str(tmp_path / "inbox.jsonl"))
     second.load()
-    second.reconcile(nobody)
+    second.register("consent", nobody)
+    second.reconcile()
     assert [each.id for each in second.open()] == ["new"]
 
 
@@ -229,7 +233,8 @@ def test_the_file_stays_small_and_its_faults_stop_no_consent(
     assert os.path.getsize(tmp_path / "inbox.jsonl") < 30_000
     again = Inbox(str(tmp_path / "inbox.jsonl"))
     again.load()
-    again.reconcile(nobody)
+    again.register("consent", nobody)
+    again.reconcile()
     assert [each.id for each in again.open()] == ["last"]
     (tmp_path / "directory").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
@@ -245,5 +250,27 @@ def test_garbage_in_the_file_is_passed_over(tmp_path: Path) -> None:
     )
     inbox = Inbox(str(path))
     inbox.load()
-    inbox.reconcile(nobody)
+    inbox.register("consent", nobody)
+    inbox.reconcile()
     assert inbox.open() == []
+
+
+def test_what_only_has_to_be_seen_is_found_by_its_session_and_dismissed_by_no_agent() -> None:
+    async def work() -> None:
+        inbox, asker = Inbox(), Agent()
+        seen = question("call", session="s-1234567", kind="escalation")
+        inbox.ask(msgspec.structs.replace(seen, session_name="build", options=(DISMISS,)), asker)
+        inbox.ask(question("consent"), asker)
+        assert [each.id for each in inbox.consents] == ["consent"]
+        assert [inbox.find(word).id for word in ("build", "s-1234567", "s-123456")] == ["call"] * 3
+        token = calling_agent.set("build")
+        with pytest.raises(Unheard, match="tried to dismiss this"):
+            await inbox.answer("build", "deny", "me")
+        await inbox.answer("consent", "deny", "me")  # that harms nobody
+        calling_agent.reset(token)
+        with pytest.raises(NoSuchOption, match="it takes deny"):
+            await inbox.answer("build", "allow", "me")
+        await inbox.answer("build", "deny", "me")
+        assert inbox.open() == []
+
+    asyncio.run(work())

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from fairlead.agent.conversation import Conversation
 from fairlead.agent.messages import User, text_of
-from fairlead.agent.session import AgentSession
 from fairlead.verify import follow
 from fairlead.verify.follow import TOO_LATE, Follower, Gone, Judged
 from fairlead.verify.report import CommandRun, Confidence, Report, Section, Status
@@ -61,7 +61,7 @@ class Checks:
 
 
 @asynccontextmanager
-async def following(host: Room, session: AgentSession, checks: Checks, **more: Any) -> AsyncIterator[Judging]:
+async def following(host: Room, session: Conversation, checks: Checks, **more: Any) -> AsyncIterator[Judging]:
     follower = Follower(str(host.path(session)), session.id, checks, **more)
     async with aclosing(follower.judgements()) as judgements:  # type: ignore[type-var]
         yield Judging(follower, judgements)

@@ -65,22 +65,39 @@ class Past(NamedTuple):
     states: list[ModelChange | ThinkingLevelChange | Custom]
     """What was set in the conversation, in its order."""
     course: Course
+    queued: dict[str, str]
+    """The texts of prompts that waited to be said and never were, by their ids."""
 
 
 def past_of(journal: Journal) -> Past:
     """Read a journal's past. Of a long one that takes a while: call it in a thread."""
-    usage, ids, name = Usage(), set[str](), None
+    usage, ids, name, queued = Usage(), set[str](), None, dict[str, str]()
     for entry in journal.entries:
-        if isinstance(entry.body, Said) and isinstance(entry.body.message, Assistant):
-            usage += entry.body.message.usage
-            ids.update(call.id for call in entry.body.message.calls)
-        elif isinstance(entry.body, SessionInfo):
-            name = entry.body.name
+        body = entry.body
+        if isinstance(body, Said) and isinstance(body.message, Assistant):
+            usage += body.message.usage
+            ids.update(call.id for call in body.message.calls)
+        elif isinstance(body, Said) and isinstance(body.message, User):
+            queued.pop(str(body.message.prompt), None)
+        elif isinstance(body, Custom):
+            _take_queued(body, journal.header.id, queued)
+        elif isinstance(body, SessionInfo):
+            name = body.name
     states = [entry.body for entry in journal.branch]
     kinds = ModelChange | ThinkingLevelChange | Custom
     course = Course(journal)
     course.catch_up()
-    return Past(usage, ids, name, [state for state in states if isinstance(state, kinds)], course)
+    return Past(usage, ids, name, [state for state in states if isinstance(state, kinds)], course, queued)
+
+
+def _take_queued(body: Custom, session: str, queued: dict[str, str]) -> None:
+    """Take in an entry about a prompt that waits, or no longer does. A fork has those of its parent too."""
+    match body.data:
+        case {"id": str(id), "session": str(asked), "text": str(text)} if body.custom_type == QUEUED:
+            if asked == session:
+                queued[id] = text
+        case {"id": str(id)} if body.custom_type == DROPPED:
+            queued.pop(id, None)
 
 
 def unanswered(branch: Sequence[Entry]) -> list[ToolCall]:
@@ -105,6 +122,8 @@ LOST = "interrupted: the daemon ended before the turn did"
 """What the last message of a lost turn says, written by the next daemon."""
 STOPPED = "fairlead/stopped"
 """The custom entry that says how a person stopped a turn, where the last message does not."""
+QUEUED, DROPPED = "fairlead/prompt-queued", "fairlead/prompt-dropped"
+"""The custom entries of a prompt that waits to be said, and of one that will not be."""
 
 
 class Turn(NamedTuple):
@@ -120,6 +139,8 @@ class Turn(NamedTuple):
     """How its last run ended, as the journal tells it; `lost` also while it goes on."""
     fault: str = ""
     """Why it failed, if it did."""
+    prompt_id: str = ""
+    """The id of the prompt, if it has one."""
 
 
 def _ending(message: Message) -> tuple[Ending, str]:
@@ -194,7 +215,9 @@ class Course:
         if isinstance(said, User) and said.origin is msgspec.UNSET:
             if (last := self._last_turn) is not None:
                 self._turns.append(last)
-            self._last = Turn(len(self._turns) + 1, text_of(said), entry.line, entry.line, 0)
+            number = len(self._turns) + 1
+            id = said.prompt or ""
+            self._last = Turn(number, text_of(said), entry.line, entry.line, 0, prompt_id=id)
             self._corrections, self._ending = 0, "lost"
         elif said is not None:
             self._corrections += isinstance(said, User) and said.origin == "correction"
@@ -209,8 +232,9 @@ class Course:
             return None
         ending = self._ending
         outcome, fault = (ending, "") if isinstance(ending, str) else _ending(ending)
-        number, prompt, first, *_ = self._last
-        return Turn(number, prompt, first, self._last_line, self._corrections, outcome, fault)
+        return self._last._replace(
+            last_line=self._last_line, corrections=self._corrections, outcome=outcome, fault=fault
+        )
 
     @property
     def turns(self) -> list[Turn]:

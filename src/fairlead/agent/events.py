@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from ..sessions.session import PromptOutcome
 from .messages import Message
 
 Outcome = Literal["done", "aborted", "interrupted", "failed"]
@@ -63,6 +64,14 @@ class ThoughtStreamed(Event, frozen=True):
 class MessageSaid(Event, frozen=True):
     entry_id: str
     message: Message
+
+
+class PromptEnded(Event, frozen=True):
+    """Nothing more comes of a prompt. It began with the message that has its id, unless it was dropped."""
+
+    prompt: str
+    outcome: PromptOutcome
+    reason: str = ""
 
 
 class ToolBegan(Event, frozen=True):
@@ -123,6 +132,7 @@ class TurnBegan(Event, frozen=True):
     line: int
     """The journal's line with the prompt."""
     prompt: str
+    prompt_id: str = ""
 
 
 class TurnEnded(Event, frozen=True):
@@ -133,6 +143,8 @@ class TurnEnded(Event, frozen=True):
     first_line: int
     last_line: int
     outcome: Outcome
+    prompt_id: str = ""
+    """Of the prompt that began the turn."""
 
 
 class Retrying(Event, frozen=True):

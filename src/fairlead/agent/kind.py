@@ -11,12 +11,15 @@ from weakref import WeakValueDictionary
 
 from ..formats.shown import visible
 from ..sessions.directory import NoSession, NotSupported, Summary
+from ..sessions.feed import Changed, Event, Feed, TurnEnded
+from ..sessions.session import Prompt
 from ..system.database import DatabaseFault
-from .events import Event, TurnEnded, Updated
+from .conversation import Conversation
 from .journal import JournalError, Said
+from .live import LiveAgent
 from .messages import ToolResult, User, text_of
+from .parts import Busy, Refused
 from .recall.transcripts import Transcript, Transcripts
-from .session import AgentSession, Busy, Refused
 from .store import AgentStore, NotFound
 
 LISTED = 20
@@ -30,20 +33,21 @@ MAX_WHAT = 80
 
 
 class AgentKind:
-    """The sessions of a store. `transcripts` knows those that are not open."""
+    """The sessions of a store. `transcripts` knows those that are not open; `feed` has what happens."""
 
     name = "agent"
     gives_ids = True
 
-    def __init__(self, store: AgentStore, transcripts: Transcripts) -> None:
+    def __init__(self, store: AgentStore, transcripts: Transcripts, feed: Feed) -> None:
         self._store = store
         self._transcripts = transcripts
         # by session, while somebody waits for it
         self._changed: WeakValueDictionary[str, asyncio.Event] = WeakValueDictionary()
+        feed.listen(self._happened)
 
-    def heard(self, event: Event) -> None:
+    def _happened(self, event: Event) -> None:
         """Something happened in a session: who waits for it looks again."""
-        if isinstance(event, TurnEnded | Updated) and (changed := self._changed.get(event.session_id)):
+        if isinstance(event, TurnEnded | Changed) and (changed := self._changed.get(event.session)):
             changed.set()
 
     async def list(self, *, brief: bool) -> Sequence[Summary]:
@@ -68,7 +72,7 @@ class AgentKind:
 
     async def find(self, word: str) -> Summary | None:
         for session in reversed(self._store.loaded):
-            if word in (session.id, session.name):
+            if word in (session.id, session.name or session.id):
                 return _of_open(session, None)
         try:
             row = await self._transcripts.thread.run(lambda: self._transcripts.named(word, SCAN_SECONDS))
@@ -85,7 +89,11 @@ class AgentKind:
     def is_live(self, name: str) -> bool:
         return any(name in (each.id, each.name) for each in self._store.loaded)
 
-    async def _found(self, id: str) -> AgentSession:
+    def name_of(self, id: str) -> str:
+        session = self._store.get(id)
+        return (session.name if session is not None else "") or id
+
+    async def _found(self, id: str) -> Conversation:
         try:
             await self._store.prepare(id)
             return self._store.find(id)
@@ -96,16 +104,35 @@ class AgentKind:
         """End its turn and what waits to be said. The session stays: it can be talked with again."""
         session = await self._found(id)
         was_working = not session.is_idle
-        session.follow_ups.clear()
+        session.prompts.drop("stopped before it was said")
         session.abort()
         return {"stopped": was_working}
 
-    async def prompt(self, id: str, text: str) -> None:
+    async def prompt(self, id: str, prompt: Prompt) -> None:
         session = await self._found(id)
         try:
-            session.follow_up(text)
+            session.follow_up(prompt.text, id=prompt.id)
         except (Busy, Refused, JournalError) as error:
             raise NotSupported(str(error)) from None
+
+    async def live(self, id: str) -> LiveAgent:
+        return LiveAgent(await self._found(id))
+
+    async def interrupt(self, id: str, prompt: str | None = None) -> None:
+        session = await self._found(id)
+        if prompt is None:
+            session.abort()
+        else:
+            session.end_prompt(prompt)
+
+    async def make(self, name: str, project: str) -> str:
+        try:
+            self._store.check_name(name)
+            session = self._store.create(project)
+            self._store.rename(session, name)
+        except (Refused, JournalError) as error:
+            raise NotSupported(str(error)) from None
+        return session.id
 
     async def lines(self, id: str) -> Sequence[str]:
         session = await self._found(id)
@@ -119,7 +146,7 @@ class AgentKind:
             await changed.wait()
 
 
-def _lines(session: AgentSession) -> list[str]:
+def _lines(session: Conversation) -> list[str]:
     """What was said, a person's lines with a mark, and nothing in it that would control a terminal."""
     found: list[str] = []
     for message in session.messages:
@@ -132,7 +159,7 @@ def _lines(session: AgentSession) -> list[str]:
     return found
 
 
-def _first(session: AgentSession) -> str:
+def _first(session: Conversation) -> str:
     """What was said first."""
     for entry in session.journal.entries:
         if isinstance(entry.body, Said) and isinstance(entry.body.message, User):
@@ -151,7 +178,7 @@ def _moment(stamp: str) -> float:
         return 0.0
 
 
-def _of_open(session: AgentSession, row: Transcript | None) -> Summary:
+def _of_open(session: Conversation, row: Transcript | None) -> Summary:
     entries = session.journal.entries
     last = _moment(entries[-1].timestamp if entries else session.journal.header.timestamp)
     first = row.first_message if row is not None else _first(session)
@@ -161,9 +188,11 @@ def _of_open(session: AgentSession, row: Transcript | None) -> Summary:
         name=session.name or session.id,
         project=str(session.cwd),
         state="idle" if session.is_idle else "working",
+        phase=session.phase,
         what=_short(first),
         started_at=_moment(session.journal.header.timestamp),
         idle=max(0.0, time.time() - last) if session.is_idle else 0.0,
+        can=("chat",),
         more={"model": f"{session.model.provider}/{session.model.id}", "file": session.journal.path},
     )
 
@@ -175,8 +204,10 @@ def _of_row(row: Transcript) -> Summary:
         name=row.name or row.id,
         project=row.cwd,
         state="idle",
+        is_open=False,
         what=_short(row.first_message),
         started_at=_moment(row.created),
         idle=max(0.0, time.time() - _moment(row.modified)),
+        can=("chat",),
         more={"file": row.path},
     )

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from ..formats.front_matter import FrontMatterError, Value, front_matter
 from ..system.opening import read_file, shown
 from .secrets import is_secret_file
 
@@ -137,22 +138,19 @@ def _pages(found: list[tuple[str, str]], within: str | None, faults: list[str]) 
         text = text_in(path, min(MAX_TEXT, room), within, faults) if room and _NAME.fullmatch(name) else None
         if text is not None:
             room = max(0, room - len(text))
-            yield _page(name, path, text)
+            yield _page(name, path, text, faults)
 
 
-def _page(name: str, path: str, text: str) -> Page:
-    head, body = _head(text.replace("\r\n", "\n"))
+def _page(name: str, path: str, text: str, faults: list[str]) -> Page:
+    head: dict[str, Value] = {}
+    body = text = text.replace("\r\n", "\n")
+    if text.startswith("---\n"):
+        try:
+            head, body = front_matter(text, shown(path))
+        except FrontMatterError as error:
+            if len(faults) < MAX_FAULTS:
+                faults.append(f"the head of a file is not used: {error}")
+            body = text[4:].partition("\n---\n")[2] or text
     first = next((line.strip("# \t") for line in body.splitlines() if line.strip()), "")
-    description = " ".join((head.get("description") or first).split())[:MAX_DESCRIPTION]
+    description = " ".join(str(head.get("description") or first).split())[:MAX_DESCRIPTION]
     return Page(name, description, path, body)
-
-
-def _head(text: str) -> tuple[dict[str, str], str]:
-    """The values between two lines `---` at the beginning, and the text after them."""
-    if not text.startswith("---\n"):
-        return {}, text
-    head, found, body = text[4:].partition("\n---\n")
-    if not found:
-        return {}, text
-    pairs = (line.partition(":") for line in head.splitlines() if ":" in line)
-    return {name.strip(): value.strip().strip("\"'") for name, _, value in pairs}, body

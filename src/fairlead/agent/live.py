@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from ..sessions import feed
 from . import context, events
+from .conversation import Conversation
 from .events import Event
-from .session import AgentSession, Refused
+from .messages import User
+from .parts import Refused
 from .store import AgentStore
 
 KIND = "agent"
@@ -18,11 +20,15 @@ class LiveAgent:
 
     kind = KIND
 
-    def __init__(self, session: AgentSession) -> None:
+    def __init__(self, session: Conversation) -> None:
         self.id = session.id
         self.project = str(session.cwd)
         self.file = session.journal.path
         self._session = session
+
+    @property
+    def name(self) -> str:
+        return self._session.name
 
     @property
     def model(self) -> str:
@@ -61,6 +67,10 @@ def posted(store: AgentStore, event: Event) -> Iterator[feed.Event]:
             yield feed.Changed(id)
         case events.TextStreamed(text=text):
             yield feed.Said(id, text)
+        case events.MessageSaid(message=User(prompt=str(prompt))):
+            yield feed.PromptStarted(id, prompt)
+        case events.PromptEnded(prompt=prompt, outcome=outcome, reason=reason):
+            yield feed.PromptEnded(id, prompt, outcome, reason)
         case events.TurnBegan():
             yield feed.TurnBegan(id, store.find(id).turns[-1])
         case events.TurnEnded(outcome=outcome):

@@ -93,6 +93,8 @@ class User(Struct, frozen=True, tag_field="role", tag="user"):
     timestamp: int = 0
     origin: Origin | msgspec.UnsetType = msgspec.UNSET
     """Why it was said, if it did not begin a turn."""
+    prompt: str | msgspec.UnsetType = msgspec.UNSET
+    """The id of the prompt that it is, if somebody can be told what comes of it."""
 
 
 class Assistant(Struct, frozen=True, tag_field="role", tag="assistant", rename="camel"):
@@ -137,5 +139,7 @@ def now() -> int:
     return int(time.time() * 1000)
 
 
-def user(text: str, images: tuple[Image, ...] = (), origin: Origin | None = None) -> User:
-    return User((Text(text), *images), now(), origin or msgspec.UNSET)
+def user(
+    text: str, images: tuple[Image, ...] = (), origin: Origin | None = None, prompt: str | None = None
+) -> User:
+    return User((Text(text), *images), now(), origin or msgspec.UNSET, prompt or msgspec.UNSET)

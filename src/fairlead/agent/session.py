@@ -1,44 +1,37 @@
-"""One agent session: its phase, its queues and the loop of its turns, over a journal.
+"""An agent session of our own: the loop of its turns.
 
 It asks a model, runs the tools that the model calls, and asks again, until there is nothing more to do. What
-a policy does not simply allow waits for an answer, durably. Whoever listens is told what happens, after it is
-in the journal. It knows no door: `listen` gets events, and methods are called by whoever may.
-
-A turn runs as one task. Stopping it never cancels that task: `abort` cancels what it waits for (the model, a
-pause, an approval) and tells running tools, so that the journal always ends with what really happened.
+a policy does not simply allow waits for an answer, durably.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import secrets
-from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from ..keeper.credentials import AGENT_MARK
 from . import context, events
 from .answer import Answer
-from .consent.approvals import CHANGED, Approvals
+from .consent.approvals import CHANGED
+from .conversation import Aborted, Conversation
 from .events import Approval, Event
 from .gathering import gather
 from .half import HalfAnswer
 from .journal import (
     Compaction,
-    Custom,
     CustomMessage,
     Entry,
     Journal,
     JournalError,
     ModelChange,
     Said,
-    SessionInfo,
     ThinkingLevelChange,
 )
-from .messages import Assistant, Image, Message, Text, ToolCall, ToolResult, Usage, User, now, text_of, user
+from .messages import Assistant, Message, Text, ToolCall, ToolResult, now, user
 from .models import (
     THINKING_LEVELS,
     Finished,
@@ -47,10 +40,8 @@ from .models import (
     ModelRequest,
 )
 from .models.catalog import priced
-from .parts import Busy, Decision, Dropped, Job, Judge, Judged, Models, Phase, Refused, Stats, check_text
+from .parts import Busy, Decision, Job, Judge, Judged, Models, Phase, Refused, Stats
 from .tools import Context, Result, Tool, Touch
-
-T = TypeVar("T")
 
 __all__ = ["AgentSession", "Busy", "Decision", "Job", "Judge", "Models", "Phase", "Refused", "Stats"]
 
@@ -64,16 +55,10 @@ RESERVED_TOKENS = 16_384
 """How much of a model's window is left free before the conversation is compacted by itself."""
 MAX_STEPS = 1000
 """How often a model is asked in one turn."""
-MAX_NAME = 200
-"""How many characters a session's name may have."""
-MAX_QUEUED = 100
-"""How many messages may wait to be said."""
-MAX_PAST_JOBS = 50
-"""How many tool calls that have ended can be looked up."""
 
 
-class AgentSession:
-    """A conversation with turns. Make one over an open journal; `close` leaves it as it is."""
+class AgentSession(Conversation):
+    """A conversation in which we ask a model and run its tools. Make one over an open journal."""
 
     def __init__(
         self,
@@ -91,66 +76,25 @@ class AgentSession:
         past: context.Past | None = None,
         notices: Sequence[str] = (),
     ) -> None:
-        """`is_ours` tells whether we wrote the journal: consent in another one counts for nothing. A fork may
-        end anywhere; no turn was lost there. `notices` are told with the first turn."""
-        self.id = journal.header.id
-        self.journal = journal
-        self.cwd = Path(journal.header.cwd)
-        self.phase = Phase.IDLE
-        self.retry_attempt = 0
-        self.interrupt_pending = False
-        self.auto_retry = True
-        self.auto_compaction = False
-        self.name = ""
-        self.model = models.default()
-        self.thinking_level = "off"
-        self.usage = Usage()
-        self.steering: deque[User] = deque()
-        self.follow_ups: deque[User] = deque()
-        self.jobs: dict[str, Job] = {}
-        """The tool calls that run, by their ids."""
-        self.past_jobs: deque[Job] = deque(maxlen=MAX_PAST_JOBS)
-        """Those that ran lately, the last at the end."""
+        """A fork may end anywhere: no turn was lost there."""
+        past = past or context.past_of(journal)
+        super().__init__(journal, models.default(), listen, is_ours=is_ours, past=past, notices=notices)
         self._models = models
         self._tools = tools
         self._judge = judge
-        self._listen = listen
         self._system = system
         self._environment = {**(environment or {}), AGENT_MARK: self.id}
         self._sleep = pause
-        self._is_ours = is_ours
-        self._notices = list(notices)
-        self._approvals = Approvals(journal, self._tell)
-        self.turn: asyncio.Task[None] | None = None
-        self._awaited: asyncio.Future[Any] | None = None  # what an abort cancels
-        self._aborted = asyncio.Event()
-        self._answer_so_far = Answer()
-        self.is_answering = False
-        """Whether a model is on its way through an answer."""
         self._half = HalfAnswer(journal.path)
-        self._call_ids: set[str] = set()
-        past = past or context.past_of(journal)
-        self._course = past.course
-        self._load(past)
-        if is_ours and not is_fork:
-            self._end_lost_turn()
-
-    def __repr__(self) -> str:
-        return f"<AgentSession {self.id} {self.phase}, {len(self.journal.entries)} entries>"
-
-    def _load(self, past: context.Past) -> None:
-        """The state that the journal tells."""
-        self.usage, self._call_ids, self.name = past.usage, past.call_ids, past.name or self.name
         for body in past.states:
             if isinstance(body, ModelChange):
-                self.model = self._models.find(body.provider, body.model_id) or self.model
+                self.model = models.find(body.provider, body.model_id) or self.model
             elif isinstance(body, ThinkingLevelChange):
                 self.thinking_level = body.thinking_level
-            elif isinstance(body, Custom) and self._is_ours:
-                self._approvals.load(body)
-        self._approvals.keep(call.id for call in context.unanswered(self.journal.branch))
         for approval in self._approvals.lasting:
             self._remember(approval)
+        if is_ours and not is_fork:
+            self._end_lost_turn()
 
     def _end_lost_turn(self) -> None:
         """Say that a turn was lost with the program that ran it, and what it had said by then. One that waits
@@ -165,189 +109,19 @@ class AgentSession:
             self.journal.append(Said(result))
         self.journal.append(Said(half.assistant(self.model, "error", context.LOST)))
 
-    # --- what it is -----------------------------------------------------------------------------------------
+    def close(self) -> None:
+        super().close()
+        self._half.close()
 
-    @property
-    def is_idle(self) -> bool:
-        return self.turn is None
-
-    @property
-    def messages(self) -> list[Message]:
-        """The conversation as it was said, compacted or not."""
-        return self._course.said
-
-    @property
-    def approvals(self) -> Mapping[str, Approval]:
-        """The tool calls that wait for an answer, by the ids of their questions."""
-        return self._approvals.waiting
-
-    @property
-    def was_interrupted(self) -> bool:
-        """Whether the last turn did not end: the program that ran it did, or nobody has answered yet."""
-        last = context.last_message(self.journal.branch)
-        if isinstance(last, Assistant):
-            return self.is_idle and (bool(last.calls) or last.error_message == context.LOST)
-        return self.is_idle and last is not None
-
-    @property
-    def answer_so_far(self) -> Answer:
-        """What the model says now, or said last."""
-        return self._answer_so_far
+    def _say(self, message: Message) -> Entry:
+        entry = super()._say(message)
+        if isinstance(message, Assistant):
+            self._half.clear()
+        return entry
 
     @property
     def effective_thinking(self) -> str:
         return self.thinking_level if self.model.reasoning else "off"
-
-    @property
-    def pending_messages(self) -> int:
-        return len(self.steering) + len(self.follow_ups)
-
-    @property
-    def turns(self) -> list[context.Turn]:
-        return self._course.turns
-
-    @property
-    def waiting_corrections(self) -> int:
-        """How many corrections wait to be said."""
-        return sum(said.origin == "correction" for said in (*self.steering, *self.follow_ups))
-
-    @property
-    def context_tokens(self) -> int:
-        return self._course.tokens
-
-    @property
-    def stats(self) -> Stats:
-        counts = self._course.counts
-        return Stats(counts[User], counts[Assistant], counts[ToolCall], counts[ToolResult], self.usage)
-
-    # --- what can be asked of it ----------------------------------------------------------------------------
-
-    def prompt(self, text: str, images: Sequence[Image] = ()) -> None:
-        """Begin a turn. Raises Busy, or JournalError."""
-        self.go_on()
-        if not self.is_idle:
-            raise Busy(self._busy_with)
-        check_text(text)
-        self._close_open_calls("interrupted: the turn ended before this call did")
-        entry = self.journal.append(Said(user(text, tuple(images))))
-        self._begin(self._run(entry))
-
-    def go_on(self) -> None:
-        """Wait again for the answers that a session of this journal waited for when its program ended, with
-        the turn that asked: whoever looks sees it busy, and what is said meanwhile waits."""
-        if self.is_idle and self.approvals:
-            self._begin(self._resume())
-
-    @property
-    def _busy_with(self) -> str:
-        """Why nothing can be begun now."""
-        why = f"session is {self.phase}"
-        for id, approval in self.approvals.items():
-            return f"{why}: it waits for an answer to {id} ({approval.summary}); answer it, or abort"
-        return why
-
-    def steer(self, text: str, images: Sequence[Image] = ()) -> bool:
-        """Say something before the model is asked the next time; begins a turn if there is none.
-
-        False if the turn is being ended: then it is said after it.
-        """
-        self.go_on()
-        if self.is_idle:
-            self.prompt(text, images)
-        elif self._aborted.is_set() or self.interrupt_pending:
-            self.follow_up(text, images)
-            return False
-        else:
-            check_text(text)
-            self._queue(self.steering, user(text, tuple(images), "steer"))
-        return True
-
-    def follow_up(self, text: str, images: Sequence[Image] = ()) -> None:
-        """Say something when the turn is done; begins one if there is none."""
-        self.go_on()
-        if self.is_idle:
-            self.prompt(text, images)
-        else:
-            check_text(text)
-            self._queue(self.follow_ups, user(text, tuple(images)))
-
-    def correct(self, text: str, *, steer: bool = False) -> None:
-        """Send the turn back: its work goes on. While it runs the text waits for its end, or steers it."""
-        check_text(text)
-        said = user(text, origin="correction")
-        self.go_on()
-        if self.is_idle:
-            self._close_open_calls("interrupted: the turn ended before this call did")
-            self._begin(self._run(self.journal.append(Said(said))))
-        else:
-            self._queue(self.steering if steer else self.follow_ups, said)
-
-    def _queue(self, queue: deque[User], said: User) -> None:
-        if self.pending_messages >= MAX_QUEUED:
-            raise Refused(f"{MAX_QUEUED} messages wait already")
-        queue.append(said)
-        self._tell(events.Updated(self.id))
-
-    def interrupt(self) -> Dropped:
-        """End the turn after its current step. Steering text is not said; follow-ups are, after it."""
-        if self.is_idle or self.interrupt_pending:
-            return Dropped(False, self.interrupt_pending, "")
-        self.interrupt_pending = True
-        dropped = self._drop_steering()
-        self._tell(events.Updated(self.id))
-        return Dropped(True, True, dropped)
-
-    def _drop_steering(self) -> str:
-        """Forget what was meant for this turn: words, which are given back, and corrections of it."""
-        words = [text_of(said) for said in self.steering if said.origin != "correction"]
-        self.steering.clear()
-        self.follow_ups = deque(said for said in self.follow_ups if said.origin != "correction")
-        return "\n".join(words)
-
-    def abort(self) -> str:
-        """End the turn at once; gives the steering text that will not be said. Follow-ups are, after it."""
-        self.go_on()
-        if self.is_idle:
-            return ""
-        dropped = self._drop_steering()
-        self._aborted.set()
-        for job in self.jobs.values():
-            job.cancel()
-        if self._awaited is not None:
-            self._awaited.cancel()
-        return dropped
-
-    def end_job(self, call_id: str) -> None:
-        """End one tool call; the turn goes on. Raises Refused if it does not run."""
-        job = self.jobs.get(call_id)
-        if job is None:
-            raise Refused(f"no job {call_id!r} runs")
-        job.cancel()
-
-    def abort_retry(self) -> None:
-        """Don't ask a busy model again."""
-        if self.phase is Phase.RETRYING:
-            self.abort()
-
-    async def idle(self) -> None:
-        """Wait until no turn runs."""
-        while self.turn is not None:
-            await asyncio.wait([self.turn])
-
-    def close(self) -> None:
-        """Leave everything as it is; the journal's next reader sees an interrupted turn."""
-        if self.turn is not None:
-            self.turn.cancel()
-        self._half.close()
-        self.journal.close()
-
-    def set_name(self, name: str) -> None:
-        """Raises Refused, or JournalError."""
-        if len(name) > MAX_NAME or not name.isprintable():
-            raise Refused(f"a name has at most {MAX_NAME} characters, all of them printable")
-        self.journal.append(SessionInfo(name))
-        self.name = name
-        self._tell(events.Updated(self.id))
 
     def set_model(self, provider: str, id: str) -> ModelInfo:
         """Ask another model from now on. Raises Refused if there is no such model."""
@@ -382,20 +156,6 @@ class AgentSession:
         at = THINKING_LEVELS.index(self.thinking_level) if self.thinking_level in THINKING_LEVELS else -1
         return self.set_thinking_level(THINKING_LEVELS[(at + 1) % len(THINKING_LEVELS)])
 
-    def settle(self, approval_id: str, allowed: bool, by: str, *, lasts: bool = False) -> None:
-        """Answer an approval; the first answer holds. Consent may last: then the same is not asked again.
-
-        Raises Refused if there is no such approval.
-        """
-        if approval_id not in self.approvals:
-            raise Refused(f"no approval {approval_id!r} waits for an answer")
-        lasts = lasts and allowed
-        approval = self._approvals.settle(approval_id, allowed, by, lasts=lasts)
-        if lasts:
-            self._remember(approval)
-        if self.is_idle and not self.approvals:  # it was asked for by a daemon that is no more
-            self._begin(self._resume())
-
     def _remember(self, approval: Approval) -> None:
         """Don't ask again for what an approval was for; never for all that a tool can do."""
         paths = tuple(map(Path, approval.paths))
@@ -428,107 +188,17 @@ class AgentSession:
         """Sum up what lies far back; gives the summary. Raises Busy, Refused or ModelError."""
         return await self._alone(lambda: self._compact(instructions))
 
-    async def _alone(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Do something for a person that is no turn, while there is none."""
-        self.go_on()
-        if not self.is_idle:
-            raise Busy(self._busy_with)
-        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+    # --- asking the model -----------------------------------------------------------------------------------
 
-        async def doing() -> None:
-            try:
-                done.set_result(await work())
-            except (Refused, ModelError, JournalError) as error:
-                done.set_exception(error)
-            except asyncio.CancelledError:
-                done.set_exception(Refused("aborted"))
-
-        self._begin(doing())
-        return await done
-
-    # --- the loop -------------------------------------------------------------------------------------------
-
-    def _begin(self, work: Any) -> None:
-        self._aborted = asyncio.Event()
-        self.interrupt_pending = False
-        self.phase = Phase.STREAMING  # told when the task begins, so that who asked is answered before
-        self.turn = asyncio.get_running_loop().create_task(self._guarded(work))
-
-    async def _guarded(self, work: Any) -> None:
-        try:
-            self._tell(events.Updated(self.id))
-            await work
-        except (JournalError, ModelError) as error:
-            self._tell(events.Failed(self.id, str(error)))
-        except Exception as error:  # our own fault; the session goes on
-            self._tell(events.Failed(self.id, f"the turn failed: {type(error).__name__}: {error}"))
-        finally:
-            self.turn = None
-            self.retry_attempt = 0
-            self.interrupt_pending = False
-            self._become(Phase.IDLE)
-
-    async def _resume(self) -> None:
-        """Go on with a turn that another daemon began."""
-        await self._run(None, context.unanswered(self.journal.branch))
-
-    async def _run(self, said: Entry | None, calls: Sequence[ToolCall] = ()) -> None:
-        """Work on what was said last, or go on with the calls at which another daemon left it."""
-        turn = turns[-1] if (turns := self.turns) else context.Turn(1, "", 1, 1, 0)
-        if said is not None and isinstance(said.body, Said):
-            self._tell(events.MessageSaid(self.id, said.id, said.body.message))
-            if said.line == turn.first_line:
-                self._tell(events.TurnBegan(self.id, turn.number, turn.first_line, turn.prompt))
-        while self._notices:
-            self._tell(events.Noticed(self.id, self._notices.pop(0)))
-        outcome: events.Outcome = "failed"
-        try:
-            if calls:
-                await self._run_tools(calls)
-            outcome = await self._steps()
-            self._say_why(outcome)
-        finally:
-            if not self._is_cancelled():
-                self._write_stop(outcome)
-                self._tell(
-                    events.TurnEnded(
-                        self.id, turn.number, turn.prompt, turn.first_line, self.journal.lines, outcome
-                    )
-                )
-        if outcome != "done":  # steering that came too late is said as a turn of its own
-            late = [User(each.content, each.timestamp) for each in self.steering if each.origin == "steer"]
-            waiting = [each for each in self.follow_ups if each.origin != "correction"]
-            self.steering, self.follow_ups = deque(), deque([*late, *waiting])
-        if self.follow_ups:
-            self._aborted = asyncio.Event()
-            self.interrupt_pending = False
-            await self._run(self.journal.append(Said(self.follow_ups.popleft())))
-
-    def _say_why(self, outcome: events.Outcome) -> None:
-        """A turn that was stopped among its tools has an end too, and is not taken for one that was lost."""
-        last = context.last_message(self.journal.branch)
-        is_open = not isinstance(last, Assistant) or bool(last.calls)
-        if is_open and outcome in ("aborted", "interrupted"):
-            self._say(Answer().assistant(self.model, "aborted", outcome.capitalize()))
-
-    def _write_stop(self, outcome: events.Outcome) -> None:
-        """Journal that a person stopped the turn, unless its last message says so."""
-        if outcome in ("aborted", "interrupted") and self.turns and self.turns[-1].outcome != outcome:
-            with contextlib.suppress(JournalError):
-                self.journal.append(Custom(context.STOPPED, outcome))
-
-    @staticmethod
-    def _is_cancelled() -> bool:
-        task = asyncio.current_task()
-        return task is not None and task.cancelling() > 0
-
-    async def _steps(self) -> events.Outcome:
+    async def _steps(self, calls: Sequence[ToolCall]) -> events.Outcome:
         """Ask the model and run what it calls, until it calls nothing more."""
+        if calls:
+            await self._run_tools(calls)
         for _ in range(MAX_STEPS):
             if self._aborted.is_set():
                 return "aborted"
-            while self.steering:
-                self._say(self.steering.popleft())
+            while self.prompts.steering:
+                self._say(self.prompts.steering.popleft())
             answer = await self._answer()
             if answer.stop_reason == "aborted":
                 return "aborted"
@@ -541,7 +211,7 @@ class AgentSession:
                 await self._run_tools(answer.calls)
             if self.interrupt_pending:
                 return "interrupted"
-            if not answer.calls and not self.steering:
+            if not answer.calls and not self.prompts.steering:
                 return "aborted" if self._aborted.is_set() else "done"
         self._tell(events.Failed(self.id, f"the model was asked {MAX_STEPS} times in one turn"))
         return "failed"
@@ -551,8 +221,6 @@ class AgentSession:
         name = f"{self.model.provider}/{self.model.id}"
         more = 'say "go on", or raise max_output of its [[models]]'
         return f"{name}: the answer was cut at the limit{limit}, so it is not whole; {more}"
-
-    # --- asking the model -----------------------------------------------------------------------------------
 
     async def _answer(self) -> Assistant:
         """The model's answer, journaled. A busy model is asked again; an overflow is compacted away, once."""
@@ -591,7 +259,7 @@ class AgentSession:
         self.is_answering = True
         try:
             finished = await self._abortable(self._stream(request, parts))
-        except _Aborted:
+        except Aborted:
             return parts.assistant(self.model, "aborted", "Aborted")
         finally:
             self.is_answering = False
@@ -616,26 +284,9 @@ class AgentSession:
         self._become(Phase.RETRYING)
         try:
             await self._abortable(self._sleep(delay))
-        except _Aborted:
+        except Aborted:
             return False
         return not self.interrupt_pending
-
-    async def _abortable(self, work: Awaitable[Any]) -> Any:
-        """Wait for something that `abort` may end. Raises _Aborted."""
-        if self._aborted.is_set():
-            if asyncio.iscoroutine(work):
-                work.close()
-            raise _Aborted
-        self._awaited = asyncio.ensure_future(work)
-        try:
-            return await self._awaited
-        except asyncio.CancelledError:
-            if self._is_cancelled():
-                self._awaited.cancel()
-                raise
-            raise _Aborted from None
-        finally:
-            self._awaited = None
 
     # --- compaction -----------------------------------------------------------------------------------------
 
@@ -661,7 +312,7 @@ class AgentSession:
         parts = Answer()
         try:
             finished = await self._abortable(self._stream(request, parts, aloud=False))
-        except _Aborted:
+        except Aborted:
             raise Refused("aborted") from None
         self.usage += priced(self.model, finished.usage)
         summary = parts.whole_text.strip()
@@ -759,41 +410,13 @@ class AgentSession:
             self._tell(events.Updated(self.id))
             try:
                 said = bool(await self._abortable(answer))
-            except _Aborted:
+            except Aborted:
                 self._approvals.withdraw(call.id, "abort")
                 return None
             now, _ = self._judged(call)
             if said and now and now.paths == touch.paths and now.seen != touch.seen:
                 touch, said, reason = now, None, CHANGED
         return touch if said else None
-
-    def _close_open_calls(self, why: str) -> None:
-        """Give every call that has no result one, as models insist on it."""
-        for call in context.unanswered(self.journal.branch):
-            self._say(ToolResult(call.id, call.name, (Text(why),), None, True, now()))
-
-    # --- telling --------------------------------------------------------------------------------------------
-
-    def _say(self, message: Message) -> Entry:
-        """Journal a message, then tell it."""
-        entry = self.journal.append(Said(message))
-        if isinstance(message, Assistant):
-            self._half.clear()
-            self.usage += message.usage
-        self._tell(events.MessageSaid(self.id, entry.id, message))
-        return entry
-
-    def _become(self, phase: Phase) -> None:
-        if self.phase is not phase:
-            self.phase = phase
-            self._tell(events.Updated(self.id))
-
-    def _tell(self, event: Event) -> None:
-        self._listen(event)
-
-
-class _Aborted(Exception):
-    """What was waited for was aborted."""
 
 
 def _nothing(event: Event) -> None:

@@ -19,13 +19,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from ..sessions.directory import NameTaken
 from ..sessions.inbox import Asker, AskerGone, Inbox, Unheard
 from ..sessions.questions import ALWAYS, Answer, Question
 from . import context
 from .consent.approvals import question_of
+from .conversation import Conversation
 from .events import Approval, ApprovalSettled, ApprovalWanted, Event, Loaded, Unloaded
 from .journal import Journal, JournalError, directory_of
-from .session import AgentSession, Judge, Models, Refused
+from .parts import Judge, Models, Refused
+from .session import AgentSession
 from .tools import Tool
 
 MAX_LOADED = 256
@@ -69,22 +72,23 @@ class AgentStore:
         listen: Callable[[Event], None],
         is_watched: Callable[[str], bool] = lambda id: False,
         inbox: Inbox | None = None,
-        is_taken: Callable[[str], bool] = lambda name: False,
+        check_free: Callable[[str], None] = lambda name: None,
     ) -> None:
-        """`is_taken` tells whether a session of another kind has a name."""
+        """`check_free` raises NameTaken if a session of another kind has a name."""
         self.directory = directory
         self.inbox = inbox if inbox is not None else Inbox()
+        self.inbox.register("consent", self.fate)
         self._is_watched = is_watched
-        self._is_taken = is_taken
+        self._check_free = check_free
         self._models = models
         self._place = place
         self._listen = listen
-        self._loaded: dict[str, AgentSession] = {}  # the least used first
+        self._loaded: dict[str, Conversation] = {}  # the least used first
         # by path: what `prepare` reads, or has read
         self._reading: dict[str, asyncio.Future[tuple[Journal, context.Past]]] = {}
 
     @property
-    def loaded(self) -> Sequence[AgentSession]:
+    def loaded(self) -> Sequence[Conversation]:
         return list(self._loaded.values())
 
     # --- life -----------------------------------------------------------------------------------------------
@@ -116,21 +120,21 @@ class AgentStore:
                 reading.result()[0].close()
         return turns
 
-    def _close(self, session: AgentSession) -> None:
+    def _close(self, session: Conversation) -> None:
         session.close()
         del self._loaded[session.id]
         self._listen(Unloaded(session.id))
 
     # --- sessions -------------------------------------------------------------------------------------------
 
-    def create(self, cwd: str, *, parent: AgentSession | None = None) -> AgentSession:
+    def create(self, cwd: str, *, parent: Conversation | None = None) -> Conversation:
         """A new session. Raises JournalError."""
         id = str(uuid.uuid4())
         parent_path = parent.journal.path if parent is not None else None
         journal = Journal.create(self._new_path(cwd, id), id=id, cwd=cwd, parent_session=parent_path)
         return self._load(journal)
 
-    def rename(self, session: AgentSession, name: str) -> None:
+    def rename(self, session: Conversation, name: str) -> None:
         """Give a session another name. Raises Refused or JournalError."""
         if name != session.name:
             self.check_name(name)
@@ -138,14 +142,16 @@ class AgentStore:
 
     def check_name(self, name: str) -> None:
         """Raises Refused if a session of another kind has this name."""
-        if self._is_taken(name):
-            raise Refused(f"a terminal session is named {name!r} already; choose another name")
+        try:
+            self._check_free(name)
+        except NameTaken as error:
+            raise Refused(str(error)) from None
 
-    def get(self, id: str) -> AgentSession | None:
+    def get(self, id: str) -> Conversation | None:
         """The session of this id if it is loaded."""
         return self._loaded.get(id)
 
-    def find(self, id: str) -> AgentSession:
+    def find(self, id: str) -> Conversation:
         """The session of this id, loaded if need be. Raises NotFound or JournalError."""
         session = self._loaded.pop(id, None)
         if session is None:
@@ -153,7 +159,7 @@ class AgentStore:
         self._loaded[id] = session  # it is the last used now
         return session
 
-    def resume(self, path: str) -> AgentSession:
+    def resume(self, path: str) -> Conversation:
         """The session of a journal, ours or Pi's. Raises NotFound or JournalError."""
         path = os.path.realpath(path)
         for session in self._loaded.values():
@@ -198,7 +204,7 @@ class AgentStore:
         newest = [path for _, path in sorted(found, reverse=True)[:MAX_LOOKED_AT]]
         return [path for path in newest if directory_of(path) == cwd]
 
-    async def fork(self, session: AgentSession, entry_id: str) -> AgentSession:
+    async def fork(self, session: Conversation, entry_id: str) -> Conversation:
         """A new session with all up to an entry, or up to the answer to it if it is a prompt.
 
         Raises JournalError.
@@ -209,14 +215,14 @@ class AgentStore:
         forked = await asyncio.to_thread(session.journal.fork, path, id=id, upto=last)
         return self._load(forked, is_fork=True)
 
-    def parent_of(self, session: AgentSession) -> str | None:
+    def parent_of(self, session: Conversation) -> str | None:
         """The id of the session that this one came from."""
         path = session.journal.header.parent_session
         return id_of(path) if path is not None else None
 
     def _load(
         self, journal: Journal, past: context.Past | None = None, *, is_fork: bool = False
-    ) -> AgentSession:
+    ) -> Conversation:
         id = journal.header.id
         why = ""
         if not _ID.fullmatch(id):
@@ -274,7 +280,7 @@ class AgentStore:
 
     # --- what they ask --------------------------------------------------------------------------------------
 
-    def _question(self, session: AgentSession, approval: Approval) -> Question:
+    def _question(self, session: Conversation, approval: Approval) -> Question:
         return question_of(
             approval,
             session=session.id,

@@ -54,6 +54,8 @@ def main(arguments: Sequence[str]) -> int:
     from .columns import table
 
     table([("SETTING", "VALUE", "DEFAULT", "FROM"), *map(_cells, found)])
+    if len(found) == 1:
+        print(f"\n{found[0]['means']}; a change takes effect {found[0]['applies']}")
     return 0
 
 

@@ -116,7 +116,7 @@ def _verdicts(ids: list[str]) -> list[Judgement | None]:
         print(f"fairlead sessions: {error}", file=sys.stderr)
         found, escalations = {}, {}
     said = {id: Judgement.of(row) for id, row in found.items()}
-    for id, (turn, reason) in escalations.items():
+    for id, (turn, reason, _) in escalations.items():
         said[id] = with_call(said.get(id), turn, reason)
     return [said.get(id) for id in ids]
 

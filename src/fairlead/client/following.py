@@ -18,7 +18,6 @@ from ..events import (
     Failed,
     Message,
     Outcome,
-    Prompted,
     TurnEnded,
     Updated,
     agent_event,
@@ -32,9 +31,12 @@ from .calls import RequestError, plain
 
 E = TypeVar("E", bound=Event)
 
+
 _FOR_US = ("command-result", "ui/frontend-action-requested")
 """Topics sent only to the client that asked, of whatever session."""
-_WANTED = tuple(topic for topic in TOPICS if not topic.startswith("terminal/") and topic != "context/updated")
+_USUAL = tuple(topic for topic in TOPICS if not topic.startswith("sessions/"))
+"""What is followed if nothing is named: `sessions/…` have the same again, of sessions of any kind."""
+_WANTED = tuple(topic for topic in _USUAL if not topic.startswith("terminal/") and topic != "context/updated")
 
 
 class TurnFailed(Exception):
@@ -76,7 +78,7 @@ class Subscription(Generic[E]):
         self.ready = False
         self._wire = rpc.ClientConnection()
         self._lending.clear()
-        return self._wire.handshake("fairlead", __version__, [rpc.INCREMENTS], key_names=self._key_names())
+        return self._wire.handshake("fairlead", __version__, rpc.OUR_FEATURES, key_names=self._key_names())
 
     def request(self, op: str, **params: Any) -> tuple[str, bytes]:
         """A request's id and its bytes."""
@@ -134,14 +136,14 @@ class Subscription(Generic[E]):
 
 
 class Watching(Subscription[Event]):
-    """Receives what happens to all sessions, once it is ready: some topics, or all if none is named."""
+    """Receives what happens to all sessions, once it is ready: of some topics, or of the usual ones."""
 
     _end = "the daemon closed the connection; events may have been missed"
 
     def __init__(self, topics: tuple[str, ...]) -> None:
         if unknown := set(topics) - TOPICS.keys():
             raise ValueError(f"no topic {min(unknown)!r}; there are {', '.join(sorted(TOPICS))}")
-        super().__init__(topics or tuple(TOPICS))
+        super().__init__(topics or _USUAL)
 
     def _heard(self, topic: str, data: dict[str, Any], events: list[Event]) -> bytes:
         if self.ready:
@@ -201,7 +203,7 @@ class Turn(Following):
         self.accepted = False
         self._text = text
         self._asked = ""
-        self._was_said = False
+        self._prompt_id = ""
 
     def _begun(self, events: list[AgentEvent]) -> bytes:
         if not self._asked:
@@ -209,22 +211,33 @@ class Turn(Following):
             return line
         if not self.is_over and self.state is not None and self.state.is_idle:
             outcome: Outcome = "interrupted" if self.state.data.get("was_interrupted") else "done"
-            ended = agent_event("session/turn-ended", {"session_id": self.session_id, "outcome": outcome})
-            events.append(ended)
-            self.is_over = True
+            self._finish(outcome, events)
         return b""
 
+    def _finish(self, outcome: Outcome, events: list[AgentEvent]) -> None:
+        ended = {"session_id": self.session_id, "outcome": outcome, "prompt_id": self._prompt_id}
+        events.append(agent_event("session/turn-ended", ended))
+        self.is_over = True
+
+    def _heard(self, topic: str, data: dict[str, Any], events: list[AgentEvent]) -> bytes:
+        is_here = data.get("session_id") == self.session_id and not self.is_over
+        if is_here and topic in ("session/turn-began", "session/turn-ended"):
+            prompt_id = data.get("prompt_id") or self._prompt_id
+            if self._prompt_id not in ("", prompt_id):  # ours was lost with the daemon before
+                self._finish("interrupted", events)
+        return super()._heard(topic, data, events)
+
     def _is_wanted(self, event: AgentEvent) -> bool:
-        # our prompt comes before its answer; what comes before our prompt is of the turn before
-        self._was_said = self._was_said or (bool(self._asked) and event == Prompted(self._text))
+        # we are answered before our turn begins; what comes before that is of another one
         self.is_over = self.accepted and isinstance(event, TurnEnded)
-        return self.accepted or self._was_said
+        return self.accepted
 
     def _answered(self, answer: Answered) -> Answered:
         if answer.id == self._asked:
             if answer.error is not None:
                 raise answer.error
             self.accepted = True
+            self._prompt_id = answer.data.get("prompt_id") or ""  # older daemons have none
         return answer
 
 

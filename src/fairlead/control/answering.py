@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from .protocols import Cleaner
 from .signals import Context, pieces, said
 
@@ -9,12 +11,18 @@ from .signals import Context, pieces, said
 class Answer:
     """One answer. After `end`, nothing more is said."""
 
-    def __init__(self, context: Context, cleaner: Cleaner) -> None:
+    def __init__(
+        self, context: Context, cleaner: Cleaner, ended: Callable[[], object] = lambda: None
+    ) -> None:
         self.session: str | None = None
-        self._context = context
+        self.context = context
         self._cleaner = cleaner
+        self._on_end = ended
         self._held = ""  # what may be the beginning of a secret
         self._ended = False
+
+    def began(self, session: str) -> None:
+        self.session = session
 
     def text(self, text: str) -> None:
         """Say a piece; what may be the beginning of a secret waits for the next one."""
@@ -32,12 +40,13 @@ class Answer:
         if fault:
             self._say(self._cleaner.text(fault), is_fault=True)
         self._ended = True
-        if (client := self._context.client) is not None:
-            client.send(said("", self._context, self.session))
+        self._on_end()
+        if (client := self.context.client) is not None:
+            client.send(said("", self.context, self.session))
 
     def _say(self, text: str, *, is_fault: bool = False) -> None:
         if self._ended or not text:
             return
         for piece in pieces(text):
-            if (client := self._context.client) is not None:
-                client.send(said(piece, self._context, self.session, is_fault=is_fault))
+            if (client := self.context.client) is not None:
+                client.send(said(piece, self.context, self.session, is_fault=is_fault))

@@ -21,6 +21,7 @@ import msgspec
 from ..sessions import questions
 from ..sessions.inbox import Asker, AskerGone, Inbox, NoSuchOption, NotOpen, Unheard, calling_agent
 from ..sessions.questions import WITHDRAWN, Question
+from ..sessions.session import new_prompt
 from ..system.database import DatabaseFault
 from ..wire.passepartout import Message
 from ..wire.passepartout import log as log_message
@@ -97,6 +98,7 @@ class Control:
         self._store = store
         self._sessions = sessions
         self._inbox = inbox
+        inbox.register("action", self.fate)
         self._cleaner = cleaner
         self._tell = tell
         self._acting = Acting(actuators, self._acted)
@@ -104,7 +106,7 @@ class Control:
         self._numbers = itertools.count()
         self._waiting_of: Counter[int] = Counter()  # by the id of the client
         self._draining = False
-        self._answers: list[tuple[Client, Answer]] = []
+        self._answers: dict[str, tuple[Client, Answer]] = {}  # by the ids of the prompts
         self._askers: dict[str, Context] = {}  # by the token of what waits for consent
         self._traces: dict[str, tuple[Step, ...]] = {}  # of what is just being asked, by its token
         self._answering: dict[str, Client] = {}  # who is just answering, by the token
@@ -392,41 +394,32 @@ class Control:
         """:session, which prompts an agent session or types into a terminal one."""
         try:
             if action.verb == "type":
-                self._sessions.type(action.session, action.text, enter=action.enter)
+                await self._sessions.type(action.session, action.text, enter=action.enter)
                 self._answer(context, f"typed into {action.session}")
                 return
             if len(self._answers) >= MAX_ANSWERS:
                 raise GiveUp(f"{MAX_ANSWERS} answers are under way already")
-            await self._sessions.load(action.session)
-            self._prompt(action, context)
+            await self._prompt(action, context)
         except SessionFault as error:
             raise GiveUp(str(error)) from None
         except Exception as error:  # it may have been said, so it is not said again
             raise GiveUp(f"{type(error).__name__}: {error}") from error
 
-    def _prompt(self, action: Action, context: Context) -> None:
-        answer = Answer(context, self._cleaner)
+    async def _prompt(self, action: Action, context: Context) -> None:
+        prompt = new_prompt(action.text, context.signal.source)
+        answer = Answer(context, self._cleaner, lambda: self._answers.pop(prompt.id, None))
         client = context.signal.client
-        pair = (client, answer) if client is not None else None
-
-        def done(fault: str) -> None:
-            if pair is not None and pair in self._answers:
-                self._answers.remove(pair)
-            answer.end(fault)
-
-        if pair is not None:
-            self._answers.append(pair)
+        if client is not None:
+            self._answers[prompt.id] = client, answer
         try:
-            session = self._sessions.prompt(action.session, action.text, answer.text, done)
+            await self._sessions.prompt(action.session, prompt, answer)
         except BaseException:
-            if pair is not None:
-                self._answers.remove(pair)
+            self._answers.pop(prompt.id, None)
             raise
-        answer.session = session
-        if action.depth or client is None:
+        if (action.depth or client is None) and answer.session is not None:
             if len(self._turns) >= MAX_TURNS:
                 del self._turns[next(iter(self._turns))]
-            self._turns[session] = action.depth + 1
+            self._turns[answer.session] = action.depth + 1
 
     def depth_of_turn(self, session: str) -> int:
         """How deep the end of a session's turn is, if it was control that began it."""
@@ -435,17 +428,19 @@ class Control:
     def cancel(self, client: Client, session: str | None = None) -> int:
         """End the answers that a client gets; gives how many."""
         found = [
-            answer
-            for other, answer in self._answers
+            (prompt, answer, answer.session)
+            for prompt, (other, answer) in self._answers.items()
             if other is client and session in (None, answer.session) and answer.session is not None
         ]
-        for answer in found:
-            assert answer.session is not None
-            try:
-                self._sessions.cancel(answer.session)
-            except SessionFault as error:
-                answer.end(str(error))
+        for prompt, answer, asked in found:
+            self._soon(self._cancel(prompt, answer, asked), answer.context)
         return len(found)
+
+    async def _cancel(self, prompt: str, answer: Answer, session: str) -> None:
+        try:
+            await self._sessions.cancel(session, prompt)
+        except SessionFault as error:
+            answer.end(str(error))
 
     def _command(self, action: Action, context: Context) -> None:
         """What a person asks of control itself."""
@@ -463,16 +458,21 @@ class Control:
                     rows.append(f"and {more} more: `fairlead approvals` lists all")
                 text = "\n".join(rows) or "nothing waits for your consent"
             case "status":
-                text = f"{self._sessions.status()}\n{len(self._inbox.open())} wait for your consent"
+                self._soon(self._status(context), context)
+                return
             case "help":
                 text = HELP
             case _:
                 fault = f"no command {action.text}; /help lists them"
         self._answer(context, text, fault)
 
+    async def _status(self, context: Context) -> None:
+        sessions = await self._sessions.status()
+        self._answer(context, f"{sessions}\n{len(self._inbox.consents)} wait for your consent")
+
     def arrived(self, client: Client) -> None:
         """A client has come and is known: it is shown what waits for consent."""
-        waiting = [each for each in self._inbox.open() if not each.lost]
+        waiting = [each for each in self._inbox.consents if not each.lost]
         for question in waiting[:SHOWN_WAITING]:
             client.send(told(self._clean(_question(question))))
 
@@ -481,13 +481,13 @@ class Control:
         contexts = (*self._under_way.values(), *self._writing.values(), *self._askers.values())
         return (
             bool(self._waiting_of.get(id(client)))
-            or any(each is client for each, _ in self._answers)
+            or any(each is client for each, _ in self._answers.values())
             or any(context.signal.client is client for context in contexts)
         )
 
     def left(self, client: Client) -> None:
         """A client has gone; what it asked for goes on."""
-        self._answers = [pair for pair in self._answers if pair[0] is not client]
+        self._answers = {id: pair for id, pair in self._answers.items() if pair[0] is not client}
         self._askers = {
             token: context for token, context in self._askers.items() if context.signal.client is not client
         }
@@ -517,6 +517,8 @@ def _question(question: Question) -> Signal:
 def _choices(question: Question) -> str:
     if question.lost:
         return f"lost: {question.lost}\n/deny {question.id} dismisses it"
+    if not question.is_consent:
+        return f"/deny {question.id} dismisses it"
     return f"/approve {question.id} or /deny {question.id}"
 
 

@@ -2,37 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol
+
+from ..sessions.session import Prompt
 
 
 class SessionFault(Exception):
     """A session that is not there, or can't do it now. Says which, and why."""
 
 
+class Receiver(Protocol):
+    """Who gets the answer to a prompt."""
+
+    def began(self, session: str) -> None:
+        """The session of this id is asked."""
+
+    def text(self, text: str) -> None:
+        """A piece of the answer."""
+
+    def end(self, fault: str = "") -> None:
+        """The answer is over; with a fault, it is not whole."""
+
+
 class Sessions(Protocol):
     """The sessions that can be talked to. All methods but `status` raise SessionFault."""
 
-    async def load(self, session: str | None) -> None:
-        """Find an agent session that is on the disk only, so that `prompt` need not look there."""
+    async def prompt(self, session: str | None, prompt: Prompt, receiver: Receiver) -> None:
+        """Ask a session, or the default one."""
 
-    def prompt(
-        self,
-        session: str | None,
-        text: str,
-        on_text: Callable[[str], None],
-        on_done: Callable[[str], None],
-    ) -> str:
-        """Say something to an agent session, or to the default one; gives its id. `on_done` is called once,
-        with nothing if all went well, else with what went wrong."""
+    async def type(self, session: str | None, text: str, *, enter: bool = False) -> None:
+        """Type a text without control characters into a session, and perhaps press Enter."""
 
-    def type(self, session: str | None, text: str, *, enter: bool = False) -> None:
-        """Type into a terminal session a text without control characters, and perhaps press Enter."""
+    async def cancel(self, session: str, prompt: str) -> None:
+        """End what a session does for a prompt."""
 
-    def cancel(self, session: str) -> None:
-        """End what an agent session is doing."""
-
-    def status(self) -> str:
+    async def status(self) -> str:
         """How all sessions are, for a person."""
 
 

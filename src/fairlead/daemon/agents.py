@@ -10,9 +10,9 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from ..agent.consent.policy import Policy, Rule, rules_from
 from ..agent.events import Event
@@ -33,15 +33,15 @@ from ..agent.store import AgentStore, Place
 from ..agent.tools import Touch, standard_tools
 from ..agent.tools.terminals import Terminals
 from ..doors.judging import Judging
+from ..doors.proof import Programs
 from ..doors.rpc.frames import display_name
-from ..doors.rpc.handlers import Caller
+from ..doors.rpc.handlers import Clients
 from ..doors.rpc.ops.agents import AgentOps, Latest
 from ..sessions.feed import Feed
 from ..sessions.inbox import Inbox
 from ..system.database import DatabaseFault
 from ..system.settings import SettingError, Settings
 from ..verify.store import ReportStore
-from ..wire.rpc import EventData
 
 log = logging.getLogger("fairlead")
 
@@ -56,19 +56,18 @@ KEPT_OUTPUT = 14 * 86_400.0
 
 
 class AgentRoom:
-    """All agent sessions of a process. `callers` are the clients of its door; `feed` has what happens."""
+    """All agent sessions of a process. `clients` are those of its door; `feed` has what happens."""
 
     def __init__(
         self,
         settings: Settings,
         terminals: Terminals,
-        callers: Callable[[], list[Caller]],
+        clients: Clients,
         feed: Feed,
-        also: Callable[[Event], None] = lambda event: None,
-        inbox: Inbox | None = None,
-        is_taken: Callable[[str], bool] = lambda name: False,
+        inbox: Inbox,
+        judging: Judging,
+        check_free: Callable[[str], None] = lambda name: None,
     ) -> None:
-        self._also = also
         self._feed = feed
         keys = Keys(f"{settings.state_dir}/keys")
         try:
@@ -82,16 +81,8 @@ class AgentRoom:
         self._rules = _consent(settings)
         place = _places(settings, catalog, redactor, library, terminals, lambda: self._rules)
         _tidy(f"{settings.state_dir}/outputs")
-        self.reports = ReportStore(settings.reports_path)
-        self.judging = Judging(
-            settings.verifier_dirs,
-            self.reports,
-            self._tell_all,
-            max_loops=settings.count("verifier", "max_loops"),
-        )
-        self._callers = callers
-        watched = self.judging.door.is_watched
-        self.store = AgentStore(settings.sessions_dir, catalog, place, self._told, watched, inbox, is_taken)
+        watched = judging.door.is_watched
+        self.store = AgentStore(settings.sessions_dir, catalog, place, self._told, watched, inbox, check_free)
         self.memory = memory = Memory(f"{settings.state_dir}/memory.db")
         self.transcripts = transcripts = Transcripts(
             f"{settings.state_dir}/transcripts.db", settings.sessions_dir
@@ -100,13 +91,13 @@ class AgentRoom:
         self.ops = AgentOps(
             self.store,
             catalog,
-            callers,
+            clients,
             registry=_attributes(self.store, catalog, library, memory, transcripts),
             memory=memory,
             library=library,
             latest=self.latest,
             keyring=_Keyring(catalog, redactor),
-            judging=self.judging,
+            judging=judging,
         )
 
         settings.joined(self._changing)
@@ -122,25 +113,31 @@ class AgentRoom:
 
         return take
 
-    async def close(self, reason: str) -> None:
-        """Let go of all sessions and those who watch them; what turns still do ends, or is left."""
-        self.judging.door.close_all(reason)
+    async def close(self) -> None:
+        """Let go of all sessions; what turns still do ends, or is left."""
         if turns := self.store.close():
             await asyncio.wait(turns, timeout=CLOSE_WAIT)
-        await self.judging.close()
-        await asyncio.gather(self.memory.aclose(), self.transcripts.aclose(), self.reports.aclose())
+        await asyncio.gather(self.memory.aclose(), self.transcripts.aclose())
 
     def _told(self, event: Event) -> None:
         self.ops.heard(event)
-        self.judging.heard(self.store, event)
-        self._also(event)
         for each in posted(self.store, event):
             self._feed.post(each)
 
-    def _tell_all(self, topic: str, data: Mapping[Any, Any]) -> None:
-        data = EventData(data)
-        for caller in self._callers():
-            caller.event(topic, data)
+
+def verification(
+    settings: Settings, clients: Clients, feed: Feed, inbox: Inbox, programs: Programs = dict
+) -> Judging:
+    """What verifies the turns of all sessions that post to `feed`. Reports of `programs` are refused."""
+    return Judging(
+        settings.verifier_dirs,
+        ReportStore(settings.reports_path),
+        feed,
+        inbox,
+        clients.event,
+        max_loops=settings.count("verifier", "max_loops"),
+        programs=programs,
+    )
 
 
 class _Keyring:

@@ -1,6 +1,6 @@
 """Builds the control room: the loop with its gates, rules and actuators, its door, and health.
 
-The daemon has one. It hears from the other rooms through `heard_agent`, `heard_terminal` and `escalated`.
+The daemon has one. It hears what happens in sessions from the feed, and of verifiers through `escalated`.
 """
 
 from __future__ import annotations
@@ -10,13 +10,9 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import Any
 
-from ..agent import events
 from ..agent.consent.commands import take_apart
-from ..agent.events import Event
 from ..agent.secrets import environment_for_commands, is_secret_file
-from ..agent.store import AgentStore
 from ..control import gates
 from ..control.actuators import Actuators, offered, shell, write_log
 from ..control.gates import Gates, Taken
@@ -25,30 +21,26 @@ from ..control.loop import Control
 from ..control.notices import TROUBLE_PAUSE, Notifier, Send, check_urls, send_with_apprise
 from ..control.protocols import Cleaner
 from ..control.rules import Reflexes, Rule, Then, rules_from
+from ..control.sessions import ControlSessions
 from ..control.signals import Priority, Signal
 from ..control.store import ControlStore
-from ..doors.control_sessions import ControlSessions, Latest, none_known
 from ..doors.passepartout import PassepartoutDoor
+from ..doors.proof import Programs
 from ..doors.rpc.ops.control import ControlOps
 from ..formats.guess import meant
-from ..sessions.inbox import Asker
+from ..sessions import feed
+from ..sessions.directory import Directory
+from ..sessions.inbox import Inbox
 from ..sessions.questions import Answer, Question
 from ..system.database import DatabaseFault
 from ..system.extras import adding, is_missing
 from ..system.settings import SettingError, Settings
-from ..terminal.host import Host
 from ..wire import passepartout
 
 log = logging.getLogger("fairlead.control")
 
 OPEN_WAIT = 1.0
 """Seconds that a start waits for what another daemon left: the file may be locked."""
-FROM_TERMINALS: Mapping[str, str] = {
-    "terminal/exited": "session-exited",
-    "terminal/bell": "terminal-bell",
-    "terminal/notification": "terminal-notification",
-}
-"""Sensors by the topics of terminal sessions."""
 ACTUATORS = ("CLI", "TUI", "SESSION", "SHELL", "NOTIFY", "LOG")
 """The actuators that rules can name without another package."""
 
@@ -59,11 +51,13 @@ class ControlRoom:
     def __init__(
         self,
         settings: Settings,
-        store: AgentStore,
-        host: Host,
+        store: ControlStore,
+        inbox: Inbox,
         cleaner: Cleaner,
+        directory: Directory,
+        happening: feed.Feed,
         *,
-        latest: Latest = none_known,
+        programs: Programs = dict,
         key_variables: Iterable[str] = (),
         checkers: Mapping[str, Checker] | None = None,
         send: Send = send_with_apprise,
@@ -72,7 +66,7 @@ class ControlRoom:
         home = os.path.expanduser("~")
         self.actuators = Actuators()
         self.lag = Lag()
-        self.store = ControlStore(f"{settings.state_dir}/control.db")
+        self.store = store
         self._urls = _texts(settings, "notify", "urls")
         try:
             self._notifier = Notifier(self.store, self._urls, self._not_sent, send=send)
@@ -80,20 +74,20 @@ class ControlRoom:
             raise settings.located(error) from None
         rules = _rules(settings)
         reflexes = Reflexes(rules, settings.refresh)
-        self.sessions = ControlSessions(store, host, settings.text("control", "session"), home, latest)
+        self.sessions = ControlSessions(directory, inbox, settings.text("control", "session"), home)
+        happening.listen(self._heard)
         self.control = Control(
             actuators=self.actuators,
             gates=self._gates(cleaner, home),
             reflexes=reflexes,
             store=self.store,
             sessions=self.sessions,
-            inbox=store.inbox,
+            inbox=inbox,
             cleaner=cleaner,
             tell=self._tell,
         )
-        self._inbox = store.inbox
-        self._inbox.listen(self)
-        self._fate_of_agents = store.fate
+        self._inbox = inbox
+        inbox.listen(self)
         environment = environment_for_commands(os.environ, key_variables)
         self.actuators.register_actuator("LOG", write_log, quick=True)
         self.actuators.register_actuator("NOTIFY", self._notifier.notify, quick=True)
@@ -108,7 +102,7 @@ class ControlRoom:
             "questions": self._check_questions,
         }
         self.health = Health(own | dict(checkers or {}))
-        self.door = PassepartoutDoor(settings, self.control, self._healthy, host.agent_programs)
+        self.door = PassepartoutDoor(settings, self.control, self._healthy, programs)
         self.ops = ControlOps(self.control, self.health, self._inbox)
         self._heartbeat = settings.number("control", "heartbeat")
         self._timer: asyncio.TimerHandle | None = None
@@ -150,7 +144,7 @@ class ControlRoom:
         self._loading.append(taking)
         await asyncio.wait([taking], timeout=OPEN_WAIT)
         if not taking.done():
-            self._inbox.reconcile(self._fate)
+            self._inbox.reconcile()
         self._is_open = True
         self.lag.open()
         self.health.open()
@@ -176,7 +170,7 @@ class ControlRoom:
             log.warning("%s", lost)
         self._notifier.open()
         self.control.ask_again()
-        self._inbox.reconcile(self._fate)
+        self._inbox.reconcile()
 
     async def _load_actuators(self) -> None:
         """Those of other packages, which nobody waits for."""
@@ -210,31 +204,29 @@ class ControlRoom:
 
     # --- what other rooms say -----------------------------------------------------------------------------
 
-    def heard_agent(self, event: Event) -> None:
-        """Something happened in an agent session."""
+    def _heard(self, event: feed.Event) -> None:
+        """Something happened in a session."""
         if not self._is_open:
             return
         self.sessions.heard(event)
+        id, depth = event.session, 0
         match event:
-            case events.TurnEnded(session_id=id, outcome=outcome, prompt=prompt, turn=turn):
-                words = {"outcome": outcome, "prompt": prompt, "turn": str(turn)}
+            case feed.TurnEnded(turn=turn):
                 depth = self.control.depth_of_turn(id)
-                text = f"turn {turn} of {id}: {outcome}"
-                self.control.hear(
-                    Signal("session-finished", text=text, session=id, depth=depth, fields=words)
-                )
-            case events.Failed(session_id=id, message=message):
-                self.control.hear(Signal("session-failed", text=message, session=id))
-
-    def heard_terminal(self, topic: str, data: Mapping[str, Any]) -> None:
-        """Something happened in a terminal session."""
-        sensor = FROM_TERMINALS.get(topic)
-        if sensor is None or not self._is_open:
-            return
-        words = {str(key): str(value) for key, value in data.items() if isinstance(value, str | int | float)}
-        name, code = words.get("name", ""), words.get("exit_code", "")
-        text = words.get("body") or f"{name}: {sensor.partition('-')[2]} {code}".strip()
-        self.control.hear(Signal(sensor, text=text, session=name, fields=words))
+                words = {"outcome": turn.outcome, "prompt": turn.prompt, "turn": str(turn.number)}
+                sensor, text = "session-finished", f"turn {turn.number} of {id}: {turn.outcome}"
+            case feed.Failed(reason=reason):
+                sensor, text, words = "session-failed", reason, {}
+            case feed.Exited(code=code):
+                sensor, text = "session-exited", f"{id}: exited {'' if code is None else code}".strip()
+                words = {"name": id} | ({} if code is None else {"exit_code": str(code)})
+            case feed.Signalled(what=what, details=details):
+                shown = {key: str(value) for key, value in details.items() if value is not None}
+                sensor, words = f"terminal-{what}", {"name": id} | shown
+                text = words.get("body") or f"{id}: {what}"
+            case _:
+                return
+        self.control.hear(Signal(sensor, text=text, session=id, depth=depth, fields=words))
 
     @property
     def has_notices(self) -> bool:
@@ -259,19 +251,16 @@ class ControlRoom:
 
     def asked(self, question: Question) -> None:
         """Something waits for a person. What waited before this daemon is shown to each client that comes."""
-        if self._is_open:
+        if self._is_open and question.is_consent:
             self.control.asked(question)
 
     def closed(self, question: Question, answer: Answer) -> None:
-        if self._is_open:
+        if self._is_open and question.is_consent:
             self.control.closed(question, answer)
 
     def warned(self, question: Question, why: str) -> None:
         if self._is_open:
             self.control.warned(question, why)
-
-    def _fate(self, question: Question) -> Asker | str | None:
-        return (self.control.fate if question.kind == "action" else self._fate_of_agents)(question)
 
     # --- health -------------------------------------------------------------------------------------------
 
@@ -295,7 +284,7 @@ class ControlRoom:
         return Check("configuration", "healthy", f"{self._settings.config_path} holds")
 
     def _check_questions(self) -> Check:
-        questions = self._inbox.open()
+        questions = self._inbox.consents
         lost = [each for each in questions if each.lost]
         waiting = len(questions) - len(lost)
         detail = f"{waiting} wait{'s' * (waiting == 1)} for an answer"

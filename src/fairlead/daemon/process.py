@@ -17,39 +17,39 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from .. import __version__
-from ..agent.events import Event as AgentEvent
 from ..agent.kind import AgentKind
-from ..doors.agent_terminals import HostTerminals
+from ..control.store import ControlStore
 from ..doors.checks import host_checks
-from ..doors.control_sessions import SHORT_ID
-from ..doors.keepty import KeeptyDoor
-from ..doors.rpc.handlers import Data, OpError, handlers_of, op
+from ..doors.rpc import happenings
+from ..doors.rpc.handlers import Clients, Data, OpError, handlers_of, op
 from ..doors.rpc.ops.sessions import SessionOps
 from ..doors.rpc.ops.terminals import TerminalOps
 from ..doors.rpc.ops.verify import VerifyOps
 from ..doors.rpc.server import RpcDoor
-from ..doors.terminal_turns import TerminalTurns
 from ..keeper import masks
 from ..keeper.credentials import AGENT_MARK
-from ..sessions.directory import Directory
+from ..sessions import feed
+from ..sessions.directory import Directory, Kind
 from ..sessions.feed import Feed
 from ..sessions.inbox import Inbox
+from ..sessions.session import Opening
 from ..system.logfile import LogFile
 from ..system.setting_rows import rows
-from ..system.settings import AT_START, SettingError, Settings, safe_dir
+from ..system.setting_table import AT_START
+from ..system.settings import SettingError, Settings, safe_dir
 from ..system.sockets import is_served
 from ..terminal.host import Host
-from ..terminal.kind import TerminalKind
-from ..terminal.session import Event, Session, State
 from ..wire.rpc import ErrorCode, fields
 from . import agents as agent_room
 from . import control as control_room
-from .agents import AgentRoom
+from .agents import AgentRoom, verification
 from .control import ControlRoom
+from .terminals import TerminalRoom
 
 log = logging.getLogger("fairlead")
 
@@ -59,15 +59,12 @@ LOCK_WAIT = 5.0
 """Seconds that another daemon which does not serve may hold the lock: one that ends says so first."""
 SOCKET_LOOK = 2.0
 """Seconds between looks whether somebody deleted our sockets: a stat for each."""
-EXIT_TOLD_AFTER = 1.0
-"""Seconds after which what was done about the end of a session is written down. A daemon that dies before is
-followed by one that tells of it again."""
 HOME_LOOK = 5.0
 """Seconds between looks whether the runtime directory is still there."""
 
-
-MAX_NOTICE = 500
-"""How many characters of a reason are shown on terminals."""
+MakeKind = Callable[[Feed, Inbox, Directory], Kind]
+"""Makes another kind of sessions, which posts to a feed, asks in an inbox, and has names that are free in a
+directory."""
 
 
 class AlreadyRunning(Exception):
@@ -89,6 +86,7 @@ class Daemon:
         *,
         supervised: bool = False,
         ready: Callable[[], None] = lambda: None,
+        kinds: Sequence[MakeKind] = (),
     ) -> None:
         self._settings = settings
         self._first_rows = {row["name"]: row for row in rows(settings)}
@@ -96,57 +94,48 @@ class Daemon:
         self._supervisor = supervisor
         self._supervised = supervised
         self._ready = ready
-        self._feed = Feed()
-        self._host = Host(settings, self._happened)
-        self._keepty = KeeptyDoor(settings)
-        inbox = Inbox(f"{settings.state_dir}/inbox.jsonl")
-        terminals = TerminalKind(self._host)
-        self._commands = HostTerminals(self._host)
+        clients, feed, inbox = Clients(), Feed(), Inbox(f"{settings.state_dir}/inbox.jsonl")
+        self._inbox = inbox
+        self._host = host = Host(settings)
+        self._judging = judging = verification(settings, clients, feed, inbox, host.agent_programs)
+        self._terminals = terminals = TerminalRoom(settings, host, clients, feed, inbox, judging)
+        directory = Directory(inbox, judging.shown)
         self._agents = agents = AgentRoom(
             settings,
-            self._commands,
-            lambda: self._rpc.callers,
-            self._feed,
-            also=self._heard_agent,
-            inbox=inbox,
-            is_taken=terminals.is_live,
+            terminals.commands,
+            clients,
+            feed,
+            inbox,
+            judging,
+            check_free=partial(directory.check_free, but=AgentKind.name),
         )
-        self._turns = TerminalTurns(
-            self._host,
-            f"{settings.state_dir}/turns",
-            agents.judging,
-            self._tell_all,
-            begin_wait=settings.number("verifier", "begin_seconds"),
-        )
-        self._agent_kind = AgentKind(agents.store, agents.transcripts)
-        directory = Directory((terminals, self._agent_kind), inbox, self._verdict)
-        verifying = VerifyOps(agents.judging.door, agents.ops.named, self._host, self._turns, agents.reports)
+        self._more_kinds = [make(feed, inbox, directory) for make in kinds]
+        own: list[Kind] = [terminals.kind, AgentKind(agents.store, agents.transcripts, feed)]
+        for kind in (*own, *self._more_kinds):
+            directory.add(kind)
+        waiting = ControlStore(f"{settings.state_dir}/control.db")
+        databases = (agents.memory, agents.transcripts, judging.reports, waiting)
         self._control = ControlRoom(
             settings,
-            agents.store,
-            self._host,
+            waiting,
+            inbox,
             agents.redactor,
-            latest=lambda name: agents.latest(name=name, cwd=None),
+            directory,
+            feed,
+            programs=host.agent_programs,
             key_variables=agents.key_variables,
-            checkers=host_checks(
-                settings,
-                self._host,
-                agents.store,
-                agents.catalog,
-                self._lost_sockets,
-                lambda: (agents.memory, agents.transcripts, agents.reports, self._control.store),
-            ),
+            checkers=host_checks(settings, host, agents.store, agents.catalog, self._lost_sockets, databases),
         )
-        agents.judging.escalates = self._escalated
-        agents.judging.door.programs = self._host.agent_programs
-        self._control.sessions.escalations = agents.judging.escalations
-        self._keepty.notice = self._notice
-        self._control.ops.dismiss = self._dismiss
-        in_terminals = TerminalOps(self._host, terminals, directory, self._all_opened)
+        feed.listen(self._posted)
+        happenings.follow(feed, clients)
         handlers = handlers_of(
-            self, in_terminals, SessionOps(directory), self._turns, verifying, self._control.ops
+            self,
+            TerminalOps(host, terminals.kind, terminals.turns, directory, terminals.all_opened),
+            SessionOps(directory),
+            VerifyOps(judging.door, directory, judging.reports),
+            self._control.ops,
         )
-        self._rpc = RpcDoor(settings, handlers, agents.ops, self._host.agent_programs)
+        self._rpc = RpcDoor(settings, handlers, agents.ops, clients, host.agent_programs, directory)
         self._started_at = time.time()
         self._over = asyncio.Event()
         self._again = False
@@ -154,7 +143,6 @@ class Daemon:
         self.environment: dict[str, str] | None = None
         """What the next daemon finds in its environment: that of who asked for it."""
         self._handover = False  # another daemon waits to take our place
-        self._opening: set[asyncio.Task[None]] = set()
 
     async def run(self) -> str:
         """Serve until told to stop. Returns the Python to start again with, with the code that is installed
@@ -179,28 +167,32 @@ class Daemon:
         mending.cancel()
         self._rpc.close()
         await self._control.close()
-        await self._agents.close("daemon_restart" if self._again or self._handover else "daemon_stopped")
-        for session in list(self._host.sessions.values()):
-            self._keepty.close(session)
-        self._keepty.close_ended()
-        await self._host.close(for_good=not self._again and not self._handover)
+        why = "daemon_restart" if self._again or self._handover else "daemon_stopped"
+        self._judging.door.close_all(why)
+        for kind in self._more_kinds:
+            if isinstance(kind, Opening):
+                await kind.close()
+        await self._agents.close()
+        await self._judging.close()
+        await self._terminals.close(for_good=not self._again and not self._handover)
         return self._python if self._again else ""
 
     async def _open_all(self) -> asyncio.Task[None]:
         """Find the sessions and let clients in, at our own socket last. Returns the task that ends commands
         whose agents are gone."""
-        await self._agents.judging.open()
-        await self._host.open(None if self._supervised else [*COMMAND, "--asked-at", "{now}"])
-        while self._opening:
-            await asyncio.wait(self._opening)
-        self._agents.store.inbox.load()
+        self._inbox.load()
+        await self._judging.open()
+        await self._terminals.open(None if self._supervised else [*COMMAND, "--asked-at", "{now}"])
         await self._agents.store.prepare_waiting()
         for fault in self._agents.store.open():
             log.warning("an agent session can't be loaded: %s", fault)
-        self._agents.judging.report_lost()
-        orphans = asyncio.get_running_loop().create_task(self._commands.end_orphans())
+        for kind in self._more_kinds:
+            if isinstance(kind, Opening):
+                await kind.open()
+        self._judging.report_lost()
+        orphans = asyncio.get_running_loop().create_task(self._terminals.commands.end_orphans())
         await self._control.open()
-        await self._keepty.open_ended(self._host.sessions.get)
+        await self._terminals.door.open_ended(self._host.sessions.get)
         await self._rpc.open()
         return orphans
 
@@ -226,8 +218,8 @@ class Daemon:
         while True:
             await asyncio.sleep(SOCKET_LOOK)
             try:
-                await self._keepty.mend()
-                await self._agents.judging.door.mend()
+                await self._terminals.door.mend()
+                await self._judging.door.mend()
                 if os.path.exists(self._settings.lock_path):  # else the whole directory is gone
                     assert self._rpc.server is not None
                     await self._rpc.server.mend()
@@ -238,68 +230,15 @@ class Daemon:
     def _lost_sockets(self) -> list[str]:
         own = [server for server in (self._rpc.server, self._control.door.server) if server is not None]
         lost = [server.path for server in own if server.is_lost]
-        return [*lost, *self._keepty.lost, *self._agents.judging.door.lost]
+        return [*lost, *self._terminals.door.lost, *self._judging.door.lost]
 
-    def _happened(self, session: Session, event: Event) -> None:
-        match event.topic:
-            case "opened":
-                task = asyncio.get_running_loop().create_task(self._open(session))
-                self._opening.add(task)
-                task.add_done_callback(self._opening.discard)
-            case "forgotten":
-                self._keepty.close(session)
-                self._turns.closed(session)
-            case _:
-                if event.topic == "terminal/exited":
-                    self._keepty.retire(session)
-                    if session.note.get("exit_told"):  # by a daemon before us
-                        return
-                    asyncio.get_running_loop().call_later(EXIT_TOLD_AFTER, self._note_exit, session)
-                self._tell_all(event.topic, fields(**event.data))
-                self._control.heard_terminal(event.topic, event.data)
-
-    def _note_exit(self, session: Session) -> None:
-        """Everybody knows that a session has ended, and rules were followed: the next daemon is silent."""
-        if session in self._host:
-            session.remember(exit_told=True)
-
-    def _heard_agent(self, event: AgentEvent) -> None:
-        self._agent_kind.heard(event)
-        self._control.heard_agent(event)
-
-    def _tell_all(self, topic: str, data: Mapping[Any, Any]) -> None:
-        self._rpc.event(topic, data)
-
-    async def _open(self, session: Session) -> None:
-        try:
-            if session.state is not State.ENDED and session.ended_for is None:
-                await self._keepty.open(session)
-        except (OSError, ValueError) as error:
-            log.warning("session %s has no keepty socket: %s", session.id, error)
-        if session.state is State.ENDED:  # meanwhile
-            self._keepty.retire(session)
-        if session not in self._host:
-            self._keepty.close(session)
-            return
-        self._turns.opened(session)
-
-    def _verdict(self, session_id: str) -> Mapping[str, Any] | None:
-        judgement = self._agents.judging.of(session_id)
-        return judgement.shown if judgement is not None else None
-
-    def _escalated(self, session_id: str, turn: int, reason: str) -> None:
-        """A person is needed: those at the session's terminal are told; if nothing else tells people, those
-        at all terminals are."""
-        self._control.escalated(session_id, turn, reason)
-        text = f"{self._control.sessions.name_of(session_id)} needs a person: {reason[:MAX_NOTICE]}"
-        for session in self._host.sessions.values():
-            if session.id == session_id or not self._control.has_notices:
-                session.say(text)
-
-    def _notice(self, session: Session) -> str:
-        judgement = self._agents.judging.of(session.id)
-        escalated = judgement.escalated if judgement is not None else ""
-        return f"{session.id} needs a person: {escalated[:MAX_NOTICE]}" if escalated else ""
+    def _posted(self, event: feed.Event) -> None:
+        """If a person is needed, tell those at its terminal, or at all if nothing else tells people."""
+        if isinstance(event, feed.NeedsPerson):
+            self._control.escalated(event.session, event.turn, event.reason)
+            name = self._control.sessions.name_of(event.session)
+            text = f"{name} needs a person: {event.reason}"
+            self._terminals.say(text, session=event.session, everywhere=not self._control.has_notices)
 
     # --- ops of its own -----------------------------------------------------------------------------------
 
@@ -322,29 +261,6 @@ class Daemon:
         now = {row["name"]: row for row in rows(self._settings)}
         held = [self._first_rows[name] if name in AT_START else row for name, row in now.items()]
         return fields(rows=[fields(name=row["name"], value=row["value"]) for row in held])
-
-    async def _all_opened(self) -> None:
-        """Clients can attach to all sessions that were started."""
-        if self._opening:
-            await asyncio.wait(self._opening)
-
-    def _dismiss(self, token: str) -> Data | None:
-        """A person has seen what the session of this name or id needed them for; None if it needs nobody."""
-        name_of, calls = self._control.sessions.name_of, self._agents.judging.escalations()
-        named = [id for id in calls if token in (id, id[:SHORT_ID], name_of(id))]
-        if len(named) != 1:
-            return None
-        (id,) = named
-        self._agents.judging.dismiss(id)
-        return fields(
-            token=token,
-            kind="escalation",
-            session_id=id,
-            session_name=name_of(id),
-            title="needs a person",
-            summary=calls[id],
-            lost=None,
-        )
 
     @op
     async def daemon_stop(self, handover: bool = False) -> Data:
@@ -444,6 +360,7 @@ def run(
     supervised: bool = False,
     asked_at: float | None = None,
     ready: Callable[[], None] = lambda: None,
+    kinds: Sequence[MakeKind] = (),
 ) -> None:
     """Be the daemon; `ready` is called when it serves. Raises AlreadyRunning if there is one.
 
@@ -478,7 +395,7 @@ def run(
 
     async def serve() -> str:
         nonlocal environment
-        daemon = Daemon(settings, log_file, supervisor, supervised=supervised, ready=ready)
+        daemon = Daemon(settings, log_file, supervisor, supervised=supervised, ready=ready, kinds=kinds)
         python = await daemon.run()
         environment = daemon.environment
         return python

@@ -14,16 +14,22 @@ import sys
 
 from ..agent.parts import ABORT_GRACE
 from ..agent.tools.terminals import LocalTerminals
+from ..doors.rpc import happenings
+from ..doors.rpc.handlers import Clients
 from ..doors.rpc.server import RpcDoor
 from ..sessions.feed import Feed
+from ..sessions.inbox import Inbox
 from ..system.settings import Settings, safe_dir
-from .agents import AgentRoom
+from .agents import AgentRoom, verification
 
 
 async def _serve(settings: Settings) -> int:
-    room = AgentRoom(settings, LocalTerminals(), lambda: door.callers, Feed())
-    door = RpcDoor(settings, {}, room.ops)
-    await room.judging.open()
+    clients, feed, inbox = Clients(), Feed(), Inbox()
+    judging = verification(settings, clients, feed, inbox)
+    room = AgentRoom(settings, LocalTerminals(), clients, feed, inbox, judging)
+    door = RpcDoor(settings, {}, room.ops, clients)
+    happenings.follow(feed, clients)
+    await judging.open()
     for fault in room.store.open():
         print(f"fairlead rpc: an agent session can't be loaded: {fault}", file=sys.stderr)
     output = open(os.dup(sys.stdout.fileno()), "wb", buffering=0)  # noqa: SIM115 - the door closes it
@@ -36,7 +42,9 @@ async def _serve(settings: Settings) -> int:
         session.abort()
     if busy:
         await asyncio.wait([asyncio.ensure_future(each.idle()) for each in busy], timeout=ABORT_GRACE)
-    await room.close("session_shutdown")
+    judging.door.close_all("session_shutdown")
+    await room.close()
+    await judging.close()
     return 0
 
 

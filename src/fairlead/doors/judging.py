@@ -1,21 +1,24 @@
 """What verifiers say of sessions: kept, told to everybody, and shown wherever a session is shown.
 
-Between the rooms: builders are sessions of any kind, reports go to the store of `verify`, events to the
-clients of rpc-edn. Who listens to `notice` is also told when a person is needed.
+It listens to the feed, so sessions of any kind are verified; reports go to the store of `verify`, events to
+the clients of rpc-edn. That a session needs a person is a question in the inbox.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
-from ..agent import events
-from ..agent.events import Event
-from ..agent.session import AgentSession, Refused
+from ..sessions import feed
+from ..sessions.feed import Feed
+from ..sessions.inbox import Asker, Inbox
+from ..sessions.questions import DISMISS, Answer, Question
+from ..sessions.session import Session
 from ..system.database import DatabaseFault
 from ..verify.checks import process
 from ..verify.outcome import judged_by_outcome
@@ -24,7 +27,8 @@ from ..verify.report import Confidence, Report, Status, capped, with_evidence
 from ..verify.store import Judgement, Pending, ReportStore, with_call
 from ..wire import verifier as wire
 from ..wire.rpc import fields
-from .verifier import Builder, Turn, VerifierDoor, log
+from .proof import Programs
+from .verifier import VerifierDoor, log
 
 Data = Mapping[Any, Any]
 LOAD_WAIT = 1.0
@@ -37,56 +41,39 @@ GONE_WAIT = 1.0
 """Seconds after which a verifier's process should be gone, if its connection is."""
 SENT_AGAIN = 20
 """Among how many of a session's last reports one that is sent again is looked for."""
+TOKEN = 16
+"""How many characters the id of a question has."""
 UNNAMED = "remote"
 """The name of a verifier of another program."""
 Tell = Callable[[str, Data], None]
 """Tells everybody: a topic and its data."""
 
 
-class Sessions(Protocol):
-    """The agent sessions."""
-
-    def find(self, id: str) -> AgentSession: ...
-
-
-class AgentBuilder:
-    """An agent session, as the verifier door sees it."""
-
-    def __init__(self, session: AgentSession) -> None:
-        self.id = session.id
-        self.project = str(session.cwd)
-        self._session = session
-
-    @property
-    def is_working(self) -> bool:
-        return not self._session.is_idle or bool(self._session.approvals)
-
-    @property
-    def turns(self) -> list[Turn]:
-        turns = self._session.turns
-        if turns:
-            waiting = self._session.waiting_corrections
-            turns[-1] = turns[-1]._replace(corrections=turns[-1].corrections + waiting)
-        return list(turns)
-
-    def correct(self, text: str, *, steer: bool) -> None:
-        if self._session.is_idle and self._session.approvals:
-            raise ValueError("a question of this turn waits for an answer")
-        try:
-            self._session.correct(text, steer=steer)
-        except Refused as error:
-            raise ValueError(str(error)) from None
-
-
 class Judging:
     """The reports of all sessions, and the door by which they come."""
 
-    def __init__(self, directories: Sequence[str], store: ReportStore, tell: Tell, *, max_loops: int) -> None:
-        self.escalates: Callable[[str, int, str], None] = lambda session_id, turn, reason: None
-        """Who is also told that a person is needed."""
-        self.door = VerifierDoor(directories, self, max_loops=max_loops)
+    def __init__(
+        self,
+        directories: Sequence[str],
+        store: ReportStore,
+        feed: Feed,
+        inbox: Inbox,
+        tell: Tell,
+        *,
+        max_loops: int,
+        ping_interval: float = wire.PING_INTERVAL,
+        programs: Programs = dict,
+    ) -> None:
+        """Reports of `programs` are refused: an agent judges neither itself nor another."""
+        self.door = VerifierDoor(
+            directories, self, max_loops=max_loops, ping_interval=ping_interval, programs=programs
+        )
+        feed.listen(self._happened)
+        self._feed = feed
+        self._inbox = inbox
+        inbox.register("escalation", self.fate)
         self._max_loops = max_loops
-        self._store = store
+        self.reports = store
         self._tell = tell
         self._latest: dict[str, Judgement] = {}
         self._forgotten: set[str] | None = set()  # None once what was said before is known
@@ -101,8 +88,8 @@ class Judging:
         told = ""
         while True:
             try:
-                found = await self._store.thread.run(self._store.latest)
-                escalations = await self._store.thread.run(self._store.escalations)
+                found = await self.reports.thread.run(self.reports.latest)
+                escalations = await self.reports.thread.run(self.reports.escalations)
                 break
             except DatabaseFault as error:
                 if str(error) != told:
@@ -111,20 +98,22 @@ class Judging:
                 await asyncio.sleep(TROUBLE_PAUSE)
         forgotten, self._forgotten = self._forgotten or set(), None
         before = {id: Judgement.of(row) for id, row in found.items() if id not in forgotten}
-        for id, (turn, reason) in escalations.items():
+        for id, (turn, reason, asked_at) in escalations.items():
             if id not in forgotten:
                 before[id] = with_call(before.get(id), turn, reason)
+                self._ask(id, reason, asked_at)
         self._latest = before | self._latest
         for builder in self.door.builders:
             self._call_again(builder)
 
     async def close(self) -> None:
-        """Let what is being written have a moment; the store is closed by its owner."""
+        """Let what is being written have a moment."""
         self._is_closed = True
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=KEEP_WAIT)
         for task in list(self._tasks):
             task.cancel()
+        await self.reports.aclose()
 
     def _soon(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
@@ -134,39 +123,50 @@ class Judging:
 
     # --- sessions -------------------------------------------------------------------------------------------
 
-    def heard(self, sessions: Sessions, event: Event) -> None:
-        """Something happened in an agent session."""
+    def _happened(self, event: feed.Event) -> None:
+        id = event.session
         match event:
-            case events.Loaded():
-                self.opened(AgentBuilder(sessions.find(event.session_id)))
-            case events.Unloaded():
-                self.door.close(event.session_id)
-            case events.TurnBegan():
-                self.began(event.session_id)
-                self.door.started(event.session_id, sessions.find(event.session_id).turns[-1])
-            case events.TurnEnded(outcome=outcome):
-                turns = sessions.find(event.session_id).turns
-                if turns:
-                    ended = turns[-1] if outcome == "done" else turns[-1]._replace(outcome=outcome)
-                    self.door.stopped(event.session_id, ended)
-            case events.Failed(message=detail):
-                self.door.failed(event.session_id, detail)
+            case feed.Created():
+                self.forget(id)
+            case feed.Opened(live=live):
+                self.opened(live)
+            case feed.Closed():
+                self.door.close(id)
+            case feed.TurnBegan(turn=turn, after=after):
+                self.began(id)
+                self.door.started(id, turn, after)
+            case feed.TurnEnded(turn=turn):
+                self.door.stopped(id, turn)
+            case feed.Failed(reason=reason):
+                self.door.failed(id, reason)
+            case feed.CorrectionSent(state=state, reason=reason):
+                self._tell("verify/receipt", fields(session_id=id, state=state, reason=reason or None))
+                session = self._live(id)
+                if state == "not-delivered" and session is not None and session.turns:
+                    why = f"a correction was not delivered: {reason}"
+                    self.escalated(id, session.turns[-1].number, why)
 
-    def opened(self, builder: Builder) -> None:
+    def _live(self, session_id: str) -> Session | None:
+        return next((each for each in self.door.builders if each.id == session_id), None)
+
+    def opened(self, builder: Session) -> None:
         """Verifiers may come to a session. One that was sent back too often still needs a person."""
         self.door.open(builder)
         self._call_again(builder)
 
-    def _call_again(self, builder: Builder) -> None:
+    def _call_again(self, builder: Session) -> None:
         if self._is_stale(builder):
             self._outdate(builder.id)
         judgement = self.of(builder.id)
+        if judgement is not None and judgement.escalated:
+            self._ask(builder.id, judgement.escalated)  # now with its name and project
         turns = builder.turns
         if judgement is None or not turns or judgement.escalated or judgement.turn != turns[-1].number:
             return
         is_sent_back = judgement.confidence is Confidence.FEEDBACK
         if is_sent_back and turns[-1].corrections >= self._max_loops and not builder.is_working:
             self._latest[builder.id] = judgement._replace(escalated=judgement.summary)
+            self._ask(builder.id, judgement.summary)
 
     def began(self, session_id: str) -> None:
         """A person has asked for something: whatever they were called for is seen to, and what was said is of
@@ -181,7 +181,7 @@ class Judging:
             self._latest[session_id] = judgement._replace(escalated="")
             self._settle(session_id)
 
-    def _is_stale(self, builder: Builder) -> bool:
+    def _is_stale(self, builder: Session) -> bool:
         """Whether what was said last is of an earlier turn."""
         judgement, turns = self.of(builder.id), builder.turns
         return judgement is not None and bool(turns) and judgement.turn < turns[-1].number
@@ -190,7 +190,7 @@ class Judging:
         judgement = self.of(session_id)
         if judgement is not None and not judgement.stale:
             self._latest[session_id] = judgement._replace(stale=True)
-            self._write(lambda: self._store.outdate(session_id), f"that {session_id} had a later turn")
+            self._write(lambda: self.reports.outdate(session_id), f"that {session_id} had a later turn")
 
     def forget(self, session_id: str) -> None:
         """Another session has this id now: what was said is not of it."""
@@ -200,13 +200,14 @@ class Judging:
         if judgement is None or judgement.escalated:  # of one that is not read yet nobody knows
             self._settle(session_id)
 
+    def shown(self, session_id: str) -> dict[str, Any] | None:
+        """The same as it is listed."""
+        judgement = self.of(session_id)
+        return judgement.shown if judgement is not None else None
+
     def of(self, session_id: str) -> Judgement | None:
         """What was said of a session last."""
         return self._latest.get(session_id)
-
-    def escalations(self) -> dict[str, str]:
-        """Why a person is needed, by session."""
-        return {id: each.escalated for id, each in self._latest.items() if each.escalated}
 
     def _write(self, work: Callable[[], None], what: str) -> None:
         """Have something written down soon; `what` it is goes into the log if that can't be."""
@@ -215,14 +216,44 @@ class Judging:
 
     async def _written(self, work: Callable[[], None], what: str) -> None:
         try:
-            await self._store.thread.run(work)
+            await self.reports.thread.run(work)
         except DatabaseFault as error:
             log.warning("%s can't be kept: %s", what, error)
 
-    def _settle(self, session_id: str) -> None:
-        self._write(lambda: self._store.settle(session_id), f"that {session_id} needs no person any more")
+    # --- the inbox ------------------------------------------------------------------------------------------
 
-    def left(self, builder: Builder) -> None:
+    def _ask(self, session_id: str, reason: str, asked_at: float | None = None) -> None:
+        """Have a person look at a session."""
+        known = self._inbox.escalation(session_id)
+        if asked_at is None:
+            asked_at = known.asked_at if known is not None else time.time()
+        live = self._live(session_id)
+        question = Question(
+            id=_token(session_id),
+            kind="escalation",
+            session=session_id,
+            session_name=live.name if live is not None else "",
+            project=live.project if live is not None else "",
+            title="needs a person",
+            what=reason,
+            options=(DISMISS,),
+            asked_at=asked_at,
+        )
+        self._inbox.ask(question, self)
+
+    async def answered(self, question: Question, answer: Answer) -> None:
+        """A person has seen it."""
+        self.dismiss(question.session or "")
+
+    def fate(self, question: Question) -> Asker | None:
+        """What became of a call that is not repeated: see `Inbox.reconcile`."""
+        return None if self._forgotten is None else self  # the file may be readable later
+
+    def _settle(self, session_id: str) -> None:
+        self._inbox.withdraw(_token(session_id), "it needs no person any more")
+        self._write(lambda: self.reports.settle(session_id), f"that {session_id} needs no person any more")
+
+    def left(self, builder: Session) -> None:
         """A verifier has gone. If its process has, too, what it had begun is not verified."""
         asyncio.get_running_loop().call_later(GONE_WAIT, self.report_lost)
 
@@ -233,14 +264,14 @@ class Judging:
 
     async def _report_lost(self) -> None:
         try:
-            for session_id, report in await self._store.thread.run(self._take_lost):
+            for session_id, report in await self.reports.thread.run(self._take_lost):
                 self._told(session_id, report)
         except DatabaseFault as error:
             log.warning("reports can't be kept: %s", error)
 
     def _take_lost(self) -> list[tuple[str, Report]]:
         """On the thread: end what is left of them, and write down that they are over."""
-        lost = self._store.unfinished()
+        lost = self.reports.unfinished()
         for owner in {each.owner.partition(" ")[0] for each in lost}:
             process.end_orphans(of=int(owner))
         if lost:
@@ -248,20 +279,20 @@ class Judging:
         told = []
         for each in lost:
             if self._is_reported(each):  # only its end was not written down
-                self._store.dismiss(each.id)
+                self.reports.dismiss(each.id)
                 continue
             report = each.not_verified("the verifier went away before it was done")
-            if self._store.finish(each.id, report) is not None:
+            if self.reports.finish(each.id, report) is not None:
                 told.append((each.session_id, report))
         return told
 
     def _is_reported(self, pending: Pending) -> bool:
-        reports = self._store.list(session_id=pending.session_id, since=pending.begun, limit=SENT_AGAIN)
+        reports = self.reports.list(session_id=pending.session_id, since=pending.begun, limit=SENT_AGAIN)
         return any((each.turn, each.verifier) == (pending.turn, pending.verifier) for each in reports)
 
     # --- verifiers ------------------------------------------------------------------------------------------
 
-    def reported(self, builder: Builder, report: wire.Report) -> asyncio.Task[None] | str:
+    def reported(self, builder: Session, report: wire.Report) -> asyncio.Task[None] | str:
         turn = next((each for each in builder.turns if each.number == report.turn_index), None)
         if turn is None:
             log.warning("a report on turn %s of %s was refused", report.turn_index, builder.id)
@@ -280,9 +311,9 @@ class Judging:
 
         def write() -> None:
             if not self._is_kept(report):
-                self._store.add(report)
+                self.reports.add(report)
 
-        writing = asyncio.ensure_future(self._store.thread.run(write))
+        writing = asyncio.ensure_future(self.reports.thread.run(write))
         await asyncio.wait([writing], timeout=KEEP_WAIT)
         self._told(session_id, report)
         try:
@@ -295,7 +326,7 @@ class Judging:
         wanted = (report.turn, report.verifier, report.summary, report.duration, report.tree)
         return bool(report.duration) and any(
             (each.turn, each.verifier, each.summary, each.duration, each.tree) == wanted
-            for each in self._store.list(session_id=report.session_id, limit=SENT_AGAIN)
+            for each in self.reports.list(session_id=report.session_id, limit=SENT_AGAIN)
         )
 
     def _told(self, session_id: str, report: Report) -> None:
@@ -317,6 +348,7 @@ class Judging:
             **self._latest[session_id].shown,
         )
         self._tell("verify/report", data)
+        self._feed.post(feed.Judged(session_id, report.turn, report.confidence.value, report.summary))
         if report.confidence is Confidence.FAILED:  # it could not be judged
             self.escalated(session_id, report.turn, report.summary)
 
@@ -326,7 +358,13 @@ class Judging:
             return
         self._latest[session_id] = with_call(judgement, turn, reason)
         self._write(
-            lambda: self._store.escalate(session_id, turn, reason), f"that {session_id} needs a person"
+            lambda: self.reports.escalate(session_id, turn, reason), f"that {session_id} needs a person"
         )
+        self._ask(session_id, reason, time.time())
         self._tell("verify/escalated", fields(session_id=session_id, turn=turn, reason=reason))
-        self.escalates(session_id, turn, reason)
+        self._feed.post(feed.NeedsPerson(session_id, turn, reason))
+
+
+def _token(session_id: str) -> str:
+    """The id of the question that a session needs a person: the same after a restart."""
+    return hashlib.sha256(session_id.encode("utf-8", "replace")).hexdigest()[:TOKEN]

@@ -42,9 +42,9 @@ MAX_NAME = 4096
 class KeeptyDoor:
     """The sockets of all sessions."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.notice: Callable[[Session], str] = lambda session: ""
-        """What a person who comes to a session should know."""
+    def __init__(self, settings: Settings, notice: Callable[[Session], str]) -> None:
+        """`notice` returns what a person who comes to a session should know."""
+        self.notice = notice
         self._settings = settings
         self._servers: dict[Session, list[UnixServer]] = {}
         self._ended: UnixServer | None = None

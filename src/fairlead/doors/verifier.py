@@ -1,9 +1,8 @@
 """The verifier door: each session has a socket on which those who check its turns are told of them.
 
 It speaks Pi's protocol as a builder: verifiers connect, hear of turns that start and stop, send corrections
-and reports. A `Builder` is what the door needs of a session, of whatever kind. Several verifiers may watch
-one session; a correction counts for the session, whoever sends it, and after so many of one turn the next is
-refused and a person is called.
+and reports. Several verifiers may watch one session, of whatever kind; a correction counts for the session,
+whoever sends it, and after so many of one turn the next is refused and a person is called.
 
 A verifier that was away says in its hello with which line of the session's file the last turn ended that it
 has judged (`since`), and is told of the turns after that. Real verifiers say nothing, and are told nothing.
@@ -25,6 +24,7 @@ import msgspec
 
 from ..formats.shown import counted
 from ..keeper.credentials import is_our_user
+from ..sessions.session import Session, Turn
 from ..system.opening import UNFOLLOWED, leads_into
 from ..system.settings import SettingError, safe_dir
 from ..system.sockets import is_served
@@ -53,62 +53,13 @@ STOPPED: tuple[wire.Outcome, ...] = ("aborted", "interrupted")
 """Endings of turns that somebody wanted."""
 
 
-class Turn(Protocol):
-    """A turn of a session. Lines are those of its file, from 1, both included."""
-
-    @property
-    def number(self) -> int: ...
-
-    @property
-    def prompt(self) -> str: ...
-
-    @property
-    def first_line(self) -> int: ...
-
-    @property
-    def last_line(self) -> int: ...
-
-    @property
-    def corrections(self) -> int:
-        """How often it was sent back, with what waits to be said."""
-
-    @property
-    def outcome(self) -> wire.Outcome:
-        """How its last run ended. It says nothing while the turn goes on."""
-
-    @property
-    def fault(self) -> str:
-        """Why it failed, if it did."""
-
-
-class Builder(Protocol):
-    """A session whose turns are checked."""
-
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def project(self) -> str:
-        """The directory that it works in."""
-
-    @property
-    def is_working(self) -> bool:
-        """Whether its last turn goes on."""
-
-    @property
-    def turns(self) -> Sequence[Turn]: ...
-
-    def correct(self, text: str, *, steer: bool) -> None:
-        """Send the last turn back. Raises ValueError if that can't be done, with why."""
-
-
 class Listener(Protocol):
     """Who is told what verifiers say and do."""
 
-    def left(self, builder: Builder) -> None:
+    def left(self, builder: Session) -> None:
         """A verifier has gone."""
 
-    def reported(self, builder: Builder, report: Report) -> asyncio.Task[None] | str:
+    def reported(self, builder: Session, report: Report) -> asyncio.Task[None] | str:
         """Take a report: what ends when it is written down, or why it is refused."""
 
     def escalated(self, session_id: str, turn: int, reason: str) -> None:
@@ -125,22 +76,23 @@ class VerifierDoor:
         *,
         max_loops: int = MAX_LOOPS,
         ping_interval: float = wire.PING_INTERVAL,
+        programs: Programs = dict,
     ) -> None:
+        """Reports of `programs` are refused: an agent judges neither itself nor another."""
         self._directories = tuple(directories)
-        self.programs: Programs = dict
-        """Whose reports are not taken: an agent does not judge itself, nor another."""
+        self._programs = programs
         self._ping_interval = ping_interval
         self._listener = listener
         self._max_loops = max_loops
         self._places: dict[str, _Place] = {}
         self._faults: dict[str, str] = {}  # why a session has no place
 
-    def open(self, builder: Builder) -> None:
+    def open(self, builder: Session) -> None:
         """Let verifiers come to a session. What prevents that is logged; the session is the same without."""
         if builder.id in self._places:
             return
         place, faults = (
-            _Place(builder, self._heard, self._listener.left, self._ping_interval, self.programs),
+            _Place(builder, self._heard, self._listener.left, self._ping_interval, self._programs),
             [],
         )
         for directory in self._directories:
@@ -179,7 +131,7 @@ class VerifierDoor:
             self.close(session_id, reason)
 
     @property
-    def builders(self) -> list[Builder]:
+    def builders(self) -> list[Session]:
         """The sessions that verifiers may come to."""
         return [place.builder for place in self._places.values()]
 
@@ -235,7 +187,7 @@ class VerifierDoor:
 
     # --- verifiers ------------------------------------------------------------------------------------------
 
-    def _heard(self, builder: Builder, verifier: _Verifier, said: wire.Envelope) -> None:
+    def _heard(self, builder: Session, verifier: _Verifier, said: wire.Envelope) -> None:
         match said:
             case wire.Hello(since=int(line)):
                 for event in _since(builder, line):
@@ -256,7 +208,7 @@ class VerifierDoor:
                     if said.turn_index >= verifier.told_of:
                         verifier.owes_nothing()
 
-    def _injected(self, builder: Builder, prompt: Prompt) -> str:
+    def _injected(self, builder: Session, prompt: Prompt) -> str:
         """Send a session's turn back; gives why not, if not."""
         if prompt.session_id != builder.id:  # the wire looks at that too, but not if a bye is behind it
             return f"session {prompt.session_id!r} is not here; this is {builder.id!r}"
@@ -296,7 +248,7 @@ def _event(name: EventName, session_id: str, turn: Turn) -> Event:
     )
 
 
-def _since(builder: Builder, line: int) -> list[Event]:
+def _since(builder: Session, line: int) -> list[Event]:
     """What was told of the turns that go beyond a line, as far as it still matters."""
     events = []
     turns = builder.turns
@@ -313,9 +265,9 @@ class _Place:
 
     def __init__(
         self,
-        builder: Builder,
-        heard: Callable[[Builder, _Verifier, wire.Envelope], None],
-        left: Callable[[Builder], None],
+        builder: Session,
+        heard: Callable[[Session, _Verifier, wire.Envelope], None],
+        left: Callable[[Session], None],
         ping_interval: float,
         programs: Programs,
     ) -> None:
@@ -366,7 +318,7 @@ class _Place:
             os.unlink(self._breadcrumb)
 
 
-def _dropped(builder: Builder, path: str) -> str:
+def _dropped(builder: Session, path: str) -> str:
     """Leave a file in the project that says where the socket is; gives its path. It is of no great matter."""
     breadcrumb = wire.breadcrumb_path(builder.id, builder.project)
     folder = os.path.dirname(breadcrumb)

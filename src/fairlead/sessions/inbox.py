@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from ..formats.shown import middle
 from ..system.files import replace_file
-from .questions import DENY, WITHDRAWN, Answer, Question
+from .questions import DENY, WITHDRAWN, Answer, Kind, Question
 
 log = logging.getLogger("fairlead")
 
@@ -69,6 +69,12 @@ class Asker(Protocol):
     async def answered(self, question: Question, answer: Answer) -> None:
         """Make the answer durable and act on it. It counts when this returns, or when the asker withdraws
         the question meanwhile. Raises AskerGone or Unheard."""
+
+
+Fate = Callable[[Question], Asker | str | None]
+"""Returns who will receive the answer to a question after all, or why nobody will, or None if it was answered
+and only the inbox does not know."""
+NOBODY = "no part of this daemon asks such questions"
 
 
 class Listener(Protocol):
@@ -122,6 +128,7 @@ class Inbox:
         self._closed: dict[str, _Closed] = {}  # the oldest first
         self._unclaimed: dict[str, Question] = {}  # asked before this daemon, and not yet again
         self._listeners: list[Listener] = []
+        self._fates: dict[Kind, Fate] = {}
         self._size = 0
         self._limit = MAX_FILE
         self._is_torn = False  # the last line was not written whole
@@ -136,8 +143,19 @@ class Inbox:
         found = (each.question for each in self._open.values())
         return [each for each in found if project is None or each.project == project]
 
+    @property
+    def consents(self) -> list[Question]:
+        """Those that ask for consent, without what only has to be seen."""
+        return [each for each in self.open() if each.is_consent]
+
+    def escalation(self, session: str) -> Question | None:
+        """Why the session of this id, short id or name needs a person, if it does and no other is meant."""
+        called = [each for each in self.open() if each.kind == "escalation" and each.is_of(session)]
+        return called[0] if len(called) == 1 else None
+
     def find(self, id: str) -> Question:
-        """The question of this id, or of the only one that begins so. Raises NotOpen."""
+        """The question of this id, of the only one that begins so, or why the session of this name needs a
+        person. Raises NotOpen."""
         return self._found(id).question
 
     def _found(self, id: str) -> _Waiting:
@@ -145,6 +163,8 @@ class Inbox:
             return waiting
         if closed := self._closed.get(id):
             raise AnsweredAlready(f"{id} {closed.answer.sentence} ({closed.what})")
+        if called := self.escalation(id):
+            return self._open[called.id]
         if len(id) < LEAST_PREFIX:
             raise NotOpen(f"{id!r} is too short: give {LEAST_PREFIX} or more characters of the token")
         begun = [each for each in self._open if each.startswith(id)]
@@ -191,7 +211,8 @@ class Inbox:
             values = [each.value for each in question.options]
             if option not in values:
                 raise NoSuchOption(f"{option!r} is no answer to {id}; it takes {', '.join(values)}")
-            if not question.lost and option != DENY.value and (agent := calling_agent.get()):
+            is_free = option == DENY.value and question.is_consent  # saying no for a person harms nobody
+            if not question.lost and not is_free and (agent := calling_agent.get()):
                 raise Unheard(self._warn(waiting, agent))
             answer = Answer(option, by, time.time())
             if not question.lost:
@@ -210,7 +231,8 @@ class Inbox:
     def _warn(self, waiting: _Waiting, agent: str) -> str:
         """Tell people, once for each question, that an agent tried to answer it."""
         question = waiting.question
-        why = f"a command of an agent session ({agent:.80}) tried to allow this; only a person may"
+        done = "allow" if question.is_consent else "dismiss"
+        why = f"a command of an agent session ({agent:.80}) tried to {done} this; only a person may"
         log.warning("%s: %s", question.id, why)
         if why not in question.reason:
             question = msgspec.structs.replace(question, reason=f"{question.reason}; {why}".lstrip("; "))
@@ -267,12 +289,16 @@ class Inbox:
                 known = self._unclaimed[line.lost.id]
                 self._unclaimed[known.id] = msgspec.structs.replace(known, lost=line.lost.why)
 
-    def reconcile(self, fate: Callable[[Question], Asker | str | None]) -> None:
-        """Settle what nobody asked again. `fate` gives who will hear the answer after all, or why nobody
-        will, or None if it was answered and only this file does not know."""
+    def register(self, kind: Kind, fate: Fate) -> None:
+        """Who asks questions of this kind says what became of those that are not asked again."""
+        self._fates[kind] = fate
+
+    def reconcile(self) -> None:
+        """Settle what nobody asked again."""
         oldest = time.time() - LOST_KEPT
         for question in list(self._unclaimed.values()):
-            found = question.lost or fate(question)
+            fate = self._fates.get(question.kind)
+            found = question.lost or (fate(question) if fate is not None else NOBODY)
             if isinstance(found, str):
                 if question.asked_at > oldest:
                     lost = msgspec.structs.replace(question, lost=found)

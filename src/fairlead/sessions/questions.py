@@ -15,6 +15,8 @@ permission that an agent of another maker asks for, or any other dialog."""
 
 MAX_WHOLE = 256 * 1024
 """How many characters of what will happen a question carries."""
+SHORT_ID = 8
+"""How many characters of a session's id lists show."""
 WHOLE_LINES, WHOLE_CHARACTERS = 200, 16_000
 """How much of that is shown where there is much room."""
 
@@ -27,6 +29,8 @@ class Option(Struct, frozen=True):
 
 
 ALLOW, ALWAYS, DENY = Option("allow", "Allow"), Option("always", "Always allow this"), Option("deny", "Deny")
+DISMISS = Option(DENY.value, "Dismiss")
+"""The one answer to what only has to be seen."""
 WITHDRAWN = "withdrawn"
 """The option of a question that nobody answered: who asked gave it up, and `by` says why."""
 
@@ -57,9 +61,22 @@ class Question(Struct, frozen=True, kw_only=True):
     """Why nobody is there any more to hear the answer; empty while somebody is."""
 
     @property
+    def is_consent(self) -> bool:
+        """True if something happens or does not, by the answer; else it only has to be seen."""
+        return self.kind != "escalation"
+
+    @property
     def who(self) -> str:
         """Who asks, in which project."""
         return asker(self.session_name, self.session, self.project)
+
+    def is_of(self, session: str) -> bool:
+        """True if the session that asks has this id, short id or name."""
+        return self.session is not None and session in (
+            self.session,
+            self.session[:SHORT_ID],
+            self.session_name,
+        )
 
     @property
     def see_all(self) -> str:

@@ -23,9 +23,14 @@ class Prompt(Struct, frozen=True):
     """Who asks: a client, a rule, a verifier."""
 
 
+def new_id() -> str:
+    """An id that no other prompt has."""
+    return uuid.uuid4().hex
+
+
 def new_prompt(text: str, by: str = "") -> Prompt:
     """A prompt with an id of its own."""
-    return Prompt(uuid.uuid4().hex, text, by)
+    return Prompt(new_id(), text, by)
 
 
 class Turn(Protocol):
@@ -66,6 +71,10 @@ class Session(Protocol):
     def kind(self) -> str: ...
 
     @property
+    def name(self) -> str:
+        """What people call it; empty if it has no name."""
+
+    @property
     def project(self) -> str:
         """The directory that it works in."""
 
@@ -94,6 +103,15 @@ class Typing(Protocol):
 
     def type(self, id: str, text: str, *, enter: bool) -> None:
         """Type a text, and perhaps press Enter. Raises NoSession or NotSupported."""
+
+
+@runtime_checkable
+class Opening(Protocol):
+    """A kind that has to find its sessions when the daemon starts, and to let go of them when it stops."""
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
 
 
 @runtime_checkable

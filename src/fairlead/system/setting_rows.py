@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypedDict
 from urllib.parse import urlsplit
 
-from .settings import AT_START, DEFAULTS, OTHERS, PROVIDER_KEYS, USUAL_KEYS, Settings
+from .setting_table import PLACES, PROVIDER_KEYS, SETTINGS, Setting
+from .settings import USUAL_KEYS, Settings, variable_of
 
 _START, _END = "FAIRLEAD_PROVIDERS_", "_BASE_URL"
 HIDDEN = "(hidden)"
@@ -26,6 +27,7 @@ class Row(TypedDict):
     """`default`, `environment: NAME` or `FILE:LINE`."""
     applies: str
     """`at once`, or `after daemon restart`."""
+    means: str
 
 
 def rows(settings: Settings) -> list[Row]:
@@ -33,20 +35,33 @@ def rows(settings: Settings) -> list[Row]:
     return [*_places(settings), *_known(settings), *_providers(settings), *_models(settings)]
 
 
+def applies(setting: Setting) -> str:
+    """When a change of a setting takes effect."""
+    return "after daemon restart" if setting.at_start else "at once"
+
+
 def _places(settings: Settings) -> Iterator[Row]:
-    for name in ("runtime_dir", "state_dir", "config"):
+    for name, setting in PLACES.items():
         value = settings.config_path if name == "config" else getattr(settings, name)
-        variable = f"FAIRLEAD_{name}".upper()
+        variable = variable_of(name)
         plain = Settings({key: each for key, each in settings.environ.items() if key != variable})
         default = plain.config_path if name == "config" else getattr(plain, name)
         source = f"environment: {variable}" if settings.environ.get(variable) else "default"
-        yield Row(name=name, value=value, default=default, source=source, applies="after daemon restart")
+        yield Row(
+            name=name,
+            value=value,
+            default=default,
+            source=source,
+            applies=applies(setting),
+            means=setting.means,
+        )
 
 
 def _known(settings: Settings) -> Iterator[Row]:
-    for section in dict.fromkeys([*DEFAULTS, *OTHERS]):
-        for key, default in {**DEFAULTS.get(section, {}), **OTHERS.get(section, {})}.items():
-            value, source = _found(settings, (section, key), default)
+    for section, table in SETTINGS.items():
+        for key, setting in table.items():
+            default: Any = setting.default
+            value, source = _found(settings, (section, key), default, has_variable=setting.variable)
             if default in ("true", "false"):
                 default, value = default == "true", _flag(value)
             yield Row(
@@ -54,23 +69,28 @@ def _known(settings: Settings) -> Iterator[Row]:
                 value=_shown(f"{section}.{key}", value),
                 default=list(default) if isinstance(default, tuple) else default,
                 source=source,
-                applies="after daemon restart" if f"{section}.{key}" in AT_START else "at once",
+                applies=applies(setting),
+                means=setting.means,
             )
 
 
 def _providers(settings: Settings) -> Iterator[Row]:
     tables = settings.section("providers")
     for name in dict.fromkeys([*USUAL_KEYS, *tables, *_named_by(settings)]):
-        for key in PROVIDER_KEYS:
+        for key, means in PROVIDER_KEYS.items():
             value, source = _found(settings, ("providers", name, key), None)
             if key == "key" and value is None:
                 variable = next((each for each in USUAL_KEYS.get(name, ()) if settings.environ.get(each)), "")
                 value, source = (HIDDEN, f"environment: {variable}") if variable else (None, source)
             if value is None and key != "key":
                 continue  # there is nothing to say about each of them for each provider
-            shown = _shown(f"providers.{name}.{key}", value)
             yield Row(
-                name=f"providers.{name}.{key}", value=shown, default=None, source=source, applies="at once"
+                name=f"providers.{name}.{key}",
+                value=_shown(f"providers.{name}.{key}", value),
+                default=None,
+                source=source,
+                applies="at once",
+                means=means,
             )
 
 
@@ -97,13 +117,16 @@ def _models(settings: Settings) -> Iterator[Row]:
                 default=None,
                 source=f"{settings.config_path}:{line}" if line else settings.config_path,
                 applies="at once",
+                means="a model of yours",
             )
 
 
-def _found(settings: Settings, path: tuple[str, ...], default: object) -> tuple[Any, str]:
+def _found(
+    settings: Settings, path: tuple[str, ...], default: object, *, has_variable: bool = True
+) -> tuple[Any, str]:
     """A setting's value, and where it comes from."""
-    variable = "_".join(["FAIRLEAD", *path]).upper().replace("-", "_").replace(".", "_")
-    if not isinstance(default, tuple) and (value := settings.environ.get(variable)) is not None:
+    variable = variable_of(*path)
+    if has_variable and (value := settings.environ.get(variable)) is not None:
         return value, f"environment: {variable}"
     table: Any = settings.config
     for name in path[:-1]:

@@ -1,17 +1,19 @@
-"""Every place and limit that a user can set, with its one default.
+"""The values of every place and limit that a user can set.
 
-A value comes from the environment, else from the configuration file, else from `DEFAULTS`; a command's flag
-is stronger than all. `key` of `[section]` in the file is FAIRLEAD_SECTION_KEY in the environment. The three
-places have names of their own: FAIRLEAD_RUNTIME_DIR, FAIRLEAD_STATE_DIR, FAIRLEAD_CONFIG. It imports little,
-because every command begins with it.
+A value comes from the environment, else from the configuration file, else from `setting_table`; a command's
+flag is stronger than all. `key` of `[section]` in the file is FAIRLEAD_SECTION_KEY in the environment. The
+three places have names of their own: FAIRLEAD_RUNTIME_DIR, FAIRLEAD_STATE_DIR, FAIRLEAD_CONFIG. It imports
+little, because every command begins with it.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+
+from .setting_table import DEFAULTS, MODEL_KEYS, PROVIDER_KEYS, SETTINGS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,69 +21,6 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-DEFAULTS: Mapping[str, Mapping[str, int | float | str]] = {
-    "terminal": {
-        "scrollback_lines": 10_000,
-        "scrollback_bytes": 4 * 1024 * 1024,
-        "max_sessions": 1000,
-        "max_connections": 256,  # clients of one session
-        "keep_ended": 600.0,  # seconds that an ended session can still be looked at
-        "keep_waiting": 86_400.0,  # seconds that a session waits for its first writer
-        "stop_grace": 5.0,  # seconds between SIGTERM and SIGKILL
-        "client_backlog": 4 * 1024 * 1024,  # bytes that a slow client may be behind before it is resynced
-    },
-    "attach": {
-        "escape": "ctrl-\\ or ,,,d",  # the keys that leave a session; see ui/escape.py
-        "hint": "true",  # whether attaching tells the name and the way out
-        "screen": "alternate",  # or "main": the session's lines go to the terminal's own scrollback
-        "clipboard": "false",  # whether programs may set the clipboard of those attached
-        "notifications": "false",  # whether they may show notifications on their desktops
-    },
-    "daemon": {
-        "restart_pause": 0.5,  # seconds until one that died soon is started again
-        "hang_seconds": 30.0,  # seconds without a sign of life after which it is replaced; 0 is never
-        "answer_seconds": 10.0,  # seconds until a client takes one that does not answer for hung
-        "log_bytes": 4 * 1024 * 1024,  # how long the log may get before it is rotated; 0 is without end
-        "log_count": 3,  # how many older logs are kept
-    },
-    "rpc": {"max_connections": 256},
-    "verifier": {
-        "max_loops": 3,  # how often a turn is sent back before a person is called
-        "shared_dir": "/tmp/pi-verifier",  # where Pi's programs look for sockets; used where it is ours
-        "begin_seconds": 30.0,  # seconds in which an agent in a terminal must go on with a correction
-    },
-    "passepartout": {
-        "enabled": "true",
-        "port": 9105,  # 0 takes any that is free
-        "max_connections": 600,
-        "max_characters": 256 * 1024,  # of one frame; the protocol itself can't say more than 0xFFFFFF
-        "max_tokens": 2000,  # atoms and brackets of one frame; what a text says is one atom
-        "idle": 86_400.0,  # seconds after which a client that says nothing is let go
-    },
-    "control": {
-        "heartbeat": 60.0,  # seconds between heartbeats; 0 is none
-        "session": "control",  # the agent session that is talked to if a client names none
-    },
-}
-
-OTHERS: Mapping[str, Mapping[str, object]] = {
-    "agent": {
-        "model": "offline/guide",
-        "cassette": "",
-        "cassette_timing": False,
-        "record": "",
-        "yes": False,
-        "rules": (),
-    },
-    "notify": {"urls": ()},
-    "control": {"rules": (), "protected": (), "hosts": ()},
-    "verifier": {"dir": ""},
-}
-"""Settings that other rooms read by themselves, each with its default."""
-PROVIDER_KEYS = ("kind", "base_url", "key_env", "key_file", "key")
-"""What a table [providers.NAME] may have."""
-MODEL_KEYS = ("provider", "id", "name", "reasoning", "window", "max_output", "prices")
-"""What a table [[models]] may have."""
 USUAL_KEYS: Mapping[str, tuple[str, ...]] = {
     "openai": ("OPENAI_API_KEY",),
     "anthropic": ("ANTHROPIC_API_KEY",),
@@ -89,15 +28,6 @@ USUAL_KEYS: Mapping[str, tuple[str, ...]] = {
     "openrouter": ("OPENROUTER_API_KEY",),
 }
 """The variables that usually hold a provider's key."""
-AT_START = frozenset(
-    {
-        *("daemon.restart_pause", "daemon.hang_seconds", "daemon.log_bytes", "daemon.log_count"),
-        *(f"passepartout.{key}" for key in DEFAULTS["passepartout"]),
-        *("control.heartbeat", "control.session", "control.protected", "control.hosts"),
-        *("verifier.max_loops", "verifier.dir"),
-    }
-)
-"""Settings that the daemon reads when it starts. Others hold as soon as the file is written."""
 LISTS = ("escape",)
 """Texts that the file may also have as a list."""
 MAX_CONFIG = 128 * 1024
@@ -327,13 +257,13 @@ class Settings:
             if isinstance(table, Mapping):
                 self._check_keys((section,), table, keys)
 
-    def _check_keys(self, path: tuple[str, ...], table: Mapping[str, object], known: Sequence[str]) -> None:
+    def _check_keys(self, path: tuple[str, ...], table: Mapping[str, object], known: Collection[str]) -> None:
         for key in table:
             if key not in known:
                 name = "[[models]]" if path[0] == "models" else f"[{'.'.join(path)}]"
                 raise self._unknown((*path, key), f"setting {key!r} in {name}", known)
 
-    def _unknown(self, path: tuple[str, ...], what: str, known: Sequence[str]) -> SettingError:
+    def _unknown(self, path: tuple[str, ...], what: str, known: Collection[str]) -> SettingError:
         hint = _meant(path[-1], known) or f"; there are {', '.join(known)}"
         return SettingError(f"{self.place_of(*path)}: there is no {what}{hint}")
 
@@ -412,7 +342,7 @@ class Settings:
 
     def _value(self, section: str, key: str) -> tuple[object, str]:
         """A setting's value, and where it comes from, for messages."""
-        name = f"FAIRLEAD_{section}_{key}".upper()
+        name = variable_of(section, key)
         if (value := self.environ.get(name)) is not None:
             return value, name
         found = self.section(section).get(key, DEFAULTS[section][key])
@@ -427,13 +357,22 @@ class Settings:
         return found
 
 
-SECTIONS = tuple(dict.fromkeys([*DEFAULTS, *OTHERS, "providers", "models"]))
+SECTIONS = (*SETTINGS, "providers", "models")
 """The sections that the file may have."""
 
 
 def known_keys(section: str) -> tuple[str, ...]:
     """The keys of a section, but for those of tables in it."""
-    return (*DEFAULTS.get(section, {}), *OTHERS.get(section, {}))
+    return tuple(SETTINGS.get(section, ()))
+
+
+def variable_of(*path: str) -> str:
+    """The environment variable of a setting.
+
+    >>> variable_of("agent", "model")
+    'FAIRLEAD_AGENT_MODEL'
+    """
+    return "_".join(["FAIRLEAD", *path]).upper().replace("-", "_").replace(".", "_")
 
 
 def key_names(settings: Settings) -> list[str]:
@@ -449,7 +388,7 @@ def key_names(settings: Settings) -> list[str]:
     return sorted(name for name in names if settings.environ.get(name, "").strip())
 
 
-def _meant(word: str, words: Sequence[str]) -> str:
+def _meant(word: str, words: Collection[str]) -> str:
     """As `formats.guess.meant`, which is not for this room."""
     from difflib import get_close_matches
 

@@ -12,12 +12,16 @@ from typing import Any
 import msgspec
 
 from ..sessions.directory import NoSession, NotSupported, Summary
+from ..sessions.feed import Exited, Feed, PromptEnded, PromptStarted, Signalled
+from ..sessions.session import Prompt
 from ..system import processes
 from .host import Host, HostError
 from .lines import kept
-from .session import Session, State
+from .session import Event, Session, State
+from .turns import LiveTerminal, TerminalTurns
 from .usage import Usage, Usages
 
+_STANDING = {State.ENDED: "has ended", State.WAITING: "has not been started yet"}
 MAX_UNTYPED = 1024 * 1024
 """How many bytes may wait for a program that does not read before more is refused."""
 
@@ -28,8 +32,10 @@ class TerminalKind:
     name = "terminal"
     gives_ids = False
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, turns: TerminalTurns, feed: Feed) -> None:
         self._host = host
+        self._turns = turns
+        self._feed = feed
         self._usages = Usages()
 
     async def list(self, *, brief: bool) -> Sequence[Summary]:
@@ -55,6 +61,18 @@ class TerminalKind:
     def is_live(self, name: str) -> bool:
         return name in self._host.sessions
 
+    def name_of(self, id: str) -> str:
+        return id
+
+    def happened(self, session: Session, event: Event) -> None:
+        """Post what concerns more than those who look at a terminal."""
+        match event.topic:
+            case "terminal/exited":
+                self._feed.post(Exited(session.id, event.data["exit_code"]))
+            case "terminal/bell" | "terminal/notification" as topic:
+                details = {key: value for key, value in event.data.items() if key != "name"}
+                self._feed.post(Signalled(session.id, topic.partition("/")[2], details))
+
     def _found(self, id: str) -> Session:
         try:
             return self._host.find(id)
@@ -62,16 +80,36 @@ class TerminalKind:
             raise NoSession(str(error)) from None
 
     async def stop(self, id: str) -> Mapping[str, Any]:
-        self._found(id)
+        session = self._found(id)
         try:
-            return {"exit_code": await self._host.stop(id)}
+            code = await self._host.stop(id)
         except HostError as error:
             raise NotSupported(str(error)) from None
+        if session in self._host:
+            self._host.forget(session)  # who stops a session doesn't want to look at it any more
+        return {"exit_code": code}
 
-    async def prompt(self, id: str, text: str) -> None:
+    async def prompt(self, id: str, prompt: Prompt) -> None:
+        """Type it. What a program makes of it is not known, so that it is done at once."""
+        check_typing(self._found(id))
+        self.type(id, prompt.text, enter=True)
+        self._feed.post(PromptStarted(id, prompt.id))
+        self._feed.post(PromptEnded(id, prompt.id, "done"))
+
+    def type(self, id: str, text: str, *, enter: bool) -> None:
         session = self._found(id)
+        if session.state is not State.RUNNING:
+            raise NotSupported(f"session {id!r} {_STANDING[session.state]}")
         check_typing(session)
-        session.type(text.encode("utf-8", "replace") + b"\r")
+        session.type(text.encode("utf-8", "replace") + (b"\r" if enter else b""))
+
+    async def interrupt(self, id: str, prompt: str | None = None) -> None:
+        """Press Ctrl-C. A prompt was done when it was typed, and nothing of it is left to end."""
+        if prompt is None:
+            self.type(id, "\x03", enter=False)
+
+    async def live(self, id: str) -> LiveTerminal:
+        return self._turns.live(self._found(id))
 
     async def lines(self, id: str) -> Sequence[str]:
         return kept(self._found(id)).texts
@@ -102,6 +140,7 @@ def summary(session: Session, usage: Usage | None) -> Summary:
         idle=max(0.0, time.monotonic() - session.active_at) if session.active_at else None,
         clients=session.viewers,
         exit_code=session.exit_code,
+        can=("screen",),
         more={
             "argv": session.command,
             "cwd": session.cwd,

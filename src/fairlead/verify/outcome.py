@@ -8,14 +8,13 @@ is not checked at all; one that was lost with its program is, but it can't becom
 from __future__ import annotations
 
 import os
-from collections import deque
-from collections.abc import Iterable
 from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
 
 from ..formats.shown import one_line
+from ..sessions.endings import MAX_FAULT, MAX_READ, Ending, ending_in, text_of
 from ..system.opening import open_file
 from ..wire.verifier import Event, Outcome
 from .report import (
@@ -30,15 +29,6 @@ from .report import (
     sections_of,
 )
 
-MAX_TAIL = 256 * 1024
-"""How many bytes at the end of a transcript are looked at,"""
-MAX_READ = 256 * 1024 * 1024
-"""and how many of a file of which the lines are counted."""
-LAST_LINES = 50
-"""Among how many of the last lines the ending is looked for."""
-MAX_FAULT = 300
-"""How many characters of an error are given."""
-
 NOTHING_DONE = "the builder said nothing and called no tool"
 """What is said of a turn in which nothing was done."""
 DENIED = "What was denied?"
@@ -48,26 +38,6 @@ MAX_DENIED = 20
 _DENIED = "denied: no consent to "
 """How the result of such a call begins."""
 _CALLS = frozenset({"toolCall", "tool_use"})
-_INTERRUPTED = "[Request interrupted by user"
-"""What Claude Code writes down when a person stops it."""
-
-
-class Ending(NamedTuple):
-    """How a turn ended; nothing is known without an outcome."""
-
-    outcome: Outcome | None
-    why: str = ""
-
-    @property
-    def sentence(self) -> str:
-        match self.outcome:
-            case "failed":
-                return f"the turn failed: {self.why or 'its builder does not say why'}"
-            case "lost":
-                return "the turn did not end: the program that ran it went away"
-            case "aborted" | "interrupted":
-                return "the turn was stopped before its end"
-        return ""
 
 
 def ending_of(stop: Event, file: str) -> Ending:
@@ -95,29 +65,6 @@ def judged_by_outcome(report: Report, outcome: Outcome | None, why: str = "") ->
     if outcome is None:
         return lowered(report, Confidence.VERIFIED, "how the turn ended is not known")
     return lowered(report, Confidence.PARTIAL, Ending(outcome, why).sentence, is_unsure=True)
-
-
-# --- session files ----------------------------------------------------------------------------------------
-
-
-def ending_in(path: str, last_line: int | None = None) -> Ending:
-    """How the last turn in a session's file ended, or the one that ends at a line.
-
-    Without a line only the end of the file is read, however long it is.
-    """
-    try:
-        with open_file(path) as file:
-            size = os.fstat(file.fileno()).st_size
-            if last_line is None:
-                file.seek(max(0, size - MAX_TAIL))
-                lines = file.read(MAX_TAIL).split(b"\n")
-            elif size > MAX_READ:
-                return Ending(None)
-            else:
-                lines = list(deque(islice(file, last_line), maxlen=LAST_LINES))
-    except OSError:
-        return Ending(None)
-    return _last_of(reversed(lines[-LAST_LINES:]))
 
 
 class Deeds(NamedTuple):
@@ -154,7 +101,7 @@ def _look(line: bytes, answers: list[bool], denied: list[str]) -> None:
         role, content = message["role"], message["content"]
     except (msgspec.DecodeError, RecursionError, TypeError, KeyError):
         return
-    text = _text(content)
+    text = text_of(content)
     if role == "assistant":
         blocks = [each for each in content if isinstance(each, dict)] if isinstance(content, list) else []
         answers.append(bool(text.strip()) or any(each.get("type") in _CALLS for each in blocks))
@@ -180,50 +127,3 @@ def _noted(report: Report, why: str, title: str, text: str) -> Report:
     summary = f"{capped.summary[: MAX_SUMMARY - len(why) - 2]}; {why}"
     sections = (*capped.sections, Section(title, text))
     return msgspec.structs.replace(capped, summary=summary, sections=sections, raw="")
-
-
-def _last_of(lines: Iterable[bytes]) -> Ending:
-    for line in lines:
-        try:
-            entry = msgspec.json.decode(line)
-        except (msgspec.DecodeError, RecursionError):
-            continue
-        if not isinstance(entry, dict) or not isinstance(message := entry.get("message"), dict):
-            continue
-        if entry.get("type") == "message":
-            return _of_pi(message)
-        if entry.get("type") in ("assistant", "user"):
-            return _of_claude(entry, message)
-    return Ending(None)
-
-
-def _of_pi(message: dict[str, Any]) -> Ending:
-    if message.get("role") != "assistant":
-        return Ending("lost")
-    match message.get("stopReason"):
-        case "error":
-            return Ending("failed", str(message.get("errorMessage") or "")[:MAX_FAULT])
-        case "aborted":
-            return Ending("aborted")
-        case "length":
-            return Ending("failed", "the model's answer was cut off at its limit of tokens")
-        case "toolUse":
-            return Ending("lost")
-    return Ending("done")
-
-
-def _of_claude(entry: dict[str, Any], message: dict[str, Any]) -> Ending:
-    """It writes its transcript a little later than it calls its hooks, so only what is there counts."""
-    text = _text(message.get("content"))
-    if entry.get("isApiErrorMessage"):
-        return Ending("failed", text[:MAX_FAULT])
-    if entry["type"] == "user" and text.startswith(_INTERRUPTED):
-        return Ending("aborted")
-    return Ending("done")
-
-
-def _text(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list) else []
-    return "\n".join(str(each.get("text", "")) for each in parts if isinstance(each, dict))

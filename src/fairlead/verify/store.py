@@ -137,6 +137,7 @@ class Escalation(NamedTuple):
 
     turn: int
     reason: str
+    time: float
 
 
 class Judgement(NamedTuple):
@@ -341,8 +342,11 @@ class ReportStore(Stored):
 
     def escalations(self) -> dict[str, Escalation]:
         """What needs a person, by session."""
-        rows = self._read("SELECT session_id, turn, reason FROM escalations LIMIT ?", (MAX_ESCALATIONS,))
-        return {str(id): Escalation(int(_float(turn)), str(reason)) for id, turn, reason in rows}
+        statement = "SELECT session_id, turn, reason, time FROM escalations LIMIT ?"
+        rows = self._read(statement, (MAX_ESCALATIONS,))
+        return {
+            str(id): Escalation(int(_float(turn)), str(reason), _float(at)) for id, turn, reason, at in rows
+        }
 
     def _read(self, statement: str, values: tuple[object, ...]) -> Sequence[Row]:
         return self._database.read(statement, values)

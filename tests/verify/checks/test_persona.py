@@ -4,8 +4,6 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fairlead.verify.checks import persona as personas
 from fairlead.verify.checks.builtin import PERSONAS
@@ -14,7 +12,6 @@ from fairlead.verify.checks.persona import (
     Persona,
     PersonaError,
     available,
-    front_matter,
     load,
     parse_persona,
     stop_prompt,
@@ -67,7 +64,7 @@ def test_tools_may_be_written_after_each_other_and_most_keys_be_left_out() -> No
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("name: x", "x.md, line 1: a persona begins with a line '---'"),
+        ("name: x", "x.md, line 1: expected a line '---'"),
         ("---\nname: x\n", "x.md, line 3: the front matter has no line '---' at its end"),
         (
             "---\nname: x\nwhat is this\n---\nB",
@@ -78,7 +75,7 @@ def test_tools_may_be_written_after_each_other_and_most_keys_be_left_out() -> No
         ('---\nname: "x\n---\nB', "x.md, line 2: a text in double quotes must end with one"),
         ("---\nname: 'x\n---\nB", "x.md, line 2: a text in single quotes must end with one"),
         ("---\ntools: [a, b\n---\nB", "x.md, line 2: a list must end with ']'"),
-        ("---\nname: |\n---\nB", "x.md, line 2: '|' begins something of YAML"),
+        ("---\nname: &x\n---\nB", "x.md, line 2: '&' begins something of YAML"),
         (
             "---\nname: x\nmax_loops: often\n---\nB",
             "x.md: max_loops must be a whole number from 0 to 100, not 'often'",
@@ -95,15 +92,6 @@ def test_what_is_wrong_is_said_with_file_and_line(text: str, message: str) -> No
     with pytest.raises(PersonaError) as caught:
         parse_persona(text, "x.md")
     assert message in str(caught.value)
-
-
-@given(st.text(st.sampled_from("ab-:#[]'\",\n \t\\|") | st.characters(exclude_categories=["Cs"])))
-def test_no_text_breaks_the_reader(text: str) -> None:
-    try:
-        values, _ = front_matter(f"---\n{text}\n---\nB", "x.md")
-    except PersonaError:
-        return
-    assert all(isinstance(value, str | int | float | list) for value in values.values())
 
 
 # --- finding ----------------------------------------------------------------------------------------------
@@ -132,9 +120,7 @@ def test_a_project_does_not_replace_the_judge_that_was_named(tmp_path: Path) -> 
     found, faults = available(project, config)
     names = ["mine", "posing", "project:reviewer", "reviewer", "security", "tester"]
     assert [each.name for each in found] == names
-    assert [str(each) for each in faults] == [
-        f"{config}/broken.md, line 1: a persona begins with a line '---'"
-    ]
+    assert [str(each) for each in faults] == [f"{config}/broken.md, line 1: expected a line '---'"]
     with pytest.raises(PersonaError, match="there is no persona 'project:tester'"):
         load("project:tester", project, config)
 

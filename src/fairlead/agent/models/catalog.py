@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from ...system.settings import USUAL_KEYS, SettingError, explained
+from ...system.settings import USUAL_KEYS, SettingError, explained, variable_of
 from ..messages import Cost, Usage
 from . import Model, ModelError, ModelInfo, Prices, guide, replay
 from .guide import Guide
@@ -194,7 +194,7 @@ class Catalog:
         """Environment variables that hold keys: nothing for the commands that a model runs."""
         usual = {variable for known in KNOWN.values() for variable in known.variables}
         named = {provider.key_env for provider in self._providers.values() if provider.key_env}
-        texts = {_variable("PROVIDERS", name, "key") for name in self._providers}
+        texts = {variable_of("PROVIDERS", name, "key") for name in self._providers}
         return usual | named | texts
 
     def keys(self) -> set[str]:
@@ -415,7 +415,7 @@ def _providers(tables: object, environ: Mapping[str, str]) -> dict[str, Provider
 def _named_by(environ: Mapping[str, str], named: Iterable[str]) -> list[str]:
     """Providers that only the environment has: FAIRLEAD_PROVIDERS_NAME_BASE_URL is enough."""
     start, end = "FAIRLEAD_PROVIDERS_", "_BASE_URL"
-    known = {_variable("PROVIDERS", name, "base_url") for name in named}
+    known = {variable_of("PROVIDERS", name, "base_url") for name in named}
     return [
         variable.removeprefix(start).removesuffix(end).lower()
         for variable in environ
@@ -452,14 +452,10 @@ def _overlaid(table: object, section: str, kind: type[Any], environ: Mapping[str
         raise SettingError(f"[{section.lower().replace('_', '.', 1)}] must be a table")
     fields = dict(table)
     for field in kind.__struct_fields__:
-        value = environ.get(_variable(section, field))
+        value = environ.get(variable_of(section, field))
         if value is not None:
             fields[field] = value
     return fields
-
-
-def _variable(*words: str) -> str:
-    return "_".join(["FAIRLEAD", *words]).upper().replace("-", "_").replace(".", "_")
 
 
 def _convert(fields: Mapping[str, Any], kind: type[T], whose: str) -> T:

@@ -13,11 +13,12 @@ import msgspec
 
 from ...formats.edn import Keyword
 from .. import context
+from ..conversation import Conversation
 from ..journal import Said
 from ..library import Library
 from ..messages import Assistant, ToolResult, text_of
 from ..models import ModelInfo
-from ..session import AgentSession, Phase
+from ..parts import Phase
 from ..worktrees import git_branch
 from .registry import Inputs, Params, QueryError, Resolver, TextKeys, Thread
 
@@ -54,9 +55,9 @@ class Listed(Protocol):
 
 
 def session_resolvers(
-    find: Callable[[str], AgentSession],
-    loaded: Callable[[], Sequence[AgentSession]],
-    display_name: Callable[[AgentSession], str],
+    find: Callable[[str], Conversation],
+    loaded: Callable[[], Sequence[Conversation]],
+    display_name: Callable[[Conversation], str],
     catalog: Catalogued,
     library: Library,
     listed: Callable[[int, str | None], Sequence[Listed]],
@@ -69,7 +70,7 @@ def session_resolvers(
     """
 
     def of_session(
-        name: str, attributes: Mapping[str, Callable[[AgentSession], Any]], **rows: tuple[str, ...]
+        name: str, attributes: Mapping[str, Callable[[Conversation], Any]], **rows: tuple[str, ...]
     ) -> Resolver:
         full = {f"psi.agent-session/{attribute}": run for attribute, run in attributes.items()}
 
@@ -164,7 +165,7 @@ def session_resolvers(
     )
 
 
-def _identity(display_name: Callable[[AgentSession], str]) -> Mapping[str, Callable[[AgentSession], Any]]:
+def _identity(display_name: Callable[[Conversation], str]) -> Mapping[str, Callable[[Conversation], Any]]:
     return {
         "session-file": lambda session: session.journal.path,
         "file": lambda session: session.journal.path,
@@ -175,7 +176,7 @@ def _identity(display_name: Callable[[AgentSession], str]) -> Mapping[str, Calla
     }
 
 
-_PHASE: Mapping[str, Callable[[AgentSession], Any]] = {
+_PHASE: Mapping[str, Callable[[Conversation], Any]] = {
     "phase": lambda session: session.phase.value,
     "is-idle": lambda session: session.is_idle,
     "is-streaming": lambda session: session.phase in (Phase.STREAMING, Phase.RETRYING),
@@ -186,14 +187,14 @@ _PHASE: Mapping[str, Callable[[AgentSession], Any]] = {
 }
 
 
-def _effort(session: AgentSession) -> str | None:
+def _effort(session: Conversation) -> str | None:
     """What a model is asked for; nothing if it does not reason."""
     if not session.model.reasoning:
         return None
     return "high" if session.thinking_level == "xhigh" else session.thinking_level
 
 
-_MODEL: Mapping[str, Callable[[AgentSession], Any]] = {
+_MODEL: Mapping[str, Callable[[Conversation], Any]] = {
     "model": lambda session: _model(session.model),
     "model-provider": lambda session: session.model.provider,
     "model-id": lambda session: session.model.id,
@@ -203,7 +204,7 @@ _MODEL: Mapping[str, Callable[[AgentSession], Any]] = {
     "context-window": lambda session: session.model.window,
 }
 
-_USAGE: Mapping[str, Callable[[AgentSession], Any]] = {
+_USAGE: Mapping[str, Callable[[Conversation], Any]] = {
     "usage-input": lambda session: session.usage.input,
     "usage-output": lambda session: session.usage.output,
     "usage-cache-read": lambda session: session.usage.cache_read,
@@ -211,13 +212,13 @@ _USAGE: Mapping[str, Callable[[AgentSession], Any]] = {
     "usage-cost-total": lambda session: session.usage.cost.total,
 }
 
-_QUEUES: Mapping[str, Callable[[AgentSession], Any]] = {
-    "steering-messages": lambda session: [text_of(said) for said in session.steering],
-    "follow-up-messages": lambda session: [text_of(said) for said in session.follow_ups],
+_QUEUES: Mapping[str, Callable[[Conversation], Any]] = {
+    "steering-messages": lambda session: [text_of(said) for said in session.prompts.steering],
+    "follow-up-messages": lambda session: [text_of(said) for said in session.prompts.follow_ups],
     "pending-message-count": lambda session: session.pending_messages,
 }
 
-_CONTEXT: Mapping[str, Callable[[AgentSession], Any]] = {
+_CONTEXT: Mapping[str, Callable[[Conversation], Any]] = {
     "context-tokens": lambda session: session.context_tokens,
     "context-fraction": lambda session: session.context_tokens / (session.model.window or 1),
 }
@@ -231,7 +232,7 @@ _LISTED = (
 )
 
 
-def _prompts(library: Library, session: AgentSession) -> list[dict[str, Any]]:
+def _prompts(library: Library, session: Conversation) -> list[dict[str, Any]]:
     pages = library.shelf(session.cwd).prompts.values()
     return [{"name": page.name, "description": page.description, "file-path": page.path} for page in pages]
 
@@ -252,7 +253,7 @@ def _model(info: ModelInfo) -> dict[str, Any]:
     return {"provider": info.provider, "id": info.id, "name": info.name, "reasoning": info.reasoning}
 
 
-def _history(session: AgentSession) -> list[dict[str, Any]]:
+def _history(session: Conversation) -> list[dict[str, Any]]:
     return [
         {"id": entry.id, "role": _role(entry.body.message), "text": text_of(entry.body.message)}
         for entry in session.journal.branch
@@ -280,7 +281,7 @@ _SUMMARY = tuple(
 )
 
 
-def _tools(session: AgentSession) -> list[dict[str, Any]]:
+def _tools(session: Conversation) -> list[dict[str, Any]]:
     """Each call of the conversation, and how it ended."""
     found: dict[str, dict[str, Any]] = {}
     for message in session.messages:
@@ -301,7 +302,7 @@ def _text_keys(value: Any) -> Any:
     return [_text_keys(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def _tool_events(session: AgentSession) -> list[dict[str, Any]]:
+def _tool_events(session: Conversation) -> list[dict[str, Any]]:
     """What happened to calls, as far as the journal tells it."""
     found: list[dict[str, Any]] = []
     for message in session.messages:
@@ -315,7 +316,7 @@ def _tool_events(session: AgentSession) -> list[dict[str, Any]]:
     return found
 
 
-def _jobs(session: AgentSession) -> list[dict[str, Any]]:
+def _jobs(session: Conversation) -> list[dict[str, Any]]:
     jobs = [*session.past_jobs, *session.jobs.values()]
     return [{"job-id": job.call.id, "tool-name": job.call.name, "status": job.status} for job in jobs]
 
@@ -336,7 +337,7 @@ _TURN = tuple(
 )
 
 
-def _turn(session: AgentSession) -> dict[str, Any]:
+def _turn(session: Conversation) -> dict[str, Any]:
     """How far the running turn is. Its text is what the next delta continues."""
     last = context.last_message(session.journal.branch)
     said = last if isinstance(last, Assistant) and session.is_idle else None
@@ -359,7 +360,7 @@ def _turn(session: AgentSession) -> dict[str, Any]:
     return {**dict(zip(_TURN, (phase, True, text, rows, len(rows)))), **ended}
 
 
-def _stats(session: AgentSession) -> dict[str, Any]:
+def _stats(session: Conversation) -> dict[str, Any]:
     stats = session.stats
     return {
         "user-messages": stats.user_messages,
@@ -371,7 +372,7 @@ def _stats(session: AgentSession) -> dict[str, Any]:
     }
 
 
-def _dialog(sessions: Sequence[AgentSession]) -> dict[str, Any] | None:
+def _dialog(sessions: Sequence[Conversation]) -> dict[str, Any] | None:
     """The first question that waits for an answer."""
     for session in sessions:
         for approval in session.approvals.values():
@@ -379,5 +380,5 @@ def _dialog(sessions: Sequence[AgentSession]) -> dict[str, Any] | None:
     return None
 
 
-def _dialogs(sessions: Sequence[AgentSession]) -> int:
+def _dialogs(sessions: Sequence[Conversation]) -> int:
     return sum(len(session.approvals) for session in sessions)

@@ -16,11 +16,12 @@ import msgspec
 
 from ...agent import events
 from ...agent.context import CHARS_A_TOKEN, SUMMARY_TITLE, tokens
+from ...agent.conversation import Conversation
 from ...agent.events import Event
 from ...agent.journal import Compaction, Entry, Said
 from ...agent.library import Page
 from ...agent.messages import Assistant, Image, Message, Text, Thinking, ToolResult, Usage, User, text_of
-from ...agent.session import AgentSession, Phase
+from ...agent.parts import Phase
 from ...agent.worktrees import git_branch
 from ...formats.edn import Keyword
 from ...formats.shown import one_line, visible
@@ -208,7 +209,7 @@ def shown_transcript(branch: Sequence[Entry]) -> list[Data]:
 # --- snapshots --------------------------------------------------------------------------------------------
 
 
-def display_name(session: AgentSession) -> str:
+def display_name(session: Conversation) -> str:
     """The session's name, else what was said to it last, else its id."""
     if session.name:
         return session.name
@@ -224,14 +225,14 @@ def nameless(id: str) -> str:
     return f"(session {id[:8]})"
 
 
-def model_label(session: AgentSession) -> str:
+def model_label(session: Conversation) -> str:
     model = session.model
     return f"({model.provider}) {model.id}" + (
         f" • thinking {session.effective_thinking}" if model.reasoning else ""
     )
 
 
-def session_updated(session: AgentSession, templates: Sequence[Page] = ()) -> Data:
+def session_updated(session: Conversation, templates: Sequence[Page] = ()) -> Data:
     model = session.model
     level = session.effective_thinking
     return fields(
@@ -259,7 +260,7 @@ def session_updated(session: AgentSession, templates: Sequence[Page] = ()) -> Da
     )
 
 
-def footer_updated(session: AgentSession, others: Sequence[AgentSession] = (), verdict: str = "") -> Data:
+def footer_updated(session: Conversation, others: Sequence[Conversation] = (), verdict: str = "") -> Data:
     """`others` are the sessions beside this one, whose states are shown too."""
     branch = git_branch(session.cwd)
     parts = usage_parts(session)
@@ -279,7 +280,7 @@ def footer_updated(session: AgentSession, others: Sequence[AgentSession] = (), v
     )
 
 
-def usage_parts(session: AgentSession) -> list[str]:
+def usage_parts(session: Conversation) -> list[str]:
     """What was used, without what is nothing, and how full the model's window is."""
     used, window, tokens = session.usage, session.model.window, session.context_tokens
     counts = (("↑", used.input), ("↓", used.output), ("CR", used.cache_read), ("CW", used.cache_write))
@@ -291,7 +292,7 @@ def usage_parts(session: AgentSession) -> list[str]:
     return parts
 
 
-def _activity(sessions: Sequence[AgentSession]) -> list[tuple[str, list[str]]]:
+def _activity(sessions: Sequence[Conversation]) -> list[tuple[str, list[str]]]:
     """The names of sessions by what they do."""
     found: dict[str, list[str]] = {}
     for each in sorted(sessions, key=changed_at):
@@ -311,7 +312,7 @@ def _tilde(path: str) -> str:
     return "~" + path[len(home) :] if path == home or path.startswith(home + "/") else path
 
 
-def session_row(session: AgentSession, *, active: str | None, parent: str | None) -> Data:
+def session_row(session: Conversation, *, active: str | None, parent: str | None) -> Data:
     return fields(
         id=session.id,
         item_kind="session",
@@ -327,7 +328,7 @@ def session_row(session: AgentSession, *, active: str | None, parent: str | None
     )
 
 
-def listed_row(session: AgentSession, *, parent: str | None) -> Data:
+def listed_row(session: Conversation, *, parent: str | None) -> Data:
     """A session as `list_sessions` has it."""
     return fields(
         session_id=session.id,
@@ -342,7 +343,7 @@ def listed_row(session: AgentSession, *, parent: str | None) -> Data:
     )
 
 
-def changed_at(session: AgentSession) -> str:
+def changed_at(session: Conversation) -> str:
     entries = session.journal.entries
     return entries[-1].timestamp if entries else session.journal.header.timestamp
 
@@ -397,13 +398,13 @@ def _clock(timestamp: str) -> str:
         return "--:--"
 
 
-def resumed(session: AgentSession) -> Data:
+def resumed(session: Conversation) -> Data:
     return fields(
         session_id=session.id, session_file=session.journal.path, message_count=len(session.messages)
     )
 
 
-def rehydrated(session: AgentSession, messages: Sequence[Data]) -> Data:
+def rehydrated(session: Conversation, messages: Sequence[Data]) -> Data:
     """Messages, with each tool call and its result side by side."""
     tools: dict[str, Any] = {}
     for entry in recent(session.journal.branch):
@@ -479,10 +480,12 @@ def frames(event: Event) -> list[tuple[str, Data]]:
         case events.MessageSaid(entry_id=entry_id, message=Assistant() as said):
             return [("assistant/message", {**message(entry_id, said), **fields(**own)})]
         case events.MessageSaid(entry_id=entry_id, message=User() as said):
+            own |= _receipt(said.prompt or "")
             return [("session/prompted", fields(entry_id=entry_id, text=text_of(said), **own))]
-        case events.TurnBegan(turn=turn, line=line):
-            return [("session/turn-began", fields(turn=turn, first_line=line, **own))]
-        case events.TurnEnded(turn=turn, first_line=first, last_line=last, outcome=outcome):
+        case events.TurnBegan(turn=turn, line=line, prompt_id=id):
+            return [("session/turn-began", fields(turn=turn, first_line=line, **own, **_receipt(id)))]
+        case events.TurnEnded(turn=turn, first_line=first, last_line=last, outcome=outcome, prompt_id=id):
+            own |= _receipt(id)
             shown = fields(turn=turn, outcome=outcome, first_line=first, last_line=last, **own)
             return [("session/turn-ended", shown)]
         case events.ToolBegan(call_id=id, name=name):
@@ -511,6 +514,11 @@ def frames(event: Event) -> list[tuple[str, Data]]:
         case events.Failed(message=why):
             return [("error", fields(error_code=ErrorCode.FAILED.value, error_message=why, **own))]
     return []
+
+
+def _receipt(id: str) -> dict[str, str]:
+    """The prompt that began something, if that is known."""
+    return {"prompt_id": id} if id else {}
 
 
 def _result(id: str, name: str, text: str, details: dict[str, Any], *, is_error: bool) -> dict[Keyword, Any]:

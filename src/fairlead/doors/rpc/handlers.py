@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ...sessions.inbox import AskerGone, NoSuchOption, NotOpen, Unheard
 from ...system.database import DatabaseFault
-from ...wire.rpc import ErrorCode
+from ...wire.rpc import ErrorCode, EventData, fields
 from ...wire.rpc_catalog import OPS, PARAMS, argument
 
 Data = Mapping[Any, Any]
@@ -40,6 +40,8 @@ FAULTS: dict[type[Exception], ErrorCode | Callable[[Any], OpError]] = {
     Unheard: ErrorCode.FAILED,
 }
 """What errors of rooms are in the protocol's terms, with their messages. Each room adds its own."""
+MISSING: dict[type[Exception], str] = {}
+"""Errors that say that there is no such session, of rooms that know only those of one kind: which it is."""
 
 
 def as_op_error(op: str, error: Exception) -> OpError:
@@ -74,6 +76,8 @@ class Caller(Protocol):
     increments: bool = False
     """Whether it wants an answer in pieces, each message and each call as the model makes them. Others, as
     psi's UI, get the answer so far, and one message at the end of a turn."""
+    receipts: bool = False
+    """Whether it is told the ids of its prompts."""
 
     def want_key(self, variable: str) -> None:
         """Ask this client for the value of one of them; `lend_key` brings it."""
@@ -82,6 +86,33 @@ class Caller(Protocol):
         """Send an event to this client alone, if it wants the topic."""
 
     def wants(self, topic: str) -> bool: ...
+
+    def close(self) -> None: ...
+
+
+class Clients:
+    """All clients of a door, for those who tell them what happens."""
+
+    def __init__(self) -> None:
+        self._all: set[Caller] = set()
+
+    def __call__(self) -> list[Caller]:
+        return list(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def add(self, client: Caller) -> None:
+        self._all.add(client)
+
+    def discard(self, client: Caller) -> None:
+        self._all.discard(client)
+
+    def event(self, topic: str, data: Mapping[Any, Any]) -> None:
+        """Send an event to all clients that want it; it is encoded once."""
+        data = EventData(data)
+        for client in self._all:
+            client.event(topic, data)
 
 
 class Call(NamedTuple):
@@ -92,6 +123,11 @@ class Call(NamedTuple):
     op: str
     session_id: str | None = None
     """The session that it names."""
+
+
+def accepted(call: Call, prompt: str, **more: Any) -> Data:
+    """The answer to a prompt of this id."""
+    return fields(accepted=True, **more, **({"prompt_id": prompt} if call.caller.receipts else {}))
 
 
 class _Handled(NamedTuple):

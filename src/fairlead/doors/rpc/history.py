@@ -15,10 +15,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ...agent import events
+from ...agent.conversation import Conversation
 from ...agent.events import Event
 from ...agent.journal import Said
 from ...agent.messages import Assistant, ToolResult, text_of
-from ...agent.session import AgentSession
 from ...formats.edn import Keyword
 from . import frames
 
@@ -54,11 +54,11 @@ class History:
         self._events: deque[_Told] = deque()
         self._chars = 0
 
-    def cursor(self, session: AgentSession) -> str:
+    def cursor(self, session: Conversation) -> str:
         """Where a client is that was told everything by now."""
         return f"{session.id[:8]}.{self._boot}.{self._number}.{session.journal.lines}"
 
-    def add(self, session: AgentSession, topic: str, data: Data) -> Data:
+    def add(self, session: Conversation, topic: str, data: Data) -> Data:
         """An event is about to be told: gives it with its cursor."""
         self._number += 1
         told = {**data, _CURSOR_KEY: self.cursor(session)}
@@ -69,7 +69,7 @@ class History:
             self._chars -= self._events.popleft().size
         return told
 
-    def since(self, session: AgentSession, cursor: str) -> list[tuple[str, Data]]:
+    def since(self, session: Conversation, cursor: str) -> list[tuple[str, Data]]:
         """What was told of a session after a cursor. Raises BadCursor."""
         found = _CURSOR.fullmatch(cursor)
         if found is None or found[1] != session.id[:8]:
@@ -84,7 +84,7 @@ class History:
             if told.number > number and told.session_id == session.id
         ]
 
-    def _from_journal(self, session: AgentSession, lines: int) -> list[tuple[str, Data]]:
+    def _from_journal(self, session: Conversation, lines: int) -> list[tuple[str, Data]]:
         cursor = {_CURSOR_KEY: self.cursor(session)}
         done = {each.tool_call_id for each in session.messages if isinstance(each, ToolResult)}
         return [

@@ -13,11 +13,12 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ...agent.conversation import Conversation
 from ...agent.journal import JournalError, Said
 from ...agent.library import Page
 from ...agent.messages import Assistant, ToolResult, User, text_of
 from ...agent.models import THINKING_LEVELS, ModelError
-from ...agent.session import AgentSession, Busy, Job, Refused
+from ...agent.parts import Busy, Job, Refused
 from ...agent.store import NotFound
 from ...agent.worktrees import worktrees
 from ...formats.edn import Keyword
@@ -68,7 +69,7 @@ class Doing(NamedTuple):
     """A command as it is run."""
 
     call: Call
-    session: AgentSession
+    session: Conversation
     words: list[str]
     rest: str
     as_message: bool = False
@@ -83,7 +84,7 @@ class AgentCommands:
     """The slash commands of a door, and the questions that wait."""
 
     def __init__(
-        self, sessions: AgentOps, login: AgentLogin, set_name: Callable[[AgentSession, str], None]
+        self, sessions: AgentOps, login: AgentLogin, set_name: Callable[[Conversation, str], None]
     ) -> None:
         self._sessions = sessions
         self._set_name = set_name
@@ -118,19 +119,19 @@ class AgentCommands:
         more = await self._run(self._doing(call, self._sessions.session(call), text))
         return fields(accepted=True, handled=True, **more)
 
-    def knows(self, session: AgentSession, text: str) -> bool:
+    def knows(self, session: Conversation, text: str) -> bool:
         """Whether a text is one of our commands."""
         name = text.strip().removeprefix("/").partition(" ")[0]
         return text.strip().startswith("/") and (
             name in self._commands or name in self._sessions.shelf(session).prompts
         )
 
-    async def said_as_prompt(self, call: Call, session: AgentSession, text: str) -> None:
+    async def said_as_prompt(self, call: Call, session: Conversation, text: str) -> None:
         """A command that came as a prompt."""
         await self._run(self._doing(call, session, text)._replace(as_message=True))
 
     @staticmethod
-    def _doing(call: Call, session: AgentSession, text: str) -> Doing:
+    def _doing(call: Call, session: Conversation, text: str) -> Doing:
         name, _, rest = text.strip().partition(" ")
         return Doing(call, session, [name, *rest.split()], rest.strip())
 
@@ -150,7 +151,7 @@ class AgentCommands:
         self._shown(call, session)
         return more
 
-    def _shown(self, call: Call, session: AgentSession) -> None:
+    def _shown(self, call: Call, session: Conversation) -> None:
         """How the session in focus is after a command; if that is another one than before, all of them."""
         if call.caller.focus not in (None, session.id):
             self._sessions.show(call, self._sessions.found(str(call.caller.focus)))
@@ -329,7 +330,7 @@ class AgentCommands:
                 items.append(Item(f"{doing.session.id}/{entry.id}", f"⎇ {text}", value))
         return items
 
-    async def _named(self, doing: Doing, id: str) -> AgentSession | None:
+    async def _named(self, doing: Doing, id: str) -> Conversation | None:
         """The session of an id, or of the beginning of one, among those that the client sees, who is told if
         there is not one."""
         loaded = {each.id: each for each in self._sessions.sessions_of(doing.caller)}
@@ -364,7 +365,7 @@ class AgentCommands:
             return
         self._say(doing, f'Renamed session {session.id} to "{name}"')
 
-    def _enter(self, doing: Doing, session: AgentSession) -> None:
+    def _enter(self, doing: Doing, session: Conversation) -> None:
         """Turn to a session. Our own clients are told so; psi's UI goes by what it is shown."""
         self._sessions.enter(doing.call, session)
         if doing.caller.increments:
@@ -490,7 +491,7 @@ class AgentCommands:
         """Whether a client's next prompt is a key."""
         return not caller.increments and self._login.is_pending(caller)
 
-    def enter_key(self, call: Call, session: AgentSession, key: str) -> None:
+    def enter_key(self, call: Call, session: Conversation, key: str) -> None:
         """The prompt after `/login`. It is in no journal."""
         doing = Doing(call, session, [], "")
         try:

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from ...agent import events
+from ...agent.conversation import Conversation
 from ...agent.events import Event
 from ...agent.messages import Assistant
-from ...agent.session import AgentSession
 from ...agent.store import AgentStore
 from ...formats.edn import Keyword
 from ...wire.rpc import ErrorCode, EventData, fields
@@ -61,9 +61,9 @@ class Telling:
         store: AgentStore,
         callers: Callable[[], list[Caller]],
         history: History,
-        show: Callable[[Caller, AgentSession], None],
+        show: Callable[[Caller, Conversation], None],
         show_all: Callable[[Caller], None],
-        show_footer: Callable[[Caller, AgentSession], None],
+        show_footer: Callable[[Caller, Conversation], None],
         board: JobBoard,
     ) -> None:
         self._store = store
@@ -77,11 +77,11 @@ class Telling:
 
     # --- what ops say -------------------------------------------------------------------------------------
 
-    def begun(self, session: AgentSession, asked: Call) -> None:
+    def begun(self, session: Conversation, asked: Call) -> None:
         """A client begins a turn: an error of it is told with the request's id."""
         self._stream(session).asked = asked
 
-    def aborting(self, session: AgentSession, caller: Caller) -> None:
+    def aborting(self, session: Conversation, caller: Caller) -> None:
         """A client aborts a turn."""
         if not session.is_idle:
             self._stream(session).aborters.append(caller)
@@ -110,7 +110,7 @@ class Telling:
         if isinstance(event, events.Updated) and session.is_idle:
             self._forget(session.id)
 
-    def _hearing(self, session: AgentSession) -> list[Caller]:
+    def _hearing(self, session: Conversation) -> list[Caller]:
         return [caller for caller in self._callers() if hears(caller, session)]
 
     def _listed(self, event: Event) -> None:
@@ -125,7 +125,7 @@ class Telling:
 
     # --- those without increments -------------------------------------------------------------------------
 
-    def _stream(self, session: AgentSession) -> _Stream:
+    def _stream(self, session: Conversation) -> _Stream:
         stream = self._streams.get(session.id)
         if stream is None:
             stream = self._streams[session.id] = _Stream()
@@ -137,7 +137,7 @@ class Telling:
             if timer is not None:
                 timer.cancel()
 
-    def _tell_others(self, event: Event, session: AgentSession, others: Sequence[Caller]) -> None:
+    def _tell_others(self, event: Event, session: Conversation, others: Sequence[Caller]) -> None:
         stream = self._stream(session)
         match event:
             case events.TextStreamed():
@@ -161,7 +161,7 @@ class Telling:
         if isinstance(event, events.TurnBegan | events.Updated) and not session.is_idle:
             self._watch(session)
 
-    def _told(self, event: Event, session: AgentSession, stream: _Stream) -> list[Told]:
+    def _told(self, event: Event, session: Conversation, stream: _Stream) -> list[Told]:
         """What follows the text so far."""
         match event:
             case events.TurnBegan():
@@ -197,7 +197,7 @@ class Telling:
         return frames.frames(event)
 
     def _tell_end(
-        self, event: events.MessageSaid, session: AgentSession, stream: _Stream, others: Sequence[Caller]
+        self, event: events.MessageSaid, session: Conversation, stream: _Stream, others: Sequence[Caller]
     ) -> None:
         """The last message of a turn. Who has aborted it has kept the text already."""
         said = event.message
@@ -211,7 +211,7 @@ class Telling:
         self._tell(session, [each for each in others if each not in kept], "assistant/message", whole)
         self._tell(session, [each for each in others if each in kept], "assistant/message", alone)
 
-    def _streamed(self, session: AgentSession, stream: _Stream, topic: str) -> None:
+    def _streamed(self, session: Conversation, stream: _Stream, topic: str) -> None:
         """There is more text: it is told now, or in a moment with all that comes till then."""
         stream.waiting[topic] = None
         if stream.timer is None:
@@ -222,7 +222,7 @@ class Telling:
             else:
                 stream.timer = loop.call_later(wait, self._flush, session)
 
-    def _flush(self, session: AgentSession, but: Sequence[Caller] = ()) -> None:
+    def _flush(self, session: Conversation, but: Sequence[Caller] = ()) -> None:
         stream = self._streams.get(session.id)
         if stream is None:
             return
@@ -241,19 +241,19 @@ class Telling:
             pause = max(DELTA_SECONDS, len(text) / CHARS_A_SECOND)
             stream.next_at = asyncio.get_running_loop().time() + pause
 
-    def _tell(self, session: AgentSession, others: Sequence[Caller], topic: str, data: Data) -> None:
+    def _tell(self, session: Conversation, others: Sequence[Caller], topic: str, data: Data) -> None:
         shown = EventData({**data, _CURSOR: self._history.cursor(session)})
         for caller in others:
             caller.event(topic, shown)
 
     # --- signs of life ------------------------------------------------------------------------------------
 
-    def _watch(self, session: AgentSession) -> None:
+    def _watch(self, session: Conversation) -> None:
         stream = self._stream(session)
         if stream.sign is None:
             stream.sign = asyncio.get_running_loop().call_later(QUIET_SECONDS, self._sign, session)
 
-    def _sign(self, session: AgentSession) -> None:
+    def _sign(self, session: Conversation) -> None:
         """Show that the turn goes on, also when nothing is said for long."""
         stream = self._streams.get(session.id)
         if stream is None or session.is_idle:
@@ -271,12 +271,12 @@ class Telling:
         self._watch(session)
 
 
-def hears(caller: Caller, session: AgentSession) -> bool:
+def hears(caller: Caller, session: Conversation) -> bool:
     """Whether a client is told what happens in a session."""
     return caller.project is None or caller.focus == session.id or str(session.cwd) == caller.project
 
 
-def missed_by_others(missed: Sequence[Told], session: AgentSession, cursor: str) -> list[Told]:
+def missed_by_others(missed: Sequence[Told], session: Conversation, cursor: str) -> list[Told]:
     """Events that were told with increments, for a client that gets none: what it needs to catch up."""
     told: list[Told] = []
     error = ""

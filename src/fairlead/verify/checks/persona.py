@@ -1,9 +1,8 @@
 """Personas: who a model is when it verifies. Markdown with front matter, as Pi's verifiers have it.
 
 A persona is looked for in a configuration directory, among those that are built in, and in the project
-(`.pi/verifier/agents/<name>.md`): a project does not replace the judge that its user named. The front matter
-is a small part of YAML: strings, numbers and lists, one key a line. Variables in the text are replaced
-literally and once.
+(`.pi/verifier/agents/<name>.md`): a project does not replace the judge that its user named. Variables in the
+text are replaced literally and once.
 """
 
 from __future__ import annotations
@@ -17,16 +16,13 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ...formats.front_matter import FrontMatterError, Value, front_matter
 from ...system.opening import read_file
 from ...wire.verifier import Event
 from .builtin import PERSONAS
 
 MAX_PERSONA = 64 * 1024
 """How many bytes a persona's file may have."""
-MAX_KEYS = 50
-"""How many keys its front matter may have,"""
-MAX_ITEMS = 100
-"""and how many items a list."""
 MAX_PERSONAS = 200
 """How many personas of a directory are listed."""
 MAX_LOOPS = 3
@@ -41,11 +37,6 @@ OF_PROJECT = "project:"
 """Before a name: the project's persona is meant, though there is another of this name."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-_KEY = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)[ \t]*:(?:[ \t]+(.*))?")
-_ITEM = re.compile(r"[ \t]*-(?:[ \t]+(.*))?")
-_NUMBER = re.compile(r"[+-]?\d{1,15}(?:\.\d{1,15})?")
-
-Value = str | int | float | list[str]
 
 
 class PersonaError(ValueError):
@@ -103,7 +94,10 @@ class Persona(Struct, frozen=True, kw_only=True):
 
 def parse_persona(text: str, source: str, name: str = "") -> Persona:
     """The persona in a text. `name` is for one that doesn't say its own. Raises PersonaError."""
-    values, body = front_matter(text, source)
+    try:
+        values, body = front_matter(text, source)
+    except FrontMatterError as error:
+        raise PersonaError(str(error)) from None
     given = _text(values, "name", source) or name
     if not _NAME.fullmatch(given):
         raise PersonaError(f"{source}: a name has letters, digits, '.', '_' and '-', not {given!r}")
@@ -125,88 +119,6 @@ def parse_persona(text: str, source: str, name: str = "") -> Persona:
         body=body.strip(),
         source=source,
     )
-
-
-def front_matter(text: str, source: str) -> tuple[dict[str, Value], str]:
-    """The keys between two lines `---` at the beginning, and the text below. Raises PersonaError."""
-    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
-    if lines[0].rstrip() != "---":
-        raise PersonaError(f"{source}, line 1: a persona begins with a line '---'")
-    end = next((number for number, line in enumerate(lines[1:], 1) if line.rstrip() == "---"), None)
-    if end is None:
-        raise PersonaError(f"{source}, line {len(lines)}: the front matter has no line '---' at its end")
-    values: dict[str, Value] = {}
-    items: list[str] | None = None
-    for number, line in enumerate(lines[1:end], 2):
-        where = f"{source}, line {number}"
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        if items is not None and (item := _ITEM.fullmatch(line)):
-            if len(items) == MAX_ITEMS:
-                raise PersonaError(f"{where}: a list has at most {MAX_ITEMS} items")
-            items.append(str(_scalar(item[1] or "", where, is_text=True)))
-            continue
-        match = _KEY.fullmatch(line.rstrip())
-        if match is None:
-            raise PersonaError(f"{where}: expected 'key: value' or '- item', not {line.strip()[:60]!r}")
-        key = match[1].replace("-", "_")
-        if key in values:
-            raise PersonaError(f"{where}: {key} is said twice")
-        if len(values) == MAX_KEYS:
-            raise PersonaError(f"{where}: more than {MAX_KEYS} keys")
-        items = None
-        written = (match[2] or "").strip()
-        if not written or written.startswith("#"):
-            items = []
-            values[key] = items
-        else:
-            values[key] = _value(written, where)
-    return values, "\n".join(lines[end + 1 :])
-
-
-def _value(written: str, where: str) -> Value:
-    if written.startswith(("|", ">", "&", "*", "!", "{", "%", "@")):
-        raise PersonaError(f"{where}: {written[0]!r} begins something of YAML that is not understood here")
-    if not written.startswith("["):
-        return _scalar(written, where)
-    inner = _without_comment(written)
-    if not inner.endswith("]"):
-        raise PersonaError(f"{where}: a list must end with ']' on the same line")
-    items = _split(inner[1:-1], where)
-    if len(items) > MAX_ITEMS:
-        raise PersonaError(f"{where}: a list has at most {MAX_ITEMS} items")
-    return [str(_scalar(item, where, is_text=True)) for item in items]
-
-
-def _split(text: str, where: str) -> list[str]:
-    """The items of `a, "b, c", d`."""
-    items = re.findall(r"""\s*("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^,'"][^,]*)\s*(?:,|\Z)""", text)
-    rest = re.sub(r"""\s*("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^,'"][^,]*)\s*(?:,|\Z)""", "", text)
-    if rest.strip():
-        raise PersonaError(f"{where}: can't read the list at {rest.strip()[:40]!r}")
-    return [item.strip() for item in items if item.strip()]
-
-
-def _scalar(written: str, where: str, *, is_text: bool = False) -> str | int | float:
-    if written.startswith('"'):
-        match = re.fullmatch(r'"((?:[^"\\]|\\.)*)"(?:\s+#.*)?', written)
-        if match is None:
-            raise PersonaError(f"{where}: a text in double quotes must end with one")
-        escapes = {"n": "\n", "t": "\t", '"': '"', "\\": "\\", "/": "/"}
-        return re.sub(r"\\(.)", lambda each: escapes.get(each[1], each[0]), match[1])
-    if written.startswith("'"):
-        match = re.fullmatch(r"'((?:[^']|'')*)'(?:\s+#.*)?", written)
-        if match is None:
-            raise PersonaError(f"{where}: a text in single quotes must end with one")
-        return match[1].replace("''", "'")
-    plain = _without_comment(written)
-    if is_text or not _NUMBER.fullmatch(plain):
-        return plain
-    return float(plain) if "." in plain else int(plain)
-
-
-def _without_comment(written: str) -> str:
-    return re.sub(r"(?:\A|\s)#.*\Z", "", written).strip()
 
 
 def _text(values: Mapping[str, Value], key: str, source: str) -> str:

@@ -15,28 +15,31 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from ....agent import events
+from ....agent.conversation import Conversation
 from ....agent.events import Event
 from ....agent.images import MAX_IMAGES, checked_images
 from ....agent.journal import Entry, JournalError, Said
+from ....agent.kind import AgentKind
 from ....agent.library import Library, Shelf
 from ....agent.messages import Assistant, Image, User, text_of
 from ....agent.models import ModelError, ModelInfo
+from ....agent.parts import Busy, Models, Phase, Refused
 from ....agent.query.registry import InvalidQuery, QueryError, Registry, answer, parse_entity
 from ....agent.query.resolvers import SESSION_ID
 from ....agent.recall.export import html
 from ....agent.recall.memory import Memory
-from ....agent.session import AgentSession, Busy, Models, Phase, Refused
 from ....agent.store import AgentStore, NotFound, id_of
 from ....formats import edn
 from ....formats.edn import Keyword
 from ....sessions.inbox import AnsweredAlready, NoSuchOption, NotOpen
 from ....sessions.questions import Answer, Question
+from ....sessions.session import new_id
 from ....system.opening import UNFOLLOWED
 from ....wire.rpc import ErrorCode, EventData, fields
 from ....wire.rpc_catalog import OWN_TOPICS, PARAMS
 from ...judging import Judging
 from .. import frames
-from ..handlers import FAULTS, Call, Caller, Data, OpError, handlers_of, invalid, op
+from ..handlers import FAULTS, MISSING, Call, Caller, Data, OpError, accepted, handlers_of, invalid, op
 from ..history import BadCursor, History
 from ..slash import HELP, AgentCommands
 from ..telling import Telling, hears, missed_by_others
@@ -68,6 +71,7 @@ FAULTS |= {
     ModelError: ErrorCode.FAILED,
     JournalError: ErrorCode.FAILED,
 }
+MISSING[NotFound] = AgentKind.name
 
 
 class Latest(Protocol):
@@ -101,7 +105,7 @@ class AgentOps:
         self._library = library
         self._latest = latest or _none
         self._judging = judging
-        self._working: dict[tuple[Caller, str], AgentSession] = {}
+        self._working: dict[tuple[Caller, str], Conversation] = {}
         self._history = History()
         self._board = JobBoard(self.sessions_of)
         self._telling = Telling(
@@ -117,7 +121,7 @@ class AgentOps:
         self.ops = handlers_of(self, login, self._lending, jobs, choosing, remembering, self._commands)
 
     @property
-    def loaded(self) -> Sequence[AgentSession]:
+    def loaded(self) -> Sequence[Conversation]:
         return self._store.loaded
 
     @property
@@ -126,7 +130,7 @@ class AgentOps:
 
     # --- which session ------------------------------------------------------------------------------------
 
-    def session(self, call: Call) -> AgentSession:
+    def session(self, call: Call) -> Conversation:
         """The session that a request means."""
         caller = call.caller
         if call.session_id is not None:
@@ -141,7 +145,7 @@ class AgentOps:
         caller.focus = session.id
         return session
 
-    def sessions_of(self, caller: Caller) -> list[AgentSession]:
+    def sessions_of(self, caller: Caller) -> list[Conversation]:
         """The sessions that are loaded, of a client's directory if it belongs to one, and its own."""
         return [each for each in self._store.loaded if hears(caller, each)]
 
@@ -165,7 +169,7 @@ class AgentOps:
         with contextlib.suppress(*_NO_SESSION):  # what needs a session will say why there is none
             caller.focus = self.created(caller).id
 
-    def found(self, id: str) -> AgentSession:
+    def found(self, id: str) -> Conversation:
         return self._store.find(id)
 
     async def persisted(self, caller: Caller) -> list[tuple[str, str, str]]:
@@ -187,12 +191,12 @@ class AgentOps:
         """Read a session's journal, if that takes long, before it is found or resumed."""
         await self._store.prepare(which)
 
-    def resumed(self, path: str) -> AgentSession:
+    def resumed(self, path: str) -> Conversation:
         return self._store.resume(path)
 
     def created(
-        self, caller: Caller, parent: AgentSession | None = None, *, cwd: str | None = None
-    ) -> AgentSession:
+        self, caller: Caller, parent: Conversation | None = None, *, cwd: str | None = None
+    ) -> Conversation:
         if cwd is not None and not _is_directory(cwd):
             raise invalid("cwd", "the absolute path of a directory")
         if cwd is None and caller.cwd is not None and _is_directory(caller.cwd):
@@ -227,20 +231,23 @@ class AgentOps:
             caller.event(topic, data, id=call.id)
         if not is_psi:
             self._show_questions(caller, session, call.id)
+        for notice in session.unsaid:
+            for topic, data in frames.frames(events.Noticed(session.id, notice)):
+                caller.event(topic, data, id=call.id)
         if since is None and not OWN_TOPICS.intersection(topics):
             return {}  # as psi's clients know it; the cursor came with the snapshot
         replayed = sum(caller.wants(topic) for topic, _ in missed)
         return {"cursor": self._history.cursor(session), "replayed": replayed}
 
-    def _show_questions(self, caller: Caller, session: AgentSession, id: str | None = None) -> None:
+    def _show_questions(self, caller: Caller, session: Conversation, id: str | None = None) -> None:
         """What waits for a person and concerns this client: first of its session."""
-        waiting = [each for each in self._inbox.open() if _is_for(caller, each)]
+        waiting = [each for each in self._inbox.consents if _is_for(caller, each)]
         waiting.sort(key=lambda question: question.session != session.id)
         for question in waiting[:SHOWN_DIALOGS]:
             shown = {} if caller.increments else frames.in_minibuffer(question)
             caller.event("ui/dialog-requested", {**frames.dialog(question), **shown}, id=id)
 
-    def _missed(self, caller: Caller, session: AgentSession, cursor: str | None) -> list[tuple[str, Data]]:
+    def _missed(self, caller: Caller, session: Conversation, cursor: str | None) -> list[tuple[str, Data]]:
         """What a client was not told since it had a cursor, but for questions: those that wait come after."""
         if cursor is None:
             return []
@@ -263,14 +270,14 @@ class AgentOps:
         return True
 
     def _show(
-        self, caller: Caller, session: AgentSession, id: str | None = None, *, since: str | None = None
+        self, caller: Caller, session: Conversation, id: str | None = None, *, since: str | None = None
     ) -> None:
         """How a session, and all of them, are now."""
         self.show_session(caller, session, id, since=since)
         self._show_context(caller, id)
 
     def show_session(
-        self, caller: Caller, session: AgentSession, id: str | None = None, *, since: str | None = None
+        self, caller: Caller, session: Conversation, id: str | None = None, *, since: str | None = None
     ) -> None:
         """How a session is now, and for those to whom `subscribe` gives no cursor where they are: they have
         yet to be told what they missed `since` then."""
@@ -279,7 +286,7 @@ class AgentOps:
             caller.event("session/updated", {**self._updated(session), **cursor}, id=id)
         self._show_footer(caller, session, id)
 
-    def _show_footer(self, caller: Caller, session: AgentSession, id: str | None = None) -> None:
+    def _show_footer(self, caller: Caller, session: Conversation, id: str | None = None) -> None:
         if caller.wants("footer/updated"):
             caller.event("footer/updated", self._footer(caller, session), id=id)
 
@@ -287,23 +294,23 @@ class AgentOps:
         if caller.wants("context/updated"):
             caller.event("context/updated", self._context(caller), id=id)
 
-    def _updated(self, session: AgentSession) -> Data:
+    def _updated(self, session: Conversation) -> Data:
         judgement = self._judging.of(session.id) if self._judging is not None else None
         shown = frames.session_updated(session, list(self.shelf(session).prompts.values()))
         return {**shown, **fields(verdict=fields(**judgement.shown))} if judgement is not None else shown
 
-    def _footer(self, caller: Caller, session: AgentSession) -> Data:
-        beside: list[AgentSession] = []
+    def _footer(self, caller: Caller, session: Conversation) -> Data:
+        beside: list[Conversation] = []
         if caller.project is not None:
             beside = [each for each in self.sessions_of(caller) if each is not session]
         return frames.footer_updated(session, beside, self.verdict(session))
 
-    def verdict(self, session: AgentSession) -> str:
+    def verdict(self, session: Conversation) -> str:
         """What verifiers said of a session last, in a few words."""
         judgement = self._judging.of(session.id) if self._judging is not None else None
         return judgement.line if judgement is not None else ""
 
-    def shelf(self, session: AgentSession) -> Shelf:
+    def shelf(self, session: Conversation) -> Shelf:
         """The prompts and skills for a session."""
         return self._library.shelf(session.cwd) if self._library is not None else Shelf({}, {}, [])
 
@@ -342,24 +349,24 @@ class AgentOps:
             if _is_for(caller, question):
                 caller.event(topic, data if caller.increments or psi is None else {**data, **psi})
 
-    def entered(self, call: Call, session: AgentSession) -> Data:
+    def entered(self, call: Call, session: Conversation) -> Data:
         """A client switches to another session: it is shown all of it, then answered."""
         self.enter(call, session)
         self.show(call, session)
         return fields(session_id=session.id, session_file=session.journal.path)
 
-    def enter(self, call: Call, session: AgentSession) -> None:
+    def enter(self, call: Call, session: Conversation) -> None:
         """A client switches to another session: it is shown the conversation, but not how the session is."""
         call.caller.focus = session.id
         call.caller.event("session/resumed", frames.resumed(session), id=call.id)
         messages = self._messages(call.caller, session)
         call.caller.event("session/rehydrated", frames.rehydrated(session, messages), id=call.id)
 
-    def show(self, call: Call, session: AgentSession) -> None:
+    def show(self, call: Call, session: Conversation) -> None:
         """How a session, and all of them, are now."""
         self._show(call.caller, session, call.id)
 
-    def _messages(self, caller: Caller, session: AgentSession) -> list[Data]:
+    def _messages(self, caller: Caller, session: Conversation) -> list[Data]:
         branch = frames.recent(session.journal.branch)
         return frames.transcript(branch) if caller.increments else frames.shown_transcript(branch)
 
@@ -376,9 +383,10 @@ class AgentOps:
             await self._commands.said_as_prompt(call, session, message)
             return fields(accepted=True)
         await self._lending.ensure(session.model.provider, call.caller)
-        session.prompt(message, pictures)
+        id = new_id()
+        session.prompt(message, pictures, id=id)
         self._telling.begun(session, call)
-        return fields(accepted=True)
+        return accepted(call, id)
 
     def asks_for_key(self, call: Call) -> bool:
         """Whether a client is asked for a key before its request is done."""
@@ -390,33 +398,39 @@ class AgentOps:
 
     @op
     async def steer(self, call: Call, message: str, images: Any = ()) -> Data:
-        await self._steered(call, message, images)
-        return fields(accepted=True)
+        id = new_id()
+        await self._steered(call, message, images, id)
+        return accepted(call, id)
 
-    async def _steered(self, call: Call, message: str, images: Any) -> bool:
+    async def _steered(self, call: Call, message: str, images: Any, id: str) -> bool:
         """False if the turn is being ended, so that it will be said after it."""
         session = self.session(call)
         pictures = _images(images)
         await self._lending.ensure(session.model.provider, call.caller)
-        return session.steer(message, pictures)
+        return session.steer(message, pictures, id=id)
 
     @op
     async def follow_up(self, call: Call, message: str, images: Any = ()) -> Data:
+        id = new_id()
+        await self._queued(call, message, images, id)
+        return accepted(call, id)
+
+    async def _queued(self, call: Call, message: str, images: Any, id: str) -> None:
         session = self.session(call)
         pictures = _images(images)
         await self._lending.ensure(session.model.provider, call.caller)
-        session.follow_up(message, pictures)
-        return fields(accepted=True)
+        session.follow_up(message, pictures, id=id)
 
     @op
     async def prompt_while_streaming(
         self, call: Call, message: str, behavior: str = "steer", images: Any = ()
     ) -> Data:
+        id = new_id()
         if behavior == "queue":
-            await self.follow_up(call, message, images)
-        elif not await self._steered(call, message, images):
+            await self._queued(call, message, images, id)
+        elif not await self._steered(call, message, images, id):
             behavior = "coerced-follow-up"
-        return fields(accepted=True, behavior=behavior)
+        return accepted(call, id, behavior=behavior)
 
     @op
     async def abort(self, call: Call) -> Data:
@@ -507,14 +521,14 @@ class AgentOps:
         cursor = self._history.cursor(session)
         return fields(session_id=session.id, session_file=session.journal.path, created=is_new, cursor=cursor)
 
-    async def named(self, name: str) -> AgentSession | None:
+    async def named(self, name: str) -> Conversation | None:
         """The session of a name, or of an id."""
         try:
             return self._store.find(name)
         except (NotFound, JournalError):
             return await self._known(name, None)
 
-    async def _known(self, name: str | None, cwd: str | None) -> AgentSession | None:
+    async def _known(self, name: str | None, cwd: str | None) -> Conversation | None:
         """The session used last with a name, or else of a directory."""
         for session in reversed(self._store.loaded):
             if session.name == name if name else str(session.cwd) == cwd:
@@ -549,7 +563,7 @@ class AgentOps:
     async def fork(self, call: Call, entry_id: str) -> Data:
         return self.entered(call, await self.forked(self.session(call), entry_id))
 
-    async def forked(self, session: AgentSession, entry_id: str) -> AgentSession:
+    async def forked(self, session: Conversation, entry_id: str) -> Conversation:
         try:
             return await self._store.fork(session, entry_id)
         except JournalError as error:
@@ -570,7 +584,7 @@ class AgentOps:
         return fields(compacted=True, summary=summary)
 
     @contextlib.contextmanager
-    def _work(self, call: Call) -> Iterator[AgentSession]:
+    def _work(self, call: Call) -> Iterator[Conversation]:
         """The session of a request that takes long, and that `cancel` can end."""
         place = call.caller, call.id
         session = self._working[place] = self.session(call)
@@ -601,8 +615,8 @@ class AgentOps:
         more = fields(
             auto_retry_enabled=session.auto_retry,
             auto_compaction_enabled=session.auto_compaction,
-            steering_messages=[text_of(said) for said in session.steering],
-            follow_up_messages=[text_of(said) for said in session.follow_ups],
+            steering_messages=[text_of(said) for said in session.prompts.steering],
+            follow_up_messages=[text_of(said) for said in session.prompts.follow_ups],
             worktree_path=str(session.cwd),
             context_tokens=session.context_tokens,
             context_window=session.model.window,
@@ -714,8 +728,8 @@ async def _none(*, name: str | None, cwd: str | None) -> None:
 
 def _is_for(caller: Caller, question: Question) -> bool:
     """Whether a client is asked: one that belongs to no project, to the question's, or has its session in
-    focus. What is lost is asked nobody."""
-    if question.lost:
+    focus. What is lost, or only has to be seen, is asked nobody."""
+    if question.lost or not question.is_consent:
         return False
     if caller.project is None or (question.session is not None and caller.focus == question.session):
         return True

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 from ....control.health import Health
 from ....control.loop import Control
 from ....control.signals import Priority, Signal
 from ....formats.shown import middle
-from ....sessions.inbox import Inbox, NotOpen
+from ....sessions.inbox import Inbox
 from ....sessions.questions import Question
 from ....wire.rpc import ErrorCode, fields
 from ..handlers import Data, OpError, op
@@ -27,8 +26,6 @@ class ControlOps:
         self._room = room
         self._health = health
         self._inbox = inbox
-        self.dismiss: Callable[[str], Data | None] = lambda token: None
-        """Dismisses that the session of a name needs a person, if it does."""
 
     @op
     async def health(self) -> Data:
@@ -57,12 +54,7 @@ class ControlOps:
     @op
     async def approval_settle(self, token: str, allowed: bool, always: bool = False) -> Data:
         option = "deny" if not allowed else "always" if always else "allow"
-        try:
-            question, _ = await self._inbox.answer(token, option, "fairlead approvals")
-        except NotOpen:
-            if allowed or (dismissed := self.dismiss(token)) is None:
-                raise
-            return fields(accepted=True, approval=dismissed)
+        question, _ = await self._inbox.answer(token, option, "fairlead approvals")
         return fields(accepted=True, approval=_row(question))
 
     @op

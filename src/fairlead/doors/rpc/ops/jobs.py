@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ....agent import events
+from ....agent.conversation import Conversation
 from ....agent.events import Event
-from ....agent.session import AgentSession, Job
+from ....agent.parts import Job
 from ....formats.edn import Keyword
 from ....wire.rpc import ErrorCode, fields
 from ..handlers import Call, Caller, Data, OpError, invalid, op
@@ -25,7 +26,7 @@ _OVER = ("completed", "failed", "cancelled", "timed-out")
 _EXTENSION, _WIDGET = "psi-background-jobs", "background-jobs"
 
 
-def jobs_of(session: AgentSession, statuses: Sequence[str] = ()) -> list[Job]:
+def jobs_of(session: Conversation, statuses: Sequence[str] = ()) -> list[Job]:
     """Those that run and those that ran lately, the oldest first."""
     found = [*session.past_jobs, *session.jobs.values()]
     return [job for job in found if not statuses or job.status in statuses]
@@ -35,7 +36,7 @@ def line_of(job: Job) -> str:
     return f"{job.call.id}  [{job.status}]  {job.call.name}"
 
 
-def shown(session: AgentSession, job: Job) -> Data:
+def shown(session: Conversation, job: Job) -> Data:
     """A job as clients know it."""
     is_over = job.status in _OVER
     summary = fields(
@@ -74,8 +75,8 @@ class AgentJobs:
 
     def __init__(
         self,
-        session: Callable[[Call], AgentSession],
-        loaded: Callable[[], Sequence[AgentSession]],
+        session: Callable[[Call], Conversation],
+        loaded: Callable[[], Sequence[Conversation]],
     ) -> None:
         self._session = session
         self._loaded = loaded
@@ -99,7 +100,7 @@ class AgentJobs:
             session.end_job(job_id)
         return fields(accepted=True, job=shown(session, job))
 
-    def _find(self, call: Call, id: str) -> tuple[AgentSession, Job]:
+    def _find(self, call: Call, id: str) -> tuple[Conversation, Job]:
         session = self._session(call)
         job = job_of(session, id)
         if job is None:
@@ -109,14 +110,14 @@ class AgentJobs:
         return session, job
 
 
-def job_of(session: AgentSession, id: str) -> Job | None:
+def job_of(session: Conversation, id: str) -> Job | None:
     return next((job for job in reversed(jobs_of(session)) if job.call.id == id), None)
 
 
 class JobBoard:
     """What is shown of jobs beside the conversation. `sessions` are those that a client sees."""
 
-    def __init__(self, sessions: Callable[[Caller], Sequence[AgentSession]]) -> None:
+    def __init__(self, sessions: Callable[[Caller], Sequence[Conversation]]) -> None:
         self._sessions = sessions
         self._shown: set[str] = set()
 
@@ -134,7 +135,7 @@ class JobBoard:
         statuses = [fields(extension_id=f"{_EXTENSION}/{job.call.id}", text=line_of(job)) for job in jobs]
         caller.event("ui/status-updated", fields(statuses=statuses))
 
-    def heard(self, event: Event, session: AgentSession, callers: Callable[[], Sequence[Caller]]) -> None:
+    def heard(self, event: Event, session: Conversation, callers: Callable[[], Sequence[Caller]]) -> None:
         """Something happened in a session that these clients hear of."""
 
         def later() -> None:

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
+from ....agent.conversation import Conversation
 from ....agent.models import ModelError
-from ....agent.session import AgentSession
 from ....system.settings import SettingError
 from ....wire.rpc import ErrorCode, fields
 from ..handlers import Call, Caller, Data, OpError, invalid, op
@@ -83,7 +83,7 @@ class Lending:
 class AgentLogin:
     """The logins that clients have begun. `session` finds the session that a request means."""
 
-    def __init__(self, keyring: Keyring | None, session: Callable[[Call], AgentSession]) -> None:
+    def __init__(self, keyring: Keyring | None, session: Callable[[Call], Conversation]) -> None:
         self._keyring = keyring
         self._session = session
         self._pending: WeakKeyDictionary[Caller, str] = WeakKeyDictionary()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from ....agent.conversation import Conversation
 from ....agent.recall.memory import Memory, MemoryFault
-from ....agent.session import AgentSession
 from ....system.database import DatabaseFault
 from ....wire.rpc import ErrorCode, fields
 from .. import frames
@@ -20,11 +20,11 @@ RECALLED = 20
 class AgentMemory:
     """The memory of all sessions, if there is one. `session` finds the session that a request means."""
 
-    def __init__(self, memory: Memory | None, session: Callable[[Call], AgentSession]) -> None:
+    def __init__(self, memory: Memory | None, session: Callable[[Call], Conversation]) -> None:
         self._memory = memory
         self.session = session
 
-    async def noted(self, session: AgentSession, text: str, tags: Sequence[str]) -> int:
+    async def noted(self, session: Conversation, text: str, tags: Sequence[str]) -> int:
         """Remember something; returns its number."""
         return (await self._run(lambda memory: memory.remember(text, tags, session_id=session.id))).id
 

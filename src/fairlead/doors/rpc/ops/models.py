@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ....agent.conversation import Conversation
 from ....agent.models import THINKING_LEVELS, ModelInfo
-from ....agent.session import AgentSession, Refused
+from ....agent.parts import Refused
 from ....formats.edn import Keyword
 from ....wire.rpc import ErrorCode, fields
 from ..handlers import Call, Data, OpError, invalid, op
@@ -16,7 +17,7 @@ class AgentModels:
     """The models that there are. `session` finds the session that a request means."""
 
     def __init__(
-        self, session: Callable[[Call], AgentSession], models: Callable[[], Sequence[ModelInfo]]
+        self, session: Callable[[Call], Conversation], models: Callable[[], Sequence[ModelInfo]]
     ) -> None:
         self.session = session
         self._models = models

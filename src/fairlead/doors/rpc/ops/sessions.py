@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 
-from ....sessions.directory import Directory, NoSession, NotSupported, Summary
+from ....sessions.directory import Directory, NoKind, NoSession, NotSupported, Summary
+from ....sessions.session import new_prompt
 from ....wire.rpc import ErrorCode, fields
 from ..frames import plain
-from ..handlers import FAULTS, Data, op
+from ..handlers import FAULTS, Call, Data, accepted, op
 
 MAX_LINES = 50_000
 """How many lines `session_lines` gives at the most."""
 MAX_WAIT = 24 * 3600.0
 """Seconds that `session_wait` waits at the most."""
-FAULTS |= {NoSession: ErrorCode.NOT_FOUND, NotSupported: ErrorCode.FAILED}
+FAULTS |= {
+    NoSession: ErrorCode.NOT_FOUND,
+    NotSupported: ErrorCode.FAILED,
+    NoKind: ErrorCode.INVALID_PARAMS,
+}
 
 
 class SessionOps:
@@ -38,10 +43,11 @@ class SessionOps:
         return fields(session=_row(found), **await kind.stop(found.id))
 
     @op
-    async def session_prompt(self, name: str, text: str) -> Data:
+    async def session_prompt(self, call: Call, name: str, text: str) -> Data:
         kind, found = await self._directory.find(name)
-        await kind.prompt(found.id, text)
-        return fields(accepted=True, session=_row(found))
+        prompt = new_prompt(text)
+        await kind.prompt(found.id, prompt)
+        return accepted(call, prompt.id, session=_row(found))
 
     @op
     async def session_lines(self, name: str, limit: int = MAX_LINES) -> Data:

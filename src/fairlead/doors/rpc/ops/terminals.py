@@ -20,8 +20,9 @@ from ....terminal.host import Host, HostError
 from ....terminal.kind import MAX_UNTYPED, TerminalKind
 from ....terminal.lines import Follower, Followers, Kept, kept
 from ....terminal.session import Session, State
+from ....terminal.turns import TerminalTurns
 from ....wire.rpc import ErrorCode, fields
-from ..handlers import FAULTS, Data, OpError, invalid, op
+from ..handlers import FAULTS, MISSING, Data, OpError, invalid, op
 
 DEFAULT_COLS, DEFAULT_ROWS = 80, 24
 MAX_WAIT = 24 * 3600.0
@@ -67,14 +68,46 @@ class TerminalOps:
     attach to those that were started."""
 
     def __init__(
-        self, host: Host, kind: TerminalKind, directory: Directory, opened: Callable[[], Awaitable[None]]
+        self,
+        host: Host,
+        kind: TerminalKind,
+        turns: TerminalTurns,
+        directory: Directory,
+        opened: Callable[[], Awaitable[None]],
     ) -> None:
         self._host = host
+        self._turns = turns
         self._kind = kind
         self._directory = directory
         self._opened = opened
         self._followers, self._searchers = Followers(), _Searchers()
         self._drawing = asyncio.Semaphore(MAX_DRAWING)
+
+    @op
+    async def terminal_turn(
+        self,
+        name: str,
+        event: str,
+        agent: str = "",
+        prompt: str = "",
+        path: str = "",
+        session_id: str = "",
+        owner: int | None = None,
+        request_id: str = "",
+        timeout: float = 0.0,
+    ) -> Data:
+        answer = await self._turns.report(
+            name,
+            event,
+            agent=agent,
+            prompt=prompt,
+            path=path,
+            session_id=session_id,
+            owner=owner,
+            request_id=request_id,
+            timeout=timeout,
+        )
+        return fields(**answer)
 
     @op
     async def terminal_start(
@@ -119,11 +152,7 @@ class TerminalOps:
 
     @op
     async def terminal_stop(self, name: str) -> Data:
-        session = self._host.find(name)
-        code = await self._host.stop(session.id)
-        if session in self._host:
-            self._host.forget(session)  # who stops a session doesn't want to look at it any more
-        return fields(exit_code=code)
+        return fields(**await self._kind.stop(self._host.find(name).id))
 
     @op
     async def terminal_send(
@@ -284,6 +313,7 @@ def _host_fault(error: HostError) -> OpError:
 
 
 FAULTS[HostError] = _host_fault
+MISSING[HostError] = TerminalKind.name
 
 
 def _last(found: Kept, limit: int) -> dict[str, Any]:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
-from ....agent.session import AgentSession
-from ....terminal.host import Host
+from ....sessions.directory import Directory
 from ....verify.store import ReportStore
 from ....wire.rpc import ErrorCode, fields
-from ...terminal_turns import TerminalTurns
 from ...verifier import VerifierDoor
 from ..frames import plain
 from ..handlers import Data, OpError, op
@@ -18,20 +14,11 @@ LISTED = 100
 
 
 class VerifyOps:
-    """Where verifiers connect. `named` finds an agent session by its name or id; `door` has the sockets."""
+    """Where the verifiers of a directory's sessions connect: at the sockets of `door`."""
 
-    def __init__(
-        self,
-        door: VerifierDoor,
-        named: Callable[[str], Awaitable[AgentSession | None]],
-        host: Host,
-        turns: TerminalTurns,
-        store: ReportStore,
-    ) -> None:
+    def __init__(self, door: VerifierDoor, directory: Directory, store: ReportStore) -> None:
         self._door = door
-        self._named = named
-        self._host = host
-        self._turns = turns
+        self._directory = directory
         self._store = store
 
     def _path(self, session_id: str) -> str:
@@ -42,27 +29,16 @@ class VerifyOps:
 
     @op
     async def verify_target(self, name: str) -> Data:
-        session = await self._named(name)
-        if session is not None:
-            return fields(
-                session_id=session.id,
-                kind="agent",
-                socket=self._path(session.id),
-                project=str(session.cwd),
-                file=session.journal.path,
-                model=f"{session.model.provider}/{session.model.id}",
-                line=max((turn.last_line for turn in session.turns), default=0),
-            )
-        terminal = self._host.find(name)
-        builder = self._turns.builder(terminal)
+        kind, found = await self._directory.find(name)
+        session = await kind.live(found.id)
         return fields(
-            session_id=terminal.id,
-            kind="terminal",
-            socket=self._path(terminal.id),
-            project=builder.project,
-            file=builder.known.file or None,
-            model=None,
-            line=max((turn.last_line for turn in builder.turns), default=0),
+            session_id=session.id,
+            kind=session.kind,
+            socket=self._path(session.id),
+            project=session.project,
+            file=session.file or None,
+            model=session.model or None,
+            line=max((turn.last_line for turn in session.turns), default=0),
         )
 
     @op

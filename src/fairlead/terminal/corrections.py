@@ -18,8 +18,8 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from ..system.processes import Program, foreground
-from ..terminal.screen.agent_input import RECOGNISERS, Input, shown_input
-from ..terminal.session import Session, State
+from .screen.agent_input import RECOGNISERS, Input, shown_input
+from .session import Session, State
 
 STOP_PAUSE = 0.2
 """Seconds after a stop until something is typed: some agents end then, and what follows must not get it."""

@@ -1,9 +1,8 @@
 """Turns of agents that run in terminals: told by their hooks, checked and sent back like any other.
 
-`fairlead hook` tells when a person has asked such an agent for something and when it has answered; how a
-correction gets to it is in `corrections.py`. What becomes of one is told as it goes (`verify/receipt`:
-queued, sent, typed, started, refused, not-delivered). Other agents in the same terminal, such as those that
-the agent itself has started, have no turns here.
+`fairlead hook` reports when a person has asked such an agent for something and when it has answered; how a
+correction gets to it is in `corrections.py`. How far one has got is posted to the feed. Other agents in the
+same terminal, such as those that the agent itself has started, have no turns here.
 
 What is known of a session's turns is in a file of its own, so that the next daemon knows it too.
 """
@@ -12,25 +11,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import time
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
 
 import msgspec
 from msgspec import Struct, field
 
+from ..sessions import feed
+from ..sessions.endings import Ending, ending_in
+from ..sessions.feed import Feed
 from ..system.files import replace_file
 from ..system.opening import open_file, read_file
 from ..system.processes import depth_below, foreground
-from ..terminal.host import Host
-from ..terminal.session import Session
-from ..verify.outcome import Ending, ending_in
-from ..wire.rpc import fields
 from ..wire.verifier import Outcome
 from . import corrections
 from .corrections import RETURN_WAIT, Delivery
-from .judging import Judging, Tell
-from .rpc.handlers import Data, op
-from .verifier import log
+from .host import Host
+from .session import Session
+
+log = logging.getLogger("fairlead")
 
 MAX_TURNS = 200
 """How many turns of a session are known; older ones are forgotten."""
@@ -42,6 +44,13 @@ MAX_KNOWN = 64 * 1024 * 1024
 """How many bytes the file may have in which a session's turns are kept: more than as many prompts take."""
 MAX_STOP_WAIT = 3600.0
 """Seconds that a stop hook may wait for what verifiers say."""
+
+
+Tell = Callable[[str, Mapping[str, Any]], None]
+"""Tells clients: a topic of terminals and its data."""
+Judged = Callable[[str, float], Coroutine[Any, Any, None]]
+"""Waits until a session's verifiers have reported on its last stop; those that were there before a restart
+have so many seconds to come back."""
 
 
 class TerminalTurn(Struct, frozen=True):
@@ -73,25 +82,19 @@ class Known(corrections.Known, kw_only=True):
     """How many processes its hooks are below it; those of agents that it starts are deeper."""
 
 
-class TerminalBuilder:
-    """A terminal session whose agent tells of its turns, as the verifier door sees it."""
+class LiveTerminal:
+    """A terminal session whose agent reports its turns: they can be followed, checked and sent back."""
 
-    def __init__(
-        self,
-        session: Session,
-        known: Known,
-        path: str,
-        judging: Judging,
-        tell: Tell,
-        begin_wait: float,
-    ) -> None:
-        self.id = session.id
+    kind = "terminal"
+    model = ""
+
+    def __init__(self, session: Session, known: Known, path: str, feed: Feed, begin_wait: float) -> None:
+        self.id = self.name = session.id
         self.project = session.cwd
         self.known = known
         self._session = session
         self._path = path
-        self._judging = judging
-        self._tell = tell
+        self._feed = feed
         self.delivery = Delivery(
             session,
             known,
@@ -100,6 +103,10 @@ class TerminalBuilder:
             begun=self._sent_back,
             save=self._save,
         )
+
+    @property
+    def file(self) -> str:
+        return self.known.file
 
     @property
     def is_working(self) -> bool:
@@ -204,10 +211,7 @@ class TerminalBuilder:
             self.known.turns[-1] = msgspec.structs.replace(last, corrections=last.corrections + 1)
 
     def _receipt(self, state: str, reason: str) -> None:
-        self._tell("verify/receipt", fields(session_id=self.id, state=state, reason=reason or None))
-        if state == "not-delivered" and self.known.turns:
-            why = f"a correction was not delivered: {reason}"
-            self._judging.escalated(self.id, self.known.turns[-1].number, why)
+        self._feed.post(feed.CorrectionSent(self.id, state, reason))
 
     def _save(self) -> None:
         try:
@@ -222,31 +226,31 @@ class TerminalTurns:
     on with a correction."""
 
     def __init__(
-        self, host: Host, directory: str, judging: Judging, tell: Tell, *, begin_wait: float
+        self, host: Host, directory: str, feed: Feed, tell: Tell, judged: Judged, *, begin_wait: float
     ) -> None:
         self._begin_wait = begin_wait
         self._host = host
         self._directory = directory
-        self._judging = judging
+        self._feed = feed
         self._tell = tell
-        self._builders: dict[str, TerminalBuilder] = {}
+        self._judged = judged
+        self._live: dict[str, LiveTerminal] = {}
 
     def opened(self, session: Session) -> None:
         """A session is there: if an agent in it has had turns, verifiers may come again."""
         if _read(self._path(session), session.started_at) is not None:
-            self.builder(session).delivery.resume()
+            self.live(session).delivery.resume()
         else:
-            self._judging.forget(session.id)  # it is of another one that had this name
+            self._feed.post(feed.Created(session.id))
 
     def closed(self, session: Session) -> None:
         """A session is forgotten."""
-        if self._builders.pop(session.id, None) is not None:
-            self._judging.door.close(session.id)
+        if self._live.pop(session.id, None) is not None:
+            self._feed.post(feed.Closed(session.id))
             with contextlib.suppress(OSError):
                 os.unlink(self._path(session))
 
-    @op
-    async def terminal_turn(
+    async def report(
         self,
         name: str,
         event: str,
@@ -257,19 +261,20 @@ class TerminalTurns:
         owner: int | None = None,
         request_id: str = "",
         timeout: float = 0.0,
-    ) -> Data:
+    ) -> Mapping[str, Any]:
+        """A hook reports that a turn began, ended (it may wait for a correction) or failed. Returns what the
+        hook is answered. Raises HostError."""
         session = self._host.find(name)
-        builder = self.builder(session)
-        known = builder.known
-        if builder.is_other(session_id, owner):
-            return fields(accepted=False, reason="it is of another agent that runs in this terminal")
+        live = self.live(session)
+        known = live.known
+        if live.is_other(session_id, owner):
+            return {"accepted": False, "reason": "it is of another agent that runs in this terminal"}
         lines = await asyncio.to_thread(_lines, path or known.file)
 
         def start(after: float | None = None) -> None:
-            if builder.started(agent, prompt, path, lines, session_id, owner):  # by a person
-                self._judging.began(session.id)
-                self._judging.door.started(session.id, builder.known.turns[-1], after)
-                self._tell_turn("terminal/turn-began", session, builder)
+            if live.started(agent, prompt, path, lines, session_id, owner):  # by a person
+                self._feed.post(feed.TurnBegan(session.id, known.turns[-1], after))
+                self._tell_turn("terminal/turn-began", live)
 
         match event:
             case "start":
@@ -281,48 +286,45 @@ class TerminalTurns:
                 if not is_again:
                     if prompt and not known.tells_starts:
                         start(known.ended or session.started_at)
-                    if (turn := builder.stopped(path, lines)) is not None:
-                        self._tell_turn("terminal/turn-ended", session, builder)
-                        self._judging.door.stopped(session.id, turn)
-                correction = await self._correction(session, builder, is_again, min(timeout, MAX_STOP_WAIT))
+                    if (turn := live.stopped(path, lines)) is not None:
+                        self._tell_turn("terminal/turn-ended", live)
+                        self._feed.post(feed.TurnEnded(session.id, turn))
+                correction = await self._correction(live, is_again, min(timeout, MAX_STOP_WAIT))
                 number = known.turns[-1].number if known.turns else 0
-                return fields(accepted=True, turn=number, correction=correction or None)
+                return {"accepted": True, "turn": number, "correction": correction or None}
             case _:
                 fault = prompt or "an error"
-                failed = builder.failed(fault)
-                self._judging.door.failed(session.id, fault)
+                failed = live.failed(fault)
+                self._feed.post(feed.Failed(session.id, fault))
                 if failed is not None:
-                    self._judging.door.stopped(session.id, failed)
-        return fields(accepted=True, turn=known.turns[-1].number if known.turns else 0)
+                    self._feed.post(feed.TurnEnded(session.id, failed))
+        return {"accepted": True, "turn": known.turns[-1].number if known.turns else 0}
 
-    async def _correction(
-        self, session: Session, builder: TerminalBuilder, is_again: bool, seconds: float
-    ) -> str:
+    async def _correction(self, live: LiveTerminal, is_again: bool, seconds: float) -> str:
         """The agent has answered. A hook that waits is answered with the correction that is due, if any."""
-        known = builder.known
+        known = live.known
         if not seconds:
-            builder.delivery.go_on()
+            live.delivery.go_on()
         elif is_again and known.sent is not None and known.sent.how == "hook":
-            return known.sent.text  # it was decided, but the hook has not heard it
+            return known.sent.text  # it was decided, but the hook did not receive it
         elif known.turns:
-            judged = self._judging.door.judged(session.id, RETURN_WAIT if is_again else 0.0)
-            return await builder.delivery.answer(judged, seconds)
+            judged = self._judged(live.id, RETURN_WAIT if is_again else 0.0)
+            return await live.delivery.answer(judged, seconds)
         return ""
 
-    def _tell_turn(self, topic: str, session: Session, builder: TerminalBuilder) -> None:
-        turn = builder.known.turns[-1]
-        self._tell(topic, fields(name=session.id, turn=turn.number, agent=builder.known.agent))
+    def _tell_turn(self, topic: str, live: LiveTerminal) -> None:
+        self._tell(topic, {"name": live.id, "turn": live.known.turns[-1].number, "agent": live.known.agent})
 
-    def builder(self, session: Session) -> TerminalBuilder:
-        """A session as verifiers see it; they may come from now on."""
-        found = self._builders.get(session.id)
+    def live(self, session: Session) -> LiveTerminal:
+        """A session whose turns are followed from now on."""
+        found = self._live.get(session.id)
         if found is None or found.known.began != session.started_at:
             path = self._path(session)
             known = _read(path, session.started_at) or Known(began=session.started_at)
-            found = TerminalBuilder(session, known, path, self._judging, self._tell, self._begin_wait)
-            self._builders[session.id] = found
-            self._judging.door.close(session.id)
-            self._judging.opened(found)
+            found = LiveTerminal(session, known, path, self._feed, self._begin_wait)
+            self._live[session.id] = found
+            self._feed.post(feed.Closed(session.id))
+            self._feed.post(feed.Opened(session.id, found))
         return found
 
     def _path(self, session: Session) -> str:

@@ -1,0 +1,495 @@
+"""A conversation with an agent, whoever does the work: its phase, its queues and its turns, over a journal.
+
+Whoever listens is told what happens, after it is in the journal. It knows no door: `listen` gets events, and
+methods are called by whoever may.
+
+A turn runs as one task. Stopping it never cancels that task: `abort` cancels what it waits for (the model, a
+pause, an approval) and tells running tools, so that the journal always ends with what really happened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ..sessions.session import new_id
+from . import context, events
+from .answer import Answer
+from .consent.approvals import Approvals
+from .events import Approval, Event
+from .journal import Custom, Entry, Journal, JournalError, Said, SessionInfo
+from .messages import Assistant, Image, Message, Text, ToolCall, ToolResult, Usage, User, now, user
+from .models import ModelError, ModelInfo
+from .parts import Busy, Dropped, Job, Phase, Refused, Stats, check_text
+from .prompts import Prompts
+from .tools import Result
+
+T = TypeVar("T")
+
+MAX_NAME = 200
+"""How many characters a session's name may have."""
+MAX_PAST_JOBS = 50
+"""How many tool calls that have ended can be looked up."""
+
+
+class Aborted(Exception):
+    """What was waited for was aborted."""
+
+
+class Conversation:
+    """A conversation with turns over a journal. What the work of a turn is, a kind of conversation says in
+    `_steps`. `close` leaves everything as it is."""
+
+    kind = "agent"
+
+    def __init__(
+        self,
+        journal: Journal,
+        model: ModelInfo,
+        listen: Callable[[Event], None],
+        *,
+        is_ours: bool = True,
+        past: context.Past | None = None,
+        notices: Sequence[str] = (),
+    ) -> None:
+        """`is_ours` tells whether we wrote the journal: consent in another one counts for nothing. `notices`
+        are told with the first turn."""
+        self.id = journal.header.id
+        self.journal = journal
+        self.cwd = Path(journal.header.cwd)
+        self.phase = Phase.IDLE
+        self.retry_attempt = 0
+        self.interrupt_pending = False
+        self.auto_retry = True
+        self.auto_compaction = False
+        self.name = ""
+        self.model = model
+        self.thinking_level = "off"
+        self.usage = Usage()
+        self.jobs: dict[str, Job] = {}
+        """The tool calls that run, by their ids."""
+        self.past_jobs: deque[Job] = deque(maxlen=MAX_PAST_JOBS)
+        """Those that ran lately, the last at the end."""
+        self._listen = listen
+        self._is_ours = is_ours
+        self._notices = list(notices)
+        self._approvals = Approvals(journal, self._tell)
+        self.prompts = Prompts(journal, self._tell)
+        self.unsaid: list[str] = []
+        """Lines about what waited to be said when the last program ended, until a turn begins."""
+        self.turn: asyncio.Task[None] | None = None
+        self._awaited: asyncio.Future[Any] | None = None  # what an abort cancels
+        self._aborted = asyncio.Event()
+        self._answer_so_far = Answer()
+        self.is_answering = False
+        """Whether a model is on its way through an answer."""
+        past = past or context.past_of(journal)
+        self._course = past.course
+        self._call_ids = past.call_ids
+        self._load(past)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id} {self.phase}, {len(self.journal.entries)} entries>"
+
+    def _load(self, past: context.Past) -> None:
+        """The state that the journal tells."""
+        self.usage, self.name = past.usage, past.name or self.name
+        for body in past.states:
+            if isinstance(body, Custom) and self._is_ours:
+                self._approvals.load(body)
+        self._approvals.keep(call.id for call in context.unanswered(self.journal.branch))
+        if self._is_ours:
+            self.unsaid = self.prompts.drop_lost(past.queued)
+
+    async def _steps(self, calls: Sequence[ToolCall]) -> events.Outcome:
+        """Do the work of a turn, beginning with the calls at which another daemon left it."""
+        raise NotImplementedError
+
+    # --- what it is -----------------------------------------------------------------------------------------
+
+    @property
+    def is_idle(self) -> bool:
+        return self.turn is None
+
+    @property
+    def messages(self) -> list[Message]:
+        """The conversation as it was said, compacted or not."""
+        return self._course.said
+
+    @property
+    def approvals(self) -> Mapping[str, Approval]:
+        """The tool calls that wait for an answer, by the ids of their questions."""
+        return self._approvals.waiting
+
+    @property
+    def was_interrupted(self) -> bool:
+        """Whether the last turn did not end: the program that ran it did, or nobody has answered yet."""
+        last = context.last_message(self.journal.branch)
+        if isinstance(last, Assistant):
+            return self.is_idle and (bool(last.calls) or last.error_message == context.LOST)
+        return self.is_idle and last is not None
+
+    @property
+    def answer_so_far(self) -> Answer:
+        """What the model says now, or said last."""
+        return self._answer_so_far
+
+    @property
+    def pending_messages(self) -> int:
+        return len(self.prompts)
+
+    @property
+    def turns(self) -> list[context.Turn]:
+        return self._course.turns
+
+    @property
+    def waiting_corrections(self) -> int:
+        """How many corrections wait to be said."""
+        return sum(said.origin == "correction" for said in self.prompts.waiting)
+
+    @property
+    def context_tokens(self) -> int:
+        return self._course.tokens
+
+    @property
+    def stats(self) -> Stats:
+        counts = self._course.counts
+        return Stats(counts[User], counts[Assistant], counts[ToolCall], counts[ToolResult], self.usage)
+
+    # --- what can be asked of it ----------------------------------------------------------------------------
+
+    # Each prompt has an id, given or made. What comes of it is told with that: see `events.PromptEnded`.
+
+    def prompt(self, text: str, images: Sequence[Image] = (), *, id: str = "") -> None:
+        """Begin a turn. Raises Busy, or JournalError."""
+        self.go_on()
+        if not self.is_idle:
+            raise Busy(self._busy_with)
+        check_text(text)
+        self._close_open_calls("interrupted: the turn ended before this call did")
+        entry = self.journal.append(Said(user(text, tuple(images), prompt=id or new_id())))
+        self._begin(self._work(entry))
+
+    def go_on(self) -> None:
+        """Wait again for the answers that a session of this journal waited for when its program ended, with
+        the turn that asked: whoever looks sees it busy, and what is said meanwhile waits."""
+        if self.is_idle and self.approvals:
+            self._begin(self._resume())
+
+    @property
+    def _busy_with(self) -> str:
+        """Why nothing can be begun now."""
+        why = f"session is {self.phase}"
+        for id, approval in self.approvals.items():
+            return f"{why}: it waits for an answer to {id} ({approval.summary}); answer it, or abort"
+        return why
+
+    def steer(self, text: str, images: Sequence[Image] = (), *, id: str = "") -> bool:
+        """Say something before the model is asked the next time; begins a turn if there is none.
+
+        False if the turn is being ended: then it is said after it.
+        """
+        self.go_on()
+        if self.is_idle:
+            self.prompt(text, images, id=id)
+        elif self._aborted.is_set() or self.interrupt_pending:
+            self.follow_up(text, images, id=id)
+            return False
+        else:
+            check_text(text)
+            self.prompts.queue(user(text, tuple(images), "steer", id or new_id()), steer=True)
+        return True
+
+    def follow_up(self, text: str, images: Sequence[Image] = (), *, id: str = "") -> None:
+        """Say something when the turn is done; begins one if there is none."""
+        self.go_on()
+        if self.is_idle:
+            self.prompt(text, images, id=id)
+        else:
+            check_text(text)
+            self.prompts.queue(user(text, tuple(images), prompt=id or new_id()), steer=False)
+
+    def end_prompt(self, id: str) -> None:
+        """Don't say a prompt that waits, or end the turn in which it was said."""
+        if not self.prompts.drop("aborted before it was said", id) and self.prompts.is_running(id):
+            self.abort()
+
+    def correct(self, text: str, *, steer: bool = False) -> None:
+        """Send the turn back: its work goes on. While it runs the text waits for its end, or steers it."""
+        check_text(text)
+        said = user(text, origin="correction")
+        self.go_on()
+        if self.is_idle:
+            self._close_open_calls("interrupted: the turn ended before this call did")
+            self._begin(self._work(self.journal.append(Said(said))))
+        else:
+            self.prompts.queue(said, steer=steer)
+
+    def interrupt(self) -> Dropped:
+        """End the turn after its current step. Steering text is not said; follow-ups are, after it."""
+        if self.is_idle or self.interrupt_pending:
+            return Dropped(False, self.interrupt_pending, "")
+        self.interrupt_pending = True
+        dropped = self.prompts.drop_steering("interrupted before it was said")
+        self._tell(events.Updated(self.id))
+        return Dropped(True, True, dropped)
+
+    def abort(self) -> str:
+        """End the turn at once; gives the steering text that will not be said. Follow-ups are, after it."""
+        self.go_on()
+        if self.is_idle:
+            return ""
+        dropped = self.prompts.abort()
+        self._aborted.set()
+        for job in self.jobs.values():
+            job.cancel()
+        if self._awaited is not None:
+            self._awaited.cancel()
+        return dropped
+
+    def end_job(self, call_id: str) -> None:
+        """End one tool call; the turn goes on. Raises Refused if it does not run."""
+        job = self.jobs.get(call_id)
+        if job is None:
+            raise Refused(f"no job {call_id!r} runs")
+        job.cancel()
+
+    def abort_retry(self) -> None:
+        """Don't ask a busy model again."""
+        if self.phase is Phase.RETRYING:
+            self.abort()
+
+    async def idle(self) -> None:
+        """Wait until no turn runs."""
+        while self.turn is not None:
+            await asyncio.wait([self.turn])
+
+    def close(self) -> None:
+        """Leave everything as it is; the journal's next reader sees an interrupted turn."""
+        if self.turn is not None:
+            self.turn.cancel()
+        self.prompts.close()
+        self.journal.close()
+
+    def set_name(self, name: str) -> None:
+        """Raises Refused, or JournalError."""
+        if len(name) > MAX_NAME or not name.isprintable():
+            raise Refused(f"a name has at most {MAX_NAME} characters, all of them printable")
+        self.journal.append(SessionInfo(name))
+        self.name = name
+        self._tell(events.Updated(self.id))
+
+    def settle(self, approval_id: str, allowed: bool, by: str, *, lasts: bool = False) -> None:
+        """Answer an approval; the first answer holds. Consent may last: then the same is not asked again.
+
+        Raises Refused if there is no such approval.
+        """
+        if approval_id not in self.approvals:
+            raise Refused(f"no approval {approval_id!r} waits for an answer")
+        lasts = lasts and allowed
+        approval = self._approvals.settle(approval_id, allowed, by, lasts=lasts)
+        if lasts:
+            self._remember(approval)
+        if self.is_idle and not self.approvals:  # it was asked for by a daemon that is no more
+            self._begin(self._resume())
+
+    def _remember(self, approval: Approval) -> None:
+        """Don't ask again for what an approval was for."""
+
+    @property
+    def effective_thinking(self) -> str:
+        """How hard the model thinks."""
+        return "off"
+
+    def set_model(self, provider: str, id: str) -> ModelInfo:
+        """Ask another model from now on. Raises Refused if there is no such model."""
+        raise self._cant("set_model")
+
+    def cycle_model(self, step: int = 1) -> ModelInfo:
+        """Take the next model, or the one before. Raises Refused."""
+        raise self._cant("cycle_model")
+
+    def set_thinking_level(self, level: str) -> str:
+        """How hard a model thinks, if it does; returns what holds now. Raises Refused."""
+        raise self._cant("set_thinking_level")
+
+    def cycle_thinking_level(self) -> str:
+        raise self._cant("cycle_thinking_level")
+
+    async def bash(self, command: str) -> Result:
+        """Run a command for a person, who needs no consent; a model sees it with the next prompt.
+
+        Raises Busy, Refused or JournalError.
+        """
+        raise self._cant("bash")
+
+    async def compact(self, instructions: str = "") -> str:
+        """Summarize older messages; returns the summary. Raises Busy, Refused or ModelError."""
+        raise self._cant("compact")
+
+    def _cant(self, what: str) -> Refused:
+        return Refused(f"{what} is not supported by {self.kind} sessions")
+
+    # --- turns ----------------------------------------------------------------------------------------------
+
+    async def _alone(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Do something for a person that is no turn, while there is none."""
+        self.go_on()
+        if not self.is_idle:
+            raise Busy(self._busy_with)
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+        async def doing() -> None:
+            try:
+                done.set_result(await work())
+            except (Refused, ModelError, JournalError) as error:
+                done.set_exception(error)
+            except asyncio.CancelledError:
+                done.set_exception(Refused("aborted"))
+                raise
+            await self._say_waiting()
+
+        self._begin(doing())
+        return await done
+
+    def _begin(self, work: Any) -> None:
+        self._aborted = asyncio.Event()
+        self.interrupt_pending = False
+        self.phase = Phase.STREAMING  # told when the task begins, so that who asked is answered before
+        self.turn = asyncio.get_running_loop().create_task(self._guarded(work))
+
+    async def _guarded(self, work: Any) -> None:
+        try:
+            self._tell(events.Updated(self.id))
+            await work
+        except (JournalError, ModelError) as error:
+            self._fail(str(error))
+        except Exception as error:  # our own fault; the session goes on
+            self._fail(f"the turn failed: {type(error).__name__}: {error}")
+        finally:
+            self.turn = None
+            self.retry_attempt = 0
+            self.interrupt_pending = False
+            self.prompts.end_abort()
+            self._become(Phase.IDLE)
+
+    def _fail(self, why: str) -> None:
+        """A turn was not done to its end, and nobody is there to say what waits."""
+        self._tell(events.Failed(self.id, why))
+        self.prompts.drop(why)
+
+    async def _resume(self) -> None:
+        """Go on with a turn that another daemon began."""
+        await self._work(None, context.unanswered(self.journal.branch))
+
+    async def _work(self, said: Entry | None, calls: Sequence[ToolCall] = ()) -> None:
+        """Work on what was said last, and then on all that waits to be said."""
+        await self._run(said, calls)
+        await self._say_waiting()
+
+    async def _say_waiting(self) -> None:
+        self.prompts.take_late()
+        while self.prompts.follow_ups:
+            self._aborted = asyncio.Event()
+            self.interrupt_pending = False
+            entry = self.journal.append(Said(self.prompts.follow_ups[0]))
+            self.prompts.follow_ups.popleft()
+            await self._run(entry)
+            self.prompts.take_late()
+
+    async def _run(self, said: Entry | None, calls: Sequence[ToolCall] = ()) -> None:
+        """A run: all that comes of what was said last, or of the calls at which another daemon left it."""
+        turn = turns[-1] if (turns := self.turns) else context.Turn(1, "", 1, 1, 0)
+        if said is not None and isinstance(said.body, Said):
+            self._tell(events.MessageSaid(self.id, said.id, said.body.message))
+            if said.line == turn.first_line:
+                self._tell(
+                    events.TurnBegan(self.id, turn.number, turn.first_line, turn.prompt, turn.prompt_id)
+                )
+            for notice in (*self._notices, *self.unsaid):
+                self._tell(events.Noticed(self.id, notice))
+            self._notices, self.unsaid = [], []
+        outcome: events.Outcome = "failed"
+        try:
+            outcome = await self._steps(calls)
+            self._say_why(outcome)
+        finally:
+            if not self._is_cancelled():
+                self._write_stop(outcome)
+                self._tell(
+                    events.TurnEnded(
+                        self.id,
+                        turn.number,
+                        turn.prompt,
+                        turn.first_line,
+                        self.journal.lines,
+                        outcome,
+                        turn.prompt_id,
+                    )
+                )
+                self.prompts.end(outcome)
+        if outcome != "done":
+            self.prompts.drop_corrections()
+
+    def _say_why(self, outcome: events.Outcome) -> None:
+        """A turn that was stopped among its tools has an end too, and is not taken for one that was lost."""
+        last = context.last_message(self.journal.branch)
+        is_open = not isinstance(last, Assistant) or bool(last.calls)
+        if is_open and outcome in ("aborted", "interrupted"):
+            self._say(Answer().assistant(self.model, "aborted", outcome.capitalize()))
+
+    def _write_stop(self, outcome: events.Outcome) -> None:
+        """Journal that a person stopped the turn, unless its last message says so."""
+        if outcome in ("aborted", "interrupted") and self.turns and self.turns[-1].outcome != outcome:
+            with contextlib.suppress(JournalError):
+                self.journal.append(Custom(context.STOPPED, outcome))
+
+    @staticmethod
+    def _is_cancelled() -> bool:
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+
+    async def _abortable(self, work: Awaitable[Any]) -> Any:
+        """Wait for something that `abort` may end. Raises Aborted."""
+        if self._aborted.is_set():
+            if asyncio.iscoroutine(work):
+                work.close()
+            raise Aborted
+        self._awaited = asyncio.ensure_future(work)
+        try:
+            return await self._awaited
+        except asyncio.CancelledError:
+            if self._is_cancelled():
+                self._awaited.cancel()
+                raise
+            raise Aborted from None
+        finally:
+            self._awaited = None
+
+    def _close_open_calls(self, why: str) -> None:
+        """Give every call that has no result one, as models insist on it."""
+        for call in context.unanswered(self.journal.branch):
+            self._say(ToolResult(call.id, call.name, (Text(why),), None, True, now()))
+
+    # --- telling --------------------------------------------------------------------------------------------
+
+    def _say(self, message: Message) -> Entry:
+        """Journal a message, then tell it."""
+        entry = self.journal.append(Said(message))
+        if isinstance(message, Assistant):
+            self.usage += message.usage
+        self._tell(events.MessageSaid(self.id, entry.id, message))
+        return entry
+
+    def _become(self, phase: Phase) -> None:
+        if self.phase is not phase:
+            self.phase = phase
+            self._tell(events.Updated(self.id))
+
+    def _tell(self, event: Event) -> None:
+        self.prompts.heard(event)
+        self._listen(event)
