@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.terminals import on_a_terminal
 from tests.hosting import WAIT, Hosting
 
 ECHO = "echo ready; while read line; do echo got $line; done"
@@ -23,29 +24,6 @@ def echo(hosting: Hosting) -> str:
     hosting.start("echo", ECHO, "--cols", "60", "--rows", "20")
     hosting.wait_text("echo", "ready")
     return "echo"
-
-
-def on_a_terminal(hosting: Hosting, *words: str, columns: int = 80) -> tuple[int, str]:
-    """The exit code and the output of a command whose output is a terminal."""
-    import fcntl
-    import struct
-    import termios
-
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    command = [sys.executable, "-m", "fairlead", *words]
-    client = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, env=hosting.environment
-    )
-    os.close(theirs)
-    shown = b""
-    try:
-        while data := os.read(ours, 65_536):
-            shown += data
-    except OSError:  # Linux's way to say that nobody is left on the other side
-        pass
-    os.close(ours)
-    return client.wait(WAIT), shown.decode().replace("\r\n", "\n")
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from fairlead.formats.edn import Keyword
 from fairlead.system.config_file import lines_of
 from fairlead.system.settings import SettingError, Settings
 from tests.agent.openai_server import BREAK, OpenAiServer, Reply, answer, chunk
+from tests.cli.configured import configure, lab
 from tests.client.persons import Person
 from tests.doors.passepartout_peer import kill_and_wait
 from tests.hosting import WAIT, Hosting
@@ -42,18 +43,6 @@ def asking() -> Iterator[Hosting]:
     hosting.run("ls")
     yield hosting
     hosting.close()
-
-
-def configure(hosting: Hosting, text: str) -> Path:
-    path = Path(hosting.environment["HOME"], ".config/fairlead/config.toml")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    return path
-
-
-def lab(server: OpenAiServer, more: str = "") -> str:
-    table = f'[providers.lab]\nbase_url = "{server.url}"\n{more}'
-    return f'{table}\n[[models]]\nprovider = "lab"\nid = "test"\n[agent]\nmodel = "lab/test"\n'
 
 
 def run(hosting: Hosting, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -12,7 +12,7 @@ import pytest
 
 from fairlead.cli import COMMANDS, command_of
 from fairlead.formats.columns import cut, fill, width_of
-from tests.cli.test_commands import on_a_terminal
+from tests.cli.terminals import on_a_terminal
 from tests.client.persons import Person
 from tests.hosting import WAIT, Hosting
 

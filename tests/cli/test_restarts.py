@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.cli.test_talk import person
+from tests.cli.talking import person
 from tests.doors.passepartout_peer import kill_and_wait
 from tests.hosting import WAIT, Hosting
 

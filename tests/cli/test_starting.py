@@ -117,6 +117,12 @@ def test_a_bad_configuration_is_told_by_the_command_that_starts_the_daemon(
     foreground = alone.run("daemon", "run", check=False)
     assert foreground.returncode == 1
     assert foreground.stderr == f"fairlead daemon: {sentence.format(config=config)}\n"
+
+
+@pytest.mark.parametrize("text", ["[terminal\n", "models = 3\n"], ids=["found before", "found by the daemon"])
+def test_a_daemon_starts_when_the_mistake_is_gone(alone: Hosting, text: str) -> None:
+    config = configure(alone, text)
+    assert alone.run("ls", check=False).returncode == 1
     config.unlink()
     assert alone.run("ls").returncode == 0
 

@@ -20,8 +20,8 @@ from fairlead.system.settings import Settings
 from fairlead.verify.store import ReportStore
 from tests.agent.openai_server import HOLD, OpenAiServer, answer
 from tests.agent.playing import calls, cassette, says
-from tests.cli.test_config import configure, lab
-from tests.cli.test_verify import (
+from tests.cli.configured import configure, lab
+from tests.cli.verifying import (
     VERIFIED,
     builder_like_pi,
     built,

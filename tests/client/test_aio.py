@@ -17,6 +17,11 @@ from tests.hosting import WAIT, Hosting
 ECHO = ["sh", "-c", "echo ready; while read line; do echo got $line; done"]
 
 
+@pytest.fixture
+def hosting(lent: Hosting) -> Hosting:
+    return lent
+
+
 def run(play: Callable[[Host], Awaitable[None]]) -> None:
     """Run a test in a loop of its own, with a host."""
 
@@ -214,6 +219,7 @@ def test_a_program_that_cant_be_executed_says_why(hosting: Hosting) -> None:
 def test_a_session_that_is_full_refuses_another_client_with_the_reason(
     hosting: Hosting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    hosting.run("daemon", "stop")
     monkeypatch.setenv("FAIRLEAD_TERMINAL_MAX_CONNECTIONS", "1")
 
     async def play(host: Host) -> None:

@@ -17,7 +17,7 @@ from fairlead.formats import edn
 from fairlead.formats.edn import Keyword
 from fairlead.wire import rpc
 from tests.agent.playing import cassette, says
-from tests.client.test_bridge import Editor
+from tests.client.editors import Editor
 from tests.hosting import WAIT, Hosting
 
 CONFIG = '[agent]\nmodel = "offline/replay"\ncassette = "{tape}"\ncassette_timing = true\n'

@@ -17,7 +17,7 @@ from fairlead.client.calls import plain
 from fairlead.system.settings import Settings
 from fairlead.wire import rpc
 from fairlead.wire.rpc_catalog import TOPICS
-from tests.client.test_bridge import Editor
+from tests.client.editors import Editor
 from tests.hosting import WAIT, Hosting, is_alive
 
 KEY = "sk-entered-0123456789"

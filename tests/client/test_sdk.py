@@ -23,6 +23,11 @@ ECHO = ["sh", "-c", "echo ready; while read line; do echo got $line; done"]
 
 
 @pytest.fixture
+def hosting(lent: Hosting) -> Hosting:
+    return lent
+
+
+@pytest.fixture
 def host(hosting: Hosting) -> Iterator[Host]:
     with fairlead.connect() as host:
         yield host
@@ -181,6 +186,7 @@ def test_a_program_that_cant_be_executed_says_why(host: Host) -> None:
 def test_a_session_that_is_full_refuses_another_client_with_the_reason(
     hosting: Hosting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    hosting.run("daemon", "stop")
     monkeypatch.setenv("FAIRLEAD_TERMINAL_MAX_CONNECTIONS", "1")
     with fairlead.connect() as host:
         work = host.start("work", ECHO)

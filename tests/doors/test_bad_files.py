@@ -18,7 +18,7 @@ from fairlead.agent.images import checked_images
 from fairlead.agent.journal import MAX_DEPTH, Journal, Said
 from fairlead.agent.messages import Image, user
 from fairlead.wire import rpc
-from tests.client.test_bridge import Editor
+from tests.client.editors import Editor
 from tests.doors.passepartout_peer import Peer
 from tests.hosting import Hosting
 

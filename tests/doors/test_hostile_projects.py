@@ -19,7 +19,7 @@ from fairlead.client.calls import RequestError
 from fairlead.client.control import Control
 from fairlead.system.settings import Settings
 from tests.agent.openai_server import OpenAiServer, answer
-from tests.cli.test_config import configure, lab
+from tests.cli.configured import configure, lab
 from tests.hosting import Hosting
 
 SECRET = "-----BEGIN OPENSSH PRIVATE KEY-----"

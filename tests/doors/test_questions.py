@@ -22,8 +22,8 @@ from fairlead.events import ApprovalWanted
 from fairlead.system.settings import Settings
 from fairlead.wire import rpc
 from tests.agent.playing import AllowAll, AskBeforeWriting, Note, Playing, calls, cassette, replay, says
+from tests.client.editors import Editor
 from tests.client.persons import Person
-from tests.client.test_bridge import Editor
 from tests.doors.attacks import HIDDEN, INVISIBLE, PADDED
 from tests.doors.passepartout_peer import Peer, kill_and_wait
 from tests.doors.test_agents import served, serving

@@ -9,7 +9,6 @@ import resource
 import signal
 import socket
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,10 +25,8 @@ from tests.recordings import recorded_events, recorded_lines, recorded_output
 
 
 @pytest.fixture
-def hosting() -> Iterator[Hosting]:
-    hosting = Hosting()
-    yield hosting
-    hosting.close()
+def hosting(lent: Hosting) -> Hosting:
+    return lent
 
 
 ECHO = "echo ready; while read line; do echo got $line; done"

@@ -11,8 +11,7 @@ from fairlead.agent.journal import Journal, Said
 from fairlead.agent.messages import user
 from fairlead.agent.models import ModelError
 from fairlead.agent.session import AgentSession
-from tests.agent.playing import AllowAll, Models
-from tests.agent.test_session import Failing, Held
+from tests.agent.playing import AllowAll, Failing, Held, Models
 from tests.doors.verifiers import room, served
 
 CLAIMS: tuple[tuple[dict[str, Any], str, str], ...] = (

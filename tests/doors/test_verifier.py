@@ -22,7 +22,7 @@ from fairlead.agent.session import AgentSession
 from fairlead.doors import verifier as doors
 from fairlead.doors.verifier import MAX_VERIFIERS
 from fairlead.wire import verifier as wire
-from tests.agent.test_session import Failing, Held
+from tests.agent.playing import Failing, Held
 from tests.doors.verifiers import QUIET, Room, answering, room, served
 
 SEPARATORS = "before\u2028between\u2029after"

@@ -670,6 +670,7 @@ def test_a_watcher_gets_a_redraw_with_r_and_when_its_window_changes(hosting: Hos
 
 
 def test_why_a_session_cant_be_shared_is_said_and_the_terminal_stays_as_it_was(hosting: Hosting) -> None:
+    hosting.run("daemon", "stop")
     hosting.environment["FAIRLEAD_TERMINAL_MAX_CONNECTIONS"] = "1"
     hosting.start("work", ECHO)
     with Person(hosting, "attach", "nobody") as person:
