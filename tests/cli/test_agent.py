@@ -481,9 +481,9 @@ def test_the_command_line_is_checked(hosting: Hosting, place: Path) -> None:
     for words, why in (
         ((), "missing PROMPT"),
         (("garden",), "missing PROMPT"),
-        (("-c", "--name", "garden", "go on"), "--continue and --name can't go together"),
+        (("-c", "--name", "garden", "go on"), "--continue and --name can't be combined"),
         (("--model", "x", "say something"), "--model needs PROVIDER/ID, not 'x'"),
-        (("--print", "--json", "say something"), "can't go together"),
+        (("--print", "--json", "say something"), "can't be combined"),
         (("--thinking", "hard", "say something"), "--thinking must be one of off, "),
     ):
         done = script(hosting, place, *words)

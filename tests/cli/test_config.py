@@ -86,7 +86,7 @@ def test_a_changed_file_holds_at_once_and_a_bad_one_changes_nothing(hosting: Hos
         done = run(hosting, "agent", "-p", "hello")
         fault = f"{path}, line 9: there is no setting 'modle' in [agent]; did you mean model?"
         assert (done.returncode, done.stdout) == (0, "second\n")
-        assert done.stderr.startswith(f"fairlead agent: {fault} (until that is mended, ")
+        assert done.stderr.startswith(f"fairlead agent: {fault} (until this is fixed, ")
         assert fault in " ".join(run(hosting, "doctor").stdout.split())
         for words in (["config"], ["daemon", "restart"]):
             refused = run(hosting, *words)
@@ -106,7 +106,7 @@ def test_a_file_that_can_not_be_read_locks_nobody_out(hosting: Hosting) -> None:
     for words in (["ls"], ["screen", "work"], ["approvals"], ["daemon", "status"], ["agent", "-p", "hello"]):
         done = run(hosting, *words)
         assert done.returncode == 0, done.stderr
-        assert done.stderr.startswith(f"fairlead {words[0]}: {fault} (until that is mended, ")
+        assert done.stderr.startswith(f"fairlead {words[0]}: {fault} (until this is fixed, ")
         assert done.stderr.count(fault) == 1
     for words in (["config"], ["daemon", "restart"]):
         refused = run(hosting, *words)
@@ -256,7 +256,7 @@ def test_every_setting_is_shown_with_its_value_its_default_and_its_source(hostin
     assert rows["notify.urls"]["value"] == ["json://…"]
     assert KEY not in done.stdout
     shown = run(hosting, "config", "passepartout.max_tokens").stdout
-    assert f"{path}:4; the daemon has 2000: after daemon restart" in shown
+    assert f"{path}:4; the daemon has 2000 until it restarts" in shown
     assert "did you mean agent.model?" in run(hosting, "config", "agent.modle").stderr
     assert run(hosting, "daemon", "restart").returncode == 0
     assert "the daemon has" not in run(hosting, "config", "passepartout.max_tokens").stdout

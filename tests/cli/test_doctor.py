@@ -54,7 +54,7 @@ def test_a_daemon_is_missed_only_if_it_died(hosting: Hosting) -> None:
         code, found = checks(hosting)
         assert (code, found["daemon"]["detail"]) == (
             0,
-            "not running; it starts by itself with the first command",
+            "not running; the next command starts it",
         )
         hosting.run("ls")
         hosting.run("daemon", "stop")

@@ -66,7 +66,7 @@ def test_what_could_not_be_waited_for_is_no_exit_code_of_a_program(hosting: Host
 
 def test_talk_goes_on_with_the_next_daemon_and_says_what_was_lost(hosting: Hosting) -> None:
     with person(hosting) as someone:
-        someone.until("Ctrl-D ends")
+        someone.until("Ctrl-D quits")
         kill_and_wait(hosting)
         someone.until("reconnected: the daemon restarted\r\n")
         someone.type("write wanted.txt: x\n")

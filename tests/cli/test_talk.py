@@ -144,7 +144,7 @@ def test_a_session_that_is_not_there_is_a_failure(hosting: Hosting) -> None:
 def test_a_person_talks_approves_and_ends_an_answer(hosting: Hosting) -> None:
     home = Path(hosting.environment["HOME"])
     with person(hosting) as someone:
-        someone.until("Ctrl-D ends")
+        someone.until("Ctrl-D quits")
         someone.type("write by-talk.txt: grüße\n")
         shown = someone.until("/deny ")
         token = shown.rpartition("/approve ")[2].split()[0]
@@ -232,7 +232,7 @@ def test_the_doctor_looks_with_and_without_a_daemon(hosting: Hosting) -> None:
     }
     lonely = Hosting()
     try:
-        assert "not running; it starts by itself" in lonely.run("doctor").stdout
+        assert "not running; the next command starts it" in lonely.run("doctor").stdout
         assert json.loads(lonely.run("doctor", "--json").stdout)["status"] == "healthy"
     finally:
         lonely.close()

@@ -112,7 +112,7 @@ def test_a_turn_that_is_lost_with_its_daemon_is_checked_and_is_not_green(project
         ) as running:
             hosting.until(lambda: bool(server.requests))
             restarted = hosting.run("daemon", "restart")
-            assert restarted.stderr.startswith("1 turn that was going on was interrupted")
+            assert restarted.stderr.startswith("1 running turn was interrupted")
             printed, said = running.communicate(timeout=WAIT)
         assert (running.returncode, printed[:9]) == (2, "PARTIAL  ")
         assert "the turn did not end: the program that ran it went away" in said
@@ -430,10 +430,10 @@ def test_reports_are_found_by_the_id_that_their_table_prints(
     assert len(shown) < len(agent.id)
     assert table[1] in fairlead(hosting, project, "reports", shown).stdout
     for of, why in (
-        ("no-such-id", "no reports of a session 'no-such-id', neither by its name nor by how its id begins"),
-        (shown[:3], f"no reports of a session named '{shown[:3]}'; the beginning of an id has at least 4 "),
-        ("./nowhere", "there is no directory ./nowhere"),
-        ("/usr", "no reports of the project /usr"),
+        ("no-such-id", "no reports for a session with the name or id prefix 'no-such-id'"),
+        (shown[:3], f"no reports for a session named '{shown[:3]}'; a prefix of an id needs at least 4 "),
+        ("./nowhere", "no such directory: ./nowhere"),
+        ("/usr", "no reports for the project /usr"),
     ):
         none = fairlead(hosting, project, "reports", of)
         assert (none.returncode, none.stdout) == (1, "")

@@ -155,7 +155,7 @@ def test_what_cannot_be_verified_ends_with_2(
 def test_without_yes_what_would_be_asked_is_denied(hosting: Hosting, project: Path) -> None:
     done = fairlead(hosting, project, "run", "--verify", "test ! -e answer.txt", "write answer.txt: right")
     assert done.returncode == 3, done.stderr
-    assert "denied, as nobody is there to ask" in done.stderr
+    assert "nobody could be asked; use --yes" in done.stderr
     assert "passed; 1 call was denied" in done.stdout
     assert "### What was denied?\n\n- write: make answer.txt" in done.stdout
     assert not (project / "answer.txt").exists()
@@ -172,8 +172,8 @@ def test_a_run_that_says_not_what_checks_or_names_no_model_is_refused(
     assert (done.returncode, "Traceback" in done.stderr) == (1, False)
     for words, why in {
         ("run", "--verify", "true", "--quorum", "9", "ls"): "--quorum: a quorum is all, majority or 1, ",
-        ("run", "--verify", "", "ls"): "--verify needs a command, not an empty text",
-        ("verify", "x", "--check", ""): "--check needs a command, not an empty text",
+        ("run", "--verify", "", "ls"): "--verify needs a command; it is empty",
+        ("verify", "x", "--check", ""): "--check needs a command; it is empty",
         (
             "agent",
             "--thinking",
@@ -261,7 +261,7 @@ class Verifying:
             stdout=self._log,
             stderr=subprocess.STDOUT,
         )
-        hosting.until(lambda: "checking the turns" in self.printed)
+        hosting.until(lambda: "verifying the turns" in self.printed)
 
     @property
     def printed(self) -> str:
@@ -569,7 +569,7 @@ def test_a_verifier_says_that_the_daemon_was_stopped_and_one_in_a_session_waits_
     built(host, "halted", project, "ls")
     inner = f"cd {project} && exec {sys.executable} -m fairlead verify halted -- test -d ."
     hosting.start("check", inner)
-    hosting.wait_text("check", "checking the turns")
+    hosting.wait_text("check", "verifying the turns")
     with verifying(hosting, project, "halted", "--", RIGHT) as outer:
         hosting.run("daemon", "stop")
         assert outer.process.wait(WAIT) == 1

@@ -33,7 +33,7 @@ def with_screen(control: Control, op: str, name: str, **params: Any) -> dict[str
         return control.ask(op, name=name, **params)
     except RequestError as error:
         session = other_kind(control, name, error)
-        instead = f"`fairlead logs {name}` prints what was said"
+        instead = f"`fairlead logs {name}` prints its messages"
         raise Failure(f"{described(session)} and has no screen; {instead}") from None
 
 

@@ -22,7 +22,7 @@ def heard_fault(fault: str | None) -> None:
     global fault_notice
     if fault and fault_notice is not None:
         tell, fault_notice = fault_notice, None
-        tell(f"{fault} (until that is mended, what the file said before holds)")
+        tell(f"{fault} (until this is fixed, the daemon keeps its previous settings)")
 
 
 def heard(version: str | None) -> None:
