@@ -219,8 +219,8 @@ def test_a_runtime_directory_that_is_too_long_for_sockets_is_named() -> None:
     hosting = Hosting({"FAIRLEAD_RUNTIME_DIR": f"/tmp/{'x' * 100}"})
     try:
         done = hosting.run("ls", check=False)
-        expected = f"fairlead ls: /tmp/{'x' * 100} is too long for a runtime directory: "
-        assert done.stderr == expected + "its sockets' paths may have 103 bytes\n"
+        expected = f"fairlead ls: the path of the runtime directory, /tmp/{'x' * 100}, is too long: "
+        assert done.stderr == expected + "the path of a socket in it may have at most 103 bytes\n"
     finally:
         hosting.close()
 
@@ -230,7 +230,7 @@ def test_a_runtime_directory_that_is_too_long_for_sockets_is_named() -> None:
     [
         ("sqlite3", "raise ModuleNotFoundError('no sqlite3')", "no sqlite3"),
         ("asyncio", "import os; os.write(2, b'out of memory\\n'); os._exit(7)", "out of memory (in {log})"),
-        ("asyncio", "import os; os._exit(7)", "it was killed, or ended without a word in {log}"),
+        ("asyncio", "import os; os._exit(7)", "it was killed, or exited without logging to {log}"),
     ],
 )
 def test_a_daemon_that_dies_before_it_serves_tells_its_last_words(
@@ -308,7 +308,7 @@ def test_one_that_was_stopped_meanwhile_is_told(alone: Hosting) -> None:
     settings = settings_of(alone)
     Path(settings.runtime_dir).mkdir(mode=0o700)
     Path(settings.lock_path).write_text("stopped 99999999999\n")
-    with pytest.raises(NoDaemon, match=r"^the daemon was stopped; sessions' programs go on, and any"):
+    with pytest.raises(NoDaemon, match=r"^the daemon was stopped; programs keep running, and any"):
         connected(settings)
 
 

@@ -573,7 +573,7 @@ def test_a_verifier_says_that_the_daemon_was_stopped_and_one_in_a_session_waits_
     with verifying(hosting, project, "halted", "--", RIGHT) as outer:
         hosting.run("daemon", "stop")
         assert outer.process.wait(WAIT) == 1
-        assert "fairlead verify: the daemon was stopped; sessions' programs go on" in outer.printed
+        assert "fairlead verify: the daemon was stopped; programs keep running" in outer.printed
     with connected(hosting) as again:
         built(again, "halted", project, "ls")
     hosting.until(lambda: [row.turn for row in reports(hosting, project)] == [2])

@@ -53,7 +53,7 @@ def test_a_screen_comes_in_every_form(host: Host) -> None:
 def test_waiting_for_what_does_not_come_is_a_timeout_or_an_end(host: Host) -> None:
     work = host.start("work", ["sh", "-c", "read line; exit 6"])
     for seconds in (0, 0.1):
-        with pytest.raises(TimeoutError, match=rf"'never' did not come within {seconds} s"):
+        with pytest.raises(TimeoutError, match=rf"'never' did not appear within {seconds} s"):
             work.wait_for("never", timeout=seconds)
     with pytest.raises(TimeoutError, match=r"'work' did not end within 0\.1 s"):
         work.wait(timeout=0.1)
@@ -167,7 +167,7 @@ def test_reading_with_a_timeout_can_go_on_after_it(host: Host) -> None:
             view.read(timeout=0.05)
         view.write(b"on\r")
         until(view, b"got on")
-    with pytest.raises(ConnectionError, match="this client has left session 'work'"):
+    with pytest.raises(ConnectionError, match="this client has detached from session 'work'"):
         view.read()
 
 

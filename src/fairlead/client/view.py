@@ -127,4 +127,4 @@ class Attachment:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise ConnectionError(f"this client has left session {self._view.name!r}")
+            raise ConnectionError(f"this client has detached from session {self._view.name!r}")
