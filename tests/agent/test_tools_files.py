@@ -286,7 +286,7 @@ def test_a_circle_of_links_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "b").symlink_to("a")
     result = call(Read(), tmp_path, path="a")
     assert result.is_error
-    assert "circle of links" in result.text
+    assert "loop of links" in result.text
 
 
 # --- ls -------------------------------------------------------------------------------------------------

@@ -265,7 +265,7 @@ def test_an_agent_in_a_terminal_is_checked_and_sent_back_like_any_other(
 ) -> None:
     work = Working(hosting, place, "work")
     verifiers.append(verifier := Verifier(hosting, "work"))
-    assert verifier.prompt("too soon") == "there is no turn to correct yet"
+    assert verifier.prompt("too soon") == "no turn to correct yet"
     work.type("build it")
     start, stop = verifier.next(), verifier.next()
     assert (start["name"], start["turnIndex"], start["userPrompt"]) == ("start", 1, "build it")

@@ -78,7 +78,7 @@ def test_an_agent_is_asked_waited_for_read_and_stopped_like_a_program(hosting: H
         (("send", "garden", "-k", "C-c"), "garden is an agent session: send it a text, not keys"),
         (("wait", "garden", "--text", "x"), "garden is an agent session and has no screen"),
         (("start", "garden", "-d", "--", "true"), "the name 'garden' is taken by a session of kind agent"),
-        (("agent", "--name", "work", "-p", "hi"), "a terminal session is named 'work' already"),
+        (("agent", "--name", "work", "-p", "hi"), "a terminal session is already named 'work'"),
         (("stop", "gardn"), "no session 'gardn'; did you mean garden?"),
         (("logs", "wrk"), "no session 'wrk'; did you mean work?"),
         (("stop", "productio"), "no session 'productio'; did you mean production?"),

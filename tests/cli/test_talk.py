@@ -87,8 +87,8 @@ def test_a_script_says_lines_and_gets_all_answers(hosting: Hosting) -> None:
 
 def test_what_can_not_be_done_is_told_by_the_exit_code(hosting: Hosting) -> None:
     for said, why in (
-        ("/nonsense", "no command /nonsense; /help lists them"),
-        ("/approve", "/approve wants a token; /approvals lists them"),
+        ("/nonsense", "unknown command /nonsense; /help lists them"),
+        ("/approve", "/approve needs a token; /approvals lists them"),
         ("/run rm -rf /", "blocked: `rm -rf /` is never run"),
         ("/run cat ~/.ssh/id_rsa", "blocked: ~/.ssh/id_rsa is protected"),
         ("/deny abcd1234", "no question 'abcd1234' waits; `fairlead approvals` lists those that do"),

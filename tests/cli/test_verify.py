@@ -125,12 +125,12 @@ def test_what_never_holds_ends_with_1_after_all_corrections(
     prompt = "write answer.txt: wrong"
     done = fairlead(hosting, project, "run", "-q", "--yes", "--name", "never", "--verify", RIGHT, prompt)
     assert done.returncode == 1
-    assert "not sent back: it was sent back as often as it may be" in done.stderr
-    assert "No: it was sent back as often as it may be." in done.stdout
+    assert "not sent back: it was already sent back the maximum number of times" in done.stderr
+    assert "No: it was already sent back the maximum number of times." in done.stdout
     assert [each.confidence for each in reports(hosting, project)] == ["feedback"] * 3
     verdict = host.agent("never", cwd=str(project)).state()["verdict"]
     assert (verdict["turn"], verdict["confidence"]) == (1, "feedback")
-    assert verdict["escalated"].startswith("sent back ")
+    assert verdict["escalated"].startswith("already sent back ")
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,10 @@ def test_the_last_turn_is_judged_once_for_scripts(hosting: Hosting, host: Host, 
         "feedback",
     ]
     missing = fairlead(hosting, project, "verify", "--once", "nobody", "--", "true")
-    assert (missing.returncode, "there is no session 'nobody'" in missing.stderr) == (1, True)
+    assert (missing.returncode, "no session 'nobody', and nothing is listening on" in missing.stderr) == (
+        1,
+        True,
+    )
     assert fairlead(hosting, project, "verify", "once").returncode == 2
     assert unfinished(hosting) == 0
 
@@ -517,7 +520,7 @@ def test_a_daemon_that_is_killed_again_and_again_loses_no_turn_of_a_loop(
         for count in (1, 2):
             hosting.until(lambda count=count: verifier.printed.count("turn 1  FEEDBACK") >= count)  # type: ignore[misc]
             hosting.kill_daemon()
-        hosting.until(lambda: "as often as it may be" in verifier.printed)
+        hosting.until(lambda: "the maximum number of times" in verifier.printed)
         with connected(hosting) as again:
             verdict = again.agent("loop").state()["verdict"]
         assert (verdict["confidence"], bool(verdict["escalated"])) == ("feedback", True)

@@ -184,7 +184,7 @@ def test_a_session_that_is_full_refuses_another_client_with_the_reason(
     monkeypatch.setenv("FAIRLEAD_TERMINAL_MAX_CONNECTIONS", "1")
     with fairlead.connect() as host:
         work = host.start("work", ECHO)
-        with work.attach("monitor"), pytest.raises(RequestError, match="as many clients as it may have"):
+        with work.attach("monitor"), pytest.raises(RequestError, match="reached its limit of clients"):
             work.attach("monitor")
 
 

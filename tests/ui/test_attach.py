@@ -591,7 +591,7 @@ def test_a_session_is_not_attached_in_itself(hosting: Hosting) -> None:
         "work", f"{fairlead} attach work; env -u FAIRLEAD_SESSION {fairlead} attach work; echo $?; read x"
     )
     with Person(hosting, cols=120) as person:
-        person.until_all(["fairlead attach: session 'work' can't be attached in itself", "1"])
+        person.until_all(["fairlead attach: can't attach to session 'work' from within itself", "1"])
         assert person.leave() == 0
 
 
@@ -604,8 +604,8 @@ def test_a_loop_of_sessions_is_refused_also_when_only_the_environment_tells(host
     hosting.environment["FAIRLEAD_SESSION"] = "a"
     try:
         for name, reason in (
-            ("c", "session 'c' shows session 'a', which this terminal is in: a loop"),
-            ("a", "session 'a' can't be attached in itself"),
+            ("c", "session 'c' shows session 'a', which contains this terminal: a loop"),
+            ("a", "can't attach to session 'a' from within itself"),
         ):
             with Person(hosting, "attach", name, cols=150) as person:
                 assert person.exit_code() == 1
@@ -681,7 +681,7 @@ def test_why_a_session_cant_be_shared_is_said_and_the_terminal_stays_as_it_was(h
         first.until("ready")
         with Person(hosting) as person:
             assert person.exit_code() == 1
-            assert person.seen == b"fairlead attach: this session has as many clients as it may have\r\n"
+            assert person.seen == b"fairlead attach: this session has reached its limit of clients\r\n"
             assert termios.tcgetattr(person.theirs) == person.before
     hosting.environment["TERM"] = "dumb"
     with Person(hosting) as person:
