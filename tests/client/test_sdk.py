@@ -104,7 +104,7 @@ def test_what_cant_be_done_says_why(host: Host) -> None:
         host.start("work", ECHO)
     with pytest.raises(ValueError, match="no topic 'terminal/smell'"):
         host.events("terminal/smell")
-    with pytest.raises(ValueError, match="no role 'owner'; there are writer, watcher, monitor"):
+    with pytest.raises(ValueError, match="unknown role 'owner'; expected one of writer, watcher, monitor"):
         work.attach("owner")  # type: ignore[arg-type]
 
 

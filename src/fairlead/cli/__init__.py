@@ -68,7 +68,7 @@ See `fairlead help COMMAND` for details and examples. A first session:
     fairlead ls
     fairlead attach work
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 124 `wait` timed out, 130 interrupted;
+Exit codes: 0 done, 1 failed, 2 usage error, 124 `wait` timed out, 130 interrupted;
 `attach` and `wait --exit` return the program's own.
 """
 

@@ -180,7 +180,7 @@ def reached_daemon(settings: Settings) -> socket.socket | None:
 
         if pid := lock_holder(settings):
             raise FullDaemon(pid)
-        raise NoDaemon(f"the daemon lets nobody in: {answer.decode(errors='replace').strip()}")
+        raise NoDaemon(f"the daemon refused the connection: {answer.decode(errors='replace').strip()}")
     return None
 
 

@@ -628,7 +628,9 @@ class Host:
         if session.state is State.ENDED or self._closing:
             return
         if is_served(path):
-            log.error("the keeper of session %s lets us in no more; another daemon may have it", session.id)
+            log.error(
+                "the keeper of session %s refuses the connection; another daemon may have it", session.id
+            )
             self._drop(session)
             return
         with contextlib.suppress(OSError):
