@@ -181,7 +181,7 @@ def test_a_daemon_of_another_version_is_told_once_and_what_to_do(tmp_path: Path)
         assert hosting.run("ls").stderr.count("version") == 0
         hosting.environment = ours
         done = hosting.run("ls")
-        assert done.stderr.count("the daemon is of version 9.") == 1
+        assert done.stderr.count("the daemon has version 9.") == 1
         assert "`fairlead daemon restart`" in done.stderr
         assert hosting.run("daemon", "status").stderr == ""
     finally:

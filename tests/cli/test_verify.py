@@ -98,12 +98,12 @@ def test_what_never_holds_ends_with_1_after_all_corrections(
     prompt = "write answer.txt: wrong"
     done = fairlead(hosting, project, "run", "-q", "--yes", "--name", "never", "--verify", RIGHT, prompt)
     assert done.returncode == 1
-    assert "not sent back: it was sent back as often as it may be" in done.stderr
-    assert "No: it was sent back as often as it may be." in done.stdout
+    assert "not sent back: it was already sent back the maximum number of times" in done.stderr
+    assert "No: it was already sent back the maximum number of times." in done.stdout
     assert [each.confidence for each in reports(hosting, project)] == ["feedback"] * 3
     verdict = host.agent("never", cwd=str(project)).state()["verdict"]
     assert (verdict["turn"], verdict["confidence"]) == (1, "feedback")
-    assert verdict["escalated"].startswith("sent back ")
+    assert verdict["escalated"].startswith("already sent back ")
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_what_cannot_be_verified_ends_with_2(
 def test_without_yes_what_would_be_asked_is_denied(hosting: Hosting, project: Path) -> None:
     done = fairlead(hosting, project, "run", "--verify", "test ! -e answer.txt", "write answer.txt: right")
     assert done.returncode == 3, done.stderr
-    assert "denied, as nobody is there to ask" in done.stderr
+    assert "nobody could be asked; use --yes" in done.stderr
     assert "passed; 1 call was denied" in done.stdout
     assert "### What was denied?\n\n- write: make answer.txt" in done.stdout
     assert not (project / "answer.txt").exists()
@@ -145,8 +145,8 @@ def test_a_run_that_says_not_what_checks_or_names_no_model_is_refused(
     assert (done.returncode, "Traceback" in done.stderr) == (1, False)
     for words, why in {
         ("run", "--verify", "true", "--quorum", "9", "ls"): "--quorum: a quorum is all, majority or 1, ",
-        ("run", "--verify", "", "ls"): "--verify needs a command, not an empty text",
-        ("verify", "x", "--check", ""): "--check needs a command, not an empty text",
+        ("run", "--verify", "", "ls"): "--verify needs a command; it is empty",
+        ("verify", "x", "--check", ""): "--check needs a command; it is empty",
         (
             "agent",
             "--thinking",
@@ -199,7 +199,10 @@ def test_the_last_turn_is_judged_once_for_scripts(hosting: Hosting, host: Host, 
         "feedback",
     ]
     missing = fairlead(hosting, project, "verify", "--once", "nobody", "--", "true")
-    assert (missing.returncode, "there is no session 'nobody'" in missing.stderr) == (1, True)
+    assert (missing.returncode, "no session 'nobody', and nothing is listening on" in missing.stderr) == (
+        1,
+        True,
+    )
     assert fairlead(hosting, project, "verify", "once").returncode == 2
     assert unfinished(hosting) == 0
 
@@ -424,7 +427,7 @@ def test_a_daemon_that_is_killed_again_and_again_loses_no_turn_of_a_loop(
         for count in (1, 2):
             hosting.until(lambda count=count: verifier.printed.count("turn 1  FEEDBACK") >= count)  # type: ignore[misc]
             hosting.kill_daemon()
-        hosting.until(lambda: "as often as it may be" in verifier.printed)
+        hosting.until(lambda: "the maximum number of times" in verifier.printed)
         with connected(hosting) as again:
             verdict = again.agent("loop").state()["verdict"]
         assert (verdict["confidence"], bool(verdict["escalated"])) == ("feedback", True)
@@ -476,11 +479,11 @@ def test_a_verifier_says_that_the_daemon_was_stopped_and_one_in_a_session_waits_
     built(host, "halted", project, "ls")
     inner = f"cd {project} && exec {sys.executable} -m fairlead verify halted -- test -d ."
     hosting.start("check", inner)
-    hosting.wait_text("check", "checking the turns")
+    hosting.wait_text("check", "verifying the turns")
     with verifying(hosting, project, "halted", "--", RIGHT) as outer:
         hosting.run("daemon", "stop")
         assert outer.process.wait(WAIT) == 1
-        assert "fairlead verify: the daemon was stopped; sessions' programs go on" in outer.printed
+        assert "fairlead verify: the daemon was stopped; programs keep running" in outer.printed
     with connected(hosting) as again:
         built(again, "halted", project, "ls")
     hosting.until(lambda: [row.turn for row in reports(hosting, project)] == [2])

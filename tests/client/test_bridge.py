@@ -80,7 +80,7 @@ def test_when_the_daemon_dies_the_editor_goes_on_and_events_count_on(
         deadline = time.monotonic() + WAIT
         while isinstance(answer := editor.ask("prompt", message="ls", session_id=session_id), rpc.Error):
             assert time.monotonic() < deadline
-            assert "went away" in answer.message
+            assert "the daemon stopped before it answered" in answer.message
         editor.idle()
         text = editor.ask("get_last_assistant_text", session_id=session_id)["text"]
         assert "notes.txt" in text, number

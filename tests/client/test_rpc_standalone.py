@@ -146,7 +146,7 @@ def test_a_provider_that_takes_no_key_says_so(alone: Editor, provider: str) -> N
     refused = alone.ask("login_begin", provider=provider)
     assert refused.code == "request/invalid-params"
     assert refused.message.startswith(
-        f"invalid request parameter :provider: no key can be entered for {provider}"
+        f"invalid request parameter :provider: can't enter a key for {provider}"
     )
     assert told(alone, f"/login {provider}")["type"] == "login-error"
 

@@ -38,7 +38,7 @@ def answered(editor: Editor, op: str, **params: Any) -> Any:
     """An answer; what the death of a daemon left unanswered is asked again."""
     deadline = time.monotonic() + WAIT
     while isinstance(answer := editor.ask(op, **params), rpc.Error):
-        assert "went away" in answer.message, answer.message
+        assert "the daemon stopped before it answered" in answer.message, answer.message
         assert time.monotonic() < deadline
     return answer
 

@@ -126,7 +126,7 @@ SAID = {
     "a pipe": "it is not a file",
     "garbage": "file is not a database",
     "no permission": "had mode 0000",
-    "a newer schema": "from a newer fairlead",
+    "a newer schema": "from a newer Fairlead",
     "no place": "No such file or directory",
 }
 

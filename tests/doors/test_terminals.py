@@ -42,7 +42,7 @@ def test_a_name_that_is_taken_is_refused_and_free_again_when_its_program_has_end
     assert hosting.run("wait", "work", "--exit", check=False).returncode == 3
     hosting.start("work", ECHO)
     again = hosting.run("start", "work", "-d", "--", "true", check=False)
-    taken = "fairlead start: session 'work' is already running; `fairlead attach work` attaches to it\n"
+    taken = "fairlead start: session 'work' is already running; attach to it with `fairlead attach work`\n"
     assert (again.returncode, again.stderr) == (1, taken)
 
 

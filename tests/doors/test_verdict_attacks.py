@@ -103,7 +103,7 @@ async def test_a_stopped_turn_is_not_green_and_takes_no_correction(tmp_path: Pat
         for deliver in ({}, {"deliverAs": "steer"}):
             verifier.prompt("go on", **deliver)
             ack = await verifier.until("prompt_ack")
-            assert (ack["ok"], "a stopped turn is not sent back" in ack["error"]) == (False, True)
+            assert (ack["ok"], "an aborted turn is not sent back" in ack["error"]) == (False, True)
         verifier.report(1, confidence="perfect")
         said = await host.until("verify/report")
         assert (said["status"], said["confidence"]) == ("unsure", "partial")
