@@ -18,7 +18,6 @@ import pytest
 
 from fairlead.client.sdk import Agent, Host, connect
 from fairlead.events import ApprovalWanted, ToolResult, ToolRunning, TurnEnded
-from fairlead.formats.columns import cut, width_of
 from fairlead.system.settings import Settings
 from fairlead.ui.chat.line import MAX_HISTORY, History, Key, Line, LineKeys
 from fairlead.ui.chat.view import clean, question, result, title, wrapped
@@ -540,11 +539,9 @@ def test_an_interrupted_script_takes_its_turn_with_it(hosting: Hosting, host: Ho
 # --- without a terminal -----------------------------------------------------------------------------------
 
 
-def test_a_text_is_made_harmless_measured_and_cut() -> None:
+def test_a_text_is_made_harmless_and_wrapped() -> None:
     assert clean("a\tb\r\nc\x1b[1;31md\x1b]8;;x\x1b\\e\x1bPq\x1b\\f\x1b7g\x00\x85\u2066") == "a   b\ncdefg···"
     assert clean("\x1b\x1b[31m[31m") == "·[31m"
-    assert [width_of(text) for text in ("abc", "漢字", "e\u0301", "é")] == [3, 4, 1, 1]
-    assert (cut("漢字漢字", 5), cut("abc", 3), cut("abcd", 3)) == ("漢字…", "abc", "ab…")
     assert wrapped("漢字漢", 5) == ["漢字", "漢"]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fairlead.cli import COMMANDS, command_of
-from fairlead.formats.columns import cut, fill, width_of
+from fairlead.formats.columns import width_of
 from tests.cli.terminals import on_a_terminal
 from tests.client.persons import Person
 from tests.hosting import WAIT, Hosting
@@ -203,11 +203,3 @@ def test_colours_are_left_out_where_they_are_not_wanted() -> None:
             [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
         )
         assert done.stdout.strip("\n") == wanted
-
-
-def test_text_is_cut_and_filled_by_columns() -> None:
-    assert cut("日本語", 4) == "日…"
-    assert cut("日本語", 6) == "日本語"
-    assert fill("日本 語", 5) == "日本\n語"
-    assert fill("", 5, "- ") == "-"
-    assert fill("a-very-long-word b", 5, "", "  ") == "a-very-long-word\n  b"

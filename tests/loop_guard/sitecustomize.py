@@ -65,7 +65,7 @@ def watch(path: str) -> None:
                 continue
             frame = sys._current_frames().get(ident)
             stack = "".join(traceback.format_stack(frame)[-DEPTH:])
-            if time.clock_gettime(clock) - ticks[1] > limit / 2:
+            if seen[1] != at and time.clock_gettime(clock) - ticks[1] > limit / 2:
                 seen[:] = stack, at
             asleep = asleep + 1 if is_asleep() else 0
             if asleep == BLOCKED_LOOKS and at > STARTING:

@@ -37,9 +37,6 @@ from fairlead.wire.passepartout import (
 )
 from tests.wire.passepartout_frames import framed
 
-# Measured, this takes three times as long and covers nothing that other tests don't.
-pytestmark = pytest.mark.no_cover
-
 PEER = Path(__file__).with_name("test_passepartout_peer.lisp")
 PATIENCE = 60.0
 """Seconds until a silent peer fails a test: SBCL answers at once, but a busy machine may not let it."""
