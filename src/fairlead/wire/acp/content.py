@@ -177,6 +177,14 @@ class Modes(Wire, frozen=True, kw_only=True):
     available_modes: Annotated[tuple[Mode, ...], ENTRIES]
 
 
+class ConfigValue(Wire, frozen=True, kw_only=True):
+    """A value of an option."""
+
+    value: str
+    name: str
+    description: str | None = None
+
+
 class ConfigChoice(Wire, frozen=True, kw_only=True):
     """A value of an option; or, with `group`, a heading and the values below it."""
 
@@ -184,7 +192,7 @@ class ConfigChoice(Wire, frozen=True, kw_only=True):
     value: str | None = None
     description: str | None = None
     group: str | None = None
-    options: Annotated[tuple[ConfigChoice, ...], ENTRIES] = ()
+    options: Annotated[tuple[ConfigValue, ...], ENTRIES] | None = None
 
 
 class ConfigOption(Wire, frozen=True, kw_only=True):

@@ -23,3 +23,5 @@ MAX_COMPLAINTS = 100
 """How many lines without a readable id get an error; a program that logs to its stdout never reads them."""
 MAX_REASON = 300
 """How many characters of a fault's reason are kept; it may quote the peer."""
+MAX_MENDED = 100_000
+"""How many commas a message may have of which only parts can be read: looking for them takes time."""

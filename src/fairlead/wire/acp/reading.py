@@ -14,7 +14,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin
 import msgspec
 
 from .base import Wire
-from .limits import MAX_REASON
+from .limits import MAX_MENDED, MAX_REASON
 from .updates import KIND, KnownUpdate, OtherUpdate, SessionUpdate
 
 T = TypeVar("T")
@@ -52,7 +52,7 @@ def read(kind: type[T], raw: msgspec.Raw | bytes) -> T:
     try:
         return _decoder(kind).decode(raw)  # type: ignore[no-any-return]
     except (msgspec.DecodeError, UnicodeDecodeError) as fault:
-        return _read_again(kind, _builtins(raw), fault)
+        return read(kind, b"{}") if bytes(raw) in _EMPTY else _read_again(kind, raw, fault)
 
 
 def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
@@ -75,7 +75,7 @@ def _read_update(raw: msgspec.Raw | bytes) -> SessionUpdate:
         raise Unreadable(f"an update must have a {KIND} that is a string, not {kind!r:.100}")
     if kind in KINDS:
         try:
-            update = _read_again(_KnownUpdate, _builtins(raw), first).update
+            update = _read_again(_KnownUpdate, raw, first).update
         except Unreadable as fault:
             update = OtherUpdate(kind, other.update, str(fault))
     else:
@@ -83,20 +83,14 @@ def _read_update(raw: msgspec.Raw | bytes) -> SessionUpdate:
     return SessionUpdate(session_id=other.session_id, update=update, meta=other.meta)
 
 
-def _builtins(raw: msgspec.Raw | bytes) -> Any:
-    if bytes(raw) in _EMPTY:
-        return {}
-    try:
-        return msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError) as fault:
-        raise Unreadable(f"not JSON: {fault}") from None
-
-
-def _read_again(kind: type[T], data: Any, first: Exception) -> T:
+def _read_again(kind: type[T], raw: msgspec.Raw | bytes, first: Exception) -> T:
     """The value that is left when what can't be read is left out; if none, the first fault counts."""
+    text = bytes(raw)
+    if text.count(b",") > MAX_MENDED:
+        raise Unreadable(str(first))
     try:
-        return msgspec.convert(_mended(data, kind), kind)
-    except msgspec.ValidationError:
+        return msgspec.convert(_mended(msgspec.json.decode(text), kind), kind)
+    except (msgspec.DecodeError, UnicodeDecodeError):
         raise Unreadable(str(first)) from None
 
 
