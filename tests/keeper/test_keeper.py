@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.keeper.keeper import INPUT_WINDOW, MAX_BURST, READ_SIZE, WINDOW
+from fairlead.keeper.base import READ_SIZE
+from fairlead.keeper.keeper import INPUT_WINDOW, MAX_BURST, WINDOW
 from fairlead.keeper.protocol import KEYFRAME, MARK, MAX_NOTE, NUMBER, OFFSET, RESIZE, Kind
 from tests.keeper.nurseries import Daemon, Nursery
 

@@ -29,8 +29,10 @@ import traceback
 from typing import NoReturn
 
 from . import masks, terminal
+from .base import BACKLOG
 from .credentials import is_our_user
-from .keeper import BACKLOG, Keeper, Spec
+from .keeper import Keeper, Spec
+from .program import NO_ROOM, StartError
 from .sockets import listening
 
 MAX_LINE = 4 * 1024 * 1024
@@ -154,7 +156,7 @@ class Nursery:
         for line in lines:
             try:
                 answer = self._answer(client, json.loads(line))
-            except terminal.StartError as error:
+            except StartError as error:
                 answer = {"error": str(error), "plain": True}
             except (ValueError, KeyError, TypeError, OSError) as error:
                 answer = {"error": f"{type(error).__name__}: {error}"}
@@ -237,7 +239,7 @@ class Nursery:
             except OSError as error:
                 os.unlink(path)
                 why = f"no other process can be started: {error.strerror}"
-                raise terminal.StartError(why, terminal.NO_ROOM) from None
+                raise StartError(why, NO_ROOM) from None
             if pid:
                 return pid
             self._be_keeper(spec, path, listener, ends)  # which never returns
