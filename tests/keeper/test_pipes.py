@@ -284,7 +284,7 @@ def test_a_line_with_a_number_that_was_accepted_is_answered_and_not_written(nurs
     assert later.state["accepted"] == 2
     later.write(2, b"two again\n")
     later.write(3, b"three\n")
-    later.until(lambda: b"three" in later.printed)
+    later.until(lambda: b"three\n" in later.printed)
     later.until_accepted(3)
     assert later.printed == b"1 one\n2 two\n3 three\n"
     assert [number for number, _, _ in later.answers] == [2, 3]
