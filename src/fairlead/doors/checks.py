@@ -61,9 +61,9 @@ def host_checks(
     """
 
     async def nursery() -> Check:
-        if await host.nursery_answers():
+        if await host.nursery.answers():
             return Check("nursery", "healthy", "it answers")
-        is_gone = not host.has_nursery
+        is_gone = not host.nursery.is_connected
         detail = "it is gone; the next session restarts it" if is_gone else "it does not answer"
         return Check("nursery", "degraded", detail, "fairlead daemon restart" if is_gone else "kill it")
 
