@@ -16,7 +16,7 @@ from fairlead import events, plugins
 from fairlead.client import sdk
 from fairlead.client.calls import Format
 from fairlead.client.view import RoleName
-from fairlead.events import AgentEvent, Event, Outcome
+from fairlead.events import AgentEvent, Event, Outcome, SessionEvent
 
 PAGE = Path(__file__).parents[1] / "docs/api.md"
 HEAD = """# API of the SDK
@@ -60,7 +60,7 @@ def members(kind: type) -> list[str]:
 
 def values(base: type[Event]) -> list[str]:
     """Return a line for each event of a kind."""
-    kinds = [each for each in base.__subclasses__() if each is not AgentEvent]
+    kinds = [each for each in base.__subclasses__() if each not in (AgentEvent, SessionEvent)]
     fields = {each: [f"{name}: {value}" for name, value in each.__annotations__.items()] for each in kinds}
     return [f"- `{each.__name__}({', '.join(fields[each])})`. {described(each)}" for each in kinds]
 
@@ -70,10 +70,11 @@ def made() -> str:
     parts = [HEAD, "## fairlead", f"- `connect() -> Host`. {described(fairlead.connect)}"]
     parts[-1] += "".join(f"\n- `{each.__name__}`. {described(each)}" for each in ERRORS)
     parts[-1] += "".join(f"\n- `{name}`: `{'`, `'.join(get_args(words))}`." for name, words in WORDS.items())
-    for kind in (sdk.Host, sdk.Terminal, sdk.Attached, sdk.Agent, sdk.AgentEvents, sdk.Events):
+    for kind in (sdk.Host, sdk.Session, sdk.Terminal, sdk.Attached, sdk.Agent, sdk.AgentEvents, sdk.Events):
         parts += [f"### {kind.__name__}", described(kind), "\n".join(members(kind))]
     parts += ["## fairlead.events", described(events)]
     parts += ["To all sessions, from `Host.events`:", "\n".join(values(Event))]
+    parts += ["In a session of any kind, from `Host.events`:", "\n".join(values(SessionEvent))]
     parts += ["In an agent session, from `Agent.prompt` and `Agent.events`:", "\n".join(values(AgentEvent))]
     parts += ["## fairlead.plugins", described(plugins)]
     return "\n\n".join(part.strip() for part in parts) + "\n"

@@ -77,6 +77,95 @@ class Progress(Event):
     percent: int | None
 
 
+# --- what happens in sessions of any kind -----------------------------------------------------------------
+
+
+class SessionEvent(Event):
+    """Something that happened in a session of any kind."""
+
+
+class SessionOpened(SessionEvent):
+    """Its turns can be followed from now on."""
+
+    session_id: str
+    kind: str
+    project: str
+
+
+class SessionClosed(SessionEvent):
+    """Its turns can't be followed any more; it may be opened again."""
+
+    session_id: str
+
+
+class SessionChanged(SessionEvent):
+    """Its state, name or queue changed: `Host.session` finds how it is now."""
+
+    session_id: str
+
+
+class PromptStarted(SessionEvent):
+    """A prompt is said now: what the session says until it ends is the answer."""
+
+    session_id: str
+    prompt_id: str
+
+
+class PromptEnded(SessionEvent):
+    """Nothing more follows from a prompt; one that was `dropped` was never said."""
+
+    session_id: str
+    prompt_id: str
+    outcome: str
+    reason: str
+
+
+class SessionSaid(SessionEvent):
+    """A piece of an answer."""
+
+    session_id: str
+    text: str
+
+
+class SessionTurnBegan(SessionEvent):
+    """A turn began; they are counted from 1."""
+
+    session_id: str
+    turn: int
+
+
+class SessionTurnEnded(SessionEvent):
+    """A turn is over, or a correction of it."""
+
+    session_id: str
+    turn: int
+    outcome: str
+
+
+class SessionFailed(SessionEvent):
+    """Something went wrong, in a turn or between two."""
+
+    session_id: str
+    reason: str
+
+
+class SessionJudged(SessionEvent):
+    """A verifier has judged a turn."""
+
+    session_id: str
+    turn: int
+    confidence: str
+    summary: str
+
+
+class SessionNeedsPerson(SessionEvent):
+    """A person must look at it."""
+
+    session_id: str
+    turn: int
+    reason: str
+
+
 class Happened(Event):
     """Anything else, as rpc-edn has it, with plain names."""
 
@@ -306,19 +395,35 @@ _AGENT_EVENTS: Mapping[str, Callable[[dict[str, Any]], AgentEvent]] = {
 }
 
 
-_TERMINAL_EVENTS: Mapping[str, Callable[[dict[str, Any]], Event]] = {
+def _in_session(kind: type[SessionEvent]) -> Callable[[dict[str, Any]], Event]:
+    """Makes an event whose fields are called as in its data."""
+    return lambda data: kind(*(data[name] for name in kind.fields))
+
+
+_HOST_EVENTS: Mapping[str, Callable[[dict[str, Any]], Event]] = {
     "terminal/started": lambda data: Started(data["name"], data["pid"]),
     "terminal/exited": lambda data: Exited(data["name"], data["exit_code"]),
     "terminal/title": lambda data: Title(data["name"], data["title"]),
     "terminal/bell": lambda data: Bell(data["name"]),
     "terminal/notification": lambda data: Notification(data["name"], data.get("title") or "", data["body"]),
     "terminal/progress": lambda data: Progress(data["name"], data["state"], data.get("percent")),
+    "sessions/opened": _in_session(SessionOpened),
+    "sessions/closed": _in_session(SessionClosed),
+    "sessions/changed": _in_session(SessionChanged),
+    "sessions/prompt-started": _in_session(PromptStarted),
+    "sessions/prompt-ended": _in_session(PromptEnded),
+    "sessions/said": _in_session(SessionSaid),
+    "sessions/turn-began": _in_session(SessionTurnBegan),
+    "sessions/turn-ended": _in_session(SessionTurnEnded),
+    "sessions/failed": _in_session(SessionFailed),
+    "sessions/judged": _in_session(SessionJudged),
+    "sessions/needs-person": _in_session(SessionNeedsPerson),
 }
 
 
 def host_event(topic: str, data: dict[str, Any]) -> Event:
     """An event of `Host.events`."""
-    make = _TERMINAL_EVENTS.get(topic)
+    make = _HOST_EVENTS.get(topic)
     event = Happened(topic, data) if make is None else make(data)
     object.__setattr__(event, "_source", (topic, data))
     return event

@@ -13,11 +13,17 @@ from fairlead.agent.live import posted
 from fairlead.agent.models import Model
 from fairlead.agent.recall.transcripts import Transcripts
 from fairlead.agent.store import AgentStore, Place
-from fairlead.sessions.directory import NoSession, NotSupported
+from fairlead.sessions.directory import NameTaken, NoSession, NotSupported
 from fairlead.sessions.feed import Event, Feed, PromptEnded, PromptStarted, Said
 from fairlead.sessions.session import Making, Prompt, Typing
 from tests.agent.playing import WAIT, AllowAll, Endless, Models, calls, replay, says
 from tests.agent.test_session import Held, playing
+
+
+def check_free(name: str) -> None:
+    """A session of another kind is called `build`."""
+    if name == "build":
+        raise NameTaken("the name 'build' is taken")
 
 
 class Room:
@@ -27,13 +33,12 @@ class Room:
         self.feed = Feed()
         self.events: list[Event] = []
         place = Place({"endless": Endless()}, AllowAll(), "be brief", {})
-        taken = frozenset({"build"})
         self.store = AgentStore(
             str(directory / "sessions"),
             Models(model),
             lambda cwd: place,
             self._told,
-            is_taken=taken.__contains__,
+            check_free=check_free,
         )
         self.transcripts = Transcripts(str(directory / "transcripts.db"), str(directory / "sessions"))
         self.kind = AgentKind(self.store, self.transcripts, self.feed)
@@ -114,7 +119,7 @@ async def test_a_name_is_enough_to_make_one_unless_it_is_taken(tmp_path: Path) -
     found = await room.kind.find("garden")
     assert found is not None
     assert (found.id, found.project) == (id, str(tmp_path))
-    with pytest.raises(NotSupported, match="a terminal session is named 'build' already"):
+    with pytest.raises(NotSupported, match="the name 'build' is taken"):
         await room.kind.make("build", str(tmp_path))
     assert len(room.store.loaded) == 1
     with pytest.raises(NoSession):

@@ -72,13 +72,13 @@ def test_an_agent_is_asked_waited_for_read_and_stopped_like_a_program(hosting: H
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("screen", "garden"), "garden is an agent session and has no screen; `fairlead logs garden` prints"),
-        (("record", "garden"), "garden is an agent session and has no screen"),
+        (("screen", "garden"), "by agent sessions: garden has no screen; `fairlead logs garden` prints"),
+        (("record", "garden"), "not supported by agent sessions: garden has no screen"),
         (("logs", "-f", "garden"), "`fairlead attach garden` shows it at work"),
-        (("send", "garden", "-k", "C-c"), "garden is an agent session: it takes a text, and no keys"),
-        (("wait", "garden", "--text", "x"), "garden is an agent session and has no screen"),
+        (("send", "garden", "-k", "C-c"), "not supported by agent sessions: garden takes no keys"),
+        (("wait", "garden", "--text", "x"), "`fairlead wait garden --idle 0` waits until its turn is over"),
         (("start", "garden", "-d", "--", "true"), "the name 'garden' is taken by a session of kind agent"),
-        (("agent", "--name", "work", "-p", "hi"), "a terminal session is named 'work' already"),
+        (("agent", "--name", "work", "-p", "hi"), "the name 'work' is taken by a session of kind terminal"),
         (("stop", "gardn"), "no session 'gardn'; did you mean garden?"),
         (("logs", "wrk"), "no session 'wrk'; did you mean work?"),
         (("stop", "productio"), "no session 'productio'; did you mean production?"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,12 @@ from fairlead.agent.tools import Tool
 from fairlead.control import sessions as control_sessions
 from fairlead.control.protocols import SessionFault
 from fairlead.control.sessions import ControlSessions
-from fairlead.sessions.directory import Directory, Kind, NotSupported, Summary
-from fairlead.sessions.feed import Feed, PromptEnded, PromptStarted, Said
+from fairlead.sessions.directory import Directory
+from fairlead.sessions.feed import Feed, PromptEnded
 from fairlead.sessions.inbox import NotOpen
-from fairlead.sessions.session import Prompt, Session, new_prompt
+from fairlead.sessions.session import new_prompt
 from tests.agent.playing import WAIT, AskBeforeWriting, Endless, Models, Note, calls, replay, says
+from tests.sessions.echo_kind import EchoKind
 
 ENDLESS = calls(("c1", "endless", {}))
 STOPPED = says("what is said in the place of an aborted answer")
@@ -58,48 +59,6 @@ class Asked:
         return self.answer, self.ends[0]
 
 
-class Echoes:
-    """A kind that exists only here: it says back what it is told, at once."""
-
-    name = "echo"
-    gives_ids = True
-
-    def __init__(self, feed: Feed) -> None:
-        self._feed = feed
-
-    async def list(self, *, brief: bool) -> Sequence[Summary]:
-        return [Summary(id="e1", kind=self.name, name="cave", project="/", state="idle")]
-
-    async def find(self, word: str) -> Summary | None:
-        return (await self.list(brief=True))[0] if word in ("e1", "cave") else None
-
-    def is_live(self, name: str) -> bool:
-        return name == "cave"
-
-    def name_of(self, id: str) -> str:
-        return "cave" if id == "e1" else id
-
-    async def stop(self, id: str) -> Mapping[str, Any]:
-        return {}
-
-    async def prompt(self, id: str, prompt: Prompt) -> None:
-        self._feed.post(PromptStarted(id, prompt.id))
-        self._feed.post(Said(id, prompt.text))
-        self._feed.post(PromptEnded(id, prompt.id, "done"))
-
-    async def interrupt(self, id: str, prompt: str | None = None) -> None:
-        pass
-
-    async def lines(self, id: str) -> Sequence[str]:
-        return []
-
-    async def live(self, id: str) -> Session:
-        raise NotSupported("an echo has no turns")
-
-    async def settled(self, id: str) -> None:
-        pass
-
-
 class Agents:
     """The sessions of a store that play a cassette, and the caves."""
 
@@ -109,14 +68,12 @@ class Agents:
         place = Place(tools, AskBeforeWriting(), "be brief", {})
         self.store = AgentStore(str(directory / "sessions"), Models(model), lambda cwd: place, self._heard)
         self.transcripts = Transcripts(str(directory / "transcripts.db"), str(directory / "sessions"))
-        kinds: Sequence[Kind] = (
-            Echoes(self.feed),
-            AgentKind(self.store, self.transcripts, self.feed),
-        )
         inbox = self.store.inbox
-        self.sessions = ControlSessions(
-            Directory(kinds, inbox, lambda id: None), inbox, "main", str(directory)
-        )
+        sessions = Directory(inbox, lambda id: None)
+        self.caves = EchoKind(self.feed, inbox, sessions, {"cave": str(directory)})
+        sessions.add(AgentKind(self.store, self.transcripts, self.feed))
+        sessions.add(self.caves)
+        self.sessions = ControlSessions(sessions, inbox, "main", str(directory))
         self.feed.listen(self.sessions.heard)
 
     def _heard(self, event: Event) -> None:
@@ -137,7 +94,9 @@ class Agents:
 def run(tmp_path: Path, work: Callable[[Agents], Awaitable[None]], *answers: Any) -> None:
     async def timed() -> None:
         agents = Agents(tmp_path, replay(tmp_path, *answers))
+        await agents.caves.open()
         await work(agents)
+        await agents.caves.close()
         for session in agents.store.loaded:
             await session.idle()
         agents.store.close()
@@ -216,7 +175,7 @@ def test_a_question_of_an_agent_is_answered_once(tmp_path: Path) -> None:
         (waiting,) = inbox.open()
         assert (waiting.session, waiting.title, waiting.reason) == (asked.session, "note", "it writes")
         assert (waiting.session_name, waiting.project) == ("main", str(tmp_path))
-        assert await agents.sessions.status() == "echo cave: idle\nagent main: streaming, 1 wait for consent"
+        assert await agents.sessions.status() == "agent main: streaming, 1 wait for consent\necho cave: idle"
         with pytest.raises(NotOpen, match="no question 'unknown' waits"):
             await inbox.answer("unknown", "allow", "test")
         await inbox.answer(waiting.id, "allow", "test")
@@ -253,9 +212,10 @@ def test_sessions_that_are_not_there_or_full_are_said(
 def test_a_session_of_any_kind_answers_and_says_what_it_can_t_do(tmp_path: Path) -> None:
     async def work(agents: Agents) -> None:
         asked = await agents.ask("hello", "cave")
-        assert (await asked.ended(), asked.session) == (("hello", ""), "e1")
+        assert await asked.ended() == ("you said hello", "")
+        assert asked.session == (await agents.caves.list(brief=True))[0].id
         with pytest.raises(SessionFault, match="typing is not supported by echo sessions"):
             await agents.sessions.type("cave", "hello")
-        assert agents.sessions.name_of("e1") == "cave"
+        assert agents.sessions.name_of(asked.session) == "cave"
 
     run(tmp_path, work)

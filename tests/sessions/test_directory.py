@@ -72,7 +72,10 @@ def inbox() -> Inbox:
 @pytest.fixture
 def directory(inbox: Inbox) -> Directory:
     verdicts = {"roses-00000000": {"confidence": "VERIFIED", "escalated": None}}
-    return Directory((Notes("roses", "tulips"), Notes("tulipa")), inbox, verdicts.get)
+    directory = Directory(inbox, verdicts.get)
+    directory.add(Notes("roses", "tulips"))
+    directory.add(Notes("tulipa"))
+    return directory
 
 
 def test_all_sessions_are_in_one_list_with_what_others_know_of_them(

@@ -192,6 +192,7 @@ def _of_open(session: Conversation, row: Transcript | None) -> Summary:
         what=_short(first),
         started_at=_moment(session.journal.header.timestamp),
         idle=max(0.0, time.time() - last) if session.is_idle else 0.0,
+        can=("chat",),
         more={"model": f"{session.model.provider}/{session.model.id}", "file": session.journal.path},
     )
 
@@ -207,5 +208,6 @@ def _of_row(row: Transcript) -> Summary:
         what=_short(row.first_message),
         started_at=_moment(row.created),
         idle=max(0.0, time.time() - _moment(row.modified)),
+        can=("chat",),
         more={"file": row.path},
     )

@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from ..sessions.directory import NameTaken
 from ..sessions.inbox import Asker, AskerGone, Inbox, Unheard
 from ..sessions.questions import ALWAYS, Answer, Question
 from . import context
@@ -71,14 +72,14 @@ class AgentStore:
         listen: Callable[[Event], None],
         is_watched: Callable[[str], bool] = lambda id: False,
         inbox: Inbox | None = None,
-        is_taken: Callable[[str], bool] = lambda name: False,
+        check_free: Callable[[str], None] = lambda name: None,
     ) -> None:
-        """`is_taken` tells whether a session of another kind has a name."""
+        """`check_free` raises NameTaken if a session of another kind has a name."""
         self.directory = directory
         self.inbox = inbox if inbox is not None else Inbox()
         self.inbox.register("consent", self.fate)
         self._is_watched = is_watched
-        self._is_taken = is_taken
+        self._check_free = check_free
         self._models = models
         self._place = place
         self._listen = listen
@@ -141,8 +142,10 @@ class AgentStore:
 
     def check_name(self, name: str) -> None:
         """Raises Refused if a session of another kind has this name."""
-        if self._is_taken(name):
-            raise Refused(f"a terminal session is named {name!r} already; choose another name")
+        try:
+            self._check_free(name)
+        except NameTaken as error:
+            raise Refused(str(error)) from None
 
     def get(self, id: str) -> Conversation | None:
         """The session of this id if it is loaded."""

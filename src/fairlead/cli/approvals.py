@@ -16,7 +16,7 @@ LISTED_LINES, LISTED_CHARACTERS = 40, 4000
 
 COMMAND = Command(
     "approvals",
-    "List what waits for your consent, of agent sessions and of the daemon itself: what will happen, why\n"
+    "List what waits for your consent, of sessions and of the daemon itself: what will happen, why\n"
     "you are asked, which session of which project asks, and the whole command or change. Or answer: the\n"
     "first answer holds, from wherever it comes. A question whose asker is gone is lost; any answer\n"
     "dismisses it. For a session that needs a person, `deny` and its name dismiss that.",

@@ -6,6 +6,10 @@ from collections.abc import Sequence
 
 from .arguments import SESSION, Command, Option, parsed
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 COMMAND = Command(
     "attach",
     "Attach to a session's terminal. What you type goes to its program; ctrl-\\ leaves it running, and so\n"
@@ -26,21 +30,27 @@ COMMAND = Command(
 
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
-    if (agent := _agent(options.name)) is not None:
+    if (session := _without_screen(options.name)) is not None:
+        if "chat" not in session["can"]:
+            from .kinds import unsupported
+
+            instead = "`fairlead send {} TEXT` asks it, and `fairlead logs {}` prints what was said"
+            raise unsupported(session, "has neither a screen nor a chat", instead)
+
         from ..client.sdk import connect
         from ..system.settings import Settings
         from ..ui.chat.chat import chat
 
         with connect(settings := Settings()) as host:
-            return chat(host.agent(id=agent), settings)
+            return chat(host.agent(id=session["id"]), settings)
 
     from ..ui.attach import attach
 
     return attach(options.name, watch=options.watch)
 
 
-def _agent(name: str) -> str | None:
-    """The id of the agent session of this name, if no program's session has it and we have a terminal."""
+def _without_screen(name: str) -> dict[str, Any] | None:
+    """The session of this name, if it has no screen to attach to and we have a terminal."""
     import os
     import sys
 
@@ -61,7 +71,7 @@ def _agent(name: str) -> str | None:
 
     try:
         with Control() as control:
-            session = control.ask("session_find", name=name)["session"]
+            session: dict[str, Any] = control.ask("session_find", name=name)["session"]
     except (RequestError, ConnectionError):  # attaching says what is wrong
         return None
-    return session["id"] if session["kind"] == "agent" else None
+    return session if "screen" not in session["can"] else None

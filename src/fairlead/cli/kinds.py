@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .arguments import Failure
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -27,18 +29,19 @@ def other_kind(control: Control, name: str, error: RequestError) -> dict[str, An
 def with_screen(control: Control, op: str, name: str, **params: Any) -> dict[str, Any]:
     """The answer of an op that only sessions with a screen have."""
     from ..client.control import RequestError
-    from .arguments import Failure
 
     try:
         return control.ask(op, name=name, **params)
     except RequestError as error:
         session = other_kind(control, name, error)
-        instead = f"`fairlead logs {name}` prints what was said"
-        raise Failure(f"{described(session)} and has no screen; {instead}") from None
+        raise unsupported(session, "has no screen", "`fairlead logs {}` prints what was said") from None
 
 
-def described(session: dict[str, Any]) -> str:
-    """A session in an error's sentence."""
+def unsupported(session: dict[str, Any], why: str, instead: str) -> Failure:
+    """Sessions of this one's kind can't do that: why, and what to use `instead`, with {} for its name."""
     from ..formats.columns import printable
 
-    return f"{printable(session['name'])} is an {session['kind']} session"
+    name = printable(session["name"])
+    return Failure(
+        f"not supported by {session['kind']} sessions: {name} {why}; {instead.replace('{}', name)}"
+    )

@@ -148,7 +148,7 @@ def _follow(printer: _Printer, name: str, last: int | None) -> int:
 
     from ..client.control import Control, RequestError
     from ..client.reconnect import ABSENCE, Reconnect
-    from .kinds import described, other_kind
+    from .kinds import other_kind, unsupported
 
     begun = False
     reconnect = Reconnect(ABSENCE)
@@ -176,8 +176,10 @@ def _follow(printer: _Printer, name: str, last: int | None) -> int:
             if not begun:
                 with Control() as control:
                     session = other_kind(control, name, error)
-                attach = f"`fairlead attach {name}` shows it at work"
-                raise Failure(f"{described(session)}, and -f follows programs; {attach}") from None
+                instead = "`fairlead wait {} --idle 0` waits until its turn is over"
+                if "chat" in session["can"]:
+                    instead = "`fairlead attach {}` shows it at work"
+                raise unsupported(session, "has no output that -f could follow", instead) from None
             if error.code != "request/not-found":
                 raise
             return 0  # it was stopped while there was no daemon, or is long over

@@ -13,15 +13,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-KINDS = ("terminal", "agent")
-
-
-def _kind(text: str) -> str:
-    if text not in KINDS:
-        raise UsageError(f"{' or '.join(KINDS)}, not {text!r}")
-    return text
-
-
 COMMAND = Command(
     "ls",
     "List the sessions of all kinds: name, state, kind, directory, size, clients, how long nothing has\n"
@@ -32,7 +23,7 @@ COMMAND = Command(
     takes=(Argument("name", "which sessions (all)", optional=True, many=True, completes="session"),),
     options=(
         Option("-q", "--quiet", help="only the names, one a line"),
-        Option("--kind", value="KIND", kind=_kind, help="only sessions of this kind: terminal or agent"),
+        Option("--kind", value="KIND", help="only sessions of this kind: terminal, agent, …"),
         Option("--json", help="everything as JSON: seconds, bytes, and more than the table has room for"),
     ),
     examples=(
@@ -49,14 +40,21 @@ DROPS = ("TIME", "SIZE", "MEMORY", "CLIENTS", "CPU", "DIRECTORY", "QUIET", "CHEC
 HEAD = ("NAME", "STATE", "KIND", "DIRECTORY", "SIZE", "CLIENTS", "QUIET", "CPU", "TIME", "MEMORY", "WHAT")
 SHORT_ID = 8
 """How much of the id of a session without a name is shown; it is found by that."""
+UUID_LENGTH, UUID_DASHES = 36, 4
+"""What such an id looks like."""
 
 
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
-    from ..client.control import Control
+    from ..client.control import Control, RequestError
 
     with Control() as control:
-        answer = control.ask("session_list", brief=options.quiet or None, kind=options.kind)
+        try:
+            answer = control.ask("session_list", brief=options.quiet or None, kind=options.kind)
+        except RequestError as error:
+            if options.kind and error.code == "request/invalid-params":
+                raise UsageError(f"--kind: {error}") from None
+            raise
     sessions, questions = answer["sessions"], answer["questions"]
     found = {session["id"]: session for session in reversed(sessions)}
     found |= {session["name"]: session for session in reversed(sessions)}
@@ -138,7 +136,8 @@ def _row(session: dict[str, Any]) -> tuple[str, ...]:
 def shown_name(session: dict[str, Any]) -> str:
     """What a session is called in a table."""
     name: str = session["name"]
-    return printable(name if name != session["id"] or session["kind"] == "terminal" else name[:SHORT_ID])
+    is_made_up = name == session["id"] and len(name) == UUID_LENGTH and name.count("-") == UUID_DASHES
+    return printable(name[:SHORT_ID] if is_made_up else name)
 
 
 def _from_home(path: str) -> str:

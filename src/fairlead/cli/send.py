@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from .arguments import JSON, SESSION, Argument, Command, Failure, Option, UsageError, parsed
+from .arguments import JSON, SESSION, Argument, Command, Option, UsageError, parsed
 
 COMMAND = Command(
     "send",
@@ -45,11 +45,12 @@ def main(arguments: Sequence[str]) -> int:
         try:
             answer = control.ask("terminal_send", name=options.name, keys=options.key or None, **{how: text})
         except RequestError as error:
-            from .kinds import described, other_kind
+            from .kinds import other_kind, unsupported
 
             session = other_kind(control, options.name, error)
             if text is None or any(key != "Enter" for key in options.key):
-                raise Failure(f"{described(session)}: it takes a text, and no keys") from None
+                instead = "`fairlead send {} TEXT` asks it for something"
+                raise unsupported(session, "takes no keys", instead) from None
             answer = control.ask("session_prompt", name=session["id"], text=text)
     if options.json:
         import json

@@ -26,25 +26,23 @@ def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
 
     from ..client.control import Control, RequestError
-    from .kinds import other_kind
 
     ended: list[dict[str, object]] = []
     with Control() as control:
         for name in options.name:
             try:
-                try:
-                    code = control.ask("terminal_stop", name=name)["exit_code"]
-                    said = f"session {name} ended with {code}"
-                    about: dict[str, object] = {"name": name, "exit_code": code}
-                except RequestError as error:
-                    session = other_kind(control, name, error)
-                    worked = control.ask("session_stop", name=session["id"])["stopped"]
-                    said = f"the turn of {name} is ended" if worked else f"{name} does nothing now"
-                    about = {"name": session["name"], "kind": session["kind"], "stopped": worked}
+                answer = control.ask("session_stop", name=name)
             except RequestError as error:
                 print(f"fairlead stop: {error}", file=sys.stderr)
                 continue
-            ended.append(about)
+            if "exit_code" in answer:
+                code = answer["exit_code"]
+                ended.append({"name": name, "exit_code": code})
+                said = f"session {name} ended with {code}"
+            else:
+                session, worked = answer["session"], answer["stopped"]
+                ended.append({"name": session["name"], "kind": session["kind"], "stopped": worked})
+                said = f"the turn of {name} is ended" if worked else f"{name} does nothing now"
             if not options.json:
                 print(said)
     if options.json:

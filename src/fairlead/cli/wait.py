@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from .arguments import SESSION, Command, Failure, Option, UsageError, parsed, seconds
+from .arguments import SESSION, Command, Option, UsageError, parsed, seconds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,19 +90,19 @@ def _answer(options: Options) -> dict[str, Any]:
 
     began = time.monotonic()
     left = options.timeout
-    agent = ""
+    other = ""
     given = {"name": options.name, "text": options.text, "regex": options.regex, "idle": options.idle}
     given["exit"] = options.exit or None
     with Control() as control:
         while True:
             try:
-                op = "session_wait" if agent else "terminal_wait"
+                op = "session_wait" if other else "terminal_wait"
                 answer: dict[str, Any] = control.call(Call(op, given | {"timeout": left}, dict))
             except RequestError as error:
-                if agent:
+                if other:
                     raise
-                agent = _agent(control, options, error)
-                given = {"name": agent}
+                other = _other(control, options, error)
+                given = {"name": other}
                 continue
             if options.timeout is not None:
                 left = max(0.0, began + options.timeout - time.monotonic())
@@ -110,12 +110,13 @@ def _answer(options: Options) -> dict[str, Any]:
                 return answer
 
 
-def _agent(control: Control, options: Options, error: RequestError) -> str:
-    """The id of the agent session that is waited for."""
-    from .kinds import described, other_kind
+def _other(control: Control, options: Options, error: RequestError) -> str:
+    """The id of the session that is waited for, which is no terminal."""
+    from .kinds import other_kind, unsupported
 
     session = other_kind(control, options.name, error)
     if options.text is not None or options.regex is not None:
-        raise Failure(f"{described(session)} and has no screen; --idle 0 waits until its turn is over")
+        instead = "`fairlead wait {} --idle 0` waits until its turn is over"
+        raise unsupported(session, "has no screen", instead)
     id: str = session["id"]
     return id

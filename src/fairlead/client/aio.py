@@ -32,7 +32,7 @@ from .links import Links
 from .view import RoleName, View
 
 __all__ = ["Agent", "AgentEvents", "Attached", "Ended", "Events", "Host", "RequestError", "Terminal"]
-__all__ += ["TurnFailed", "connect"]
+__all__ += ["Session", "TurnFailed", "connect"]
 
 T = TypeVar("T")
 
@@ -205,6 +205,45 @@ class Agent:
         return Agent(self._links, Opened(id, True), "")
 
 
+class Session:
+    """One session of any kind. Made by `Host.session`. What only some kinds can do is in `Terminal` and
+    `Agent`."""
+
+    def __init__(self, links: Links, row: Answer) -> None:
+        self.id: str = row["id"]
+        self.kind: str = row["kind"]
+        self.name: str = row["name"]
+        self._links = links
+
+    def __repr__(self) -> str:
+        return f"<Session {self.name}, {self.kind}>"
+
+    async def _ask(self, op: str, result: Callable[[Answer], T], **given: Any) -> T:
+        return await self._links.call(Call(op, {"name": self.id, **given}, result))
+
+    async def summary(self) -> dict[str, Any]:
+        """Return how it is, as `fairlead ls --json` shows it."""
+        return await self._ask("session_find", itemgetter("session"))
+
+    async def prompt(self, text: str) -> str:
+        """Ask for something: say it to an agent, or type it into a terminal with Enter. Returns the prompt's
+        id, by which the events `sessions/prompt-started` and `sessions/prompt-ended` name it."""
+        return str(await self._ask("session_prompt", itemgetter("prompt_id"), text=text))
+
+    async def lines(self, limit: int | None = None) -> list[str]:
+        """Return what was said or printed, or the last lines of it."""
+        return await self._ask("session_lines", itemgetter("lines"), limit=limit)
+
+    async def wait(self, *, timeout: float | None = None) -> None:
+        """Wait until it does nothing any more. Raises TimeoutError."""
+        if not await self._ask("session_wait", itemgetter("matched"), timeout=timeout):
+            raise TimeoutError(f"{self.name!r} is still at work")
+
+    async def stop(self) -> None:
+        """End its program, or what an agent is doing."""
+        await self._ask("session_stop", nothing)
+
+
 class Host(Connection):
     """A connection to the daemon."""
 
@@ -240,8 +279,17 @@ class Host(Connection):
         return Terminal(self._links, name)
 
     async def terminals(self) -> list[dict[str, Any]]:
-        """List all sessions, as `fairlead ls --json` shows them."""
+        """List all terminal sessions."""
         return await self._links.call(Call("terminal_list", {}, itemgetter("sessions")))
+
+    async def session(self, name: str) -> Session:
+        """Return the session of a name or id, whatever its kind."""
+        found = await self._links.call(Call("session_find", {"name": name}, itemgetter("session")))
+        return Session(self._links, found)
+
+    async def sessions(self, kind: str | None = None) -> list[dict[str, Any]]:
+        """List the sessions of all kinds, or of one, as `fairlead ls --json` shows them."""
+        return await self._links.call(Call("session_list", {"kind": kind}, itemgetter("sessions")))
 
     async def status(self) -> dict[str, Any]:
         """Return how the daemon is: its version, process id and more, as `fairlead daemon status --json`."""
@@ -281,7 +329,7 @@ class Host(Connection):
 
     def events(self, *topics: str) -> Events:
         """Follow what happens from now on, to all sessions: `async with host.events("terminal/exited") as …`.
-        All topics if none is named."""
+        Without topics it is all but `sessions/…`, which are of sessions of any kind."""
         return Events(Watching(topics), self._links.settings)
 
 

@@ -74,7 +74,7 @@ class Control:
             self._wire = rpc.ClientConnection()
             self._socket = connected(self.settings, start=self._start)
             try:
-                self._socket.sendall(self._wire.handshake("fairlead", __version__, [rpc.INCREMENTS]))
+                self._socket.sendall(self._wire.handshake("fairlead", __version__, rpc.OUR_FEATURES))
                 greeting = plain(self._answer(self._socket, "req-1"))
             except BaseException:
                 self.close()

@@ -31,11 +31,12 @@ from .calls import RequestError, plain
 
 E = TypeVar("E", bound=Event)
 
-FEATURES = (rpc.INCREMENTS, rpc.RECEIPTS)
 
 _FOR_US = ("command-result", "ui/frontend-action-requested")
 """Topics sent only to the client that asked, of whatever session."""
-_WANTED = tuple(topic for topic in TOPICS if not topic.startswith("terminal/") and topic != "context/updated")
+_USUAL = tuple(topic for topic in TOPICS if not topic.startswith("sessions/"))
+"""What is followed if nothing is named: `sessions/…` have the same again, of sessions of any kind."""
+_WANTED = tuple(topic for topic in _USUAL if not topic.startswith("terminal/") and topic != "context/updated")
 
 
 class TurnFailed(Exception):
@@ -77,7 +78,7 @@ class Subscription(Generic[E]):
         self.ready = False
         self._wire = rpc.ClientConnection()
         self._lending.clear()
-        return self._wire.handshake("fairlead", __version__, FEATURES, key_names=self._key_names())
+        return self._wire.handshake("fairlead", __version__, rpc.OUR_FEATURES, key_names=self._key_names())
 
     def request(self, op: str, **params: Any) -> tuple[str, bytes]:
         """A request's id and its bytes."""
@@ -135,14 +136,14 @@ class Subscription(Generic[E]):
 
 
 class Watching(Subscription[Event]):
-    """Receives what happens to all sessions, once it is ready: some topics, or all if none is named."""
+    """Receives what happens to all sessions, once it is ready: of some topics, or of the usual ones."""
 
     _end = "the daemon closed the connection; events may have been missed"
 
     def __init__(self, topics: tuple[str, ...]) -> None:
         if unknown := set(topics) - TOPICS.keys():
             raise ValueError(f"no topic {min(unknown)!r}; there are {', '.join(sorted(TOPICS))}")
-        super().__init__(topics or tuple(TOPICS))
+        super().__init__(topics or _USUAL)
 
     def _heard(self, topic: str, data: dict[str, Any], events: list[Event]) -> bytes:
         if self.ready:

@@ -71,7 +71,7 @@ class Link:
     async def open(cls, settings: Settings) -> Link:
         link = cls(*await daemon(settings))
         try:
-            await link._sent("req-1", link._wire.handshake("fairlead", __version__, [rpc.INCREMENTS]))
+            await link._sent("req-1", link._wire.handshake("fairlead", __version__, rpc.OUR_FEATURES))
         except BaseException:
             await link.close()
             raise

@@ -33,7 +33,7 @@ from .streams import AgentEvents, Attached, Connection, Events, answer
 from .view import RoleName, View
 
 __all__ = ["Agent", "AgentEvents", "Attached", "Ended", "Events", "Host", "RequestError", "Terminal"]
-__all__ += ["TurnFailed", "connect"]
+__all__ += ["Session", "TurnFailed", "connect"]
 
 T = TypeVar("T")
 
@@ -206,6 +206,45 @@ class Agent:
         return Agent(self._control, Opened(id, True), "")
 
 
+class Session:
+    """One session of any kind. Made by `Host.session`. What only some kinds can do is in `Terminal` and
+    `Agent`."""
+
+    def __init__(self, control: Control, row: Answer) -> None:
+        self.id: str = row["id"]
+        self.kind: str = row["kind"]
+        self.name: str = row["name"]
+        self._control = control
+
+    def __repr__(self) -> str:
+        return f"<Session {self.name}, {self.kind}>"
+
+    def _ask(self, op: str, result: Callable[[Answer], T], **given: Any) -> T:
+        return self._control.call(Call(op, {"name": self.id, **given}, result))
+
+    def summary(self) -> dict[str, Any]:
+        """Return how it is, as `fairlead ls --json` shows it."""
+        return self._ask("session_find", itemgetter("session"))
+
+    def prompt(self, text: str) -> str:
+        """Ask for something: say it to an agent, or type it into a terminal with Enter. Returns the prompt's
+        id, by which the events `sessions/prompt-started` and `sessions/prompt-ended` name it."""
+        return str(self._ask("session_prompt", itemgetter("prompt_id"), text=text))
+
+    def lines(self, limit: int | None = None) -> list[str]:
+        """Return what was said or printed, or the last lines of it."""
+        return self._ask("session_lines", itemgetter("lines"), limit=limit)
+
+    def wait(self, *, timeout: float | None = None) -> None:
+        """Wait until it does nothing any more. Raises TimeoutError."""
+        if not self._ask("session_wait", itemgetter("matched"), timeout=timeout):
+            raise TimeoutError(f"{self.name!r} is still at work")
+
+    def stop(self) -> None:
+        """End its program, or what an agent is doing."""
+        self._ask("session_stop", nothing)
+
+
 class Host(Connection):
     """A connection to the daemon."""
 
@@ -238,8 +277,17 @@ class Host(Connection):
         return Terminal(self._control, name)
 
     def terminals(self) -> list[dict[str, Any]]:
-        """List all sessions, as `fairlead ls --json` shows them."""
+        """List all terminal sessions."""
         return self._control.call(Call("terminal_list", {}, itemgetter("sessions")))
+
+    def session(self, name: str) -> Session:
+        """Return the session of a name or id, whatever its kind."""
+        found = self._control.call(Call("session_find", {"name": name}, itemgetter("session")))
+        return Session(self._control, found)
+
+    def sessions(self, kind: str | None = None) -> list[dict[str, Any]]:
+        """List the sessions of all kinds, or of one, as `fairlead ls --json` shows them."""
+        return self._control.call(Call("session_list", {"kind": kind}, itemgetter("sessions")))
 
     def status(self) -> dict[str, Any]:
         """Return how the daemon is: its version, process id and more, as `fairlead daemon status --json`."""
@@ -279,7 +327,7 @@ class Host(Connection):
 
     def events(self, *topics: str) -> Events:
         """Follow what happens from now on, to all sessions: `with host.events("terminal/exited") as …`.
-        All topics if none is named."""
+        Without topics it is all but `sessions/…`, which are of sessions of any kind."""
         return Events(Watching(topics), self._control.settings)
 
 

@@ -83,7 +83,8 @@ class ControlSessions:
         try:
             kind, found = await self._directory.find(session or "")
             if not isinstance(kind, Typing):
-                raise SessionFault(f"typing is not supported by {kind.name} sessions")
+                how = f"`fairlead send {quote(found.name)} TEXT` asks it for something"
+                raise SessionFault(f"typing is not supported by {kind.name} sessions; {how}")
             kind.type(found.id, text, enter=enter)
         except (NoSession, NotSupported) as error:
             raise SessionFault(str(error)) from None
@@ -104,7 +105,7 @@ class ControlSessions:
             name = self.name_of(question.session or "")
             how = f"`fairlead approvals deny {quote(name)}` dismisses it"
             lines.append(f"{name} needs a person: {question.what}; {how}")
-        asked = Counter(each.session for each in self._inbox.open() if each.kind == "consent")
+        asked = Counter(each.session for each in self._inbox.open() if each.is_consent)
         opened = [each for each in await self._directory.list(brief=True) if each.is_open]
         for _, found in groupby(opened, key=lambda each: each.kind):
             for each in list(found)[-SHOWN_SESSIONS:]:
@@ -124,6 +125,9 @@ class ControlSessions:
             kind, found = await self._directory.find(name)
             if not isinstance(kind, Typing):
                 return kind, found.id
+            if name != self._default:
+                how = f"/send {found.name} TEXT types into it"
+                raise SessionFault(f"prompts from here are not supported by {kind.name} sessions; {how}")
         except Unknown:
             pass
         makers = [kind for kind in self._directory.kinds if isinstance(kind, Making)]

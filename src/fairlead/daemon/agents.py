@@ -66,7 +66,7 @@ class AgentRoom:
         feed: Feed,
         inbox: Inbox,
         judging: Judging,
-        is_taken: Callable[[str], bool] = lambda name: False,
+        check_free: Callable[[str], None] = lambda name: None,
     ) -> None:
         self._feed = feed
         keys = Keys(f"{settings.state_dir}/keys")
@@ -82,7 +82,7 @@ class AgentRoom:
         place = _places(settings, catalog, redactor, library, terminals, lambda: self._rules)
         _tidy(f"{settings.state_dir}/outputs")
         watched = judging.door.is_watched
-        self.store = AgentStore(settings.sessions_dir, catalog, place, self._told, watched, inbox, is_taken)
+        self.store = AgentStore(settings.sessions_dir, catalog, place, self._told, watched, inbox, check_free)
         self.memory = memory = Memory(f"{settings.state_dir}/memory.db")
         self.transcripts = transcripts = Transcripts(
             f"{settings.state_dir}/transcripts.db", settings.sessions_dir

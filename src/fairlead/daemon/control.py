@@ -13,7 +13,6 @@ from functools import lru_cache
 
 from ..agent.consent.commands import take_apart
 from ..agent.secrets import environment_for_commands, is_secret_file
-from ..agent.store import AgentStore
 from ..control import gates
 from ..control.actuators import Actuators, offered, shell, write_log
 from ..control.gates import Gates, Taken
@@ -26,15 +25,16 @@ from ..control.sessions import ControlSessions
 from ..control.signals import Priority, Signal
 from ..control.store import ControlStore
 from ..doors.passepartout import PassepartoutDoor
+from ..doors.proof import Programs
 from ..doors.rpc.ops.control import ControlOps
 from ..formats.guess import meant
 from ..sessions import feed
 from ..sessions.directory import Directory
+from ..sessions.inbox import Inbox
 from ..sessions.questions import Answer, Question
 from ..system.database import DatabaseFault
 from ..system.extras import adding, is_missing
 from ..system.settings import SettingError, Settings
-from ..terminal.host import Host
 from ..wire import passepartout
 
 log = logging.getLogger("fairlead.control")
@@ -51,12 +51,13 @@ class ControlRoom:
     def __init__(
         self,
         settings: Settings,
-        store: AgentStore,
-        host: Host,
+        store: ControlStore,
+        inbox: Inbox,
         cleaner: Cleaner,
         directory: Directory,
         happening: feed.Feed,
         *,
+        programs: Programs = dict,
         key_variables: Iterable[str] = (),
         checkers: Mapping[str, Checker] | None = None,
         send: Send = send_with_apprise,
@@ -65,7 +66,7 @@ class ControlRoom:
         home = os.path.expanduser("~")
         self.actuators = Actuators()
         self.lag = Lag()
-        self.store = ControlStore(f"{settings.state_dir}/control.db")
+        self.store = store
         self._urls = _texts(settings, "notify", "urls")
         try:
             self._notifier = Notifier(self.store, self._urls, self._not_sent, send=send)
@@ -73,7 +74,7 @@ class ControlRoom:
             raise settings.located(error) from None
         rules = _rules(settings)
         reflexes = Reflexes(rules, settings.refresh)
-        self.sessions = ControlSessions(directory, store.inbox, settings.text("control", "session"), home)
+        self.sessions = ControlSessions(directory, inbox, settings.text("control", "session"), home)
         happening.listen(self._heard)
         self.control = Control(
             actuators=self.actuators,
@@ -81,12 +82,12 @@ class ControlRoom:
             reflexes=reflexes,
             store=self.store,
             sessions=self.sessions,
-            inbox=store.inbox,
+            inbox=inbox,
             cleaner=cleaner,
             tell=self._tell,
         )
-        self._inbox = store.inbox
-        self._inbox.listen(self)
+        self._inbox = inbox
+        inbox.listen(self)
         environment = environment_for_commands(os.environ, key_variables)
         self.actuators.register_actuator("LOG", write_log, quick=True)
         self.actuators.register_actuator("NOTIFY", self._notifier.notify, quick=True)
@@ -101,7 +102,7 @@ class ControlRoom:
             "questions": self._check_questions,
         }
         self.health = Health(own | dict(checkers or {}))
-        self.door = PassepartoutDoor(settings, self.control, self._healthy, host.agent_programs)
+        self.door = PassepartoutDoor(settings, self.control, self._healthy, programs)
         self.ops = ControlOps(self.control, self.health, self._inbox)
         self._heartbeat = settings.number("control", "heartbeat")
         self._timer: asyncio.TimerHandle | None = None

@@ -17,14 +17,15 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from .. import __version__
 from ..agent.kind import AgentKind
-from ..doors.agent_terminals import HostTerminals
+from ..control.store import ControlStore
 from ..doors.checks import host_checks
-from ..doors.keepty import KeeptyDoor
+from ..doors.rpc import happenings
 from ..doors.rpc.handlers import Clients, Data, OpError, handlers_of, op
 from ..doors.rpc.ops.sessions import SessionOps
 from ..doors.rpc.ops.terminals import TerminalOps
@@ -33,23 +34,22 @@ from ..doors.rpc.server import RpcDoor
 from ..keeper import masks
 from ..keeper.credentials import AGENT_MARK
 from ..sessions import feed
-from ..sessions.directory import Directory
+from ..sessions.directory import Directory, Kind
 from ..sessions.feed import Feed
 from ..sessions.inbox import Inbox
+from ..sessions.session import Opening
 from ..system.logfile import LogFile
 from ..system.setting_rows import rows
 from ..system.setting_table import AT_START
 from ..system.settings import SettingError, Settings, safe_dir
 from ..system.sockets import is_served
 from ..terminal.host import Host
-from ..terminal.kind import TerminalKind
-from ..terminal.session import Event, Session, State
-from ..terminal.turns import TerminalTurns
 from ..wire.rpc import ErrorCode, fields
 from . import agents as agent_room
 from . import control as control_room
 from .agents import AgentRoom, verification
 from .control import ControlRoom
+from .terminals import TerminalRoom
 
 log = logging.getLogger("fairlead")
 
@@ -59,15 +59,12 @@ LOCK_WAIT = 5.0
 """Seconds that another daemon which does not serve may hold the lock: one that ends says so first."""
 SOCKET_LOOK = 2.0
 """Seconds between looks whether somebody deleted our sockets: a stat for each."""
-EXIT_TOLD_AFTER = 1.0
-"""Seconds after which what was done about the end of a session is written down. A daemon that dies before is
-followed by one that tells of it again."""
 HOME_LOOK = 5.0
 """Seconds between looks whether the runtime directory is still there."""
 
-
-MAX_NOTICE = 500
-"""How many characters of a reason are shown on terminals."""
+MakeKind = Callable[[Feed, Inbox, Directory], Kind]
+"""Makes another kind of sessions, which posts to a feed, asks in an inbox, and has names that are free in a
+directory."""
 
 
 class AlreadyRunning(Exception):
@@ -89,6 +86,7 @@ class Daemon:
         *,
         supervised: bool = False,
         ready: Callable[[], None] = lambda: None,
+        kinds: Sequence[MakeKind] = (),
     ) -> None:
         self._settings = settings
         self._first_rows = {row["name"]: row for row in rows(settings)}
@@ -96,55 +94,48 @@ class Daemon:
         self._supervisor = supervisor
         self._supervised = supervised
         self._ready = ready
-        self._feed = Feed()
-        self._host = Host(settings, self._happened)
-        self._clients = clients = Clients()
-        self._inbox = inbox = Inbox(f"{settings.state_dir}/inbox.jsonl")
-        self._keepty = KeeptyDoor(settings, self._notice)
-        self._judging = verification(settings, clients, self._feed, inbox, self._host.agent_programs)
-        self._turns = TerminalTurns(
-            self._host,
-            f"{settings.state_dir}/turns",
-            self._feed,
-            self._tell_all,
-            self._judging.door.judged,
-            begin_wait=settings.number("verifier", "begin_seconds"),
-        )
-        self._terminals = terminals = TerminalKind(self._host, self._turns, self._feed)
-        self._commands = HostTerminals(self._host)
+        clients, feed, inbox = Clients(), Feed(), Inbox(f"{settings.state_dir}/inbox.jsonl")
+        self._inbox = inbox
+        self._host = host = Host(settings)
+        self._judging = judging = verification(settings, clients, feed, inbox, host.agent_programs)
+        self._terminals = terminals = TerminalRoom(settings, host, clients, feed, inbox, judging)
+        directory = Directory(inbox, judging.shown)
         self._agents = agents = AgentRoom(
             settings,
-            self._commands,
+            terminals.commands,
             clients,
-            self._feed,
+            feed,
             inbox,
-            self._judging,
-            is_taken=terminals.is_live,
+            judging,
+            check_free=partial(directory.check_free, but=AgentKind.name),
         )
-        in_store = AgentKind(agents.store, agents.transcripts, self._feed)
-        directory = Directory((terminals, in_store), inbox, self._verdict)
-        verifying = VerifyOps(self._judging.door, directory, self._judging.reports)
+        self._more_kinds = [make(feed, inbox, directory) for make in kinds]
+        own: list[Kind] = [terminals.kind, AgentKind(agents.store, agents.transcripts, feed)]
+        for kind in (*own, *self._more_kinds):
+            directory.add(kind)
+        waiting = ControlStore(f"{settings.state_dir}/control.db")
+        databases = (agents.memory, agents.transcripts, judging.reports, waiting)
         self._control = ControlRoom(
             settings,
-            agents.store,
-            self._host,
+            waiting,
+            inbox,
             agents.redactor,
             directory,
-            self._feed,
+            feed,
+            programs=host.agent_programs,
             key_variables=agents.key_variables,
-            checkers=host_checks(
-                settings,
-                self._host,
-                agents.store,
-                agents.catalog,
-                self._lost_sockets,
-                lambda: (agents.memory, agents.transcripts, self._judging.reports, self._control.store),
-            ),
+            checkers=host_checks(settings, host, agents.store, agents.catalog, self._lost_sockets, databases),
         )
-        self._feed.listen(self._posted)
-        in_terminals = TerminalOps(self._host, terminals, self._turns, directory, self._all_opened)
-        handlers = handlers_of(self, in_terminals, SessionOps(directory), verifying, self._control.ops)
-        self._rpc = RpcDoor(settings, handlers, agents.ops, clients, self._host.agent_programs)
+        feed.listen(self._posted)
+        happenings.follow(feed, clients)
+        handlers = handlers_of(
+            self,
+            TerminalOps(host, terminals.kind, terminals.turns, directory, terminals.all_opened),
+            SessionOps(directory),
+            VerifyOps(judging.door, directory, judging.reports),
+            self._control.ops,
+        )
+        self._rpc = RpcDoor(settings, handlers, agents.ops, clients, host.agent_programs, directory)
         self._started_at = time.time()
         self._over = asyncio.Event()
         self._again = False
@@ -152,7 +143,6 @@ class Daemon:
         self.environment: dict[str, str] | None = None
         """What the next daemon finds in its environment: that of who asked for it."""
         self._handover = False  # another daemon waits to take our place
-        self._opening: set[asyncio.Task[None]] = set()
 
     async def run(self) -> str:
         """Serve until told to stop. Returns the Python to start again with, with the code that is installed
@@ -179,12 +169,12 @@ class Daemon:
         await self._control.close()
         why = "daemon_restart" if self._again or self._handover else "daemon_stopped"
         self._judging.door.close_all(why)
+        for kind in self._more_kinds:
+            if isinstance(kind, Opening):
+                await kind.close()
         await self._agents.close()
         await self._judging.close()
-        for session in list(self._host.sessions.values()):
-            self._keepty.close(session)
-        self._keepty.close_ended()
-        await self._host.close(for_good=not self._again and not self._handover)
+        await self._terminals.close(for_good=not self._again and not self._handover)
         return self._python if self._again else ""
 
     async def _open_all(self) -> asyncio.Task[None]:
@@ -192,16 +182,17 @@ class Daemon:
         whose agents are gone."""
         self._inbox.load()
         await self._judging.open()
-        await self._host.open(None if self._supervised else [*COMMAND, "--asked-at", "{now}"])
-        while self._opening:
-            await asyncio.wait(self._opening)
+        await self._terminals.open(None if self._supervised else [*COMMAND, "--asked-at", "{now}"])
         await self._agents.store.prepare_waiting()
         for fault in self._agents.store.open():
             log.warning("an agent session can't be loaded: %s", fault)
+        for kind in self._more_kinds:
+            if isinstance(kind, Opening):
+                await kind.open()
         self._judging.report_lost()
-        orphans = asyncio.get_running_loop().create_task(self._commands.end_orphans())
+        orphans = asyncio.get_running_loop().create_task(self._terminals.commands.end_orphans())
         await self._control.open()
-        await self._keepty.open_ended(self._host.sessions.get)
+        await self._terminals.door.open_ended(self._host.sessions.get)
         await self._rpc.open()
         return orphans
 
@@ -227,7 +218,7 @@ class Daemon:
         while True:
             await asyncio.sleep(SOCKET_LOOK)
             try:
-                await self._keepty.mend()
+                await self._terminals.door.mend()
                 await self._judging.door.mend()
                 if os.path.exists(self._settings.lock_path):  # else the whole directory is gone
                     assert self._rpc.server is not None
@@ -239,64 +230,15 @@ class Daemon:
     def _lost_sockets(self) -> list[str]:
         own = [server for server in (self._rpc.server, self._control.door.server) if server is not None]
         lost = [server.path for server in own if server.is_lost]
-        return [*lost, *self._keepty.lost, *self._judging.door.lost]
-
-    def _happened(self, session: Session, event: Event) -> None:
-        match event.topic:
-            case "opened":
-                task = asyncio.get_running_loop().create_task(self._open(session))
-                self._opening.add(task)
-                task.add_done_callback(self._opening.discard)
-            case "forgotten":
-                self._keepty.close(session)
-                self._turns.closed(session)
-            case _:
-                if event.topic == "terminal/exited":
-                    self._keepty.retire(session)
-                    if session.note.get("exit_told"):  # by a daemon before us
-                        return
-                    asyncio.get_running_loop().call_later(EXIT_TOLD_AFTER, self._note_exit, session)
-                self._tell_all(event.topic, event.data)
-                self._terminals.happened(session, event)
-
-    def _note_exit(self, session: Session) -> None:
-        """Everybody knows that a session has ended, and rules were followed: the next daemon is silent."""
-        if session in self._host:
-            session.remember(exit_told=True)
-
-    def _tell_all(self, topic: str, data: Mapping[str, Any]) -> None:
-        self._clients.event(topic, fields(**data))
-
-    async def _open(self, session: Session) -> None:
-        try:
-            if session.state is not State.ENDED and session.ended_for is None:
-                await self._keepty.open(session)
-        except (OSError, ValueError) as error:
-            log.warning("session %s has no keepty socket: %s", session.id, error)
-        if session.state is State.ENDED:  # meanwhile
-            self._keepty.retire(session)
-        if session not in self._host:
-            self._keepty.close(session)
-            return
-        self._turns.opened(session)
-
-    def _verdict(self, session_id: str) -> Mapping[str, Any] | None:
-        judgement = self._judging.of(session_id)
-        return judgement.shown if judgement is not None else None
+        return [*lost, *self._terminals.door.lost, *self._judging.door.lost]
 
     def _posted(self, event: feed.Event) -> None:
         """If a person is needed, tell those at its terminal, or at all if nothing else tells people."""
         if isinstance(event, feed.NeedsPerson):
             self._control.escalated(event.session, event.turn, event.reason)
             name = self._control.sessions.name_of(event.session)
-            text = f"{name} needs a person: {event.reason[:MAX_NOTICE]}"
-            for session in self._host.sessions.values():
-                if session.id == event.session or not self._control.has_notices:
-                    session.say(text)
-
-    def _notice(self, session: Session) -> str:
-        called = self._inbox.escalation(session.id)
-        return f"{session.id} needs a person: {called.what[:MAX_NOTICE]}" if called is not None else ""
+            text = f"{name} needs a person: {event.reason}"
+            self._terminals.say(text, session=event.session, everywhere=not self._control.has_notices)
 
     # --- ops of its own -----------------------------------------------------------------------------------
 
@@ -319,11 +261,6 @@ class Daemon:
         now = {row["name"]: row for row in rows(self._settings)}
         held = [self._first_rows[name] if name in AT_START else row for name, row in now.items()]
         return fields(rows=[fields(name=row["name"], value=row["value"]) for row in held])
-
-    async def _all_opened(self) -> None:
-        """Clients can attach to all sessions that were started."""
-        if self._opening:
-            await asyncio.wait(self._opening)
 
     @op
     async def daemon_stop(self, handover: bool = False) -> Data:
@@ -423,6 +360,7 @@ def run(
     supervised: bool = False,
     asked_at: float | None = None,
     ready: Callable[[], None] = lambda: None,
+    kinds: Sequence[MakeKind] = (),
 ) -> None:
     """Be the daemon; `ready` is called when it serves. Raises AlreadyRunning if there is one.
 
@@ -457,7 +395,7 @@ def run(
 
     async def serve() -> str:
         nonlocal environment
-        daemon = Daemon(settings, log_file, supervisor, supervised=supervised, ready=ready)
+        daemon = Daemon(settings, log_file, supervisor, supervised=supervised, ready=ready, kinds=kinds)
         python = await daemon.run()
         environment = daemon.environment
         return python

@@ -14,6 +14,7 @@ import sys
 
 from ..agent.parts import ABORT_GRACE
 from ..agent.tools.terminals import LocalTerminals
+from ..doors.rpc import happenings
 from ..doors.rpc.handlers import Clients
 from ..doors.rpc.server import RpcDoor
 from ..sessions.feed import Feed
@@ -27,6 +28,7 @@ async def _serve(settings: Settings) -> int:
     judging = verification(settings, clients, feed, inbox)
     room = AgentRoom(settings, LocalTerminals(), clients, feed, inbox, judging)
     door = RpcDoor(settings, {}, room.ops, clients)
+    happenings.follow(feed, clients)
     await judging.open()
     for fault in room.store.open():
         print(f"fairlead rpc: an agent session can't be loaded: {fault}", file=sys.stderr)

@@ -53,7 +53,7 @@ def host_checks(
     store: AgentStore,
     catalog: Catalog,
     lost_sockets: Callable[[], Sequence[str]],
-    stores: Callable[[], Sequence[Store]] = lambda: (),
+    stores: Sequence[Store] = (),
 ) -> Mapping[str, Checker]:
     """The checks by name.
 
@@ -129,7 +129,7 @@ def host_checks(
             except DatabaseFault as fault:
                 return [str(fault)]
 
-        known = [fault for found in await asyncio.gather(*map(of, stores())) for fault in found]
+        known = [fault for found in await asyncio.gather(*map(of, stores)) for fault in found]
         check = await asyncio.to_thread(databases, settings.state_dir)
         if not known:
             return check

@@ -200,6 +200,11 @@ class Judging:
         if judgement is None or judgement.escalated:  # of one that is not read yet nobody knows
             self._settle(session_id)
 
+    def shown(self, session_id: str) -> dict[str, Any] | None:
+        """The same as it is listed."""
+        judgement = self.of(session_id)
+        return judgement.shown if judgement is not None else None
+
     def of(self, session_id: str) -> Judgement | None:
         """What was said of a session last."""
         return self._latest.get(session_id)

@@ -46,6 +46,8 @@ class Summary(Struct, frozen=True, kw_only=True):
     """The oldest question that it asks a person, in one line."""
     verdict: Mapping[str, Any] | None = None
     """What a verifier said of its last turn."""
+    can: tuple[str, ...] = ()
+    """What not all kinds can do and this one can: `screen`, `chat`."""
     more: Mapping[str, Any] = {}
     """What only its kind has: a size, a model, memory."""
 
@@ -72,6 +74,10 @@ class NameTaken(Exception):
 
 class NotSupported(Exception):
     """Sessions of this kind can't do that. Says what to use instead."""
+
+
+class NoKind(Exception):
+    """There is no such kind of sessions. Says which there are."""
 
 
 class Kind(Protocol):
@@ -115,14 +121,17 @@ class Kind(Protocol):
 
 
 class Directory:
-    """All sessions of a daemon. `verdict` gives what was said of a session's last turn."""
+    """All sessions of a daemon, of the kinds that were added. `verdict` returns what was said of a session's
+    last turn."""
 
-    def __init__(
-        self, kinds: Sequence[Kind], inbox: Inbox, verdict: Callable[[str], Mapping[str, Any] | None]
-    ) -> None:
-        self.kinds = kinds
+    def __init__(self, inbox: Inbox, verdict: Callable[[str], Mapping[str, Any] | None]) -> None:
+        self.kinds: list[Kind] = []
         self._inbox = inbox
         self._verdict = verdict
+
+    def add(self, kind: Kind) -> None:
+        """Have the sessions of a kind, listed after those of the kinds before it."""
+        self.kinds.append(kind)
 
     @property
     def questions(self) -> int:
@@ -130,8 +139,11 @@ class Directory:
         return len(self._inbox.consents)
 
     async def list(self, *, kind: str | None = None, brief: bool = False) -> Sequence[Summary]:
-        """The sessions of all kinds or of one, in the order of the kinds."""
+        """The sessions of all kinds or of one, in the order of the kinds. Raises NoKind."""
         kinds = [each for each in self.kinds if kind in (None, each.name)]
+        if kind is not None and not kinds:
+            known = ", ".join(each.name for each in self.kinds)
+            raise NoKind(f"no sessions of kind {kind!r}; there are {known}")
         lists = await asyncio.gather(*(each.list(brief=brief) for each in kinds))
         return self._joined([summary for summaries in lists for summary in summaries])
 
@@ -158,9 +170,8 @@ class Directory:
         """Raises NameTaken if a session of another kind than `but` has this name."""
         for kind in self.kinds:
             if kind.name != but and kind.is_live(name):
-                raise NameTaken(
-                    f"the name {name!r} is taken by a session of kind {kind.name}; choose another"
-                )
+                why = f"the name {name!r} is taken by a session of kind {kind.name}; choose another"
+                raise NameTaken(why)
 
     def _joined(self, summaries: Sequence[Summary]) -> Sequence[Summary]:
         """With what others know of them."""

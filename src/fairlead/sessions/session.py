@@ -106,6 +106,15 @@ class Typing(Protocol):
 
 
 @runtime_checkable
+class Opening(Protocol):
+    """A kind that has to find its sessions when the daemon starts, and to let go of them when it stops."""
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+@runtime_checkable
 class Making(Protocol):
     """A kind whose sessions need nothing but a name and a directory to begin."""
 

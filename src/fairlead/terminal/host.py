@@ -75,10 +75,10 @@ class HostError(Exception):
 class Host:
     """The terminal sessions of this daemon, by name."""
 
-    def __init__(self, settings: Settings, notify: Callable[[Session, Event], None]) -> None:
+    def __init__(self, settings: Settings) -> None:
         self.sessions: dict[str, Session] = {}
         self._settings = settings
-        self._notify = notify
+        self._listeners: list[Callable[[Session, Event], None]] = []
         self._links: dict[Session, Link] = {}
         self._paths: dict[Session, str] = {}  # where their keepers listen
         self._unborn: dict[Session, tuple[asyncio.Event, list[Event]]] = {}  # being started; nobody sees them
@@ -406,6 +406,14 @@ class Host:
         self.sessions[session.id] = session
         self._notify(session, Event("opened", {"name": session.id}))
         return session
+
+    def listen(self, listener: Callable[[Session, Event], None]) -> None:
+        """Have `listener` called with what happens in each session: also that it is opened and forgotten."""
+        self._listeners.append(listener)
+
+    def _notify(self, session: Session, event: Event) -> None:
+        for listener in self._listeners:
+            listener(session, event)
 
     def _happened(self, session: Session, event: Event) -> None:
         if session in self._unborn:

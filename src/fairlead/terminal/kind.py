@@ -80,11 +80,14 @@ class TerminalKind:
             raise NoSession(str(error)) from None
 
     async def stop(self, id: str) -> Mapping[str, Any]:
-        self._found(id)
+        session = self._found(id)
         try:
-            return {"exit_code": await self._host.stop(id)}
+            code = await self._host.stop(id)
         except HostError as error:
             raise NotSupported(str(error)) from None
+        if session in self._host:
+            self._host.forget(session)  # who stops a session doesn't want to look at it any more
+        return {"exit_code": code}
 
     async def prompt(self, id: str, prompt: Prompt) -> None:
         """Type it. What a program makes of it is not known, so that it is done at once."""
@@ -137,6 +140,7 @@ def summary(session: Session, usage: Usage | None) -> Summary:
         idle=max(0.0, time.monotonic() - session.active_at) if session.active_at else None,
         clients=session.viewers,
         exit_code=session.exit_code,
+        can=("screen",),
         more={
             "argv": session.command,
             "cwd": session.cwd,

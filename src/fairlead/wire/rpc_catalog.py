@@ -400,6 +400,21 @@ terminal/turn-ended name turn
 verify/report session-id turn status confidence summary
 verify/escalated session-id turn reason
 verify/receipt session-id state
+sessions/created session-id
+sessions/opened session-id kind project
+sessions/closed session-id
+sessions/changed session-id
+sessions/prompt-started session-id prompt-id
+sessions/prompt-ended session-id prompt-id outcome reason
+sessions/said session-id text
+sessions/turn-began session-id turn
+sessions/turn-ended session-id turn outcome
+sessions/failed session-id reason
+sessions/correction session-id state reason
+sessions/exited session-id exit-code
+sessions/signalled session-id what
+sessions/judged session-id turn confidence summary
+sessions/needs-person session-id turn reason
 """
 TOPICS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {topic: tuple(keys) for topic, *keys in map(str.split, _TOPICS.strip().split("\n"))}
@@ -409,7 +424,7 @@ TOPICS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 OWN_TOPICS = frozenset(
     topic
     for topic in TOPICS
-    if topic.startswith(("terminal/", "verify/", "session/turn-"))
+    if topic.startswith(("sessions/", "terminal/", "verify/", "session/turn-"))
     or topic in ("session/prompted", "session/retrying", "ui/dialog-resolved", "key/wanted")
 )
 """Topics that psi does not know. Only clients that name them get them."""

@@ -40,6 +40,8 @@ FAULTS: dict[type[Exception], ErrorCode | Callable[[Any], OpError]] = {
     Unheard: ErrorCode.FAILED,
 }
 """What errors of rooms are in the protocol's terms, with their messages. Each room adds its own."""
+MISSING: dict[type[Exception], str] = {}
+"""Errors that say that there is no such session, of rooms that know only those of one kind: which it is."""
 
 
 def as_op_error(op: str, error: Exception) -> OpError:

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, cast
 from ... import __version__
 from ...formats.edn import Keyword
 from ...keeper.credentials import is_our_user
+from ...sessions.directory import Directory, NoSession
 from ...sessions.inbox import calling_agent
 from ...system.settings import Settings
 from ...wire import rpc
@@ -28,7 +29,7 @@ from ...wire.rpc import ErrorCode, Request, fields
 from ...wire.rpc_catalog import OPS, PARAMS, TOPICS, Op, arguments
 from ..listening import UnixServer
 from ..proof import Programs, agent_behind
-from .handlers import Call, Clients, Handler, as_op_error, run_handler
+from .handlers import MISSING, Call, Clients, Handler, OpError, as_op_error, run_handler
 from .ops.agents import AgentOps
 
 WRITE_LIMIT = 8 * 1024 * 1024
@@ -39,6 +40,8 @@ MISSED_LIMIT = 64 * 1024 * 1024
 """The same while it is told what it missed."""
 OWN = frozenset({"handshake", "ping", "cancel", "describe", "subscribe", "unsubscribe"})
 """Ops about the connection itself."""
+FOR_ANY = "session_prompt, session_lines, session_wait and session_stop"
+"""Ops that every kind has, to be used instead of one that a kind does not have."""
 LONG_COMMAND = "/compact"
 """The slash command that may take as long."""
 IN_ORDER_SECONDS = 0.25
@@ -65,9 +68,11 @@ class RpcDoor:
         agents: AgentOps,
         clients: Clients,
         programs: Programs = dict,
+        directory: Directory | None = None,
     ) -> None:
         self.programs = programs
         self._clients = clients
+        self._directory = directory
         self.agents = agents
         self.handlers = {**handlers, **agents.ops}
         self.ops = {name: op for name, op in OPS.items() if name in OWN or name in self.handlers}
@@ -109,6 +114,24 @@ class RpcDoor:
             self.server.close()
         for client in self._clients():
             client.close()
+
+    async def explained(
+        self, failure: OpError, error: Exception, call: Call, given: Mapping[str, Any]
+    ) -> OpError:
+        """Say so if an op found no session because it is of another kind than those that the op takes."""
+        wanted = MISSING.get(type(error))
+        name = call.session_id or given.get("name")
+        if failure.code != ErrorCode.NOT_FOUND or not wanted or not name or self._directory is None:
+            return failure
+        try:
+            kind, found = await self._directory.find(name)
+        except NoSession:
+            return failure
+        if kind.name == wanted:
+            return failure
+        why = f"{found.name!r} is none of the {wanted} sessions that {call.op} takes"
+        instead = f"{FOR_ANY} take sessions of any kind"
+        return OpError(failure.code, f"not supported by {kind.name} sessions: {why}; {instead}")
 
     def refresh(self) -> None:
         """Whatever is asked now is for the configuration as it is now."""
@@ -406,7 +429,7 @@ class _Connection(asyncio.Protocol):
                 self._transport.write(self._wire.fail(call.id, ErrorCode.FAILED, message))
             raise
         except Exception as error:
-            failure = as_op_error(call.op, error)
+            failure = await self._door.explained(as_op_error(call.op, error), error, call, given)
             self._transport.write(self._wire.fail(call.id, failure.code, str(failure), failure.data))
 
     def _respond(self, call: Call, data: Mapping[Any, Any]) -> None:

@@ -19,6 +19,7 @@ from ....agent.conversation import Conversation
 from ....agent.events import Event
 from ....agent.images import MAX_IMAGES, checked_images
 from ....agent.journal import Entry, JournalError, Said
+from ....agent.kind import AgentKind
 from ....agent.library import Library, Shelf
 from ....agent.messages import Assistant, Image, User, text_of
 from ....agent.models import ModelError, ModelInfo
@@ -38,7 +39,7 @@ from ....wire.rpc import ErrorCode, EventData, fields
 from ....wire.rpc_catalog import OWN_TOPICS, PARAMS
 from ...judging import Judging
 from .. import frames
-from ..handlers import FAULTS, Call, Caller, Data, OpError, accepted, handlers_of, invalid, op
+from ..handlers import FAULTS, MISSING, Call, Caller, Data, OpError, accepted, handlers_of, invalid, op
 from ..history import BadCursor, History
 from ..slash import HELP, AgentCommands
 from ..telling import Telling, hears, missed_by_others
@@ -70,6 +71,7 @@ FAULTS |= {
     ModelError: ErrorCode.FAILED,
     JournalError: ErrorCode.FAILED,
 }
+MISSING[NotFound] = AgentKind.name
 
 
 class Latest(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from ....sessions.directory import Directory, NoSession, NotSupported, Summary
+from ....sessions.directory import Directory, NoKind, NoSession, NotSupported, Summary
 from ....sessions.session import new_prompt
 from ....wire.rpc import ErrorCode, fields
 from ..frames import plain
@@ -14,7 +14,11 @@ MAX_LINES = 50_000
 """How many lines `session_lines` gives at the most."""
 MAX_WAIT = 24 * 3600.0
 """Seconds that `session_wait` waits at the most."""
-FAULTS |= {NoSession: ErrorCode.NOT_FOUND, NotSupported: ErrorCode.FAILED}
+FAULTS |= {
+    NoSession: ErrorCode.NOT_FOUND,
+    NotSupported: ErrorCode.FAILED,
+    NoKind: ErrorCode.INVALID_PARAMS,
+}
 
 
 class SessionOps:

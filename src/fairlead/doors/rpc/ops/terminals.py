@@ -22,7 +22,7 @@ from ....terminal.lines import Follower, Followers, Kept, kept
 from ....terminal.session import Session, State
 from ....terminal.turns import TerminalTurns
 from ....wire.rpc import ErrorCode, fields
-from ..handlers import FAULTS, Data, OpError, invalid, op
+from ..handlers import FAULTS, MISSING, Data, OpError, invalid, op
 
 DEFAULT_COLS, DEFAULT_ROWS = 80, 24
 MAX_WAIT = 24 * 3600.0
@@ -152,11 +152,7 @@ class TerminalOps:
 
     @op
     async def terminal_stop(self, name: str) -> Data:
-        session = self._host.find(name)
-        code = await self._host.stop(session.id)
-        if session in self._host:
-            self._host.forget(session)  # who stops a session doesn't want to look at it any more
-        return fields(exit_code=code)
+        return fields(**await self._kind.stop(self._host.find(name).id))
 
     @op
     async def terminal_send(
@@ -317,6 +313,7 @@ def _host_fault(error: HostError) -> OpError:
 
 
 FAULTS[HostError] = _host_fault
+MISSING[HostError] = TerminalKind.name
 
 
 def _last(found: Kept, limit: int) -> dict[str, Any]:

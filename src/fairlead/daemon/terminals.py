@@ -1,0 +1,122 @@
+"""Builds the room of terminal sessions: their kind, the turns of agents in them, and keepty's door."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from ..doors.agent_terminals import HostTerminals
+from ..doors.judging import Judging
+from ..doors.keepty import KeeptyDoor
+from ..doors.rpc.handlers import Clients
+from ..sessions.feed import Feed
+from ..sessions.inbox import Inbox
+from ..system.settings import Settings
+from ..terminal.host import Host
+from ..terminal.kind import TerminalKind
+from ..terminal.session import Event, Session, State
+from ..terminal.turns import TerminalTurns
+from ..wire.rpc import fields
+
+log = logging.getLogger("fairlead")
+
+EXIT_TOLD_AFTER = 1.0
+"""Seconds after which what was done about the end of a session is written down. A daemon that dies before is
+followed by one that tells of it again."""
+MAX_NOTICE = 500
+"""How many characters of a reason are shown on terminals."""
+
+
+class TerminalRoom:
+    """All terminal sessions of a daemon."""
+
+    def __init__(
+        self, settings: Settings, host: Host, clients: Clients, feed: Feed, inbox: Inbox, judging: Judging
+    ) -> None:
+        host.listen(self._happened)
+        self.host = host
+        self.door = KeeptyDoor(settings, self._notice)
+        self.turns = TerminalTurns(
+            host,
+            f"{settings.state_dir}/turns",
+            feed,
+            self._tell,
+            judging.door.judged,
+            begin_wait=settings.number("verifier", "begin_seconds"),
+        )
+        self.kind = TerminalKind(host, self.turns, feed)
+        self.commands = HostTerminals(host)
+        """Where agents run their commands."""
+        self._clients = clients
+        self._inbox = inbox
+        self._opening: set[asyncio.Task[None]] = set()
+
+    async def open(self, command: list[str] | None) -> None:
+        """Find the sessions, and let clients come to them. `command` starts the next daemon."""
+        await self.host.open(command)
+        while self._opening:
+            await asyncio.wait(self._opening)
+
+    async def all_opened(self) -> None:
+        """Clients can attach to all sessions that were started."""
+        if self._opening:
+            await asyncio.wait(self._opening)
+
+    async def close(self, *, for_good: bool) -> None:
+        for session in list(self.host.sessions.values()):
+            self.door.close(session)
+        self.door.close_ended()
+        await self.host.close(for_good=for_good)
+
+    def say(self, text: str, *, session: str, everywhere: bool) -> None:
+        """Tell those at a session's terminal something, or those at all of them."""
+        for each in self.host.sessions.values():
+            if each.id == session or everywhere:
+                each.say(text[:MAX_NOTICE])
+
+    # --- what happens ---------------------------------------------------------------------------------------
+
+    def _happened(self, session: Session, event: Event) -> None:
+        match event.topic:
+            case "opened":
+                task = asyncio.get_running_loop().create_task(self._open(session))
+                self._opening.add(task)
+                task.add_done_callback(self._opening.discard)
+            case "forgotten":
+                self.door.close(session)
+                self.turns.closed(session)
+            case _:
+                if event.topic == "terminal/exited":
+                    self.door.retire(session)
+                    if session.note.get("exit_told"):  # by a daemon before us
+                        return
+                    asyncio.get_running_loop().call_later(EXIT_TOLD_AFTER, self._note_exit, session)
+                self._tell(event.topic, event.data)
+                self.kind.happened(session, event)
+
+    def _note_exit(self, session: Session) -> None:
+        """Everybody knows that a session has ended, and rules were followed: the next daemon is silent."""
+        if session in self.host:
+            session.remember(exit_told=True)
+
+    def _tell(self, topic: str, data: Mapping[str, Any]) -> None:
+        self._clients.event(topic, fields(**data))
+
+    async def _open(self, session: Session) -> None:
+        try:
+            if session.state is not State.ENDED and session.ended_for is None:
+                await self.door.open(session)
+        except (OSError, ValueError) as error:
+            log.warning("session %s has no keepty socket: %s", session.id, error)
+        if session.state is State.ENDED:  # meanwhile
+            self.door.retire(session)
+        if session not in self.host:
+            self.door.close(session)
+            return
+        self.turns.opened(session)
+
+    def _notice(self, session: Session) -> str:
+        called = self._inbox.escalation(session.id)
+        return f"{session.id} needs a person: {called.what}"[:MAX_NOTICE] if called is not None else ""

@@ -1,0 +1,63 @@
+"""The events of the feed as topics of rpc-edn, `sessions/…`, by which clients follow sessions of any kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...sessions import feed
+from ...wire.rpc import fields
+from .handlers import Clients, Data
+
+
+def follow(happenings: feed.Feed, clients: Clients) -> None:
+    """Tell the clients of a door what happens from now on; an event is encoded once for all of them."""
+
+    def happened(event: feed.Event) -> None:
+        if (found := told(event)) is not None:
+            clients.event(*found)
+
+    happenings.listen(happened)
+
+
+def told(event: feed.Event) -> tuple[str, Data] | None:
+    """An event's topic and data, or None if it has no topic."""
+    found = _told(event)
+    if found is None:
+        return None
+    topic, more = found
+    return f"sessions/{topic}", fields(session_id=event.session, **more)
+
+
+def _told(event: feed.Event) -> tuple[str, dict[str, Any]] | None:
+    match event:
+        case feed.Created():
+            return "created", {}
+        case feed.Opened(live=live):
+            return "opened", {"kind": live.kind, "project": live.project}
+        case feed.Closed():
+            return "closed", {}
+        case feed.Changed():
+            return "changed", {}
+        case feed.PromptStarted(prompt=prompt):
+            return "prompt-started", {"prompt_id": prompt}
+        case feed.PromptEnded(prompt=prompt, outcome=outcome, reason=reason):
+            return "prompt-ended", {"prompt_id": prompt, "outcome": outcome, "reason": reason}
+        case feed.Said(text=text):
+            return "said", {"text": text}
+        case feed.TurnBegan(turn=turn):
+            return "turn-began", {"turn": turn.number}
+        case feed.TurnEnded(turn=turn):
+            return "turn-ended", {"turn": turn.number, "outcome": turn.outcome}
+        case feed.Failed(reason=reason):
+            return "failed", {"reason": reason}
+        case feed.CorrectionSent(state=state, reason=reason):
+            return "correction", {"state": state, "reason": reason}
+        case feed.Exited(code=code):
+            return "exited", {"exit_code": code}
+        case feed.Signalled(what=what):
+            return "signalled", {"what": what}
+        case feed.Judged(turn=number, confidence=confidence, summary=summary):
+            return "judged", {"turn": number, "confidence": confidence, "summary": summary}
+        case feed.NeedsPerson(turn=number, reason=reason):
+            return "needs-person", {"turn": number, "reason": reason}
+    return None
