@@ -205,7 +205,9 @@ class PipeKeeper(ProgramKeeper):
         return {
             **super()._state(),
             "version": PIPES_VERSION,
+            "keeper": os.getpid(),
             "note": self._note,
+            "has_blob": self._blob is not None,
             "offset": self._backlog.start,
             "printed": self._backlog.end,
             "accepted": self._accepted,

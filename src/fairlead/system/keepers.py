@@ -206,20 +206,24 @@ class NurseryLink:
         else the next request would get it. Raises NurseryError, TimeoutError or OSError."""
         return await asyncio.shield(self._tasks.begin(self._exchange(request)))
 
-    async def ask_for_pipes(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Ask for a keeper of pipes; an older nursery, which does not know them, is replaced first."""
-        if self.is_connected and not self._knows_pipes:
-            await self.ask({"bye": True})
-            assert self._streams is not None
-            async with asyncio.timeout(START_WAIT):
-                await self._streams[0].read()  # until it is gone, and its lock with it
-        if not self.is_connected:
-            await self._introduce()
-        return await self.ask(request)
+    async def _exchange(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        async with self._lock, asyncio.timeout(START_WAIT):
+            if "pipe" in request and not (self.is_connected and self._knows_pipes):
+                await self._replace()
+            return await self._say(request)
+
+    async def _replace(self) -> None:
+        """Have a nursery that knows pipes: an older one is told to go."""
+        if self.is_connected and self._streams is not None:
+            await self._say({"bye": True})
+            await self._streams[0].read()  # until it is gone, and its lock with it
+        self._introduced(await self._say(self._introduction))
 
     async def _introduce(self) -> None:
-        answer = await self.ask(self._introduction)
-        self._is_watched = bool(answer.get("watches"))  # an older nursery does not know that
+        self._introduced(await self.ask(self._introduction))
+
+    def _introduced(self, answer: Mapping[str, Any]) -> None:
+        self._is_watched = bool(answer.get("watches"))  # an older nursery knows neither of these
         self._knows_pipes = bool(answer.get("pipes"))
 
     async def _beat(self) -> None:
@@ -232,11 +236,10 @@ class NurseryLink:
                     writer.write(b'{"alive": true}\n')
             await asyncio.sleep(BEAT)
 
-    async def _exchange(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        async with self._lock, asyncio.timeout(START_WAIT):
-            reader, writer = await self._connect()
-            writer.write(json.dumps(request).encode() + b"\n")
-            line = await reader.readline()
+    async def _say(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        reader, writer = await self._connect()
+        writer.write(json.dumps(request).encode() + b"\n")
+        line = await reader.readline()
         if not line:
             raise NurseryError("the nursery ended")
         answer: dict[str, Any] = json.loads(line)
@@ -246,8 +249,10 @@ class NurseryLink:
         return answer
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        if self._streams is not None and not self._streams[0].at_eof():
-            return self._streams
+        if self._streams is not None:
+            if not self._streams[0].at_eof():
+                return self._streams
+            self._streams[1].close()
         path = self._settings.nursery_path
         started = False
         while True:

@@ -69,6 +69,16 @@ class Settings:
         return f"{self.runtime_dir}/keepers"
 
     @property
+    def pipes_dir(self) -> str:
+        """The sockets of keepers of pipes, which daemons that know only PTYs must not find."""
+        return f"{self.runtime_dir}/pipes"
+
+    @property
+    def spill_dir(self) -> str:
+        """Where keepers of pipes have on disk what memory can't hold."""
+        return f"{self.state_dir}/hosted"
+
+    @property
     def nursery_path(self) -> str:
         return f"{self.runtime_dir}/nursery.sock"
 
