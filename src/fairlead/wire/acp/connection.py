@@ -136,6 +136,8 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether each session is open yet."""
     cancelled: tuple[str, ...] = ()
     """The sessions whose turn was cancelled and has not ended."""
+    complaints: int = 0
+    """How many lines without a readable id got an error."""
     closed: bool = False
 
 
@@ -159,7 +161,7 @@ class _Connection:
         self._next_id = saved.next_id
         self._sessions = dict(saved.sessions)
         self._cancelled = set(saved.cancelled)
-        self._complaints = 0
+        self._complaints = saved.complaints
         self._lines = LineBuffer(max_line)
 
     def __repr__(self) -> str:
@@ -179,6 +181,7 @@ class _Connection:
             agent=self.agent,
             sessions=dict(self._sessions),
             cancelled=tuple(sorted(self._cancelled)),
+            complaints=self._complaints,
             closed=self.closed,
         )
 
