@@ -261,9 +261,9 @@ class _Connection:
         if method is None or method.result is None:
             unknown = f"no such request: {message.method!r:.100}"
             return self._refused(id_, Refusal(ErrorCode.METHOD_NOT_FOUND, unknown))
+        if refusal := self._why_never(method, self.peer):
+            return self._refused(id_, refusal)
         try:
-            if refusal := self._why_never(method, self.peer):
-                return self._refused(id_, refusal)
             params: Wire = read(method.params, message.params)
         except Unreadable as fault:
             return self._refused(id_, Refusal(ErrorCode.INVALID_PARAMS, f"{method.name}: {fault}"))
