@@ -9,18 +9,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairlead.wire import acp
+from fairlead.wire.acp.base import Wire
 from fairlead.wire.acp.limits import MAX_ENTRIES, MAX_ID, MAX_MENDED, MAX_OPTIONS, MAX_REASON
 from fairlead.wire.acp.reading import KINDS, Unreadable, read
 from tests.wire.acp_examples import OPTIONS, PARAMS, RESULTS, SESSION, TEXT, any_of, one, prompted
 
-TYPES: set[Any] = {
+TYPES: set[type[Wire]] = {
     *(method.params for method in acp.METHODS.values()),
     *(method.result for method in acp.METHODS.values() if method.result),
 } - {acp.SessionUpdate}
 
 ENTRY = {"content": "a", "priority": "low", "status": "x"}
 CALL = {"toolCallId": "t"}
+TOO_MANY = MAX_OPTIONS + 1
 OPTION = {"optionId": "a", "name": "a", "kind": "allow_once"}
+
+
+def name_of(kind: type[Wire]) -> str:
+    return kind.__name__
 
 
 def parsed(kind: Any, **data: Any) -> Any:
@@ -34,9 +40,7 @@ def update(**data: Any) -> Any:
     return one(client.receive(json.dumps(message).encode() + b"\n")).params.update
 
 
-@pytest.mark.parametrize(
-    "kind", sorted(TYPES, key=lambda kind: kind.__name__), ids=lambda kind: kind.__name__
-)
+@pytest.mark.parametrize("kind", sorted(TYPES, key=str), ids=name_of)
 @settings(max_examples=20)
 @given(st.data())
 def test_what_is_written_is_read_again(kind: Any, data: st.DataObject) -> None:
@@ -235,7 +239,7 @@ def test_a_turn_ends_with_its_reason_whatever_else_is_wrong() -> None:
         (acp.CreateTerminal, {"sessionId": "s", "command": "rm", "args": ["-r", 5]}),
         (acp.ReadTextFile, {"sessionId": "s", "path": "/a", "limit": "all"}),
         (acp.RequestPermission, {"sessionId": "s", "toolCall": CALL, "options": [{"optionId": "a"}]}),
-        (acp.RequestPermission, {"sessionId": "s", "toolCall": CALL, "options": [OPTION] * (MAX_OPTIONS + 1)}),
+        (acp.RequestPermission, {"sessionId": "s", "toolCall": CALL, "options": [OPTION] * TOO_MANY}),
         (acp.PermissionResult, {"outcome": {"outcome": "perhaps"}}),
         (acp.PermissionResult, {"outcome": {"outcome": "selected"}}),
     ],

@@ -136,6 +136,8 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether each session is open yet."""
     cancelled: tuple[str, ...] = ()
     """The sessions whose turn was cancelled and has not ended."""
+    complaints: int = 0
+    """How many lines without a readable id got an error."""
     closed: bool = False
 
 
@@ -159,7 +161,7 @@ class _Connection:
         self._next_id = saved.next_id
         self._sessions = dict(saved.sessions)
         self._cancelled = set(saved.cancelled)
-        self._complaints = 0
+        self._complaints = saved.complaints
         self._lines = LineBuffer(max_line)
 
     def __repr__(self) -> str:
@@ -179,6 +181,7 @@ class _Connection:
             agent=self.agent,
             sessions=dict(self._sessions),
             cancelled=tuple(sorted(self._cancelled)),
+            complaints=self._complaints,
             closed=self.closed,
         )
 
@@ -258,9 +261,9 @@ class _Connection:
         if method is None or method.result is None:
             unknown = f"no such request: {message.method!r:.100}"
             return self._refused(id_, Refusal(ErrorCode.METHOD_NOT_FOUND, unknown))
+        if refusal := self._why_never(method, self.peer):
+            return self._refused(id_, refusal)
         try:
-            if refusal := self._why_never(method, self.peer):
-                return self._refused(id_, refusal)
             params: Wire = read(method.params, message.params)
         except Unreadable as fault:
             return self._refused(id_, Refusal(ErrorCode.INVALID_PARAMS, f"{method.name}: {fault}"))
