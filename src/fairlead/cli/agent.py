@@ -42,6 +42,9 @@ COMMAND = Command(
         Option("-n", "--name", value="NAME", help="the session of this name; then all words are the PROMPT"),
         Option("-c", "--continue", help="go on with the last session of the directory"),
         Option("-C", "--cwd", value="DIR", completes="directory", help="where the agent works (here)"),
+        Option("--with", value="AGENT", help="an agent of another maker: `fairlead agents` lists them"),
+        Option("--mode", value="MODE", help="with --with: the agent's mode from now on"),
+        Option("--sandbox", help="with --with: the agent can write nowhere but in the directory"),
         Option("--model", value="PROVIDER/ID", help="ask this model from now on"),
         Option("--thinking", value="LEVEL", kind=_level, help=f"how hard it thinks: {', '.join(LEVELS)}"),
         Option("-y", "--yes", help="allow every call that needs consent"),
@@ -56,6 +59,7 @@ COMMAND = Command(
         ("fairlead agent garden", "the session called garden, created if there is none"),
         ('fairlead agent -c "and now the tests"', "go on, and say this first"),
         ("git diff | fairlead agent -p 'review this'", "in a script"),
+        ("fairlead agent --with claude garden", "with Claude Code, which goes on when you leave"),
     ),
     codes={1: "the turn failed, or was ended by somebody", 3: "a call needed consent, and was denied"},
 )
@@ -67,6 +71,9 @@ def main(arguments: Sequence[str]) -> int:
     name, prompt = options.name, " ".join(options.prompt).strip()
     if name is None and not goes_on:
         name, prompt = _said(options.prompt, alone=not (options.print or options.json))
+    agent_name = getattr(options, "with")
+    if agent_name is None and options.sandbox:
+        raise UsageError("--sandbox needs --with AGENT: our own agent asks before it writes elsewhere")
     if name and goes_on:
         raise UsageError("--continue and --name can't go together: a name finds its session by itself")
     if options.model is not None and not all(options.model.partition("/")[::2]):
@@ -98,7 +105,8 @@ def main(arguments: Sequence[str]) -> int:
         if not prompt:
             raise UsageError("missing PROMPT: give one, or pipe it in")
     with connect(settings) as host:
-        agent = host.agent(name, cwd=cwd, continue_last=goes_on)
+        more = {"agent": agent_name, "mode": options.mode, "sandbox": options.sandbox or None}
+        agent = host.agent(name, cwd=cwd, continue_last=goes_on, **more)
         if name and options.cwd and not agent.created:
             place = agent.state()["worktree_path"]
             if os.path.realpath(place) != os.path.realpath(cwd):

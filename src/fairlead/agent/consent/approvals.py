@@ -42,7 +42,7 @@ class Approvals:
         self._tell = tell
         self._settled: dict[str, tuple[Approval, bool]] = {}  # by the id of the call
         self._answers: dict[str, asyncio.Future[bool]] = {}
-        self._choices: dict[str, str] = {}  # by the origin of requests of hosted agents
+        self._choices: dict[str, str] = {}  # of hosted agents, by the question's id and by its origin
 
     def load(self, body: Custom) -> None:
         """Take in what an entry of the journal says."""
@@ -54,7 +54,7 @@ class Approvals:
             elif body.custom_type == SETTLED:
                 approval = self.waiting.pop(body.data["id"])
                 if approval.origin:
-                    self._choices[approval.origin] = str(body.data.get("choice", ""))
+                    self._choose(approval, str(body.data.get("choice", "")))
                 else:
                     self._settled[approval.call_id] = approval, bool(body.data["allowed"])
                 is_ours = (
@@ -131,9 +131,13 @@ class Approvals:
         self._tell(ApprovalWanted(self._id, waiting))
         return waiting
 
-    def choice_for(self, origin: str) -> str | None:
-        """What was chosen when a hosted agent asked this, if it was."""
-        return self._choices.get(origin)
+    def _choose(self, approval: Approval, choice: str) -> None:
+        self._choices[approval.origin] = self._choices[approval.id] = choice
+
+    def choice_for(self, key: str) -> str | None:
+        """What was chosen when a hosted agent asked, by the question's id or its origin; None if nothing
+        was."""
+        return self._choices.get(key)
 
     def settle(
         self, id: str, allowed: bool, by: str, *, lasts: bool = False, choice: str | None = None
@@ -149,7 +153,7 @@ class Approvals:
         del self.waiting[id]
         answer = self._answers.pop(id, None)
         if approval.origin:
-            self._choices[approval.origin] = choice or ""
+            self._choose(approval, choice or "")
         elif answer is not None and not answer.done():
             answer.set_result(allowed)
         else:
