@@ -39,8 +39,8 @@ class Turn(threading.Thread):
         self.cancelled = threading.Event()
         self.calls = 0
 
-    def update(self, kind: str, **values: Any) -> None:
-        update = {"sessionUpdate": kind, **values}
+    def update(self, what: str, **values: Any) -> None:
+        update = {"sessionUpdate": what, **values}
         self.agent.send(method="session/update", params={"sessionId": self.session, "update": update})
 
     def say(self, text: str, kind: str = "agent_message_chunk") -> None:
@@ -81,7 +81,10 @@ class Turn(threading.Thread):
 
     def write(self, call: str, path: str, text: str = "hi\n") -> None:
         self.update("tool_call_update", toolCallId=call, status="in_progress")
-        old = open(path).read() if os.path.exists(path) else None
+        old = None
+        if os.path.exists(path):
+            with open(path) as file:
+                old = file.read()
         with open(path, "w") as file:
             file.write(text)
         with open(f"{path}.count", "a") as count:
@@ -172,11 +175,6 @@ class Turn(threading.Thread):
     def do_twice(self) -> None:
         self.agent.send(id=self.request, result={"stopReason": "end_turn"})
 
-    def do_deaf(self) -> str:
-        os.close(0)
-        time.sleep(60)
-        return ""
-
     def do_mute(self) -> str:
         os.close(1)
         time.sleep(60)
@@ -216,6 +214,7 @@ class Agent:
         self.lock = threading.Lock()
         self.turn: Turn | None = None
         self.mode = MODES[0]
+        self.is_deaf = False
         self.history: list[str] = []
         self.directory = os.environ.get("SMALL_AGENT_DIR", "")
         self._answers: dict[Any, Any] = {}
@@ -262,6 +261,8 @@ class Agent:
                 result = self.asked(method, message["id"], message.get("params", {}))
                 if result is not None:
                     self.send(id=message["id"], **result)
+                if self.is_deaf:
+                    return
 
     def asked(self, method: str, id: Any, params: dict[str, Any]) -> dict[str, Any] | None:
         modes = {
@@ -298,6 +299,7 @@ class Agent:
                 self.turn = Turn(self, id, params["sessionId"], params["prompt"])
                 self.history.append(self.turn.text)
                 self.note(params["sessionId"], self.turn.text + "\n")
+                self.is_deaf = "deaf" in self.turn.text
                 self.turn.start()
                 return None
         return {"error": {"code": -32601, "message": "Method not found"}}
@@ -311,4 +313,8 @@ class Agent:
 if __name__ == "__main__":
     if "exit" in sys.argv:
         sys.exit("the small agent does not want to start")
-    Agent(*sys.argv[1:]).serve()
+    agent = Agent(*sys.argv[1:])
+    agent.serve()
+    if agent.is_deaf:
+        os.close(0)
+        time.sleep(600)

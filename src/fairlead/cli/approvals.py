@@ -23,9 +23,9 @@ COMMAND = Command(
     takes=(
         Argument(
             "answer",
-            "answer instead of listing: always also allows the same from now on; show prints all of it",
+            "answer instead of listing: allow, always (also the same from now on), deny, or another answer\n"
+            "that the question has; show prints all of it",
             optional=True,
-            choices=("allow", "always", "deny", "show"),
         ),
         Argument("token", "which one, or the beginning of its token", optional=True),
     ),
@@ -42,14 +42,17 @@ COMMAND = Command(
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
     if (options.answer is None) != (options.token is None):
-        raise UsageError("allow, always, deny and show need a token; `fairlead approvals` lists them")
+        raise UsageError("an answer, or show, needs a token; `fairlead approvals` lists them")
     from ..client.control import Control
 
     with Control() as control:
-        if options.answer in ("allow", "always", "deny"):
+        if options.answer not in (None, "show"):
             always = options.answer == "always" or None
             allowed = options.answer != "deny"
-            answer = control.ask("approval_settle", token=options.token, allowed=allowed, always=always)
+            other = options.answer if options.answer not in ("allow", "always", "deny") else None
+            answer = control.ask(
+                "approval_settle", token=options.token, allowed=allowed, always=always, option=other
+            )
             return _print_answer(options.answer, answer, as_json=options.json)
         rows = control.ask("approvals", token=options.token)["approvals"]
     if options.json:
@@ -74,7 +77,9 @@ def _print_answer(given: str, answer: dict[str, Any], *, as_json: bool) -> int:
         print(json.dumps(answer, indent=2))
         return 0
     row = answer["approval"]
-    done = {"allow": "allowed", "always": "allowed, now and always,", "deny": "denied"}[given]
+    done = {"allow": "allowed", "always": "allowed, now and always,", "deny": "denied"}.get(
+        given, f"answered with {given}:"
+    )
     if row["lost"]:
         done = "dismissed, as it is lost,"
     elif row["kind"] == "escalation":
@@ -103,6 +108,9 @@ def _shown(row: dict[str, Any], *, is_whole: bool) -> str:
         "lost": row["lost"] and f"{row['lost']}; `fairlead approvals deny {token}` dismisses it",
         "why": row["reason"],
         "who": _who(row),
+        "answers": ", ".join(f"{value} ({label})" for value, label in zip(row["options"], row["labels"]))
+        if row.get("labels")
+        else "",
         "asked": row["asked_at"] and time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row["asked_at"])),
     }
     for name, value in details.items():

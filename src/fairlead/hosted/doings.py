@@ -249,11 +249,14 @@ class Doings:
         if (choice := self._approvals.choice_for(origin)) is not None:
             return None, choice
         command = call.arguments.get("command")
+        what = call.title
+        if isinstance(command, str) and command not in what:
+            what = f"{what}: $ {command}"
         approval = Approval(
             secrets.token_hex(4),
             call.id,
             call.tool,
-            self._clean(call.title),
+            self._clean(what),
             f"{agent} asks for permission",
             self._clean(shown.preview(call)),
             shown.arguments(call),

@@ -151,6 +151,7 @@ PARAMS: Mapping[str, Kind] = MappingProxyType(
         "name": NON_BLANK,
         "needle": STRING,
         "parent-session": ANYTHING,
+        "option": NON_BLANK,
         "owner": PID,
         "paste": STRING,
         "path": STRING,
@@ -250,7 +251,7 @@ health: -> status checked-at checks
     check the daemon and what it needs [beside]
 approvals: / token -> approvals
     all that waits for a person, of every directory
-approval_settle: token allowed / always -> accepted approval
+approval_settle: token allowed / always option -> accepted approval
     answer a question [for_person]
 notify: text / title -> accepted
     send a notification to the user [beside]
