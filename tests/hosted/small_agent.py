@@ -49,6 +49,7 @@ class Turn(threading.Thread):
     def run(self) -> None:
         reason = "end_turn"
         for word in self.text.split():
+            word = "build" if word == "Fix" else word  # as a correction says it
             does = getattr(self, f"do_{word}", None)
             if does is None:
                 self.say(word + " ")

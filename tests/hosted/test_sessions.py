@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -248,3 +249,23 @@ def test_an_agent_that_does_not_start_says_why(can: str, why: str) -> None:
         assert small.found()["state"] == "idle"
     finally:
         small.close()
+
+
+def test_work_that_fails_its_check_is_sent_back_until_it_holds(small: SmallHosting) -> None:
+    check = ["--verify", "grep -q right result.txt"]
+    done = subprocess.run(
+        [*small.command, "run", "--with", "small", "--name", "one", "--yes", *check, "build"],
+        env=small.environment,
+        cwd=small.project,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr + small.log()
+    assert "verified" in done.stdout.lower()
+    assert (small.project / "result.txt").read_text() == "right\n"
+    users = [each for each in small.messages() if each["role"] == "user"]
+    assert [each.get("origin") for each in users] == [None, "correction"]
+    reports = json.loads(small.run("reports", "one", "--json").stdout)
+    assert [each["confidence"] for each in reports] == ["verified", "feedback"]

@@ -173,7 +173,7 @@ def test_it_is_listed_and_found_everywhere(
 def test_an_unknown_kind_is_refused_with_those_that_there_are(hosting: Hosting) -> None:
     done = hosting.run("ls", "--kind", "tree", check=False)
     assert done.returncode == 2
-    assert "no sessions of kind 'tree'; there are terminal, agent, echo" in done.stderr
+    assert "no sessions of kind 'tree'; there are terminal, agent, hosted, echo" in done.stderr
 
 
 @every_kind

@@ -138,6 +138,11 @@ class Conversation:
         return ()
 
     @property
+    def commands(self) -> Mapping[str, str]:
+        """Slash commands that who does the work understands, and what they do."""
+        return {}
+
+    @property
     def messages(self) -> list[Message]:
         """The conversation as it was said, compacted or not."""
         return self._course.said

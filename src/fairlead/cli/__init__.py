@@ -22,6 +22,7 @@ COMMANDS = {
     "record": "record what a session shows, to a file",
     "play": "play a recording",
     "agent": "talk with an agent session, or ask it something in a script",
+    "agents": "list the agents of other makers that can be hosted",
     "sessions": "list agent sessions, and find what was said in them",
     "talk": "talk with the daemon, and through it with an agent session",
     "approvals": "list what waits for your consent, and answer",
@@ -41,7 +42,7 @@ GROUPS = {
     "Sessions": ("start", "attach", "ls", "stop"),
     "What they show, and typing": ("screen", "logs", "search", "send", "wait"),
     "Recordings": ("record", "play"),
-    "Agents": ("agent", "sessions", "rpc"),
+    "Agents": ("agent", "agents", "sessions", "rpc"),
     "Checked work": ("verify", "run", "reports", "hook"),
     "Control": ("talk", "approvals", "notify", "doctor"),
 }

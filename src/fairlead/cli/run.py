@@ -15,6 +15,9 @@ COMMAND = Command(
     options=(
         Option("--verify", help="a command that checks; may be repeated", value="COMMAND", many=True),
         Option("--persona", help="let a model judge as this one; may be repeated", value="NAME", many=True),
+        Option("--with", help="the agent of another maker that builds; see `fairlead agents`", value="AGENT"),
+        Option("--mode", help="with --with: the mode that it builds in", value="MODE"),
+        Option("--sandbox", help="with --with: it can write nowhere but in the directory"),
         Option("--model", help="the model that builds, as provider/id", value="MODEL"),
         Option("--verifier-model", help="the model that judges, as provider/id", value="MODEL"),
         Option("--other-model", help="refuse to judge with the model that built"),
@@ -28,6 +31,7 @@ COMMAND = Command(
     ),
     examples=(
         ("fairlead run --yes --verify 'pytest -q' 'make the tests pass'", "in CI"),
+        ("fairlead run --with claude --yes --verify 'pytest -q' 'fix the bug'", "with Claude Code"),
         ("fairlead run --verify 'make test' --persona reviewer 'add --version'", "tests and a reviewer"),
     ),
     codes={
@@ -69,6 +73,9 @@ def main(arguments: Sequence[str]) -> int:
         allows_all=options.yes,
         as_json=options.json,
         is_quiet=options.quiet,
+        agent=getattr(options, "with"),
+        mode=options.mode,
+        sandbox=options.sandbox or None,
     )
     try:
         return asyncio.run(run(Settings(), job, wanted))

@@ -188,6 +188,10 @@ class HostedSession(Conversation):
         return [each.id for each in self.work.modes.available_modes] if self.work.modes else []
 
     @property
+    def commands(self) -> Mapping[str, str]:
+        return {each.name: each.description for each in self.work.commands}
+
+    @property
     def context_tokens(self) -> int:
         return self.work.used
 

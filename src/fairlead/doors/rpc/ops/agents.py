@@ -43,7 +43,7 @@ from ...judging import Judging
 from .. import frames
 from ..handlers import FAULTS, MISSING, Call, Caller, Data, OpError, accepted, handlers_of, invalid, op
 from ..history import BadCursor, History
-from ..slash import HELP, AgentCommands
+from ..slash import AgentCommands, commands_of
 from ..telling import Telling, hears, missed_by_others
 from .hosted import HostedOps
 from .jobs import AgentJobs, JobBoard
@@ -686,8 +686,9 @@ class AgentOps:
 
     @op
     async def get_commands(self, call: Call) -> Data:
-        pages = self.shelf(self.session(call)).prompts.values()
-        rows = [*HELP.items(), *((f"/{page.name}", page.description) for page in pages)]
+        session = self.session(call)
+        pages = self.shelf(session).prompts.values()
+        rows = [*commands_of(session).items(), *((f"/{page.name}", page.description) for page in pages)]
         return fields(commands=[fields(name=name, description=what) for name, what in rows])
 
     @op
