@@ -1,11 +1,19 @@
 """A small agent that speaks ACP, for tests and demonstrations. Standard library only.
 
-What it does, the words of a prompt say, one after the other: `think`, `plan`, `tool` (asks for permission and
-writes hello.txt), `free` (writes without asking), `two` (two permissions at once), `slow`, `die`, `flood`,
-`bad` (lines that make no sense), `files` (asks for what was not offered), `twice` (answers twice), `deaf`
-(closes its input), `mute` (closes its output), `hang` (does not end its turn, whatever it is told), `refuse`,
-`fail`, `late` (speaks after its turn), `build` (writes result.txt: wrong the first time, then right), `mode`.
-Anything else it repeats. With SMALL_AGENT_DIR it keeps its sessions there, and every line that it gets.
+What it does, the words of a prompt say, one after the other:
+
+    think, plan, slow, flood    say something
+    tool, roses, two            ask for permission and write hello.txt, roses.txt, or two files
+    free, work WORD, build      write free.txt, answer.txt, or result.txt, wrong at first, without asking
+    hang, stall                 work until it is told to stop, or whatever it is told
+    refuse, fail, die, late     end the turn so: with an error, with its process, or speaking after it
+    bad, long, files, twice     send lines that make no sense or are too long, ask for what was not offered,
+                                answer twice
+    deaf, mute                  close its input, or its output
+    mode, recall                say its mode, or what it was told before
+
+Anything else it repeats, after SMALL_AGENT_SAYS. With SMALL_AGENT_DIR it keeps its sessions there, and every
+line that it gets.
 """
 
 from __future__ import annotations
@@ -19,6 +27,7 @@ from typing import Any
 
 STEP = float(os.environ.get("SMALL_AGENT_STEP", "0.02"))
 """Seconds between two pieces of what it says slowly."""
+SAYS = os.environ.get("SMALL_AGENT_SAYS", "")
 MODES = ("ask", "bold")
 OPTIONS = [
     {"optionId": "yes-once", "name": "Allow once", "kind": "allow_once"},
@@ -48,6 +57,8 @@ class Turn(threading.Thread):
 
     def run(self) -> None:
         reason = "end_turn"
+        if SAYS:
+            self.say(SAYS)
         for word in self.text.split():
             word = "build" if word == "Fix" else word  # as a correction says it
             does = getattr(self, f"do_{word}", None)
@@ -105,6 +116,10 @@ class Turn(threading.Thread):
     def do_tool(self) -> str | None:
         call = self.begin("Write hello.txt", "hello.txt")
         return self.after(call, "hello.txt", self.ask(call))
+
+    def do_roses(self) -> str | None:
+        call = self.begin("Write roses.txt", "roses.txt")
+        return self.after(call, "roses.txt", self.ask(call))
 
     def after(self, call: str, path: str, asked: Any) -> str | None:
         outcome = self.agent.answer(asked).get("result", {}).get("outcome", {})
@@ -181,10 +196,17 @@ class Turn(threading.Thread):
         time.sleep(60)
         return ""
 
-    def do_hang(self) -> str:
+    def do_hang(self) -> None:
         self.say("hanging ")
+        self.cancelled.wait()
+
+    def do_stall(self) -> str:
+        self.say("stalling ")
         time.sleep(600)
         return ""
+
+    def do_work(self) -> None:
+        self.write(self.begin("Write answer.txt", "answer.txt"), "answer.txt", self.text.split()[-1] + "\n")
 
     def do_refuse(self) -> str:
         return "refusal"

@@ -222,11 +222,11 @@ def test_an_agent_that_closes_its_input_is_ended_when_it_should_hear_something(s
 
 def test_an_agent_that_does_not_end_a_cancelled_turn_is_ended(small: SmallHosting) -> None:
     id = small.open()
-    small.say("hang")
+    small.say("stall")
     small.until(lambda: any("prompt" in each.get("method", "") for each in small.received))
     small.ask("abort", session_id=id)
     small.wait_idle()
-    assert small.told()[-2:] == ["hanging", "[aborted]"]
+    assert small.told()[-2:] == ["stalling", "[aborted]"]
     assert small.talk("hello").stdout.strip() == "hello"
 
 

@@ -128,7 +128,7 @@ class HostedSession(Conversation):
         self._news = asyncio.Event()
         self._starting: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
-        model = ModelInfo(self.agent, "", self.agent, window=0)
+        model = ModelInfo(self.agent, "default", self.agent, window=0)
         super().__init__(journal, model, listen, is_ours=is_ours, past=past)
         self._doings = Doings(journal, self._approvals, self._tell, agents.clean, lambda: self.model)
         self._resumes = pipe is not None
