@@ -21,6 +21,7 @@ from fairlead.hosted.pipe import Ended, Pipe
 from fairlead.hosted.pipes import Pipes
 from fairlead.system.keepers import NurseryLink
 from fairlead.system.settings import Settings
+from fairlead.system.sockets import is_served
 
 WAIT = 30.0
 """Seconds until something that does not happen fails the test."""
@@ -173,7 +174,7 @@ class Place:
         path = self.settings.nursery_path
         self.nursery = subprocess.Popen([sys.executable, *nursery, path])
         deadline = time.monotonic() + WAIT
-        while not os.path.exists(path):
+        while not is_served(path):
             assert time.monotonic() < deadline
             time.sleep(0.01)
 
