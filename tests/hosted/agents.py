@@ -179,9 +179,16 @@ class Place:
             time.sleep(0.01)
 
     def close(self) -> None:
+        """End the nursery, and agents that a test which failed has left."""
+        if list(self.directory.glob("run/pipes/*.sock")):
+            asyncio.run(self._end_agents())
         self.nursery.kill()
         self.nursery.wait()
         shutil.rmtree(self.directory)
+
+    async def _end_agents(self) -> None:
+        async with serving(self) as pipes:
+            await pipes.found()
 
 
 @contextlib.asynccontextmanager
