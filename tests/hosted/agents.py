@@ -187,8 +187,20 @@ class Place:
         shutil.rmtree(self.directory)
 
     async def _end_agents(self) -> None:
-        async with serving(self) as pipes:
-            await pipes.found()
+        nursery = NurseryLink(self.settings)
+        pipes = Pipes(self.settings, nursery)
+        await pipes.found()
+        end_agents(pipes)
+        pipes.close()
+        nursery.close()
+
+
+def end_agents(pipes: Pipes) -> None:
+    """Kill all agents and their keepers."""
+    for pipe in pipes:
+        os.kill(pipe.keeper_pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pipe.pid, signal.SIGKILL)
 
 
 @contextlib.asynccontextmanager
@@ -201,10 +213,7 @@ async def serving(place: Place, *, ends_all: bool = True) -> AsyncIterator[Pipes
         yield pipes
     finally:
         if ends_all:
-            for pipe in pipes:
-                os.kill(pipe.keeper_pid, signal.SIGKILL)
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(pipe.pid, signal.SIGKILL)
+            end_agents(pipes)
         pipes.close()
         await nursery.leave(for_good=False)
         nursery.close()
