@@ -88,6 +88,35 @@ _KEEPTY = (
 )
 
 
+_ACP = (
+    '{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}',
+    '{"jsonrpc":"2.0","id":"a","method":"session/new","params":{"cwd":"/","mcpServers":[{"name":"m","command":"c"}]}}',
+    '{"jsonrpc":"2.0","id":3,"method":"session/load","params":{"sessionId":"s2","cwd":"/","mcpServers":[]}}',
+    '{"jsonrpc":"2.0","id":4,"method":"session/prompt","params":{"sessionId":"s1","prompt":[{"type":"text","text":"a"}]}}',
+    '{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s1"}}',
+    '{"jsonrpc":"2.0","id":5,"method":"session/set_mode","params":{"sessionId":"s1","modeId":"m"}}',
+    '{"jsonrpc":"2.0","id":1,"result":{"sessionId":"s2","modes":{"currentModeId":"m","availableModes":[{"id":"m"}]}}}',
+    '{"jsonrpc":"2.0","id":2,"result":{"stopReason":"end_turn","usage":{"totalTokens":1}}}',
+    '{"jsonrpc":"2.0","id":2,"error":{"code":-32000,"message":"log in","data":[1]}}',
+    '{"jsonrpc":"2.0","id":"p","result":{"outcome":{"outcome":"selected","optionId":"yes"}}}',
+    '{"jsonrpc":"2.0","id":"p","result":{"outcome":{"outcome":"cancelled"}}}',
+    '{"jsonrpc":"2.0","id":"q","method":"session/request_permission","params":{"sessionId":"s1","toolCall":'
+    '{"toolCallId":"t"},"options":[{"optionId":"a","name":"A","kind":"allow_once"}]}}',
+    '{"jsonrpc":"2.0","id":6,"method":"fs/read_text_file","params":{"sessionId":"s1","path":"/a"}}',
+    '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":'
+    '"agent_message_chunk","content":{"type":"text","text":"\\ud83d\\ude00\\ud800"}}}}',
+    '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"tool_call",'
+    '"toolCallId":"t","title":"x","content":[{"type":"diff","path":"/a","newText":"b"},{"type":"x"}],"rawInput":[1]}}}',
+    '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"new","a":1.5}}}',
+    '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":'
+    '"config_option_update","configOptions":[{"id":"a","name":"A","type":"boolean","currentValue":true}]}}}',
+    '{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":"p"}}',
+    '[{"jsonrpc":"2.0","id":1,"method":"x"}]',
+    "a line of a log",
+    "",
+)  # fmt: skip
+
+
 def _framed(text: str) -> bytes:
     return b"%06X" % len(text) + text.encode()
 
@@ -142,6 +171,8 @@ def seeds(target: str) -> list[bytes]:
                 *_streams([_framed(text) for text in _PASSEPARTOUT]),
                 *(b"\0\2" + event for event in events),
             ]
+        case "acp":
+            return list(_streams(_lines(_ACP)))
     raise ValueError(f"no such target: {target}")
 
 
@@ -158,6 +189,11 @@ _RPC_WORDS = ":id :kind :request :response :error :event :op :params :seq :data 
 _VERIFIER_WORDS = r"""
 " { } [ ] : , \ud800 \u0000 1e400 null true type sessionId deliverAs confidence ``` ~~~ ### -1 1.5 é
 999999999999999999999999999999 STATUS:failed
+"""
+_ACP_WORDS = r"""
+" { } [ ] : , [[[[[[[[ ]]]]]]]] {"a": null true 1.5 -1 1e400 \ud800 \ude00 \\ id method params result error
+jsonrpc 2.0 sessionId update sessionUpdate content type text plan tool_call usage_update _meta s1 s2
+9223372036854775808 "id":1, "id":"p", "id":null, session/update session/prompt session/close initialize
 """
 _PASSEPARTOUT_WORDS = "000000 000002() FFFFFF 00000 :type :event :payload :action :token :stream :socket é"
 _KEEPTY_WORDS = (
@@ -182,6 +218,7 @@ def words(target: str) -> list[bytes]:
         "sexp": _SEXP_WORDS,
         "rpc": _EDN_WORDS + _RPC_WORDS,
         "verifier": _VERIFIER_WORDS,
+        "acp": _ACP_WORDS,
         "passepartout": _SEXP_WORDS + _PASSEPARTOUT_WORDS,
     }
     return _texts(*texts[target].split(), *_BLANKS)

@@ -1,4 +1,4 @@
-"""What must hold for any bytes whatever: one target for each of the six decoders.
+"""What must hold for any bytes whatever: one target for each of the seven decoders.
 
 A target takes bytes and returns, or raises: an AssertionError where a promise is broken, or what escaped from
 the decoder. It does no I/O, so it runs under atheris, in a plain loop (`worker.py`) and in a test alike. The
@@ -12,11 +12,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+import msgspec
+
 from fairlead.formats import edn, sexp
 from fairlead.formats.edn import EdnError, reader
 from fairlead.formats.faults import TextError
 from fairlead.formats.sexp import SexpError
-from fairlead.wire import keepty, passepartout, rpc, verifier
+from fairlead.wire import acp, keepty, passepartout, rpc, verifier
+from fairlead.wire.acp.reading import read
 from fairlead.wire.faults import Broken, LocalError
 
 # --- values -----------------------------------------------------------------------------------------------
@@ -218,6 +221,8 @@ def _told(item: Any) -> object:
 
 def _known_of(end: Any) -> dict[str, Any]:
     """What anyone can know of an end's state."""
+    if isinstance(end, acp.AgentConnection | acp.ClientConnection):
+        return {"saved": end.save()}
     names = ("state", "pending", "subscribed", "misdirected", "proven")
     return {name: getattr(end, name) for name in names if hasattr(end, name)}
 
@@ -555,6 +560,66 @@ def _passepartout_client(choice: Choice, limit: int) -> None:
     assert client.state is passepartout.State.CLOSED
 
 
+# --- the Agent Client Protocol ----------------------------------------------------------------------------
+
+_TURN = acp.Saved(
+    next_id=3,
+    ours=(acp.OpenRequest(1, "session/new"), acp.OpenRequest(2, "session/prompt", "s1")),
+    theirs=(acp.OpenRequest("p", "session/request_permission", "s1", ("yes",)),),
+    client=acp.Initialize(protocol_version=1),
+    agent=acp.InitializeResult(
+        protocol_version=1, agent_capabilities=acp.AgentCapabilities(load_session=True)
+    ),
+    sessions={"s1": True},
+)
+"""A client in the middle of a turn."""
+
+
+def read_acp(data: bytes) -> None:
+    """Both ends of a connection, new ones and ones in the middle of a turn."""
+    choice = Choice.of(data)
+    limit = 80 if choice.small else _MAX_LINE
+    kind = acp.AgentConnection if choice.serves else acp.ClientConnection
+    saved = _TURN
+    if choice.serves:
+        saved = msgspec.structs.replace(_TURN, ours=_TURN.theirs, theirs=_TURN.ours)
+
+    def make() -> acp.AgentConnection | acp.ClientConnection:
+        return kind(saved if choice.begun else None, max_line=limit)
+
+    end, items = _received(make, choice, lambda each: each._lines.pending, limit)
+    _acp_killed(make(), choice.stream, items)
+    for item in items:
+        if isinstance(item, acp.Refused):
+            (other,) = acp.ClientConnection().receive(item.reply)
+            assert isinstance(other, acp.Ignored), other
+        elif isinstance(item, acp.Request | acp.Notification):
+            again = read(type(item.params), msgspec.json.encode(_acp_written(item.params)))
+            assert again == item.params, (again, item.params)
+    for id_ in list(end.theirs) if not end.closed else ():
+        assert end.fail(id_, -32603, "fuzz").endswith(b"\n")
+        assert id_ not in end.theirs
+
+
+def _acp_written(params: Any) -> Any:
+    if isinstance(params, acp.SessionUpdate) and isinstance(params.update, acp.OtherUpdate):
+        return {"sessionId": params.session_id, "update": params.update.data, "_meta": params.meta}
+    return params
+
+
+def _acp_killed(end: Any, stream: bytes, items: list[Any]) -> None:
+    """Another connection for each line, made from what the one before has saved, gives the same items."""
+    slowly: list[Any] = []
+    for line in stream.split(b"\n")[:-1]:
+        slowly += end.receive(line + b"\n")
+        saved = msgspec.json.decode(msgspec.json.encode(end.save()), type=acp.Saved)
+        assert saved == end.save()
+        end = type(end)(saved, max_line=end._lines.limit)
+    ended = len(items) - len(slowly)
+    assert slowly == items[: len(slowly)], (slowly, items)
+    assert ended <= 1, items  # a last line that is too long without its end
+
+
 TARGETS: dict[str, Callable[[bytes], None]] = {
     "edn": read_edn,
     "sexp": read_sexp,
@@ -562,4 +627,5 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "rpc": read_rpc,
     "verifier": read_verifier,
     "passepartout": read_passepartout,
+    "acp": read_acp,
 }

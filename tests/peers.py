@@ -6,6 +6,8 @@ fails instead, so that a run on a server cannot pass by comparing nothing.
 
 import os
 import shutil
+from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -15,10 +17,21 @@ def require(program: str) -> str:
     path = shutil.which(program)
     if path is not None:
         return path
-    sentence = (
+    _missing(
         f"{program} is not on PATH, and this test compares with the real one: "
         f"run `make peers`, or install {program} by hand"
     )
+
+
+def python_with(module: str) -> str:
+    """Return the Python of `.venv/peers`, which must have `module`; without it, skip or fail likewise."""
+    place = Path(__file__).parent.parent / ".venv" / "peers"
+    if not any(place.glob(f"lib/python*/site-packages/{module}")):
+        _missing(f"the Python module {module} is not in .venv/peers: run `tools/peers --python`")
+    return str(place / "bin" / "python")
+
+
+def _missing(sentence: str) -> NoReturn:
     if os.environ.get("CI", "").lower() in {"true", "1"}:
         pytest.fail(f"{sentence} (CI=true makes a missing peer a failure)", pytrace=False)
     pytest.skip(sentence)

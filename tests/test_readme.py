@@ -52,6 +52,33 @@ def test_the_client_of_the_protocols_page_shows_output_and_exits_with_its_code(
     assert (done.stdout, done.returncode) == ("2 passed\n", 3)
 
 
+def test_the_client_of_the_protocols_page_asks_an_agent(tmp_path: Path) -> None:
+    (block,) = (block for block in BLOCKS if "acp.ClientConnection" in block)
+    agent = tmp_path / "agent.py"
+    agent.write_text(
+        """
+import sys
+from fairlead.wire import acp
+
+agent = acp.AgentConnection()
+answers = {
+    "initialize": acp.InitializeResult(protocol_version=1),
+    "session/new": acp.NewSessionResult(session_id="one"),
+    "session/prompt": acp.PromptResult(stop_reason="end_turn"),
+}
+for line in sys.stdin.buffer:
+    (request,) = agent.receive(line)
+    if request.method == "session/prompt":
+        for block in (*request.params.prompt, acp.Text(text=", yes")):
+            sys.stdout.buffer.write(agent.update("one", acp.AgentMessageChunk(content=block)))
+    sys.stdout.buffer.write(agent.respond(request.id, answers[request.method]))
+    sys.stdout.buffer.flush()
+"""
+    )
+    done = run(f"{block}\nprint(ask([{sys.executable!r}, {str(agent)!r}], 'well'))")
+    assert (done.stdout, done.stderr, done.returncode) == ("well, yes\n", "", 0)
+
+
 def test_the_examples_of_the_formats_give_what_their_comments_say() -> None:
     (block,) = (block for block in BLOCKS if "edn.dumps" in block)
     claims = re.findall(r"^(\S.*?) +# (.+)$", block, re.MULTILINE)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from fairlead.system.setting_rows import applies
-from fairlead.system.setting_table import MODEL_KEYS, PLACES, PROVIDER_KEYS, SETTINGS, Setting
+from fairlead.system.setting_table import AGENT_KEYS, MODEL_KEYS, PLACES, PROVIDER_KEYS, SETTINGS, Setting
 from fairlead.system.settings import variable_of
 
 PAGE = Path(__file__).parents[1] / "docs/configuration.md"
@@ -32,6 +32,7 @@ SEE = {
 TABLES = (
     ("[providers.NAME]", ("providers", "NAME"), PROVIDER_KEYS),
     ("[[models]]", (), MODEL_KEYS),
+    ("[agents.NAME]", (), AGENT_KEYS),
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -11,7 +12,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairlead.keeper.protocol import NUMBER, OFFSET, VERSION, Decoder, Kind, frame
+from fairlead.keeper.protocol import (
+    ACCEPTED,
+    ENDED,
+    NUMBER,
+    OFFSET,
+    SEQUENCE,
+    VERSION,
+    Decoder,
+    Kind,
+    Stdin,
+    frame,
+)
 
 WAIT = 20.0
 """Seconds until something that does not happen fails the test."""
@@ -105,6 +117,45 @@ class Daemon:
             os.close(self.handed.pop())
 
 
+class PipeDaemon(Daemon):
+    """The daemon's end of a connection to a keeper of pipes."""
+
+    def write(self, sequence: int, line: bytes) -> None:
+        self.tell(Kind.WRITE, SEQUENCE.pack(sequence), line)
+
+    def confirm(self, offset: int, blob: bytes) -> None:
+        self.tell(Kind.CONFIRM, OFFSET.pack(offset), blob)
+
+    @property
+    def answers(self) -> list[tuple[int, int, int]]:
+        """What was said of the lines that were written: the number, what waits, and the input's state."""
+        return [ACCEPTED.unpack(payload) for kind, payload in self.frames if kind == Kind.ACCEPTED]
+
+    def until_more(self) -> None:
+        """Take what comes next."""
+        count = len(self.frames)
+        self.until(lambda: len(self.frames) > count)
+
+    def until_accepted(self, sequence: int) -> None:
+        self.until(lambda: bool(self.answers) and self.answers[-1][0] >= sequence)
+
+    def until_stdin(self, state: Stdin) -> None:
+        self.until(lambda: any(each[2] == state for each in self.answers))
+
+    def end_program(self) -> None:
+        """End the program's process group, if it was started."""
+        pids = [json.loads(payload)["pid"] for kind, payload in self.frames if kind == Kind.STATE]
+        pids += [NUMBER.unpack(payload)[0] for kind, payload in self.frames if kind == Kind.STARTED]
+        for pid in filter(None, pids):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, 9)
+
+    def ended(self) -> tuple[int, int]:
+        """The exit code and the signal."""
+        code, number = ENDED.unpack(self.until_kind(Kind.EXITED))
+        return code, number
+
+
 class Nursery:
     """A nursery process."""
 
@@ -156,6 +207,26 @@ class Nursery:
             self.keepers.append(answer["pid"])
         return answer
 
+    def pipe(self, id: str, command: Sequence[str], **more: Any) -> PipeDaemon:
+        """A keeper of pipes, and a connection to it."""
+        spec = {
+            "id": id,
+            "command": list(command),
+            "cwd": str(self.directory),
+            "environment": dict(os.environ),
+            "deferred": False,
+            "directory": str(self.directory),
+        } | more
+        answer = self.ask({"pipe": spec, "socket": str(self.directory / f"{id}.sock")})
+        self.keepers.append(answer["pid"])
+        return self.pipe_again(id)
+
+    def pipe_again(self, id: str) -> PipeDaemon:
+        """The next daemon of a keeper of pipes."""
+        daemon = PipeDaemon(self.directory / f"{id}.sock")
+        self._daemons.append(daemon)
+        return daemon
+
     def connect_to(self, id: str, *, claims: bool = True) -> Daemon:
         daemon = Daemon(self.directory / f"{id}.sock", claims=claims)
         self._daemons.append(daemon)
@@ -171,6 +242,8 @@ class Nursery:
         self.connection.close()
         for daemon in self._daemons:
             daemon.close()
+            if isinstance(daemon, PipeDaemon):
+                daemon.end_program()
         self.process.kill()
         self.process.wait()
         for pid in self.keepers:

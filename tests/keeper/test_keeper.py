@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.keeper.keeper import INPUT_WINDOW, MAX_BURST, READ_SIZE, WINDOW
+from fairlead.keeper.base import READ_SIZE
+from fairlead.keeper.keeper import INPUT_WINDOW, MAX_BURST, WINDOW
 from fairlead.keeper.protocol import KEYFRAME, MARK, MAX_NOTE, NUMBER, RESIZE, Kind
 from tests.keeper.nurseries import Nursery
 
@@ -249,7 +250,9 @@ def test_a_second_nursery_at_the_same_place_leaves_the_first_alone(nursery: Nurs
 
 
 def test_a_request_that_makes_no_sense_gets_an_error_and_the_nursery_lives(nursery: Nursery) -> None:
-    assert nursery.ask({"dance": 1}) == {"error": "ValueError: expected keep, daemon, back, alive or bye"}
+    assert nursery.ask({"dance": 1}) == {
+        "error": "ValueError: expected keep, pipe, daemon, back, alive or bye"
+    }
     assert "error" in nursery.ask({"keep": {}, "socket": str(nursery.directory / ("x" * 200))})
     assert "pid" in nursery.keep("a", ["true"])
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.keeper.keeper import LOCK, MAX_CLAIM, MAX_NEWCOMERS
+from fairlead.keeper.base import LOCK, MAX_CLAIM, MAX_NEWCOMERS
 from fairlead.keeper.protocol import Kind, frame
 from tests.hosting import is_alive
 from tests.keeper.nurseries import WAIT, Daemon, Nursery
@@ -180,8 +180,8 @@ def test_how_long_ago_a_program_ended_is_told_to_every_daemon(nursery: Nursery) 
 
 BRIEF = """
 import sys
-from fairlead.keeper import keeper, nursery
-keeper.KEEP_STATUS = 0.1
+from fairlead.keeper import base, nursery
+base.KEEP_STATUS = 0.1
 sys.exit(nursery.main(sys.argv[1]))
 """
 

@@ -43,7 +43,7 @@ def test_a_sign_of_life_has_no_answer_and_a_supervised_daemon_is_watched_too(
     assert nursery.ask({"back": True, "pid": silent.pid, "hang": 1.0})["watches"] is True
     nursery.connection.write(b'{"alive": true}\n' * 3)
     assert nursery.ask({"nothing": True}) == {
-        "error": "ValueError: expected keep, daemon, back, alive or bye"
+        "error": "ValueError: expected keep, pipe, daemon, back, alive or bye"
     }
     assert silent.wait(WAIT) == -signal.SIGKILL
 

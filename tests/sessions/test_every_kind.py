@@ -1,6 +1,7 @@
-"""What every kind of sessions does through every door: terminals, agents, and a kind that exists only here.
+"""What every kind of sessions does through every door: terminals, our own agent, agents of other makers, and
+a kind that exists only here.
 
-The third kind needs no change in any door or command; what a kind can't do is answered with what to use
+The last one needs no change in any door or command; what a kind can't do is answered with what to use
 instead.
 """
 
@@ -27,6 +28,7 @@ from fairlead.wire import keepty
 from fairlead.wire.passepartout import event, plist
 from tests.client.persons import Person
 from tests.doors.passepartout_peer import Peer, is_said, port_of
+from tests.hosted.small import SMALL
 from tests.hosting import WAIT, Hosting
 from tests.sessions.echo_daemon import FIRST, EchoHosting
 
@@ -34,7 +36,10 @@ CHECK = "grep -q right answer.txt"
 CONFIG = """
 [agent]
 rules = [{tool = "write", then = "allow"}, {tool = "bash", match = "sleep 600", then = "allow"}]
-"""
+[agents.small]
+command = [PYTHON, SCRIPT]
+env = { SMALL_AGENT_SAYS = "you said: " }
+""".replace("PYTHON", json.dumps(sys.executable)).replace("SCRIPT", json.dumps(str(SMALL)))
 NUMBERS = itertools.count(1)
 PROGRAM = str(Path(__file__).parent / "terminal_agent.py")
 
@@ -68,6 +73,10 @@ def open_agent(hosting: Hosting, name: str, project: str) -> None:
     hosting.ask("open_session", name=name, cwd=project)
 
 
+def open_hosted(hosting: Hosting, name: str, project: str) -> None:
+    hosting.ask("open_session", name=name, cwd=project, agent="small")
+
+
 def new_echo(hosting: Hosting, name: str, project: str) -> None:
     hosting.run("send", FIRST, f"new {name} {project}")
     hosting.run("wait", FIRST, "--exit")
@@ -84,6 +93,7 @@ CASES = (
         "run: echo roses",
         "[bash] roses",
     ),
+    Case("hosted", open_hosted, "work {}", "hang", "you said", "roses", "yes-once"),
     Case("echo", new_echo, "work {}", "hang", "you said", "ask for roses", "for roses: allowed"),
 )
 ASKING = tuple(case for case in CASES if case.ask)
@@ -173,7 +183,7 @@ def test_it_is_listed_and_found_everywhere(
 def test_an_unknown_kind_is_refused_with_those_that_there_are(hosting: Hosting) -> None:
     done = hosting.run("ls", "--kind", "tree", check=False)
     assert done.returncode == 2
-    assert "no sessions of kind 'tree'; there are terminal, agent, echo" in done.stderr
+    assert "no sessions of kind 'tree'; there are terminal, agent, hosted, echo" in done.stderr
 
 
 @every_kind
@@ -183,7 +193,7 @@ def test_its_name_is_refused_to_every_other_kind(
     taken = f"the name '{name}' is taken by a session of kind {case.kind}; choose another"
     if case.kind != "terminal":
         assert taken in hosting.run("start", name, "-d", "--", "true", check=False).stderr
-    if case.kind != "agent":
+    if "chat" not in row(hosting, name)["can"]:
         assert taken in hosting.run("agent", "--name", name, "-p", "hi", check=False).stderr
     if case.kind != "echo":
         with connect(Settings(hosting.environment)) as host, host.events("sessions/failed") as failures:
@@ -249,7 +259,7 @@ def test_what_comes_of_a_prompt_is_followed_by_its_id(
 def test_an_answer_streams_to_the_lisp_client_that_asked_which_can_cancel_it(
     hosting: Hosting, lisp: Peer, case: Case, name: str
 ) -> None:
-    lisp.say("hello", name)
+    lisp.say("hello to you", name)
     pieces = [str(lisp.until(is_said).get("payload", "text")) for _ in range(3)]
     assert all(pieces)
     lisp.answer()
@@ -456,6 +466,8 @@ def test_attaching_opens_what_it_has_or_says_what_to_use(hosting: Hosting, case:
                 person.until("ready")
             case "agent":
                 person.until(f"{name} · offline/guide")
+            case "hosted":
+                person.until(f"{name} · small/default")
             case _:
                 person.until(f"not supported by echo sessions: {name} has neither a screen nor a chat")
                 person.until(f"`fairlead send {name} TEXT` asks it, and `fairlead logs {name}` prints")

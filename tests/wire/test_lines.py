@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.wire.lines import LineBuffer, TooLong
+from fairlead.wire.lines import MAX_HEAD, LineBuffer, TooLong
 from tests.wire.cutting import bytewise, cuts, pieces
 
 LIMIT = 8
@@ -85,3 +85,17 @@ def test_a_line_that_was_too_long_tells_the_limit() -> None:
     assert TooLong(5) == TooLong(5) != TooLong(6)
     assert TooLong(5) != 5
     assert hash(TooLong(5)) == hash(TooLong(5))
+
+
+@pytest.mark.parametrize("limit", [8, 3000])
+def test_a_line_that_was_too_long_keeps_its_beginning(limit: int) -> None:
+    stream = bytes(range(14, 256)) * 20
+    for chunks in (
+        [stream, b"\n"],
+        [stream + b"\n"],
+        bytewise(stream + b"\n"),
+        [stream[:5], stream[5:] + b"\n"],
+    ):
+        (long,) = fed(chunks, limit)
+        assert isinstance(long, TooLong)
+        assert long.head == stream[: min(limit, MAX_HEAD)]

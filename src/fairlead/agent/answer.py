@@ -72,6 +72,16 @@ class Answer:
         return next((part.thinking for part in reversed(self._parts) if isinstance(part, Thinking)), "")
 
     @property
+    def pieces(self) -> list[tuple[bool, str]]:
+        """What was said so far: whether it is thought, and the text."""
+        whole = [
+            (True, part.thinking) if isinstance(part, Thinking) else (False, part.text)
+            for part in self._parts
+            if not isinstance(part, ToolCall)
+        ]
+        return [*whole, (self._thinks, "".join(self._pieces))] if self._pieces else whole
+
+    @property
     def calls(self) -> list[ToolCall]:
         """The calls that are whole."""
         return [part for part in self._parts if isinstance(part, ToolCall)]

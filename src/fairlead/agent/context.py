@@ -101,8 +101,9 @@ def _take_queued(body: Custom, session: str, queued: dict[str, str]) -> None:
 
 
 def unanswered(branch: Sequence[Entry]) -> list[ToolCall]:
-    """The calls of the last message of a model that have no result."""
+    """The calls since somebody said something that have no result."""
     answered: set[str] = set()
+    found: list[ToolCall] = []
     for entry in reversed(branch):
         if not isinstance(entry.body, Said):
             continue
@@ -110,10 +111,10 @@ def unanswered(branch: Sequence[Entry]) -> list[ToolCall]:
         if isinstance(message, ToolResult):
             answered.add(message.tool_call_id)
         elif isinstance(message, Assistant):
-            return [call for call in message.calls if call.id not in answered]
+            found[:0] = [call for call in message.calls if call.id not in answered]
         else:
-            return []
-    return []
+            break
+    return found
 
 
 Ending = Literal["done", "failed", "aborted", "interrupted", "lost"]

@@ -45,6 +45,8 @@ class Conversation:
     `_steps`. `close` leaves everything as it is."""
 
     kind = "agent"
+    outlives_daemon = False
+    """Whether its turns go on without a daemon, so that the next one has to take them up."""
 
     def __init__(
         self,
@@ -114,6 +116,31 @@ class Conversation:
     @property
     def is_idle(self) -> bool:
         return self.turn is None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether something runs for it, so that it must stay loaded although it is idle."""
+        return False
+
+    @property
+    def more(self) -> dict[str, Any]:
+        """What lists show of it besides what every session has."""
+        return {"model": f"{self.model.provider}/{self.model.id}", "file": self.journal.path}
+
+    @property
+    def mode(self) -> str:
+        """The mode that it is in, if it has modes."""
+        return ""
+
+    @property
+    def modes(self) -> Sequence[str]:
+        """The modes that it can be in."""
+        return ()
+
+    @property
+    def commands(self) -> Mapping[str, str]:
+        """Slash commands that who does the work understands, and what they do."""
+        return {}
 
     @property
     def messages(self) -> list[Message]:
@@ -283,8 +310,11 @@ class Conversation:
         self.name = name
         self._tell(events.Updated(self.id))
 
-    def settle(self, approval_id: str, allowed: bool, by: str, *, lasts: bool = False) -> None:
+    def settle(
+        self, approval_id: str, allowed: bool, by: str, *, lasts: bool = False, option: str = ""
+    ) -> None:
         """Answer an approval; the first answer holds. Consent may last: then the same is not asked again.
+        `option` is the answer that was chosen, where there are more than those.
 
         Raises Refused if there is no such approval.
         """
@@ -313,6 +343,10 @@ class Conversation:
         """Take the next model, or the one before. Raises Refused."""
         raise self._cant("cycle_model")
 
+    def set_mode(self, mode: str) -> str:
+        """Be in another mode; returns it. Raises Refused."""
+        raise self._cant("set_mode")
+
     def set_thinking_level(self, level: str) -> str:
         """How hard a model thinks, if it does; returns what holds now. Raises Refused."""
         raise self._cant("set_thinking_level")
@@ -326,6 +360,9 @@ class Conversation:
         Raises Busy, Refused or JournalError.
         """
         raise self._cant("bash")
+
+    async def end_agent(self) -> None:
+        """End the program that does the work, if there is one; the next prompt starts it again."""
 
     async def compact(self, instructions: str = "") -> str:
         """Summarize older messages; returns the summary. Raises Busy, Refused or ModelError."""

@@ -12,6 +12,17 @@ from .messages import Message
 Outcome = Literal["done", "aborted", "interrupted", "failed"]
 
 
+class Choice(Struct, frozen=True):
+    """An answer to a question of an agent of another maker."""
+
+    value: str
+    """What we call it: allow, always, deny, or another word."""
+    label: str
+    """What the agent calls it."""
+    id: str
+    """By which the agent knows it."""
+
+
 class Approval(Struct, frozen=True):
     """A tool call that waits for somebody's consent."""
 
@@ -33,6 +44,10 @@ class Approval(Struct, frozen=True):
     """The session that asks: a fork has the questions of its parent in its journal, and must not ask them."""
     seen: str = ""
     """What the file held from which the preview was made; consent is for a change of this alone."""
+    choices: tuple[Choice, ...] = ()
+    """The answers that a hosted agent offers; empty for our own calls, which are allowed or not."""
+    origin: str = ""
+    """Which request of a hosted agent it is: the run of its program, and where in its output."""
 
 
 class Event(Struct, frozen=True):

@@ -44,6 +44,8 @@ class Said(Struct, frozen=True, tag_field="type", tag="message"):
     """A message of the conversation."""
 
     message: Message
+    at: int | msgspec.UnsetType = msgspec.UNSET
+    """Where in the output of a hosted agent's program it was complete, so that it is written once."""
 
 
 class ModelChange(Struct, frozen=True, tag_field="type", tag="model_change", rename="camel"):
@@ -132,6 +134,8 @@ class Header(Struct, frozen=True, tag_field="type", tag="session", rename="camel
     version: int = 1
     parent_session: str | None = None
     """The file that this one was forked from."""
+    agent: str | None = None
+    """The agent of another maker that does the work, if it is not our own."""
 
 
 class _Head(Struct, rename="camel"):
@@ -209,9 +213,11 @@ class Journal:
         self.close()
 
     @classmethod
-    def create(cls, path: str, *, id: str, cwd: str, parent_session: str | None = None) -> Journal:
+    def create(
+        cls, path: str, *, id: str, cwd: str, parent_session: str | None = None, agent: str | None = None
+    ) -> Journal:
         """A new file, which must not be there yet."""
-        header = Header(id, timestamp(), cwd, VERSION, parent_session)
+        header = Header(id, timestamp(), cwd, VERSION, parent_session, agent)
         journal = cls(path, header)
         try:
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)

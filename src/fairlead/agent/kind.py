@@ -33,12 +33,14 @@ MAX_WHAT = 80
 
 
 class AgentKind:
-    """The sessions of a store. `transcripts` knows those that are not open; `feed` has what happens."""
+    """The sessions of a store that are of one kind: with our own agent, or with one of another maker.
+    `transcripts` knows those that are not open; `feed` has what happens."""
 
-    name = "agent"
+    names = ("agent", "hosted")
     gives_ids = True
 
-    def __init__(self, store: AgentStore, transcripts: Transcripts, feed: Feed) -> None:
+    def __init__(self, store: AgentStore, transcripts: Transcripts, feed: Feed, name: str = names[0]) -> None:
+        self.name = name
         self._store = store
         self._transcripts = transcripts
         # by session, while somebody waits for it
@@ -51,11 +53,15 @@ class AgentKind:
             changed.set()
 
     async def list(self, *, brief: bool) -> Sequence[Summary]:
-        rows = {each.id: each for each in await self._recent()}
-        opened = self._store.loaded
+        rows = {each.id: each for each in await self._recent() if _kind_of(each) == self.name}
+        opened = self._opened
         found = [_of_open(each, rows.get(each.id)) for each in opened if each.name or _first(each)]
         known = {each.id for each in opened}
         return found + [_of_row(row) for row in rows.values() if row.id not in known]
+
+    @property
+    def _opened(self) -> Sequence[Conversation]:
+        return [each for each in self._store.loaded if each.kind == self.name]
 
     async def _recent(self) -> Sequence[Transcript]:
         oldest = time.time() - LISTED_SECONDS
@@ -71,7 +77,7 @@ class AgentKind:
         return self._transcripts.list(limit=LISTED)
 
     async def find(self, word: str) -> Summary | None:
-        for session in reversed(self._store.loaded):
+        for session in reversed(self._opened):
             if word in (session.id, session.name or session.id):
                 return _of_open(session, None)
         try:
@@ -79,15 +85,16 @@ class AgentKind:
         except DatabaseFault as fault:
             raise NoSession(f"can't look for agent sessions: {fault}") from None
         if row is not None:
-            return _of_row(row)
+            return _of_row(row) if _kind_of(row) == self.name else None
         try:
             await self._store.prepare(word)
-            return _of_open(self._store.find(word), None)
+            session = self._store.find(word)
         except (NotFound, JournalError):
             return None
+        return _of_open(session, None) if session.kind == self.name else None
 
     def is_live(self, name: str) -> bool:
-        return any(name in (each.id, each.name) for each in self._store.loaded)
+        return any(name in (each.id, each.name) for each in self._opened)
 
     def name_of(self, id: str) -> str:
         session = self._store.get(id)
@@ -106,6 +113,7 @@ class AgentKind:
         was_working = not session.is_idle
         session.prompts.drop("stopped before it was said")
         session.abort()
+        await session.end_agent()
         return {"stopped": was_working}
 
     async def prompt(self, id: str, prompt: Prompt) -> None:
@@ -184,7 +192,7 @@ def _of_open(session: Conversation, row: Transcript | None) -> Summary:
     first = row.first_message if row is not None else _first(session)
     return Summary(
         id=session.id,
-        kind=AgentKind.name,
+        kind=session.kind,
         name=session.name or session.id,
         project=str(session.cwd),
         state="idle" if session.is_idle else "working",
@@ -193,14 +201,14 @@ def _of_open(session: Conversation, row: Transcript | None) -> Summary:
         started_at=_moment(session.journal.header.timestamp),
         idle=max(0.0, time.time() - last) if session.is_idle else 0.0,
         can=("chat",),
-        more={"model": f"{session.model.provider}/{session.model.id}", "file": session.journal.path},
+        more=session.more,
     )
 
 
 def _of_row(row: Transcript) -> Summary:
     return Summary(
         id=row.id,
-        kind=AgentKind.name,
+        kind=_kind_of(row),
         name=row.name or row.id,
         project=row.cwd,
         state="idle",
@@ -209,5 +217,9 @@ def _of_row(row: Transcript) -> Summary:
         started_at=_moment(row.created),
         idle=max(0.0, time.time() - _moment(row.modified)),
         can=("chat",),
-        more={"file": row.path},
+        more={"file": row.path} | ({"agent": row.agent} if row.agent else {}),
     )
+
+
+def _kind_of(row: Transcript) -> str:
+    return AgentKind.names[row.agent is not None]

@@ -12,16 +12,13 @@ from .messages import User
 from .parts import Refused
 from .store import AgentStore
 
-KIND = "agent"
-
 
 class LiveAgent:
     """An agent session whose turns can be followed, checked and sent back."""
 
-    kind = KIND
-
     def __init__(self, session: Conversation) -> None:
         self.id = session.id
+        self.kind = session.kind
         self.project = str(session.cwd)
         self.file = session.journal.path
         self._session = session

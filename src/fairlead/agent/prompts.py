@@ -141,6 +141,10 @@ class Prompts:
         while self._later:
             self._tell(self._later.pop(0))
 
+    def go_on(self, ids: Sequence[str]) -> None:
+        """A run goes on that another daemon began with these."""
+        self._running += [id for id in ids if id not in self._running]
+
     def is_running(self, id: str) -> bool:
         return id in self._running
 

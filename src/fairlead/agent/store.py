@@ -25,7 +25,7 @@ from ..sessions.questions import ALWAYS, Answer, Question
 from . import context
 from .consent.approvals import question_of
 from .conversation import Conversation
-from .events import Approval, ApprovalSettled, ApprovalWanted, Event, Loaded, Unloaded
+from .events import Approval, ApprovalSettled, ApprovalWanted, Event, Loaded, Unloaded, Updated
 from .journal import Journal, JournalError, directory_of
 from .parts import Judge, Models, Refused
 from .session import AgentSession
@@ -48,6 +48,11 @@ _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,63}")
 
 class NotFound(Exception):
     """There is no such session."""
+
+
+MakeHosted = Callable[[Journal, context.Past | None, Callable[[Event], None], bool], Conversation]
+"""Makes a session over a journal that names an agent: with its past, who listens, and whether the journal is
+ours."""
 
 
 class Place(NamedTuple):
@@ -73,11 +78,16 @@ class AgentStore:
         is_watched: Callable[[str], bool] = lambda id: False,
         inbox: Inbox | None = None,
         check_free: Callable[[str], None] = lambda name: None,
+        hosted: MakeHosted | None = None,
     ) -> None:
-        """`check_free` raises NameTaken if a session of another kind has a name."""
+        """`check_free` raises NameTaken if a session of another kind has a name. `hosted` makes the sessions
+        whose work agents of other makers do."""
         self.directory = directory
         self.inbox = inbox if inbox is not None else Inbox()
         self.inbox.register("consent", self.fate)
+        self.inbox.register("permission", self.fate)
+        self._hosted = hosted
+        self._marked: set[str] = set()
         self._is_watched = is_watched
         self._check_free = check_free
         self._models = models
@@ -97,7 +107,8 @@ class AgentStore:
         """Load the sessions in which something waits; gives what could not be loaded, and why."""
         faults = []
         os.makedirs(self._marks, mode=0o700, exist_ok=True)
-        for id in sorted(os.listdir(self._marks)):
+        self._marked = set(os.listdir(self._marks))
+        for id in sorted(self._marked):
             try:
                 session = self.find(id)
             except (NotFound, JournalError) as error:
@@ -106,7 +117,7 @@ class AgentStore:
             except Exception as error:  # whatever a file has in it: the others must be loaded
                 faults.append(f"session {id}: {type(error).__name__}: {error}")
                 continue
-            if not session.approvals:
+            if not session.approvals and session.is_idle:
                 self._mark(id, waits=False)
         return faults
 
@@ -127,11 +138,14 @@ class AgentStore:
 
     # --- sessions -------------------------------------------------------------------------------------------
 
-    def create(self, cwd: str, *, parent: Conversation | None = None) -> Conversation:
-        """A new session. Raises JournalError."""
+    def create(
+        self, cwd: str, *, parent: Conversation | None = None, agent: str | None = None
+    ) -> Conversation:
+        """A new session: our own, or one with an agent of this name. Raises JournalError."""
         id = str(uuid.uuid4())
         parent_path = parent.journal.path if parent is not None else None
-        journal = Journal.create(self._new_path(cwd, id), id=id, cwd=cwd, parent_session=parent_path)
+        path = self._new_path(cwd, id)
+        journal = Journal.create(path, id=id, cwd=cwd, parent_session=parent_path, agent=agent)
         return self._load(journal)
 
     def rename(self, session: Conversation, name: str) -> None:
@@ -207,8 +221,10 @@ class AgentStore:
     async def fork(self, session: Conversation, entry_id: str) -> Conversation:
         """A new session with all up to an entry, or up to the answer to it if it is a prompt.
 
-        Raises JournalError.
+        Raises JournalError or Refused.
         """
+        if session.journal.header.agent is not None:
+            raise Refused(f"fork is not supported by {session.kind} sessions")
         id = str(uuid.uuid4())
         last = context.end_of_turn(session.journal.branch, entry_id)
         path = self._new_path(str(session.cwd), id)
@@ -232,8 +248,24 @@ class AgentStore:
         if why:
             journal.close()
             raise JournalError(why)
+        session = self._made(journal, past, is_fork=is_fork)
+        self._loaded[session.id] = session
+        self._listen(Loaded(session.id))
+        for approval in session.approvals.values():
+            self.inbox.ask(self._question(session, approval), self)
+        session.go_on()
+        self._let_go()
+        return session
+
+    def _made(self, journal: Journal, past: context.Past | None, *, is_fork: bool) -> Conversation:
+        is_ours = journal.path.startswith(f"{os.path.realpath(self.directory)}/")
+        if (agent := journal.header.agent) is not None:
+            if self._hosted is None:
+                journal.close()
+                raise JournalError(f"{journal.path} is of the agent {agent}, which only the daemon can host")
+            return self._hosted(journal, past, self._heard, is_ours)
         place = self._place(Path(journal.header.cwd))
-        session = AgentSession(
+        return AgentSession(
             journal,
             self._models,
             place.tools,
@@ -241,26 +273,19 @@ class AgentStore:
             self._heard,
             system=place.system,
             environment=place.environment,
-            is_ours=journal.path.startswith(f"{os.path.realpath(self.directory)}/"),
+            is_ours=is_ours,
             is_fork=is_fork,
             past=past,
             notices=place.notices,
         )
-        self._loaded[session.id] = session
-        self._listen(Loaded(session.id))
-        for approval in session.approvals.values():
-            self.inbox.ask(self._question(session, approval), self)
-        if session.approvals:
-            session.go_on()
-        self._let_go()
-        return session
 
     def _let_go(self) -> None:
         """Close what is idle and was not used for long, if there is too much."""
         for session in list(self._loaded.values())[:-1]:
             if len(self._loaded) <= MAX_LOADED:
                 break
-            if session.is_idle and not session.approvals and not self._is_watched(session.id):
+            is_quiet = session.is_idle and not session.approvals and not session.is_held
+            if is_quiet and not self._is_watched(session.id):
                 self._close(session)
 
     # --- what they say --------------------------------------------------------------------------------------
@@ -273,10 +298,22 @@ class AgentStore:
             session = self._loaded[event.session_id]
             self.inbox.ask(self._question(session, event.approval), self)
         elif isinstance(event, ApprovalSettled):
-            if not self._loaded[event.session_id].approvals:
+            if not self._must_go_on(self._loaded[event.session_id]):
                 self._mark(event.session_id, waits=False)
             self.inbox.withdraw(event.approval.id, event.by)
+        elif isinstance(event, Updated):
+            self._mark_if_it_goes_on(self._loaded[event.session_id])
         self._listen(event)
+
+    def _mark_if_it_goes_on(self, session: Conversation) -> None:
+        waits = self._must_go_on(session)
+        if session.outlives_daemon and waits is not (session.id in self._marked):
+            self._mark(session.id, waits=waits)
+
+    @staticmethod
+    def _must_go_on(session: Conversation) -> bool:
+        """Whether the next daemon has to load a session at once."""
+        return bool(session.approvals) or (session.outlives_daemon and not session.is_idle)
 
     # --- what they ask --------------------------------------------------------------------------------------
 
@@ -295,7 +332,7 @@ class AgentStore:
         try:
             session = self.find(question.session or "")
             lasts = answer.option == ALWAYS.value
-            session.settle(question.id, answer.allows, answer.by, lasts=lasts)
+            session.settle(question.id, answer.allows, answer.by, lasts=lasts, option=answer.option)
         except NotFound:
             raise AskerGone(_GONE) from None
         except Refused:
@@ -319,6 +356,7 @@ class AgentStore:
 
     def _mark(self, id: str, *, waits: bool) -> None:
         path = f"{self._marks}/{id}"
+        (self._marked.add if waits else self._marked.discard)(id)
         if waits:
             os.makedirs(self._marks, mode=0o700, exist_ok=True)
             os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))

@@ -22,6 +22,7 @@ COMMANDS = {
     "record": "record a session to a file",
     "play": "play a recording",
     "agent": "chat with an agent session, or send it one prompt from a script",
+    "agents": "list other makers' agents that can be hosted",
     "sessions": "list agent sessions, or search their messages",
     "talk": "send messages and commands to the daemon",
     "approvals": "list pending approvals, and answer them",
@@ -41,7 +42,7 @@ GROUPS = {
     "Sessions": ("start", "attach", "ls", "stop"),
     "Output and input": ("screen", "logs", "search", "send", "wait"),
     "Recordings": ("record", "play"),
-    "Agents": ("agent", "sessions", "rpc"),
+    "Agents": ("agent", "agents", "sessions", "rpc"),
     "Verification": ("verify", "run", "reports", "hook"),
     "Control": ("talk", "approvals", "notify", "doctor"),
 }

@@ -43,6 +43,9 @@ COMMAND = Command(
         Option(
             "-C", "--cwd", value="DIR", completes="directory", help="the agent's working directory (here)"
         ),
+        Option("--with", value="AGENT", help="use another maker's agent; `fairlead agents` lists them"),
+        Option("--mode", value="MODE", help="with --with: switch the agent to this mode"),
+        Option("--sandbox", help="with --with: let the agent write only in the directory"),
         Option("--model", value="PROVIDER/ID", help="switch the session to this model"),
         Option("--thinking", value="LEVEL", kind=_level, help=f"thinking level: {', '.join(LEVELS)}"),
         Option("-y", "--yes", help="allow every call that needs consent"),
@@ -57,6 +60,7 @@ COMMAND = Command(
         ("fairlead agent garden", "the session named garden, created if needed"),
         ('fairlead agent -c "and now the tests"', "continue, with a first prompt"),
         ("git diff | fairlead agent -p 'review this'", "in a script"),
+        ("fairlead agent --with claude garden", "with Claude Code, which goes on when you leave"),
     ),
     codes={1: "the turn failed or was aborted", 3: "a call needed consent and was denied"},
 )
@@ -68,6 +72,9 @@ def main(arguments: Sequence[str]) -> int:
     name, prompt = options.name, " ".join(options.prompt).strip()
     if name is None and not goes_on:
         name, prompt = _said(options.prompt, alone=not (options.print or options.json))
+    agent_name = getattr(options, "with")
+    if agent_name is None and options.sandbox:
+        raise UsageError("--sandbox needs --with AGENT: our own agent asks before it writes elsewhere")
     if name and goes_on:
         raise UsageError("--continue and --name can't be combined: a name already selects the session")
     if options.model is not None and not all(options.model.partition("/")[::2]):
@@ -99,7 +106,8 @@ def main(arguments: Sequence[str]) -> int:
         if not prompt:
             raise UsageError("missing PROMPT: pass it as an argument or on standard input")
     with connect(settings) as host:
-        agent = host.agent(name, cwd=cwd, continue_last=goes_on)
+        more = {"agent": agent_name, "mode": options.mode, "sandbox": options.sandbox or None}
+        agent = host.agent(name, cwd=cwd, continue_last=goes_on, **more)
         if name and options.cwd and not agent.created:
             place = agent.state()["worktree_path"]
             if os.path.realpath(place) != os.path.realpath(cwd):

@@ -23,9 +23,9 @@ COMMAND = Command(
     takes=(
         Argument(
             "answer",
-            "answer, or show one in full; always also allows the same call from now on",
+            "answer, or show one in full: allow, always (also the same call from now on), deny, show, or\n"
+            "another answer that the question offers",
             optional=True,
-            choices=("allow", "always", "deny", "show"),
         ),
         Argument("token", "its token, or a unique prefix of it", optional=True),
     ),
@@ -42,14 +42,17 @@ COMMAND = Command(
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
     if (options.answer is None) != (options.token is None):
-        raise UsageError("allow, always, deny and show need a token; `fairlead approvals` lists them")
+        raise UsageError("an answer, or show, needs a token; `fairlead approvals` lists them")
     from ..client.control import Control
 
     with Control() as control:
-        if options.answer in ("allow", "always", "deny"):
+        if options.answer not in (None, "show"):
             always = options.answer == "always" or None
             allowed = options.answer != "deny"
-            answer = control.ask("approval_settle", token=options.token, allowed=allowed, always=always)
+            other = options.answer if options.answer not in ("allow", "always", "deny") else None
+            answer = control.ask(
+                "approval_settle", token=options.token, allowed=allowed, always=always, option=other
+            )
             return _print_answer(options.answer, answer, as_json=options.json)
         rows = control.ask("approvals", token=options.token)["approvals"]
     if options.json:
@@ -74,7 +77,8 @@ def _print_answer(given: str, answer: dict[str, Any], *, as_json: bool) -> int:
         print(json.dumps(answer, indent=2))
         return 0
     row = answer["approval"]
-    done = {"allow": "allowed", "always": "always allowed", "deny": "denied"}[given]
+    known = {"allow": "allowed", "always": "always allowed", "deny": "denied"}
+    done = known.get(given, f"answered with {given}:")
     if row["lost"]:
         done = "dismissed lost approval"
     elif row["kind"] == "escalation":
@@ -103,6 +107,9 @@ def _shown(row: dict[str, Any], *, is_whole: bool) -> str:
         "lost": row["lost"] and f"{row['lost']}; `fairlead approvals deny {token}` dismisses it",
         "why": row["reason"],
         "who": _who(row),
+        "answers": ", ".join(f"{value} ({label})" for value, label in zip(row["options"], row["labels"]))
+        if row.get("labels")
+        else "",
         "asked": row["asked_at"] and time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row["asked_at"])),
     }
     for name, value in details.items():

@@ -17,6 +17,9 @@ COMMAND = Command(
         Option(
             "--persona", help="verify with a model as this persona; may be repeated", value="NAME", many=True
         ),
+        Option("--with", help="build with another maker's agent; see `fairlead agents`", value="AGENT"),
+        Option("--mode", help="with --with: the agent's mode", value="MODE"),
+        Option("--sandbox", help="with --with: let the agent write only in the directory"),
         Option("--model", help="the agent's model, as provider/id", value="MODEL"),
         Option("--verifier-model", help="the verifier's model, as provider/id", value="MODEL"),
         Option("--other-model", help="refuse to verify with the agent's own model"),
@@ -30,6 +33,7 @@ COMMAND = Command(
     ),
     examples=(
         ("fairlead run --yes --verify 'pytest -q' 'make the tests pass'", "in CI"),
+        ("fairlead run --with claude --yes --verify 'pytest -q' 'fix the bug'", "with Claude Code"),
         ("fairlead run --verify 'make test' --persona reviewer 'add --version'", "tests and a reviewer"),
     ),
     codes={
@@ -71,6 +75,9 @@ def main(arguments: Sequence[str]) -> int:
         allows_all=options.yes,
         as_json=options.json,
         is_quiet=options.quiet,
+        agent=getattr(options, "with"),
+        mode=options.mode,
+        sandbox=options.sandbox or None,
     )
     try:
         return asyncio.run(run(Settings(), job, wanted))

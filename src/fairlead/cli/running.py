@@ -46,13 +46,19 @@ class Job(NamedTuple):
     allows_all: bool
     as_json: bool
     is_quiet: bool
+    agent: str | None = None
+    """The agent of another maker that does it."""
+    mode: str | None = None
+    sandbox: bool | None = None
 
 
 async def run(settings: Settings, job: Job, wanted: Wanted) -> int:
     """Do it; gives the exit code."""
-    checked(settings, wanted, job.model, os.getcwd())
+    checked(settings, wanted, job.model, os.getcwd(), job.agent)
     async with aio.connect(settings) as host:
-        agent = await host.agent(job.name, cwd=os.getcwd())
+        agent = await host.agent(
+            job.name, cwd=os.getcwd(), agent=job.agent, mode=job.mode, sandbox=job.sandbox
+        )
         if job.model:
             provider, _, id = job.model.partition("/")
             await agent.set_model(provider, id)

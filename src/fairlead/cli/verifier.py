@@ -161,17 +161,20 @@ def checker(settings: Settings, target: Target, wanted: Wanted) -> Checker:
     return members[0]
 
 
-def checked(settings: Settings, wanted: Wanted, builder: str, project: str) -> None:
+def checked(settings: Settings, wanted: Wanted, builder: str, project: str, agent: str | None = None) -> None:
     """Refuse wrong personas, models and quorums before a session is made for them. Raises Failure.
 
-    `builder` is the model that builds, as provider/id, or empty for the default one.
+    `builder` is the model that builds, as provider/id, or empty for the default one. An `agent` of another
+    maker has models of its own, which are not looked at.
     """
-    catalog = Places(settings).catalog
-    try:
-        model = chosen_model(catalog, builder)
-    except ModelError as error:
-        raise Failure(str(error)) from None
-    checker(settings, Target("", "", project, model=f"{model.provider}/{model.id}"), wanted).close()
+    name = builder or f"{agent}/"
+    if agent is None:
+        try:
+            model = chosen_model(Places(settings).catalog, builder)
+        except ModelError as error:
+            raise Failure(str(error)) from None
+        name = f"{model.provider}/{model.id}"
+    checker(settings, Target("", "", project, model=name), wanted).close()
 
 
 async def warnings(wanted: Wanted, checking: Checker) -> list[str]:

@@ -133,14 +133,14 @@ class Opened(NamedTuple):
     cursor: str | None = None
 
 
-def open_session(name: str | None, cwd: str, continue_last: bool) -> Call[Opened]:
+def open_session(name: str | None, cwd: str, continue_last: bool, **more: str | bool | None) -> Call[Opened]:
     def result(answer: Answer) -> Opened:
         return Opened(answer["session_id"], answer["created"], answer["cursor"])
 
     if name and continue_last:
         raise ValueError("name and continue_last can't be combined: a name already selects the session")
     given = {"name": name or None, "continue": continue_last or None, "cwd": os.path.abspath(cwd)}
-    return Call("open_session", given, result)
+    return Call("open_session", given | more, result)
 
 
 def answer_dialog(id: str, dialog_id: str, answer: bool | str) -> Call[None]:

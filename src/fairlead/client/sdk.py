@@ -308,18 +308,28 @@ class Host(Connection):
         return terminal.attach(role, cols=cols, rows=rows, reconnect=reconnect)
 
     def agent(
-        self, name: str | None = None, *, id: str | None = None, cwd: str = ".", continue_last: bool = False
+        self,
+        name: str | None = None,
+        *,
+        id: str | None = None,
+        cwd: str = ".",
+        continue_last: bool = False,
+        agent: str | None = None,
+        mode: str | None = None,
+        sandbox: bool | None = None,
     ) -> Agent:
         """Return the agent session of a name, made if there is none; without a name a new one, or with
-        `continue_last` the last one of the directory. With an id, the session that has it."""
+        `continue_last` the last one of the directory. With an id, the session that has it. `agent` names an
+        agent of another maker; its session can be in a `mode` of the agent's and in a `sandbox`."""
         opened = Opened(id or "", False)
         if not id:
-            opened = self._control.call(calls.open_session(name, cwd, continue_last))
-        agent = Agent(self._control, opened, name or "")
+            more = {"agent": agent, "mode": mode, "sandbox": sandbox}
+            opened = self._control.call(calls.open_session(name, cwd, continue_last, **more))
+        found = Agent(self._control, opened, name or "")
         if not name and not opened.created:
-            state = agent.state()
-            agent.name = state.get("session_name") or ""
-        return agent
+            state = found.state()
+            found.name = state.get("session_name") or ""
+        return found
 
     def models(self) -> list[dict[str, Any]]:
         """List the models that an agent session may use."""

@@ -37,6 +37,7 @@ from ..doors.proof import Programs
 from ..doors.rpc.frames import display_name
 from ..doors.rpc.handlers import Clients
 from ..doors.rpc.ops.agents import AgentOps, Latest
+from ..hosted.room import HostedRoom
 from ..sessions.feed import Feed
 from ..sessions.inbox import Inbox
 from ..system.database import DatabaseFault
@@ -67,6 +68,7 @@ class AgentRoom:
         inbox: Inbox,
         judging: Judging,
         check_free: Callable[[str], None] = lambda name: None,
+        hosted: HostedRoom | None = None,
     ) -> None:
         self._feed = feed
         keys = Keys(f"{settings.state_dir}/keys")
@@ -82,7 +84,16 @@ class AgentRoom:
         place = _places(settings, catalog, redactor, library, terminals, lambda: self._rules)
         _tidy(f"{settings.state_dir}/outputs")
         watched = judging.door.is_watched
-        self.store = AgentStore(settings.sessions_dir, catalog, place, self._told, watched, inbox, check_free)
+        self.store = AgentStore(
+            settings.sessions_dir,
+            catalog,
+            place,
+            self._told,
+            watched,
+            inbox,
+            check_free,
+            hosted.make if hosted is not None else None,
+        )
         self.memory = memory = Memory(f"{settings.state_dir}/memory.db")
         self.transcripts = transcripts = Transcripts(
             f"{settings.state_dir}/transcripts.db", settings.sessions_dir
@@ -98,6 +109,7 @@ class AgentRoom:
             latest=self.latest,
             keyring=_Keyring(catalog, redactor),
             judging=judging,
+            hosted=hosted,
         )
 
         settings.joined(self._changing)

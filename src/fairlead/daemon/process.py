@@ -31,6 +31,7 @@ from ..doors.rpc.ops.sessions import SessionOps
 from ..doors.rpc.ops.terminals import TerminalOps
 from ..doors.rpc.ops.verify import VerifyOps
 from ..doors.rpc.server import RpcDoor
+from ..hosted.room import HostedRoom
 from ..keeper import masks
 from ..keeper.credentials import AGENT_MARK
 from ..sessions import feed
@@ -100,6 +101,7 @@ class Daemon:
         self._judging = judging = verification(settings, clients, feed, inbox, host.agent_programs)
         self._terminals = terminals = TerminalRoom(settings, host, clients, feed, inbox, judging)
         directory = Directory(inbox, judging.shown)
+        self._hosted = hosted = HostedRoom(settings, host.nursery, os.environ)
         self._agents = agents = AgentRoom(
             settings,
             terminals.commands,
@@ -107,10 +109,12 @@ class Daemon:
             feed,
             inbox,
             judging,
-            check_free=partial(directory.check_free, but=AgentKind.name),
+            check_free=partial(directory.check_free, but=AgentKind.names),
+            hosted=hosted,
         )
         self._more_kinds = [make(feed, inbox, directory) for make in kinds]
-        own: list[Kind] = [terminals.kind, AgentKind(agents.store, agents.transcripts, feed)]
+        own: list[Kind] = [terminals.kind]
+        own += (AgentKind(agents.store, agents.transcripts, feed, name) for name in AgentKind.names)
         for kind in (*own, *self._more_kinds):
             directory.add(kind)
         waiting = ControlStore(f"{settings.state_dir}/control.db")
@@ -173,6 +177,7 @@ class Daemon:
             if isinstance(kind, Opening):
                 await kind.close()
         await self._agents.close()
+        self._hosted.close()
         await self._judging.close()
         await self._terminals.close(for_good=not self._again and not self._handover)
         return self._python if self._again else ""
@@ -183,9 +188,11 @@ class Daemon:
         self._inbox.load()
         await self._judging.open()
         await self._terminals.open(None if self._supervised else [*COMMAND, "--asked-at", "{now}"])
+        await self._hosted.open()
         await self._agents.store.prepare_waiting()
         for fault in self._agents.store.open():
             log.warning("an agent session can't be loaded: %s", fault)
+        await self._hosted.load(self._agents.store)
         for kind in self._more_kinds:
             if isinstance(kind, Opening):
                 await kind.open()

@@ -62,9 +62,9 @@ def host_checks(
     """
 
     async def nursery() -> Check:
-        if await host.nursery_answers():
+        if await host.nursery.answers():
             return Check("nursery", "healthy", "responding")
-        is_gone = not host.has_nursery
+        is_gone = not host.nursery.is_connected
         detail = "not running; the next session restarts it" if is_gone else "not responding"
         return Check("nursery", "degraded", detail, "fairlead daemon restart" if is_gone else "kill it")
 

@@ -1,11 +1,13 @@
 """The nursery: a small process that forks keepers, so that a thousand of them share most of their memory.
 
 It listens on a unix socket and speaks JSON, one object a line. `{"keep": spec, "socket": path}` forks a
-keeper that listens at the path; the answer is `{"pid": n}` or `{"error": text}`, with `"plain": true` if the
-text is a sentence for people. A daemon introduces itself with `{"daemon": [its command], "pause": seconds}`:
-if its connection then ends without `{"bye": true}`, the nursery starts that command, where `{now}` stands for
-the time, so a daemon that was killed is back at once, also if it died before it introduced itself.
-`{"back": true}` says that it will come back by itself. A nursery that was killed is started by the daemon.
+keeper with a PTY that listens at the path, `{"pipe": spec, "socket": path}` one with pipes; the answer is
+`{"pid": n}` or `{"error": text}`, with `"plain": true` if the text is a sentence for people. A daemon
+introduces itself with `{"daemon": [its command], "pause": seconds}`: if its connection then ends without
+`{"bye": true}`, the nursery starts that command, where `{now}` stands for the time, so a daemon that was
+killed is back at once, also if it died before it introduced itself. `{"back": true}` says that it will come
+back by itself. Both answers have `"pipes": true`, as older nurseries know only PTYs. A nursery that was
+killed is started by the daemon.
 
 A daemon that gives `"hang": seconds` and its `"pid"` when it introduces itself is watched: it says
 `{"alive": true}` every second, which has no answer, and when it has not for so long it is told to write down
@@ -26,11 +28,16 @@ import socket
 import sys
 import time
 import traceback
+from collections.abc import Callable
+from functools import partial
 from typing import NoReturn
 
 from . import masks, terminal
+from .base import BACKLOG, ProgramKeeper
 from .credentials import is_our_user
-from .keeper import BACKLOG, Keeper, Spec
+from .keeper import Keeper, Spec
+from .pipes import PipeKeeper, PipeSpec
+from .program import NO_ROOM, StartError
 from .sockets import listening
 
 MAX_LINE = 4 * 1024 * 1024
@@ -154,7 +161,7 @@ class Nursery:
         for line in lines:
             try:
                 answer = self._answer(client, json.loads(line))
-            except terminal.StartError as error:
+            except StartError as error:
                 answer = {"error": str(error), "plain": True}
             except (ValueError, KeyError, TypeError, OSError) as error:
                 answer = {"error": f"{type(error).__name__}: {error}"}
@@ -168,22 +175,25 @@ class Nursery:
             return None
         if "keep" in request:
             return {"pid": self._fork_keeper(request["keep"], str(request["socket"]))}  # type: ignore[arg-type]
+        if "pipe" in request:
+            spec: PipeSpec = request["pipe"]  # type: ignore[assignment]
+            return {"pid": self._fork(partial(PipeKeeper, spec), str(request["socket"]), ())}
         if "daemon" in request:
             client.command = [str(word) for word in request["daemon"]]  # type: ignore[attr-defined]
             environment = request.get("environment")
             client.environment = environment if isinstance(environment, dict) else None
             self._expected = None
             client.pause = float(request.get("pause", PAUSE))  # type: ignore[arg-type]
-            return {"pid": os.getpid(), **self._begin_watching(client, request)}
+            return {"pid": os.getpid(), "pipes": True, **self._begin_watching(client, request)}
         if "back" in request:
             client.command = None
-            return {"back": True, **self._begin_watching(client, request)}
+            return {"back": True, "pipes": True, **self._begin_watching(client, request)}
         if "bye" in request:
             client.command = None
             self._watched = None
             self._done = True
             return {"bye": True}
-        raise ValueError("expected keep, daemon, back, alive or bye")
+        raise ValueError("expected keep, pipe, daemon, back, alive or bye")
 
     def _begin_watching(self, client: _Client, request: dict[str, object]) -> dict[str, object]:
         """Watch this daemon if it wants that, and else not any more; gives what to answer to that."""
@@ -231,29 +241,39 @@ class Nursery:
             ends = terminal.open_terminal(spec["cols"], spec["rows"])
             for end in ends:
                 undo.callback(os.close, end)
-            listener = undo.enter_context(listening(path, BACKLOG))
+            return self._fork(lambda listener: Keeper(spec, listener, ends), path, ends)
+
+    def _fork(self, make: Callable[[socket.socket], ProgramKeeper], path: str, kept: tuple[int, ...]) -> int:
+        """Fork a keeper that listens at a path and keeps these descriptors of ours."""
+        with listening(path, BACKLOG) as listener:
             try:
                 pid = os.fork()
             except OSError as error:
                 os.unlink(path)
                 why = f"no other process can be started: {error.strerror}"
-                raise terminal.StartError(why, terminal.NO_ROOM) from None
+                raise StartError(why, NO_ROOM) from None
             if pid:
                 return pid
-            self._be_keeper(spec, path, listener, ends)  # which never returns
+            self._be_keeper(make, path, listener, kept)  # which never returns
 
-    def _be_keeper(self, spec: Spec, path: str, listener: socket.socket, ends: tuple[int, int]) -> NoReturn:
+    def _be_keeper(
+        self,
+        make: Callable[[socket.socket], ProgramKeeper],
+        path: str,
+        listener: socket.socket,
+        kept: tuple[int, ...],
+    ) -> NoReturn:
         code = 1
         try:
             os.setsid()
             self._selector.close()
             self._listener.close()
             first = 3
-            for ours in sorted((listener.fileno(), *ends)):
+            for ours in sorted((listener.fileno(), *kept)):
                 os.closerange(first, ours)
                 first = ours + 1
             os.closerange(first, max(first, MAX_INHERITED))
-            Keeper(spec, listener, ends).run()
+            make(listener).run()
             code = 0
         except BaseException:
             traceback.print_exc()

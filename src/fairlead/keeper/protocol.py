@@ -5,6 +5,9 @@ begins with STATE, the last keyframe and all that happened since; from then on b
 the bytes that the program has printed since its start. A daemon's first frame is CLAIM: a keeper that has a
 daemon leaves it only for one that claims its place and holds the daemons' lock.
 
+A keeper of pipes begins with STATE, CONFIRMED if there is any, and all that was printed since; DATA without
+bytes says that the program closed its output. It takes each WRITE once, in the order of their numbers.
+
 A newer daemon must be able to talk to an older keeper: kinds are only ever added, STATE carries the keeper's
 version, and either side skips a kind that it does not know.
 """
@@ -16,10 +19,16 @@ from struct import Struct
 
 VERSION = 2
 """Version 1 knew neither CLAIM nor HANG_UP, and let any newcomer take its daemon's place."""
+PIPES_VERSION = 1
+"""The version that a keeper of pipes tells."""
 MAX_FRAME = 64 * 1024 * 1024
 """How long a frame may be; the longest is a keyframe."""
 MAX_NOTE = 64 * 1024
 """How many bytes of JSON a daemon's note may have."""
+MAX_BLOB = 16 * 1024 * 1024
+"""How many bytes the state may have that a daemon gives to a keeper of pipes."""
+MAX_WRITE = 48 * 1024 * 1024
+"""How many bytes one WRITE may carry: a prompt with pictures in it is long."""
 
 _HEADER = Struct(">IB")
 _LENGTH = 4
@@ -31,6 +40,21 @@ NUMBER = Struct(">i")
 LENT = Struct(">IQ")
 BORROW = Struct(">I")
 BEGAN = Struct(">d")
+SEQUENCE = Struct(">Q")
+ACCEPTED = Struct(">QIB")
+ENDED = Struct(">ii")
+
+
+class Stdin(IntEnum):
+    """What became of the input of a program with pipes."""
+
+    OPEN = 0
+    FULL = 1
+    """The last WRITE was not accepted: it must be sent again when there is room."""
+    CLOSED = 2
+    """The daemon closed it; what was accepted before is still written."""
+    GONE = 3
+    """The program closed it or ended; what it had not read is lost."""
 
 
 class Kind(IntEnum):
@@ -45,7 +69,7 @@ class Kind(IntEnum):
     RESIZED = 4
     """Offset, columns, rows, generation: the size changed there."""
     EXITED = 5
-    """The exit code; 128 + n after a signal n. Nothing follows it."""
+    """The exit code; 128 + n after a signal n. Nothing follows it. A keeper of pipes adds n, else 0."""
     FAILED = 6
     """A sentence: why the command could not be started. EXITED follows."""
     TAKEN = 7
@@ -58,6 +82,13 @@ class Kind(IntEnum):
     """The program has ended while the terminal is lent: the keeper wants it back."""
     BEGAN = 11
     """When the program was started, if that was put off: the time that STATE tells from now on."""
+    CONFIRMED = 12
+    """Offset and blob: the last CONFIRM."""
+    ACCEPTED = 13
+    """The number of the last WRITE that was accepted, how many bytes the program has not read yet, and what
+    its input is (`Stdin`). It answers every WRITE, and comes when there is room again."""
+    STDERR = 14
+    """The end of what the program wrote to its standard error."""
 
     INPUT = 16
     """What is typed."""
@@ -81,6 +112,15 @@ class Kind(IntEnum):
     """A number: the daemon wants to read the terminal itself, into the memory that came with STATE."""
     RETURN = 26
     """The keeper reads again. What the daemon read is in the shared memory, and not told to it again."""
+    CONFIRM = 27
+    """Offset and blob: what was printed before it is in this state of the daemon's, and may be forgotten."""
+    WRITE = 28
+    """A number and bytes for the program's input. Numbers begin with 1 and have no gaps; one that was
+    accepted before is only answered."""
+    CLOSE_STDIN = 29
+    """Close the program's input once all that was accepted is written."""
+    ASK_STDERR = 30
+    """STDERR is wanted; it also comes before EXITED."""
 
 
 def frame(kind: Kind, *parts: bytes) -> bytes:

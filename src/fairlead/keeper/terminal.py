@@ -1,33 +1,19 @@
-"""Opening a PTY and starting a program in it, as a login on a real terminal would."""
+"""Opening a PTY and giving it to a program, as a login on a real terminal would."""
 
 from __future__ import annotations
 
 import errno
 import fcntl
 import os
-import signal
 import struct
 import termios
-from collections.abc import Mapping, Sequence
 
-from . import masks
-
-NOT_FOUND, NOT_EXECUTABLE = 127, 126  # what shells exit with
-NO_ROOM = 1
-"""The code when the system has no terminal, process or descriptor left, whatever the command is."""
+from .program import NO_ROOM, StartError
 
 _NO_MORE_TERMINALS = (errno.ENOSPC, errno.EAGAIN, errno.ENXIO, errno.ENOENT)  # what systems say then
 _PTY_LIMITS = "/proc/sys/kernel/pty"
 
 _IUTF8 = getattr(termios, "IUTF8", 0x4000)
-
-
-class StartError(Exception):
-    """A command that can't be started. `code` is what a shell would exit with."""
-
-    def __init__(self, message: str, code: int) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 def open_terminal(cols: int, rows: int) -> tuple[int, int]:
@@ -75,46 +61,8 @@ def set_size(terminal: int, cols: int, rows: int) -> None:
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
 
 
-def start(command: Sequence[str], cwd: str, environment: Mapping[str, str], theirs: int) -> int:
-    """Start a program with the terminal as its own; gives its process id. Raises StartError."""
-    try:
-        reading, writing = os.pipe()  # closed by a successful exec, else it says why not
-    except OSError as error:
-        raise StartError(f"can't start {command[0]!r}: {error.strerror}", NO_ROOM) from None
-    try:
-        child = os.fork()
-    except OSError as error:
-        os.close(reading)
-        os.close(writing)
-        why = f"no other process can be started ({error.strerror})"
-        raise StartError(f"can't start {command[0]!r}: {why}", NO_ROOM) from None
-    if child == 0:
-        try:
-            _become(command, cwd, environment, theirs)
-        except OSError as error:
-            os.write(writing, struct.pack("i", error.errno or errno.EIO))
-        finally:
-            os._exit(NOT_FOUND)
-    os.close(writing)
-    with open(reading, "rb") as pipe:
-        failure = pipe.read(4)
-    if not failure:
-        return child
-    os.waitpid(child, 0)
-    (number,) = struct.unpack("i", failure)
-    code = NOT_FOUND if number in (errno.ENOENT, errno.ENOTDIR) else NOT_EXECUTABLE
-    raise StartError(f"can't start {command[0]!r}: {os.strerror(number)}", code)
-
-
-def _become(command: Sequence[str], cwd: str, environment: Mapping[str, str], theirs: int) -> None:
-    """In the child: a session of its own, the terminal for input, output and errors, then the program."""
-    os.setsid()
+def take(theirs: int) -> None:
+    """In a program's process, before it runs: have this terminal as its own, for input, output and errors."""
     fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
     for descriptor in (0, 1, 2):
         os.dup2(theirs, descriptor)
-    os.chdir(cwd)
-    masks.give_back()
-    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-        signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    os.execvpe(command[0], list(command), dict(environment))

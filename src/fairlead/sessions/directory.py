@@ -7,7 +7,7 @@ session goes through the directory, and does not need to know which kinds there 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -166,10 +166,11 @@ class Directory:
         """What people call the session of an id, as far as that is known at once; else the id."""
         return next((name for kind in self.kinds if (name := kind.name_of(id)) != id), id)
 
-    def check_free(self, name: str, *, but: str) -> None:
-        """Raises NameTaken if a session of another kind than `but` has this name."""
+    def check_free(self, name: str, *, but: str | Collection[str]) -> None:
+        """Raises NameTaken if a session of another kind than `but`, or than these, has this name."""
+        passed_over = (but,) if isinstance(but, str) else but
         for kind in self.kinds:
-            if kind.name != but and kind.is_live(name):
+            if kind.name not in passed_over and kind.is_live(name):
                 why = f"the name {name!r} is taken by a session of kind {kind.name}; choose another"
                 raise NameTaken(why)
 

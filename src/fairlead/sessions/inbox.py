@@ -158,6 +158,11 @@ class Inbox:
         person. Raises NotOpen."""
         return self._found(id).question
 
+    def get(self, id: str) -> Question | None:
+        """The question of just this id, if it waits."""
+        waiting = self._open.get(id)
+        return waiting.question if waiting is not None else None
+
     def _found(self, id: str) -> _Waiting:
         if waiting := self._open.get(id):
             return waiting

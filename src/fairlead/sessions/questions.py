@@ -29,6 +29,7 @@ class Option(Struct, frozen=True):
 
 
 ALLOW, ALWAYS, DENY = Option("allow", "Allow"), Option("always", "Always allow this"), Option("deny", "Deny")
+CONSENT = (ALLOW, ALWAYS, DENY)
 DISMISS = Option(DENY.value, "Dismiss")
 """The one answer to what only has to be seen."""
 WITHDRAWN = "withdrawn"
@@ -53,7 +54,7 @@ class Question(Struct, frozen=True, kw_only=True):
     """All of what will happen."""
     reason: str = ""
     """Why it is not simply done."""
-    options: tuple[Option, ...] = (ALLOW, ALWAYS, DENY)
+    options: tuple[Option, ...] = CONSENT
     asked_at: float
     about: str = ""
     """The id of the tool call, if it is about one."""
@@ -110,7 +111,7 @@ class Answer(Struct, frozen=True):
 
     @property
     def allows(self) -> bool:
-        return self.option in (ALLOW.value, ALWAYS.value)
+        return self.option.partition("-")[0] in (ALLOW.value, ALWAYS.value)
 
     @property
     def sentence(self) -> str:

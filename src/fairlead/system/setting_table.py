@@ -192,3 +192,12 @@ MODEL_KEYS: Mapping[str, str] = {
     "prices": "dollars for a million tokens: `input`, `output`, `cache_read`, `cache_write`",
 }
 """What a table [[models]] may have, and what it means."""
+AGENT_KEYS: Mapping[str, str] = {
+    "command": "the program that speaks ACP on its standard input and output, with its arguments: a text, "
+    "or a list of words",
+    "env": "a table of variables for its process alone; their values are shown nowhere",
+    "mode": "the mode in which its sessions begin, in the agent's own words",
+    "model": "the model that it asks, in the agent's own words",
+    "sandbox": "whether it can write nowhere but in the session's directory",
+}
+"""What a table [agents.NAME] may have, and what it means."""

@@ -13,7 +13,7 @@ import stat
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 
-from .setting_table import DEFAULTS, MODEL_KEYS, PROVIDER_KEYS, SETTINGS
+from .setting_table import AGENT_KEYS, DEFAULTS, MODEL_KEYS, PROVIDER_KEYS, SETTINGS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,6 +67,16 @@ class Settings:
     @property
     def keepers_dir(self) -> str:
         return f"{self.runtime_dir}/keepers"
+
+    @property
+    def pipes_dir(self) -> str:
+        """The sockets of keepers of pipes, which daemons that know only PTYs must not find."""
+        return f"{self.runtime_dir}/pipes"
+
+    @property
+    def spill_dir(self) -> str:
+        """Where keepers of pipes have on disk what memory can't hold."""
+        return f"{self.state_dir}/hosted"
 
     @property
     def nursery_path(self) -> str:
@@ -244,9 +254,9 @@ class Settings:
     def _check_names(self) -> None:
         """Raise SettingError for the first section or key of the file that there is none of."""
         for section, table in self.config.items():
-            if section == "models" or (section == "providers" and isinstance(table, Mapping)):
+            if section == "models" or (section in _NAMED and isinstance(table, Mapping)):
                 tables = table.items() if isinstance(table, Mapping) else enumerate(_listed(table), 1)
-                known = PROVIDER_KEYS if section == "providers" else MODEL_KEYS
+                known = _NAMED.get(section, MODEL_KEYS)
                 for name, inner in tables:
                     if isinstance(inner, Mapping):
                         self._check_keys((section, str(name)), inner, known)
@@ -357,7 +367,9 @@ class Settings:
         return found
 
 
-SECTIONS = (*SETTINGS, "providers", "models")
+_NAMED = {"providers": PROVIDER_KEYS, "agents": AGENT_KEYS}
+"""Sections of tables that have names, and their keys."""
+SECTIONS = (*SETTINGS, *_NAMED, "models")
 """The sections that the file may have."""
 
 

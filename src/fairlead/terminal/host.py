@@ -11,61 +11,51 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import os
-import resource
 import secrets
 import signal
-import socket
-import sys
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 from ..formats.guess import meant
-from ..keeper import masks
 from ..keeper.keeper import Spec
-from ..keeper.protocol import VERSION, Kind, frame
+from ..keeper.protocol import Kind
+from ..system.fair import Line
+from ..system.keepers import (
+    FIND_PAUSE,
+    FIND_REST,
+    FIND_TRIES,
+    KEEPER_KILLED,
+    START_WAIT,
+    KeeperGone,
+    NurseryError,
+    NurseryLink,
+    Reached,
+    Tasks,
+    discard,
+    reach,
+    sockets_in,
+)
 from ..system.processes import foreground, running
 from ..system.settings import SettingError, Settings, foreign, safe_dir
 from ..system.sockets import is_served
 from ..wire import keepty
 from .environment import for_program
-from .fair import Line
-from .link import KeeperGone, Link
+from .link import Link
 from .recording import Recorder, RecordingError
 from .screen.outward import Allowed
 from .session import Event, Session, State
 
 log = logging.getLogger("fairlead")
 
-T = TypeVar("T")
-
-START_WAIT = 10.0
-"""Seconds until a nursery or a keeper that does not answer is an error."""
-MAX_FILES = 8192
-"""How many files the daemon may have open, where the system allows it: three a session, one a client."""
-CHECK_WAIT = 2.0
-"""Seconds in which a nursery that is well answers."""
-GREETING_SIZE = 65_536
-"""How many bytes are read at once of what a keeper says first."""
 QUIET = 1.0
 """Seconds between looks at sessions that may want a keyframe or have ended long ago."""
-FIND_TRIES = 3
-"""How often a keeper that was lost is looked for before its program is given up."""
-FIND_PAUSE = 0.1
-"""Seconds between two of these."""
-FIND_REST = 1.0
-"""Seconds until one that was just found is looked for again: one that cuts us off must not cost much."""
 HANG_UP_GRACE = 1.0
 """Seconds that a program has to end when its terminal is closed, before it is told in another way."""
 LOOK_PAUSE = 0.02
 """Seconds between two looks whether a program has ended that is nobody's child."""
-KEEPER_KILLED = 128 + signal.SIGKILL
-"""The exit code of a session whose keeper was killed: its program's own is not known to anybody."""
-BEAT = 1.0
-"""Seconds between the signs of life that the nursery gets."""
 MAX_TERM = 64
 """How much of TERM a recording tells."""
 MAX_SAME_NAMES = 100
@@ -80,51 +70,6 @@ class HostError(Exception):
         super().__init__(message)
         self.kind = kind
         self.code = code
-
-
-def open_more_files() -> int:
-    """Let this process have as many open files as sessions need; gives how many it could have before."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(MAX_FILES, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    return soft
-
-
-class Reached(NamedTuple):
-    """A connection to a keeper, the first bytes that it said, and what it handed over: its PTY's end and the
-    memory for lending that, or nothing."""
-
-    connection: socket.socket
-    greeting: bytes
-    handed: list[int]
-
-
-async def _reach(path: str) -> Reached:
-    """A connection to a keeper and the first that it says. We claim to be its daemon, without which a keeper
-    that has one stays with that."""
-    loop = asyncio.get_running_loop()
-    connection = socket.socket(socket.AF_UNIX)
-    connection.setblocking(False)
-    try:
-        await loop.sock_connect(connection, path)
-        claim = json.dumps({"pid": os.getpid(), "version": VERSION}).encode()
-        await loop.sock_sendall(connection, frame(Kind.CLAIM, claim))
-        readable = asyncio.Event()
-        loop.add_reader(connection, readable.set)
-        try:
-            await readable.wait()
-        finally:
-            loop.remove_reader(connection)
-        greeting, handed, _, _ = socket.recv_fds(connection, GREETING_SIZE, 2)
-        if not greeting:
-            raise HostError("failed", "the keeper ended before it said anything")
-    except BaseException:
-        connection.close()
-        raise
-    for descriptor in handed:
-        os.set_inheritable(descriptor, False)
-    return Reached(connection, greeting, handed)
 
 
 class Host:
@@ -142,33 +87,18 @@ class Host:
         self._ended: dict[Session, float] = {}
         self._exits: dict[Session, asyncio.Event] = {}
         self._line = Line()
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._nursery: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
-        self._nursery_lock = asyncio.Lock()
-        self._is_watched = False
+        self._tasks = Tasks()
+        self.nursery = NurseryLink(settings)
         self._starting: set[str] = set()
         self._closing = False
-        self._files = open_more_files()
 
     # --- life ---------------------------------------------------------------------------------------------
 
     async def open(self, command: Sequence[str] | None) -> None:
         """Find the keepers that are there. `command` is how the nursery starts this daemon again; None if
         someone else does that."""
-        pause = self._settings.number("daemon", "restart_pause")
-        watched = {"pid": os.getpid(), "hang": self._settings.number("daemon", "hang_seconds")}
-        told: dict[str, Any] = (
-            {"back": True}
-            if command is None
-            else {"daemon": list(command), "pause": pause, "environment": dict(os.environ)}
-        )
-        self._introduction = told | watched
-        safe_dir(self._settings.runtime_dir)
-        safe_dir(self._settings.keepers_dir)
-        await self._introduce()
-        self._later(self._beat())
-        directory = self._settings.keepers_dir
-        found = [f"{directory}/{name}" for name in os.listdir(directory) if name.endswith(".sock")]
+        await self.nursery.open(command)
+        found = sockets_in(self._settings.keepers_dir)
         await asyncio.gather(*(self._adopt(path) for path in found))
         await self._clear(time.monotonic())  # here too, as a daemon may not live until the first look
         self._later(self._look_around())
@@ -176,32 +106,18 @@ class Host:
     async def close(self, *, for_good: bool) -> None:
         """Leave the keepers alone. `for_good` ends the nursery too; else the daemon comes back by itself."""
         self._closing = True
-        if self._nursery is not None:
-            with contextlib.suppress(OSError, HostError, TimeoutError):
-                await self._ask_nursery({"bye" if for_good else "back": True})
-        for task in list(self._tasks):
-            task.cancel()
+        await self.nursery.leave(for_good=for_good)
+        self._tasks.cancel()
         if for_good:
             for session in list(self._ended):
                 self.forget(session)
         for session, link in list(self._links.items()):
             session.write_recording()
             link.close()
-        if self._nursery is not None:
-            self._nursery[1].close()
-        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        files = min(self._files, hard) if hard != resource.RLIM_INFINITY else self._files
-        resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))  # the next daemon begins as we did
+        self.nursery.close()
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:
-        _ = self._apart(work)
-
-    def _apart(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Work that goes on when who waits for it is cancelled, until we close."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+        _ = self._tasks.begin(work)
 
     async def _look_around(self) -> None:
         """Now and then: keyframes for quiet sessions, an end to those long over, the nursery's health."""
@@ -212,23 +128,7 @@ class Host:
                 if now - session.active_at > QUIET:
                     session.keep_if_quiet()
             await self._clear(now)
-            if self._nursery is not None and self._nursery[0].at_eof():
-                with contextlib.suppress(OSError, HostError, TimeoutError):
-                    await self._introduce()
-
-    async def _introduce(self) -> None:
-        answer = await self._ask_nursery(self._introduction)
-        self._is_watched = bool(answer.get("watches"))  # an older nursery does not know that
-
-    async def _beat(self) -> None:
-        """Tell the nursery that this loop runs, as long as it does."""
-        while True:
-            if self._is_watched and self.has_nursery:
-                assert self._nursery is not None
-                writer = self._nursery[1]
-                if not writer.transport.get_write_buffer_size():
-                    writer.write(b'{"alive": true}\n')
-            await asyncio.sleep(BEAT)
+            await self.nursery.mend()
 
     async def _clear(self, now: float) -> None:
         """Forget sessions that ended long ago. End those whose owner is gone, and those that have waited too
@@ -260,76 +160,6 @@ class Host:
         finally:
             self._orphans.discard(session)
 
-    # --- the nursery ----------------------------------------------------------------------------------------
-
-    @property
-    def has_nursery(self) -> bool:
-        """Whether the nursery is connected."""
-        return self._nursery is not None and not self._nursery[0].at_eof()
-
-    async def nursery_answers(self) -> bool:
-        """Ask the nursery something that it does not know, to see whether it answers."""
-        try:
-            async with asyncio.timeout(CHECK_WAIT):
-                await self._ask_nursery({"ping": True})
-        except HostError:
-            return self.has_nursery
-        except (TimeoutError, OSError):
-            return False
-        return True
-
-    async def _ask_nursery(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Ask the nursery, starting it if there is none. If who asks is cancelled, the answer is still read:
-        else the next request would get it."""
-        return await asyncio.shield(self._apart(self._exchange(request)))
-
-    async def _exchange(self, request: dict[str, Any]) -> dict[str, Any]:
-        async with self._nursery_lock, asyncio.timeout(START_WAIT):
-            reader, writer = await self._reach_nursery()
-            writer.write(json.dumps(request).encode() + b"\n")
-            line = await reader.readline()
-        if not line:
-            raise HostError("failed", "the nursery ended")
-        answer: dict[str, Any] = json.loads(line)
-        if "error" in answer:
-            error = answer["error"]
-            raise HostError(
-                "failed", error if answer.get("plain") else f"the nursery could not do it: {error}"
-            )
-        return answer
-
-    async def _reach_nursery(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        if self._nursery is not None and not self._nursery[0].at_eof():
-            return self._nursery
-        path = self._settings.nursery_path
-        started = False
-        while True:
-            try:
-                self._nursery = await asyncio.open_unix_connection(path)
-            except (FileNotFoundError, ConnectionRefusedError):
-                if not started:
-                    started = True
-                    await self._start_nursery(path)
-                await asyncio.sleep(0.01)
-            else:
-                return self._nursery
-
-    async def _start_nursery(self, path: str) -> None:
-        # the programs in its keepers get as many open files as the daemon was given, not as it took, and the
-        # mask of files' modes that it was given
-        await asyncio.create_subprocess_exec(
-            "/bin/sh",
-            "-c",
-            f'ulimit -S -n "$0"; {masks.as_command()}; exec "$@"',
-            str(self._files),
-            sys.executable,
-            "-m",
-            "fairlead.keeper.nursery",
-            path,
-            stdin=asyncio.subprocess.DEVNULL,
-            start_new_session=True,
-        )
-
     # --- sessions -------------------------------------------------------------------------------------------
 
     async def start(
@@ -358,7 +188,7 @@ class Host:
         if owner is not None and (program := await asyncio.to_thread(running, owner)) is not None:
             spec["note"]["owner"] = list(program)
         self._starting.add(name)
-        return await asyncio.shield(self._apart(self._start(spec, record, deferred)))
+        return await asyncio.shield(self._tasks.begin(self._start(spec, record, deferred)))
 
     def agent_programs(self) -> dict[int, str]:
         """The first process of each session that is, or was started by, a command of an agent session, and
@@ -424,14 +254,14 @@ class Host:
             if record:  # the file is there before the program is, so that not even its first byte is missed
                 recording = self._new_recording(spec["id"], record, spec)
                 spec["note"]["recording"] = recording
-            keeper = (await self._ask_nursery({"keep": spec, "socket": path}))["pid"]
+            keeper = (await self.nursery.ask({"keep": spec, "socket": path}))["pid"]
             session = await self._connect(path, spec["note"], is_unborn=not deferred)
             session.keeper_pid = keeper
             if not deferred:
                 await self._give_birth(session, spec["cols"], spec["rows"])
             return session
         except BaseException as error:
-            _discard(keeper, path)
+            discard(keeper, path)
             if recording:
                 with contextlib.suppress(OSError):
                     os.unlink(recording)
@@ -439,6 +269,8 @@ class Host:
                 raise HostError(
                     "failed", f"the session can't be started: {error.strerror or error}"
                 ) from None
+            if isinstance(error, NurseryError):
+                raise HostError("failed", str(error)) from None
             if isinstance(error, TimeoutError):
                 raise HostError("failed", f"the session did not start within {START_WAIT:g} s") from None
             raise
@@ -515,8 +347,10 @@ class Host:
     async def _connect(
         self, path: str, note: dict[str, Any] | None = None, *, is_unborn: bool = False
     ) -> Session:
-        async with asyncio.timeout(START_WAIT):
-            reached = await _reach(path)
+        try:
+            reached = await reach(path)
+        except KeeperGone as error:
+            raise HostError("failed", str(error)) from None
         limits = {
             key: self._settings.count("terminal", key) for key in ("scrollback_lines", "scrollback_bytes")
         }
@@ -621,8 +455,7 @@ class Host:
             await asyncio.sleep(FIND_REST)
         for _ in range(FIND_TRIES):
             try:
-                async with asyncio.timeout(START_WAIT):
-                    reached = await _reach(path)
+                reached = await reach(path)
                 self._found_at[session] = time.monotonic()
                 await self._join(path, reached, lambda link: _relinked(session, link))
                 log.warning(
@@ -631,7 +464,7 @@ class Host:
                 return
             except (FileNotFoundError, ConnectionRefusedError):
                 break
-            except (OSError, HostError, TimeoutError):
+            except (OSError, KeeperGone, HostError, TimeoutError):
                 await asyncio.sleep(FIND_PAUSE)
         if session.state is State.ENDED or self._closing:
             return
@@ -707,7 +540,7 @@ class Host:
         It is told as by a terminal that is closed, which an interactive shell heeds; then SIGTERM, some grace
         and SIGKILL. Without `hang_up` it begins with SIGTERM, as keepty does.
         """
-        return await asyncio.shield(self._apart(self._stop(self.find(name), hang_up)))
+        return await asyncio.shield(self._tasks.begin(self._stop(self.find(name), hang_up)))
 
     async def _stop(self, session: Session, hang_up: bool) -> int:
         def terminate() -> None:
@@ -742,12 +575,3 @@ def _is_there(owner: Sequence[Any]) -> bool:
     """Whether the process that a note names still runs, and is not another one with its number."""
     program = running(owner[0])
     return program is not None and program.began == owner[2]
-
-
-def _discard(keeper: int, path: str) -> None:
-    """End a keeper that has nothing to keep."""
-    if keeper:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(keeper, signal.SIGKILL)
-    with contextlib.suppress(OSError):
-        os.unlink(path)

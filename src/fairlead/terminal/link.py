@@ -17,7 +17,8 @@ from typing import cast
 
 from ..keeper.loan import MAX_READ, Loan
 from ..keeper.protocol import BORROW, LENT, OFFSET, Decoder, Kind, frame
-from .fair import Feed, Line
+from ..system.fair import Feed, Line
+from ..system.keepers import KeeperGone
 from .session import Session
 
 log = logging.getLogger("fairlead")
@@ -28,10 +29,6 @@ MAX_BORROWED = 16 * 1024
 """A program that prints so much at once is read by its keeper again, beside us on another processor."""
 SMALL_READ = 512
 """A read that gives less than this has emptied the terminal, most likely."""
-
-
-class KeeperGone(Exception):
-    """The keeper ended before it said anything."""
 
 
 class Link(asyncio.Protocol):
@@ -80,7 +77,7 @@ class Link(asyncio.Protocol):
             os.close(self._terminal)
             self._terminal = -1
         if not self.ready.done():
-            self.ready.set_exception(KeeperGone("the keeper ended before it said anything"))
+            self.ready.set_exception(KeeperGone())
             self.ready.exception()
         self._feed.finish(self._lost)
 

@@ -6,14 +6,18 @@ is longer than the limit is given up as a whole, is reported once, and reading g
 
 from __future__ import annotations
 
+MAX_HEAD = 1024
+"""How many bytes of a line that was too long are kept: what it was can often be told from them."""
+
 
 class TooLong:
-    """Stands for a line that was longer than allowed."""
+    """Stands for a line that was longer than allowed. `head` is its beginning."""
 
-    __slots__ = ("limit",)
+    __slots__ = ("head", "limit")
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, head: bytes = b"") -> None:
         self.limit = limit
+        self.head = head
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TooLong) and self.limit == other.limit
@@ -50,7 +54,7 @@ class LineBuffer:
             if self._skipping:
                 self._skipping = False
             elif len(self._kept) + len(end) > self.limit:
-                lines.append(TooLong(self.limit))
+                lines.append(self._too_long(bytes(self._kept[:MAX_HEAD]) + end[:MAX_HEAD]))
             elif self._kept:
                 lines.append(bytes(self._kept) + end)
             else:
@@ -59,10 +63,13 @@ class LineBuffer:
         if not self._skipping:
             self._kept += start
             if len(self._kept) > self.limit:
-                lines.append(TooLong(self.limit))
+                lines.append(self._too_long(bytes(self._kept[:MAX_HEAD])))
                 self._kept.clear()
                 self._skipping = True
         return lines
+
+    def _too_long(self, start: bytes) -> TooLong:
+        return TooLong(self.limit, start[: min(self.limit, MAX_HEAD)])
 
     def finish(self) -> list[bytes | TooLong]:
         """The last line, if it has no newline and nothing more will come."""

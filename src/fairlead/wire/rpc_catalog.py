@@ -147,9 +147,11 @@ PARAMS: Mapping[str, Kind] = MappingProxyType(
         "message": NON_BLANK,
         "model-id": NON_BLANK,
         "limit": COUNT,
+        "mode": NON_BLANK,
         "name": NON_BLANK,
         "needle": STRING,
         "parent-session": ANYTHING,
+        "option": NON_BLANK,
         "owner": PID,
         "paste": STRING,
         "path": STRING,
@@ -165,6 +167,7 @@ PARAMS: Mapping[str, Kind] = MappingProxyType(
         "result": ANYTHING,
         "rows": COUNT,
         "scrollback": BOOLEAN,
+        "sandbox": BOOLEAN,
         "session-id": NON_BLANK,
         "session-path": NON_BLANK._replace(wanted="non-empty path string"),
         "since": NON_BLANK,
@@ -248,7 +251,7 @@ health: -> status checked-at checks
     check the daemon and what it needs [beside]
 approvals: / token -> approvals
     all that waits for a person, of every directory
-approval_settle: token allowed / always -> accepted approval
+approval_settle: token allowed / always option -> accepted approval
     answer a question [for_person]
 notify: text / title -> accepted
     send a notification to the user [beside]
@@ -268,8 +271,8 @@ interrupt: / session-id -> accepted pending dropped-steering-text
     end the turn after the running tool [repeatable]
 new_session: / session-id parent-session name -> session-id session-file
     create a session and switch to it
-open_session: / name continue cwd -> session-id session-file created cursor
-    the session of that name, or the last one of the directory, or a new one
+open_session: / name continue cwd agent mode sandbox -> session-id session-file created cursor
+    the session of that name, or the last one of the directory, or a new one, with the agent that is named
 switch_session: / session-id session-path -> session-id session-file
     switch to another session
 list_sessions: / session-id -> active-session-id sessions
@@ -330,6 +333,10 @@ cycle_thinking_level: / session-id -> thinking-level
     choose the next thinking level
 get_available_models: / session-id -> models
     the models [repeatable]
+set_mode: mode / session-id -> mode modes
+    choose the mode of an agent that has some
+agents: -> agents
+    the agents of other makers that can be hosted [repeatable]
 remember: text / tags session-id -> id
     keep something in the memory of all sessions
 recall: text / tags limit session-id -> entries

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from ...formats.shown import one_line
-from ...sessions.questions import Question, bounded
+from ...sessions.questions import CONSENT, Option, Question, bounded
 from ..events import Approval, ApprovalSettled, ApprovalWanted, Event
 from ..journal import Custom, Journal
 from ..messages import ToolCall
@@ -42,6 +42,7 @@ class Approvals:
         self._tell = tell
         self._settled: dict[str, tuple[Approval, bool]] = {}  # by the id of the call
         self._answers: dict[str, asyncio.Future[bool]] = {}
+        self._choices: dict[str, str] = {}  # of hosted agents, by the question's id and by its origin
 
     def load(self, body: Custom) -> None:
         """Take in what an entry of the journal says."""
@@ -52,7 +53,10 @@ class Approvals:
                     self.waiting[approval.id] = approval
             elif body.custom_type == SETTLED:
                 approval = self.waiting.pop(body.data["id"])
-                self._settled[approval.call_id] = approval, bool(body.data["allowed"])
+                if approval.origin:
+                    self._choose(approval, str(body.data.get("choice", "")))
+                else:
+                    self._settled[approval.call_id] = approval, bool(body.data["allowed"])
                 is_ours = (
                     body.data.get("session") == self._id
                 )  # and not of the session that it was forked from
@@ -108,23 +112,49 @@ class Approvals:
                 self._id,
                 touch.seen,
             )
-            self._journal.append(Custom(WANTED, msgspec.to_builtins(waiting)))
-            self.waiting[waiting.id] = waiting
+            self._write(waiting)
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._answers[waiting.id] = answer
         self._tell(ApprovalWanted(self._id, waiting))
         return answer
 
-    def settle(self, id: str, allowed: bool, by: str, *, lasts: bool = False) -> Approval:
-        """Answer a question that waits."""
+    def _write(self, approval: Approval) -> None:
+        self._journal.append(Custom(WANTED, msgspec.to_builtins(approval)))
+        self.waiting[approval.id] = approval
+
+    def ask_for(self, approval: Approval) -> Approval:
+        """Ask what a hosted agent wants to know, unless that was done: the question that is asked."""
+        known = (each for each in self.waiting.values() if each.origin == approval.origin)
+        if (waiting := next(known, None)) is None:
+            waiting = approval
+            self._write(waiting)
+        self._tell(ApprovalWanted(self._id, waiting))
+        return waiting
+
+    def _choose(self, approval: Approval, choice: str) -> None:
+        self._choices[approval.origin] = self._choices[approval.id] = choice
+
+    def choice_for(self, key: str) -> str | None:
+        """What was chosen when a hosted agent asked, by the question's id or its origin; None if nothing
+        was."""
+        return self._choices.get(key)
+
+    def settle(
+        self, id: str, allowed: bool, by: str, *, lasts: bool = False, choice: str | None = None
+    ) -> Approval:
+        """Answer a question that waits. `choice` is the hosted agent's own id of the answer."""
         approval = self.waiting[id]
         said: dict[str, object] = {"id": id, "allowed": allowed, "by": by}
+        if choice is not None:
+            said["choice"] = choice
         if lasts:
             said |= {"lasts": True, "session": self._id}
         self._journal.append(Custom(SETTLED, said))
         del self.waiting[id]
         answer = self._answers.pop(id, None)
-        if answer is not None and not answer.done():
+        if approval.origin:
+            self._choose(approval, choice or "")
+        elif answer is not None and not answer.done():
             answer.set_result(allowed)
         else:
             self._settled[approval.call_id] = approval, allowed
@@ -135,9 +165,11 @@ class Approvals:
 def question_of(approval: Approval, *, session: str, name: str, project: str, journal: str) -> Question:
     """A call that waits, as people are asked about it everywhere."""
     where = f"the line with {approval.call_id} in {journal} has all"
+    options = tuple(Option(each.value, each.label) for each in approval.choices)
     return Question(
         id=approval.id,
-        kind="consent",
+        kind="permission" if approval.origin else "consent",
+        options=options or CONSENT,
         session=session,
         session_name=name,
         project=project,

@@ -70,6 +70,7 @@ _MIGRATIONS = (
         )""",
         "CREATE INDEX entries_by_file ON entries (file)",
     ),
+    ("ALTER TABLE files ADD COLUMN agent TEXT",),
 )
 _INDEX = FullText("entries", ("text",))
 _GONE = "gone:"
@@ -91,6 +92,8 @@ class Transcript(NamedTuple):
     first_message: str
     last_text: str
     message_count: int
+    agent: str | None = None
+    """The agent of another maker that it is with, if it is."""
 
 
 class Found(NamedTuple):
@@ -430,19 +433,19 @@ class Transcripts(Stored):
         """Where to go on reading a file, and its summary up to there."""
         summary = _Summary()
         row = connection.execute(
-            "SELECT id, offset, anchor, session_id, created, cwd, parent,"
+            "SELECT id, offset, anchor, session_id, created, cwd, parent, agent,"
             " name, first_message, last_text, message_count FROM files WHERE path = ?",
             (state.path,),
         ).fetchone()
         if row is None:
             return 0, summary
-        id, offset, anchor, session_id, created, cwd, parent, *shown = row
+        id, offset, anchor, session_id, created, cwd, parent, agent, *shown = row
         if offset and _anchor(file, offset) != anchor:
             connection.execute(_HIDE + " WHERE id = ?", (id,))  # it was replaced by another
             offset = 0
         if offset:
             if session_id:
-                summary.header = Header(session_id, created, cwd, VERSION, parent)
+                summary.header = Header(session_id, created, cwd, VERSION, parent, agent)
             summary.name, summary.first, summary.last, summary.count = shown
         return offset, summary
 
@@ -521,9 +524,9 @@ class Transcripts(Stored):
 
 _SHOWN = (
     "files.path, files.session_id, files.name, files.cwd, files.parent, files.created, files.mtime,"
-    " files.first_message, files.last_text, files.message_count"
+    " files.first_message, files.last_text, files.message_count, files.agent"
 )
-_SHOWN_COLUMNS = 10
+_SHOWN_COLUMNS = 11
 
 
 def _bounded(limit: int) -> int:
@@ -573,6 +576,7 @@ def _write_row(
         "cwd": storable(header.cwd),
         "parent": None if header.parent_session is None else storable(header.parent_session),
         "created": storable(header.timestamp),
+        "agent": None if header.agent is None else storable(header.agent),
         "first_message": storable(summary.first),
         "last_text": storable(summary.last),
         "message_count": summary.count,

@@ -38,6 +38,8 @@ SHOWN_CHARS = 120
 """How much it shows of each."""
 SHOWN_FORKS = 50
 """How many messages of a session are offered as places to fork at, the last ones."""
+MODE = ("/mode [mode]", "show or choose the agent's mode")
+"""The command that only sessions with modes have."""
 WIDTH = 39
 """How wide the lines above and below a list are."""
 
@@ -63,6 +65,12 @@ HELP = {
     "/logout [provider]": "delete entered keys",
     "/quit": "leave; the session is kept",
 }
+
+
+def commands_of(session: Conversation) -> dict[str, str]:
+    """Our commands, and those of the session's agent."""
+    own = dict([MODE]) if session.modes else {}
+    return HELP | own | {f"/{name}": what for name, what in session.commands.items()}
 
 
 class Doing(NamedTuple):
@@ -98,6 +106,7 @@ class AgentCommands:
             "resume": self._resume,
             "tree": self._tree,
             "model": self._model,
+            "mode": self._mode,
             "thinking": self._thinking,
             "compact": self._compact,
             "prompts": self._prompts,
@@ -146,6 +155,8 @@ class AgentCommands:
         elif first.startswith("/") and (page := self._sessions.shelf(session).prompts.get(name)):
             self._say_prompt(doing, page)
             more = {"fallback": Keyword("template")}
+        elif first.startswith("/") and name in session.commands:
+            session.follow_up(text)
         else:
             self._say(doing, f"[not a command] {text}")
         self._shown(call, session)
@@ -232,7 +243,7 @@ class AgentCommands:
 
     async def _help(self, doing: Doing) -> None:
         shelf = self._sessions.shelf(doing.session)
-        rows = [f"  {name} — {what}" for name, what in HELP.items()]
+        rows = [f"  {name} — {what}" for name, what in commands_of(doing.session).items()]
         if shelf.prompts:
             rows += [
                 "",
@@ -393,6 +404,16 @@ class AgentCommands:
             self._say(doing, f"Unknown model: {' '.join(doing.words)}")
             return
         self._say(doing, f"✓ Model set to {info.provider} {info.id}")
+
+    async def _mode(self, doing: Doing) -> None:
+        session = doing.session
+        try:
+            mode = session.set_mode(doing.rest) if doing.rest else session.mode
+        except Refused as error:
+            self._say(doing, str(error), "error")
+            return
+        known = f" (there are {', '.join(session.modes)})" if session.modes else ""
+        self._say(doing, f"Mode: {mode or 'none'}{known}")
 
     async def _thinking(self, doing: Doing) -> None:
         if not doing.words:

@@ -31,6 +31,8 @@ from ....agent.recall.memory import Memory
 from ....agent.store import AgentStore, NotFound, id_of
 from ....formats import edn
 from ....formats.edn import Keyword
+from ....hosted.room import HostedRoom
+from ....hosted.session import HostedSession
 from ....sessions.inbox import AnsweredAlready, NoSuchOption, NotOpen
 from ....sessions.questions import Answer, Question
 from ....sessions.session import new_id
@@ -41,8 +43,9 @@ from ...judging import Judging
 from .. import frames
 from ..handlers import FAULTS, MISSING, Call, Caller, Data, OpError, accepted, handlers_of, invalid, op
 from ..history import BadCursor, History
-from ..slash import HELP, AgentCommands
+from ..slash import AgentCommands, commands_of
 from ..telling import Telling, hears, missed_by_others
+from .hosted import HostedOps
 from .jobs import AgentJobs, JobBoard
 from .login import AgentLogin, Keyring, Lending
 from .memory import AgentMemory
@@ -71,7 +74,7 @@ FAULTS |= {
     ModelError: ErrorCode.FAILED,
     JournalError: ErrorCode.FAILED,
 }
-MISSING[NotFound] = AgentKind.name
+MISSING[NotFound] = AgentKind.names[0]
 
 
 class Latest(Protocol):
@@ -94,6 +97,7 @@ class AgentOps:
         latest: Latest | None = None,
         keyring: Keyring | None = None,
         judging: Judging | None = None,
+        hosted: HostedRoom | None = None,
     ) -> None:
         self._store = store
         self._inbox = store.inbox
@@ -105,6 +109,7 @@ class AgentOps:
         self._library = library
         self._latest = latest or _none
         self._judging = judging
+        self._hosted = hosted
         self._working: dict[tuple[Caller, str], Conversation] = {}
         self._history = History()
         self._board = JobBoard(self.sessions_of)
@@ -118,7 +123,10 @@ class AgentOps:
         remembering = AgentMemory(memory, self.session)
         self.noted = remembering.noted
         self._commands = AgentCommands(self, login, store.rename)
-        self.ops = handlers_of(self, login, self._lending, jobs, choosing, remembering, self._commands)
+        others = [HostedOps(hosted, self.session)] if hosted is not None else []
+        self.ops = handlers_of(
+            self, login, self._lending, jobs, choosing, remembering, self._commands, *others
+        )
 
     @property
     def loaded(self) -> Sequence[Conversation]:
@@ -195,13 +203,18 @@ class AgentOps:
         return self._store.resume(path)
 
     def created(
-        self, caller: Caller, parent: Conversation | None = None, *, cwd: str | None = None
+        self,
+        caller: Caller,
+        parent: Conversation | None = None,
+        *,
+        cwd: str | None = None,
+        agent: str | None = None,
     ) -> Conversation:
         if cwd is not None and not _is_directory(cwd):
             raise invalid("cwd", "the absolute path of a directory")
         if cwd is None and caller.cwd is not None and _is_directory(caller.cwd):
             cwd = caller.cwd
-        return self._store.create(cwd or os.path.expanduser("~"), parent=parent)
+        return self._store.create(cwd or os.path.expanduser("~"), parent=parent, agent=agent)
 
     # --- what clients are told ----------------------------------------------------------------------------
 
@@ -462,6 +475,8 @@ class AgentOps:
     async def resolve_dialog(self, call: Call, dialog_id: str, result: Any = None) -> Data:
         allowed = result is True or (isinstance(result, str) and result in _ALLOWED)
         option = "deny" if not allowed else "always" if result == "always" else "allow"
+        if isinstance(result, str) and (question := self._inbox.get(dialog_id)) is not None:
+            option = next((each.value for each in question.options if each.value == result), option)
         return await self._answer_dialog(call, dialog_id, option)
 
     @op
@@ -505,21 +520,46 @@ class AgentOps:
 
     @op
     async def open_session(
-        self, call: Call, name: str | None = None, continue_: bool = False, cwd: str | None = None
+        self,
+        call: Call,
+        name: str | None = None,
+        continue_: bool = False,
+        cwd: str | None = None,
+        agent: str | None = None,
+        mode: str | None = None,
+        sandbox: bool | None = None,
     ) -> Data:
-        """The session with a name, or the last one of a directory, or a new one."""
+        """The session with a name, or the last one of a directory, or a new one: with our own agent, or with
+        another one."""
         caller = call.caller
         session = await self._known(name, cwd or caller.cwd) if name or continue_ else None
         is_new = session is None
+        if agent is not None:
+            self._check_agent(agent, session)
         if session is None:
             if name:
                 self._store.check_name(name)
-            session = self.created(caller, cwd=cwd)
+            session = self.created(caller, cwd=cwd, agent=agent)
+            if isinstance(session, HostedSession) and sandbox is not None:
+                session.choose(sandbox=sandbox)
+        elif sandbox is not None and sandbox is not session.more.get("sandbox"):
+            raise Refused(f"the sandbox of {frames.display_name(session)} can't be changed: use another name")
+        if mode is not None:
+            session.set_mode(mode)
         caller.focus = session.id
         if is_new and name:
             self._store.rename(session, name)
         cursor = self._history.cursor(session)
         return fields(session_id=session.id, session_file=session.journal.path, created=is_new, cursor=cursor)
+
+    def _check_agent(self, agent: str, session: Conversation | None) -> None:
+        """Raises if a session is with another agent, or there is no such agent."""
+        if self._hosted is None:
+            raise OpError(ErrorCode.FAILED, "agents of other makers need the daemon")
+        if session is not None and session.journal.header.agent != agent:
+            other = session.journal.header.agent or "our own agent"
+            raise Refused(f"{frames.display_name(session)} is a session with {other}; choose another name")
+        self._hosted.check(agent)
 
     async def named(self, name: str) -> Conversation | None:
         """The session of a name, or of an id."""
@@ -646,8 +686,9 @@ class AgentOps:
 
     @op
     async def get_commands(self, call: Call) -> Data:
-        pages = self.shelf(self.session(call)).prompts.values()
-        rows = [*HELP.items(), *((f"/{page.name}", page.description) for page in pages)]
+        session = self.session(call)
+        pages = self.shelf(session).prompts.values()
+        rows = [*commands_of(session).items(), *((f"/{page.name}", page.description) for page in pages)]
         return fields(commands=[fields(name=name, description=what) for name, what in rows])
 
     @op

@@ -52,8 +52,11 @@ class ControlOps:
         return fields(approvals=rows)
 
     @op
-    async def approval_settle(self, token: str, allowed: bool, always: bool = False) -> Data:
-        option = "deny" if not allowed else "always" if always else "allow"
+    async def approval_settle(
+        self, token: str, allowed: bool, always: bool = False, option: str = ""
+    ) -> Data:
+        """Answer with yes or no, or with another of the question's own options."""
+        option = option or ("deny" if not allowed else "always" if always else "allow")
         question, _ = await self._inbox.answer(token, option, "fairlead approvals")
         return fields(accepted=True, approval=_row(question))
 
@@ -70,7 +73,9 @@ class ControlOps:
 
 
 def _row(question: Question, whole: str | None = None) -> Data:
+    labels = {"labels": [each.label for each in question.options]} if question.kind == "permission" else {}
     return fields(
+        **labels,
         token=question.id,
         kind=question.kind,
         session_id=question.session,

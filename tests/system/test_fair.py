@@ -10,8 +10,8 @@ from hypothesis import given
 
 from fairlead.client.control import Control
 from fairlead.keeper.protocol import OFFSET, Kind
+from fairlead.system.fair import MAX_BACKLOG, Feed, Line
 from fairlead.system.settings import Settings
-from fairlead.terminal.fair import MAX_BACKLOG, Feed, Line
 from fairlead.terminal.screen.keyframe import Mode
 from fairlead.terminal.screen.screen import Screen
 from tests.hosting import Hosting

@@ -1,0 +1,44 @@
+"""The ops of rpc-edn that only agents of other makers need: which there are, and their modes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ....agent.conversation import Conversation
+from ....hosted.room import HostedRoom
+from ....hosted.session import HostedError
+from ....wire.rpc import ErrorCode, fields
+from ..handlers import FAULTS, Call, Data, op
+
+FAULTS |= {HostedError: ErrorCode.FAILED}
+
+
+class HostedOps:
+    """The agents that can be hosted. `session` finds the session that a request means."""
+
+    def __init__(self, room: HostedRoom, session: Callable[[Call], Conversation]) -> None:
+        self._room = room
+        self._session = session
+
+    @op
+    async def agents(self) -> Data:
+        return fields(
+            agents=[
+                fields(
+                    name=each.name,
+                    about=each.agent.about,
+                    command=list(each.agent.command),
+                    path=each.path,
+                    install=each.agent.install or None,
+                    mode=each.agent.mode or None,
+                    model=each.agent.model or None,
+                    sandbox=each.agent.sandbox,
+                )
+                for each in self._room.programs
+            ]
+        )
+
+    @op
+    async def set_mode(self, call: Call, mode: str) -> Data:
+        session = self._session(call)
+        return fields(mode=session.set_mode(mode), modes=list(session.modes))

@@ -1,0 +1,307 @@
+"""What a hosted agent says and does, as the messages and events of a session of ours.
+
+Text and thoughts are gathered to one message, which is journaled when a tool call begins or the turn ends.
+All that follows from a line of the agent is written once: an entry has the place of its line, and what is in
+the journal already, because the last daemon died right after it wrote that, is not written again.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Sequence
+
+from ..agent import context, events
+from ..agent.answer import NOTHING_USED, Answer
+from ..agent.consent.approvals import Approvals
+from ..agent.events import Approval, Event
+from ..agent.journal import Custom, Journal, Said
+from ..agent.messages import Assistant, Message, StopReason, Text, ToolCall, ToolResult, Usage, now
+from ..agent.models import ModelInfo
+from ..wire import acp
+from . import shown
+from .state import OpenCall, Work
+
+RUN = "fairlead/hosted-run"
+"""The custom entry with which a run of an agent's program begins, or ends."""
+MAX_SAID = 2 * 1024 * 1024
+"""After so many characters a message is journaled, though the agent goes on."""
+LOST_CALL = "lost: the agent ended before this call did"
+UNENDED_CALL = "the turn ended before this call did"
+_ENDED = ("completed", "failed")
+_MARKS = {"completed": "[x]", "in_progress": "[>]"}
+
+
+class Doings:
+    """One run of an agent's program, as far as it concerns the journal and who listens."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        approvals: Approvals,
+        tell: Callable[[Event], None],
+        clean: Callable[[str], str],
+        model: Callable[[], ModelInfo],
+    ) -> None:
+        """`clean` takes secrets out of a text."""
+        self._id = journal.header.id
+        self._journal = journal
+        self._approvals = approvals
+        self._tell = tell
+        self._clean = clean
+        self._model = model
+        self.work = Work()
+        self.answer = Answer()
+        self.run = ""
+        self._size = 0  # of the answer
+        self._at = self._number = 0  # the line that is handled, and how many entries came of it
+        self._written = (0, 0)  # the last line of which there are entries in the journal, and how many
+        self._taken: dict[str, int] = {}  # where calls were journaled, by their ids; earlier runs at -1
+        self._read()
+
+    def _read(self) -> None:
+        """What the journal tells of the last run."""
+        for entry in self._journal.entries:
+            body = entry.body
+            if isinstance(body, Custom) and body.custom_type == RUN and isinstance(body.data, dict):
+                if run := body.data.get("run"):
+                    self._begin(str(run))
+            elif isinstance(body, Said) and isinstance(body.at, int):
+                at, count = self._written
+                self._written = (body.at, count + 1 if at == body.at else 1)
+                self._note_calls(body.message, body.at)
+
+    def _begin(self, run: str) -> None:
+        self.run = run
+        self._written = (0, 0)
+        self._taken = dict.fromkeys(self._taken, -1)
+
+    def _note_calls(self, message: Message, at: int) -> None:
+        if isinstance(message, Assistant):
+            self._taken.update((call.id, at) for call in message.calls)
+
+    def begin(self, run: str, work: Work) -> None:
+        """Go on with a run, or begin one."""
+        if run != self.run:
+            self._journal.append(Custom(RUN, {"run": run}))
+            self._begin(run)
+        self.work = work
+        self._restart()
+        for is_thought, text in work.pieces:
+            (self.answer.thought if is_thought else self.answer.text)(text)
+            self._size += len(text)
+
+    def end(self) -> None:
+        """The run is over: nothing of it goes on."""
+        self._journal.append(Custom(RUN, {"ended": self.run}))
+        self.work = Work()
+        self._restart()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the journal tells the end of the last run."""
+        for entry in reversed(self._journal.entries):
+            if isinstance(entry.body, Custom) and entry.body.custom_type == RUN:
+                return isinstance(entry.body.data, dict) and "ended" in entry.body.data
+        return True
+
+    def _restart(self) -> None:
+        self.answer, self._size = Answer(), 0
+
+    # --- writing ------------------------------------------------------------------------------------------
+
+    def at(self, place: int) -> None:
+        """What follows is because of the line that ends there."""
+        self._at, self._number = place, 0
+
+    def _record(self, message: Message) -> bool:
+        """Journal a message and tell it. False if the journal has it already."""
+        self._number += 1
+        if (self._at, self._number) <= self._written:
+            return False
+        entry = self._journal.append(Said(message, self._at))
+        self._note_calls(message, self._at)
+        self._tell(events.MessageSaid(self._id, entry.id, message))
+        return True
+
+    def _message(
+        self, reason: StopReason, error: str | None = None, usage: Usage = NOTHING_USED
+    ) -> Assistant:
+        """What was said so far, as a message; another one begins."""
+        message = self.answer.assistant(self._model(), reason, error, usage)
+        self._restart()
+        return message
+
+    # --- text ---------------------------------------------------------------------------------------------
+
+    def say(self, text: str, *, is_thought: bool, in_turn: bool) -> None:
+        """The agent says or thinks something."""
+        if not text:
+            return
+        self.take_calls()
+        if is_thought:
+            self.answer.thought(text)
+            self._tell(events.ThoughtStreamed(self._id, text))
+        else:
+            self.answer.text(text)
+            self._tell(events.TextStreamed(self._id, text))
+        self._size += len(text)
+        if not in_turn or self._size > MAX_SAID:
+            self._record(self._message("stop"))
+
+    def plan(self, entries: Sequence[acp.PlanEntry]) -> None:
+        """The agent has another plan, which is shown as a call that is done at once."""
+        if tuple(entries) == self.work.plan:
+            return
+        self.work.plan = tuple(entries)
+        lines = [f"{_MARKS.get(each.status, '[ ]')} {each.content}" for each in entries]
+        call = OpenCall(
+            f"plan@{self.run}-{self._at}", "plan", name="plan", status="completed", text="\n".join(lines)
+        )
+        self.work.calls[call.id] = call
+        self._tell(events.ToolBegan(self._id, call.id, call.tool))
+        self._progress(call.id, call)
+
+    # --- calls --------------------------------------------------------------------------------------------
+
+    def call(self, details: acp.ToolCall | acp.ToolCallUpdate | acp.ToolCallDetails) -> OpenCall | None:
+        """The agent says something of a tool call."""
+        id = details.tool_call_id
+        call = self.work.calls.get(id)
+        if call is None:
+            if isinstance(details, acp.ToolCallUpdate) and self._is_used(id):
+                return None  # it has ended
+            unique = f"{id}@{self.run}-{self._at}" if self._is_used(id) else id
+            call = OpenCall(unique, details.title or id)
+            shown.take_details(call, details)
+            self.work.calls[id] = call
+            self._tell(events.ToolBegan(self._id, call.id, call.tool))
+        else:
+            shown.take_details(call, details)
+        if call.status in ("in_progress", *_ENDED):
+            self._progress(id, call)
+        return call
+
+    def _is_used(self, id: str) -> bool:
+        return self._taken.get(id, self._at) < self._at
+
+    def take_calls(self) -> None:
+        """Journal the calls that were begun, with what was said before them."""
+        begun = [call for call in self.work.calls.values() if not call.is_taken]
+        if not begun:
+            return
+        calls = [ToolCall(call.id, call.tool, shown.arguments(call)) for call in begun]
+        message = self._message("toolUse")
+        self._record(
+            Assistant(
+                (*message.content, *calls),
+                message.provider,
+                message.model,
+                message.usage,
+                "toolUse",
+                None,
+                now(),
+            )
+        )
+        for call, made in zip(begun, calls):
+            call.is_taken = True
+            self._tell(events.ToolTaken(self._id, call.id, call.tool, made.arguments))
+
+    def start(self, call: OpenCall) -> None:
+        """A call is being done."""
+        if not call.is_running:
+            call.is_running = True
+            self._tell(events.ToolExecuting(self._id, call.id, call.tool, shown.arguments(call)))
+
+    def _progress(self, id: str, call: OpenCall) -> None:
+        self.take_calls()
+        self.start(call)
+        if call.status in _ENDED:
+            self._end_call(id, is_error=call.status == "failed")
+        elif call.text:
+            text = self._clean(call.text)
+            self._tell(events.ToolUpdated(self._id, call.id, call.tool, text, self._details(call)))
+
+    def _end_call(self, id: str, *, is_error: bool, why: str = "") -> None:
+        call = self.work.calls.pop(id)
+        text = "\n".join(filter(None, [self._clean(call.text), why]))
+        details = self._details(call)
+        self._record(ToolResult(call.id, call.tool, (Text(text),), details, is_error, now()))
+        self._tell(events.ToolEnded(self._id, call.id, call.tool, text, details, is_error))
+
+    def _details(self, call: OpenCall) -> dict[str, object]:
+        details = {
+            "title": call.title,
+            "kind": call.kind,
+            "diff": self._clean(call.diff),
+            "paths": list(call.paths),
+        }
+        return {name: value for name, value in details.items() if value}
+
+    # --- permissions --------------------------------------------------------------------------------------
+
+    def ask(self, asked: acp.RequestPermission, request: acp.Id, agent: str) -> tuple[Approval | None, str]:
+        """The agent asks for permission: the question that waits; or None, and what was chosen before."""
+        origin = f"{self.run}@{self._at}"
+        call = self.call(asked.tool_call)
+        assert call is not None
+        self.take_calls()
+        if (choice := self._approvals.choice_for(origin)) is not None:
+            return None, choice
+        command = call.arguments.get("command")
+        what = call.title
+        if isinstance(command, str) and command not in what:
+            what = f"{what}: $ {command}"
+        approval = Approval(
+            secrets.token_hex(4),
+            call.id,
+            call.tool,
+            self._clean(what),
+            f"{agent} asks for permission",
+            self._clean(shown.preview(call)),
+            shown.arguments(call),
+            call.paths,
+            command if isinstance(command, str) else None,
+            time.time(),
+            self._id,
+            choices=shown.choices(asked.options),
+            origin=origin,
+        )
+        approval = self._approvals.ask_for(approval)
+        self.work.asked[approval.id] = request
+        return approval, ""
+
+    def withdraw(self, by: str) -> list[acp.Id]:
+        """Nobody needs to answer any more; returns the requests that have no answer."""
+        requests = list(self.work.asked.values())
+        self.work.asked.clear()
+        for id in list(self._approvals.waiting):
+            self._approvals.settle(id, False, by, choice="")
+        return requests
+
+    # --- the end ------------------------------------------------------------------------------------------
+
+    def finish(
+        self,
+        reason: StopReason,
+        error: str | None = None,
+        usage: Usage = NOTHING_USED,
+        why: str = UNENDED_CALL,
+    ) -> bool:
+        """The turn is over: what is open of it ends, and its last message is written. False if it was."""
+        self.take_calls()
+        for id in list(self.work.calls):
+            self._end_call(id, is_error=True, why=why)
+        is_new = self._record(self._message(reason, error, usage))
+        self.work.plan = ()
+        if reason == "error":
+            self._tell(events.Failed(self._id, error or "", is_said=True))
+        return is_new
+
+    def lose(self, by: str, error: str) -> None:
+        """The program that did a turn is no more, and so are we: journal that the turn is lost."""
+        for id in list(self._approvals.waiting):
+            self._approvals.settle(id, False, by, choice="")
+        for call in context.unanswered(self._journal.branch):
+            self._journal.append(Said(ToolResult(call.id, call.name, (Text(error),), None, True, now())))
+        self._journal.append(Said(Answer().assistant(self._model(), "error", error)))

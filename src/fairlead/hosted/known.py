@@ -1,0 +1,104 @@
+"""The agents that can be hosted: those that are known, and what the configuration adds or changes."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Struct
+
+from ..system.settings import SettingError, explained
+
+MAX_AGENTS = 100
+"""How many agents a configuration may have."""
+
+
+class Agent(Struct, frozen=True, forbid_unknown_fields=True):
+    """How an agent is started, and how its sessions begin."""
+
+    command: tuple[str, ...] = ()
+    """The program that speaks ACP on its standard input and output, with its arguments."""
+    env: Mapping[str, str] = {}
+    """Variables for its process alone."""
+    mode: str = ""
+    model: str = ""
+    sandbox: bool = False
+    install: str = ""
+    """The line that installs it."""
+    about: str = ""
+
+    def found(self, path: str | None = None) -> str | None:
+        """Where its program is, looked for on this PATH."""
+        return shutil.which(self.command[0], path=path) if self.command else None
+
+
+def _npm(package: str) -> str:
+    return f"npm install -g {package}"
+
+
+KNOWN: Mapping[str, Agent] = {
+    "claude": Agent(
+        ("claude-agent-acp",),
+        install=_npm("@agentclientprotocol/claude-agent-acp"),
+        about="Claude Code",
+    ),
+    "codex": Agent(("codex-acp",), install=_npm("@agentclientprotocol/codex-acp"), about="Codex"),
+    "gemini": Agent(("gemini", "--acp"), install=_npm("@google/gemini-cli"), about="Gemini CLI"),
+    "opencode": Agent(("opencode", "acp"), install=_npm("opencode-ai"), about="OpenCode"),
+    "goose": Agent(
+        ("goose", "acp"),
+        install="curl -fsSL https://github.com/block/goose/releases/download/stable/download_cli.sh | bash",
+        about="Goose",
+    ),
+    "pi": Agent(("pi-acp",), install=_npm("pi-acp"), about="Pi, through an adapter"),
+}
+
+
+class _Table(Struct, frozen=True, forbid_unknown_fields=True):
+    """A table [agents.NAME]."""
+
+    command: str | list[str] | None = None
+    env: dict[str, str] = {}
+    mode: str = ""
+    model: str = ""
+    sandbox: bool | None = None
+
+
+def agents_in(config: Mapping[str, object]) -> dict[str, Agent]:
+    """All agents of a configuration, by name. Raises SettingError, which shows no value."""
+    tables = config.get("agents", {})
+    if not isinstance(tables, Mapping):
+        raise SettingError("[agents] must be tables: [agents.NAME]")
+    if len(tables) > MAX_AGENTS:
+        raise SettingError(f"[agents] at most {MAX_AGENTS} agents, not {len(tables)}")
+    found = dict(KNOWN)
+    for name, given in tables.items():
+        if not name.isprintable() or not name.strip() or "/" in name:
+            raise SettingError(f"[agents.{name!r:.40}] is no name for an agent")
+        try:
+            table = msgspec.convert(given, _Table)
+        except msgspec.ValidationError as error:
+            raise SettingError(f"[agents.{name}]: {explained(error, _Table)}") from None
+        found[name] = _changed(name, found.get(name, Agent()), table)
+    return found
+
+
+def _changed(name: str, known: Agent, table: _Table) -> Agent:
+    command = known.command
+    if table.command is not None:
+        words = shlex.split(table.command) if isinstance(table.command, str) else table.command
+        command = tuple(os.path.expanduser(word) if at == 0 else word for at, word in enumerate(words))
+    if not command or not command[0]:
+        raise SettingError(f"[agents.{name}]: command is missing")
+    return Agent(
+        command,
+        {**known.env, **table.env},
+        table.mode or known.mode,
+        table.model or known.model,
+        known.sandbox if table.sandbox is None else table.sandbox,
+        known.install if table.command is None else "",
+        known.about,
+    )

@@ -1,0 +1,180 @@
+"""A connection with a hosted agent that outlives the daemon: each line is handled once, and written once.
+
+The keeper of the pipes has our last state and everything that the agent printed since. A line is handled to
+its end, with all that is journaled because of it, before the state is confirmed that has it. Whatever we
+write is in a state that was confirmed before. So after a crash the next daemon handles the rest of the lines
+as we would have, finds in the journal what we wrote there already (`at`), and repeats with their old numbers
+the lines of which it can't know whether the agent got them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Protocol
+
+from ..wire import acp
+from ..wire.acp.base import Wire
+from .pipe import Ended, Pipe, PipeError
+from .state import VERSION, Kept, Work, encode
+
+log = logging.getLogger("fairlead")
+
+CONFIRM_BYTES = 128 * 1024
+"""After so many bytes the state is confirmed, if nothing else was a reason for that."""
+
+END_WAIT = 1.0
+"""Seconds that an agent that has closed its input or output has to end, before it is ended."""
+
+
+class Handler(Protocol):
+    """Who makes sense of what the agent says. Nothing of this may take long or raise."""
+
+    def handle(self, item: acp.Item) -> None:
+        """The agent said something; `AgentLink.at` is where. What is sent goes out when this returns."""
+
+    def keep(self, work: Work) -> None:
+        """Put into the state what is not there yet."""
+
+    def ended(self, end: Ended) -> None:
+        """The agent has ended."""
+
+    def failed(self, why: str) -> None:
+        """The agent can't be talked to any more."""
+
+
+class AgentLink:
+    """What is said between an agent and us. Listens to its pipe from `begin` on."""
+
+    def __init__(self, pipe: Pipe, handler: Handler, kept: Kept | None) -> None:
+        self.pipe = pipe
+        self.connection = acp.ClientConnection(kept.connection if kept else None)
+        self.work = kept.work if kept else Work()
+        self.at = pipe.offset
+        """The offset after the line that is handled, or was last."""
+        self._handler = handler
+        self._done = pipe.offset
+        self._sequence = kept.sequence if kept else 0
+        self._unsent = kept.unsent if kept else []
+        self._drops = bool(kept and kept.is_skipping)  # the rest of a line that the last daemon gave up
+        self._is_skipping = self._drops
+        self._is_handling = False
+        self._waiting: list[bytes] = []  # to be sent when the line is handled
+        self._released = False
+
+    def begin(self) -> None:
+        """Say again what the agent may not have got, and listen to it."""
+        for number, line in self._unsent:
+            self._write(number, line)
+        self.pipe.listen(self)
+
+    def release(self) -> None:
+        """Leave the agent to its keeper, with all that was not confirmed."""
+        self._released = True
+
+    # --- sending ------------------------------------------------------------------------------------------
+
+    def send(self, line: bytes) -> None:
+        """Tell the agent something, once. What led to it must be durable, or follow from what it said."""
+        if self._is_handling:
+            self._waiting.append(line)
+            return
+        self._sequence += 1
+        self._unsent.append((self._sequence, line))
+        self.confirm()
+        self._write(self._sequence, line)
+
+    def request(self, params: Wire) -> None:
+        """Ask the agent for something. Raises LocalError if the protocol does not allow it now."""
+        _, line = self.connection.request(params)
+        self.send(line)
+
+    def is_open(self, *methods: str) -> bool:
+        """Whether the agent has yet to answer a request of one of these methods."""
+        return any(each.method in methods for each in self.connection.ours.values())
+
+    def _write(self, number: int, line: bytes) -> None:
+        if self._released or self.pipe.end is not None:
+            return
+        try:
+            self.pipe.write(number, line)
+        except PipeError as error:
+            self._handler.failed(str(error))
+
+    def confirm(self) -> None:
+        """Have the keeper keep the state as it is now."""
+        if self._released:
+            return
+        self._unsent = [each for each in self._unsent if each[0] > self.pipe.last_sequence]
+        self._handler.keep(self.work)
+        saved = self.connection.save()
+        kept = Kept(VERSION, saved, self._sequence, self._unsent, self._is_skipping, self.work)
+        try:
+            self.pipe.confirm(self._done, encode(kept))
+        except ValueError as error:
+            self._handler.failed(f"what it does can't be kept: {error}")
+
+    # --- receiving ----------------------------------------------------------------------------------------
+
+    def received(self, offset: int, data: bytes) -> None:
+        if self._released:
+            return
+        start = 0
+        while (newline := data.find(b"\n", start)) >= 0:
+            piece, start = data[start : newline + 1], newline + 1
+            self._is_skipping = False
+            self._handle(piece, offset + start, offset + start)
+            if self._released:
+                return
+        if rest := data[start:]:
+            # a line that is too long is judged before its end; the place of that must not depend on pieces
+            self._handle(rest, self._done + 1, self._done)
+            if self._is_skipping:
+                self._done = offset + len(data)
+        if self._done - self.pipe.offset >= CONFIRM_BYTES:
+            self.confirm()
+
+    def _handle(self, piece: bytes, at: int, done: int) -> None:
+        if self._drops:
+            self._drops = done == self._done
+            self._done = done
+            return
+        items = self.connection.receive(piece)
+        if items and done == self._done:
+            self._is_skipping = True
+        self.at = at
+        self._is_handling = True
+        try:
+            for item in items:
+                self._handler.handle(item)
+        except Exception as error:  # our own fault: the session goes on without this agent
+            log.exception("what %s says can't be handled", self.pipe.name)
+            self._handler.failed(f"what it says can't be handled: {type(error).__name__}: {error}")
+            return
+        finally:
+            self._is_handling = False
+        self._done = done
+        waiting, self._waiting = self._waiting, []
+        for line in waiting:
+            self.send(line)
+
+    def output_closed(self) -> None:
+        self._fail_later("it closed its output")
+
+    def writable(self) -> None: ...
+
+    def input_lost(self) -> None:
+        self._fail_later("it closed its input")
+
+    def _fail_later(self, why: str) -> None:
+        """Nothing more can be said, unless the agent is just about to end, which says more."""
+        asyncio.get_running_loop().call_later(END_WAIT, self._fail, why)
+
+    def _fail(self, why: str) -> None:
+        if not self._released and self.pipe.end is None:
+            self._handler.failed(why)
+
+    def ended(self, end: Ended) -> None:
+        if not self._released:
+            self.at = self._done + 1  # a place after the last line, the same for whoever sees the end
+            self._handler.ended(end)

@@ -1,0 +1,175 @@
+"""The room of hosted sessions: which agents there are, and starting and finding their processes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from ..agent import context
+from ..agent.events import Event
+from ..agent.journal import Journal, JournalError
+from ..agent.secrets import Redactor, secret_values
+from ..agent.store import AgentStore, NotFound
+from ..keeper.credentials import AGENT_MARK
+from ..system.keepers import NurseryLink
+from ..system.settings import SettingError, Settings
+from .known import Agent, agents_in
+from .pipe import Ended, Pipe, PipeError
+from .pipes import Pipes
+from .session import STOP_GRACE, HostedError, HostedSession
+
+log = logging.getLogger("fairlead")
+
+
+class Program(NamedTuple):
+    """An agent, as it is listed."""
+
+    name: str
+    agent: Agent
+    path: str | None
+    """Where its program is, if it is there."""
+
+
+class HostedRoom:
+    """The agents of other makers that a daemon hosts."""
+
+    def __init__(self, settings: Settings, nursery: NurseryLink, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self._pipes = Pipes(settings, nursery)
+        self._found: dict[str, Pipe] = {}
+        self._redactor = Redactor(secret_values(environ))
+        self._ending: set[asyncio.Task[None]] = set()
+        self._take(self._read(settings))
+        settings.joined(self._changing)
+
+    def _changing(self, fresh: Settings) -> Callable[[], None]:
+        """The configuration changed: agents that are started from now on are started by it."""
+        agents = self._read(fresh)
+        return lambda: self._take(agents)
+
+    @staticmethod
+    def _read(settings: Settings) -> dict[str, Agent]:
+        try:
+            return agents_in(settings.config)
+        except SettingError as error:
+            raise settings.located(error) from None
+
+    def _take(self, agents: dict[str, Agent]) -> None:
+        self._agents = agents
+        for agent in agents.values():
+            self._redactor.learn(secret_values(agent.env))
+
+    @property
+    def programs(self) -> list[Program]:
+        """All agents, and whether their programs are there."""
+        path = self._environ.get("PATH")
+        return [Program(name, agent, agent.found(path)) for name, agent in self._agents.items()]
+
+    # --- life -----------------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Find the agents that run, before sessions are loaded."""
+        for pipe in await self._pipes.found():
+            session = str(pipe.note.get("session", ""))
+            if session in self._found:  # it can have but one
+                self._end(pipe)
+            else:
+                self._found[session] = pipe
+
+    async def load(self, store: AgentStore) -> None:
+        """Load the sessions of the agents that run; one whose journal is gone is ended."""
+        for id, pipe in list(self._found.items()):
+            await store.prepare(id)
+            try:
+                store.find(id)
+            except (NotFound, JournalError) as error:
+                log.warning("the agent %s has no session any more: %s", pipe.name, error)
+            if self._found.pop(id, None) is not None:
+                self._end(pipe)
+
+    def close(self) -> None:
+        """Leave the agents to their keepers, and to the next daemon."""
+        for task in self._ending:
+            task.cancel()
+        self._pipes.close()
+
+    def _end(self, pipe: Pipe) -> None:
+        pipe.listen(_Unheard())
+        task = asyncio.ensure_future(self._ended(pipe))
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    async def _ended(self, pipe: Pipe) -> None:
+        try:
+            await pipe.stop(STOP_GRACE)
+        except PipeError as error:
+            log.error("%s", error)
+        else:
+            self._pipes.forget(pipe)
+
+    # --- sessions -------------------------------------------------------------------------------------------
+
+    def make(
+        self, journal: Journal, past: context.Past | None, listen: Callable[[Event], None], is_ours: bool
+    ) -> HostedSession:
+        """The session of a journal that names an agent; with that agent's process, if one runs."""
+        pipe = self._found.pop(journal.header.id, None) if is_ours else None
+        return HostedSession(journal, self, listen, pipe=pipe, is_ours=is_ours, past=past)
+
+    def check(self, name: str) -> None:
+        """Raises HostedError if no agent of this name can be started."""
+        self._program(name)
+
+    def describe(self, session: HostedSession) -> Agent:
+        return self._agents.get(session.agent, Agent())
+
+    def clean(self, text: str) -> str:
+        return self._redactor.text(text)
+
+    def forget(self, pipe: Pipe) -> None:
+        self._pipes.forget(pipe)
+
+    def _program(self, name: str) -> tuple[Agent, str]:
+        agent = self._agents.get(name)
+        if agent is None:
+            known = ", ".join(self._agents)
+            raise HostedError(f"no agent {name!r}; there are {known}, and [agents.NAME] adds another")
+        path = agent.found(self._environ.get("PATH"))
+        if path is None:
+            how = f"; to install it: {agent.install}" if agent.install else ""
+            raise HostedError(f"{name}: there is no program {agent.command[0]!r}{how}")
+        return agent, path
+
+    async def start(self, session: HostedSession) -> Pipe:
+        agent, path = self._program(session.agent)
+        command = [path, *agent.command[1:]]
+        environment = {**self._environ, **agent.env, AGENT_MARK: session.id}
+        run = secrets.token_hex(4)
+        try:
+            return await self._pipes.start(
+                f"{session.agent}-{session.id[:8]}",
+                command,
+                cwd=os.path.abspath(session.cwd),
+                environment=environment,
+                note={"session": session.id, "agent": session.agent, "run": run},
+            )
+        except PipeError as error:
+            raise HostedError(f"{session.agent}: {self.clean(str(error))}") from None
+
+
+class _Unheard:
+    """Listens to an agent that is being ended."""
+
+    def received(self, offset: int, data: bytes) -> None: ...
+
+    def output_closed(self) -> None: ...
+
+    def writable(self) -> None: ...
+
+    def input_lost(self) -> None: ...
+
+    def ended(self, end: Ended) -> None: ...

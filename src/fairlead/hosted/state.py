@@ -1,0 +1,97 @@
+"""What a hosted session must know in the middle of a turn, as the keeper of its agent's pipes keeps it.
+
+The journal has whole messages; this has the rest: the state of the connection, the lines that the agent has
+not been told for certain, and the half of a message, the calls and the questions that are open.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from ..wire import acp
+
+VERSION = 1
+"""Another daemon's state of another version is not read: the agent is started again then."""
+
+
+class OpenCall(Struct):
+    """A tool call of the agent that has not ended."""
+
+    id: str
+    """Ours, which is unique in the journal."""
+    title: str
+    kind: str = "other"
+    name: str | None = None
+    status: str = "pending"
+    arguments: dict[str, Any] = {}
+    text: str = ""
+    """What it shows."""
+    diff: str = ""
+    paths: tuple[str, ...] = ()
+    is_taken: bool = False
+    """Whether it is in the journal."""
+    is_running: bool = False
+    """Whether it is told that it runs."""
+
+    @property
+    def tool(self) -> str:
+        """What kind of tool it is, in a word."""
+        return self.name or self.kind
+
+
+class Work(Struct):
+    """What the agent does, and how it is set."""
+
+    session: str = ""
+    """The agent's own session id, once that is open."""
+    is_asked_to_open: bool = False
+    """Whether resuming an earlier session was tried."""
+    is_configured: bool = False
+    is_replaying: bool = False
+    """While a session is loaded the agent repeats what was said, which is in the journal already."""
+    said: str = ""
+    """The journal's entry up to which the agent was told what people said."""
+    stopping: str = ""
+    """How the turn will have ended, if a person wants it to end: `aborted` or `interrupted`."""
+    pieces: list[tuple[bool, str]] = []
+    """What the agent says and is in no journal yet: whether it is thought, and the text."""
+    calls: dict[str, OpenCall] = {}
+    """By the agent's own ids."""
+    asked: dict[str, acp.Id] = {}
+    """The agent's requests for permission, by the ids of our questions."""
+    modes: acp.Modes | None = None
+    options: tuple[acp.ConfigOption, ...] = ()
+    commands: tuple[acp.Command, ...] = ()
+    plan: tuple[acp.PlanEntry, ...] = ()
+    used: int = 0
+    window: int = 0
+
+
+class Kept(Struct, omit_defaults=True):
+    """All of it."""
+
+    version: int
+    connection: acp.Saved
+    sequence: int
+    """The number of the last line for the agent."""
+    unsent: list[tuple[int, bytes]] = field(default_factory=list)
+    """Lines that the keeper may not have got, with their numbers."""
+    is_skipping: bool = False
+    """Whether what comes up to the next newline is the rest of a line that was too long."""
+    work: Work = field(default_factory=Work)
+
+
+_decode = msgspec.msgpack.Decoder(Kept).decode
+encode = msgspec.msgpack.Encoder().encode
+
+
+def decode(blob: bytes) -> Kept | None:
+    """The state that was kept, or None if another version of this program has written it."""
+    try:
+        kept = _decode(blob)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return kept if kept.version == VERSION else None

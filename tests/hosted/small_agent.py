@@ -1,0 +1,343 @@
+"""A small agent that speaks ACP, for tests and demonstrations. Standard library only.
+
+What it does, the words of a prompt say, one after the other:
+
+    think, plan, slow, flood    say something
+    tool, roses, two            ask for permission and write hello.txt, roses.txt, or two files
+    free, work WORD, build      write free.txt, answer.txt, or result.txt, wrong at first, without asking
+    hang, stall                 work until it is told to stop, or whatever it is told
+    refuse, fail, die, late     end the turn so: with an error, with its process, or speaking after it
+    bad, long, files, twice     send lines that make no sense or are too long, ask for what was not offered,
+                                answer twice
+    deaf, mute                  close its input, or its output
+    mode, recall                say its mode, or what it was told before
+
+Anything else it repeats, after SMALL_AGENT_SAYS. With SMALL_AGENT_DIR it keeps its sessions there, and every
+line that it gets.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from typing import Any
+
+STEP = float(os.environ.get("SMALL_AGENT_STEP", "0.02"))
+"""Seconds between two pieces of what it says slowly."""
+SAYS = os.environ.get("SMALL_AGENT_SAYS", "")
+MODES = ("ask", "bold")
+OPTIONS = [
+    {"optionId": "yes-once", "name": "Allow once", "kind": "allow_once"},
+    {"optionId": "yes-always", "name": "Always allow", "kind": "allow_always"},
+    {"optionId": "no", "name": "Reject", "kind": "reject_once"},
+]
+
+
+class Turn(threading.Thread):
+    """One turn of a session."""
+
+    def __init__(self, agent: Agent, request: Any, session: str, blocks: list[dict[str, Any]]) -> None:
+        super().__init__(daemon=True)
+        self.agent = agent
+        self.request = request
+        self.session = session
+        self.text = "".join(block.get("text", f"[{block['type']}]") for block in blocks)
+        self.cancelled = threading.Event()
+        self.calls = 0
+
+    def update(self, what: str, **values: Any) -> None:
+        update = {"sessionUpdate": what, **values}
+        self.agent.send(method="session/update", params={"sessionId": self.session, "update": update})
+
+    def say(self, text: str, kind: str = "agent_message_chunk") -> None:
+        self.update(kind, content={"type": "text", "text": text})
+
+    def run(self) -> None:
+        reason = "end_turn"
+        if SAYS:
+            self.say(SAYS)
+        for word in self.text.split():
+            word = "build" if word == "Fix" else word  # as a correction says it
+            does = getattr(self, f"do_{word}", None)
+            if does is None:
+                self.say(word + " ")
+            elif (ended := does()) is not None:
+                reason = ended
+            if self.cancelled.is_set():
+                reason = "cancelled"
+                break
+        if reason:
+            usage = {"totalTokens": 12, "inputTokens": 8, "outputTokens": 4}
+            self.agent.turn = None
+            self.agent.send(id=self.request, result={"stopReason": reason, "usage": usage})
+
+    # --- what it can do -------------------------------------------------------------------------------------
+
+    def do_think(self) -> None:
+        self.say("let me see", "agent_thought_chunk")
+
+    def do_plan(self) -> None:
+        steps = [("look", "completed"), ("write", "in_progress"), ("test", "pending")]
+        entries = [{"content": step, "priority": "high", "status": state} for step, state in steps]
+        self.update("plan", entries=entries)
+
+    def begin(self, title: str, path: str) -> str:
+        self.calls += 1
+        call = f"call-{self.calls}"
+        raw = {"command": f"echo hi > {path}"}
+        self.update("tool_call", toolCallId=call, title=title, kind="execute", status="pending", rawInput=raw)
+        return call
+
+    def write(self, call: str, path: str, text: str = "hi\n") -> None:
+        self.update("tool_call_update", toolCallId=call, status="in_progress")
+        old = None
+        if os.path.exists(path):
+            with open(path) as file:
+                old = file.read()
+        with open(path, "w") as file:
+            file.write(text)
+        with open(f"{path}.count", "a") as count:
+            count.write("x")
+        content = [
+            {"type": "content", "content": {"type": "text", "text": f"wrote {path}"}},
+            {"type": "diff", "path": os.path.abspath(path), "oldText": old, "newText": text},
+        ]
+        self.update("tool_call_update", toolCallId=call, status="completed", content=content)
+
+    def ask(self, call: str) -> Any:
+        return self.agent.request(
+            "session/request_permission",
+            {"sessionId": self.session, "toolCall": {"toolCallId": call}, "options": OPTIONS},
+        )
+
+    def do_tool(self) -> str | None:
+        call = self.begin("Write hello.txt", "hello.txt")
+        return self.after(call, "hello.txt", self.ask(call))
+
+    def do_roses(self) -> str | None:
+        call = self.begin("Write roses.txt", "roses.txt")
+        return self.after(call, "roses.txt", self.ask(call))
+
+    def after(self, call: str, path: str, asked: Any) -> str | None:
+        outcome = self.agent.answer(asked).get("result", {}).get("outcome", {})
+        if outcome.get("outcome") == "cancelled":
+            self.cancelled.set()
+            return "cancelled"
+        if outcome["optionId"].startswith("yes"):
+            self.write(call, path)
+            self.say(f"{outcome['optionId']} ")
+        else:
+            self.update("tool_call_update", toolCallId=call, status="failed")
+            self.say("denied ")
+        return None
+
+    def do_two(self) -> str | None:
+        calls = [(self.begin(f"Write {name}", name), name) for name in ("one.txt", "two.txt")]
+        asked = [self.ask(call) for call, _ in calls]
+        for (call, name), each in zip(calls, asked):
+            self.after(call, name, each)
+        return None
+
+    def do_free(self) -> None:
+        self.write(self.begin("Write free.txt", "free.txt"), "free.txt")
+
+    def do_build(self) -> None:
+        path = "result.txt"
+        self.write(
+            self.begin("Write result.txt", path), path, "right\n" if os.path.exists(path) else "wrong\n"
+        )
+
+    def do_slow(self) -> None:
+        for number in range(20):
+            if self.cancelled.wait(STEP):
+                return
+            self.say(f"{number} ")
+
+    def do_flood(self) -> None:
+        for number in range(1000):
+            self.say(f"{number} ")
+
+    def do_die(self) -> None:
+        self.say("half of ")
+        call = self.begin("Write late.txt", "late.txt")
+        self.update("tool_call_update", toolCallId=call, status="in_progress")
+        sys.stderr.write("the small agent is out of ideas\n")
+        sys.stderr.flush()
+        os._exit(3)
+
+    def do_bad(self) -> None:
+        for line in (b"{", b"\xff\xfe", b"[]", b'{"jsonrpc":"2.0","method":"no/such","params":{}}', b"hello"):
+            self.agent.raw(line + b"\n")
+        self.agent.raw(b'{"jsonrpc":"2.0","id":"odd","method":"no/such"}\n')
+        self.update("no_such_update", value=1)
+        self.update("tool_call_update", toolCallId="never-begun", title="Odd", status="completed")
+
+    def do_long(self) -> None:
+        with self.agent.lock:
+            sys.stdout.buffer.write(b'{"jsonrpc":"2.0","method":"session/update","params":{"x":"')
+            for _ in range(100):
+                sys.stdout.buffer.write(b"y" * 1024 * 1024)
+            sys.stdout.buffer.write(b'"}}\n')
+            sys.stdout.buffer.flush()
+
+    def do_files(self) -> None:
+        params = {"sessionId": self.session, "path": os.path.abspath("secret.txt")}
+        asked = self.agent.request("fs/read_text_file", params)
+        self.say(f"error {self.agent.answer(asked)['error']['code']} ")
+
+    def do_twice(self) -> None:
+        self.agent.send(id=self.request, result={"stopReason": "end_turn"})
+
+    def do_mute(self) -> str:
+        os.close(1)
+        time.sleep(60)
+        return ""
+
+    def do_hang(self) -> None:
+        self.say("hanging ")
+        self.cancelled.wait()
+
+    def do_stall(self) -> str:
+        self.say("stalling ")
+        time.sleep(600)
+        return ""
+
+    def do_work(self) -> None:
+        self.write(self.begin("Write answer.txt", "answer.txt"), "answer.txt", self.text.split()[-1] + "\n")
+
+    def do_refuse(self) -> str:
+        return "refusal"
+
+    def do_fail(self) -> str:
+        self.agent.turn = None
+        self.agent.send(id=self.request, error={"code": -32603, "message": "no model answers"})
+        return ""
+
+    def do_late(self) -> str:
+        self.agent.turn = None
+        self.agent.send(id=self.request, result={"stopReason": "end_turn"})
+        self.say("by the way")
+        return ""
+
+    def do_mode(self) -> None:
+        self.say(f"mode {self.agent.mode} ")
+
+    def do_recall(self) -> None:
+        self.say(f"before: {' | '.join(self.agent.history[:-1])} ")
+
+
+class Agent:
+    """The agent: one session at a time."""
+
+    def __init__(self, *words: str) -> None:
+        self.can = words
+        self.lock = threading.Lock()
+        self.turn: Turn | None = None
+        self.mode = MODES[0]
+        self.is_deaf = False
+        self.history: list[str] = []
+        self.directory = os.environ.get("SMALL_AGENT_DIR", "")
+        self._answers: dict[Any, Any] = {}
+        self._answered = threading.Condition()
+        self._next = 0
+
+    def raw(self, line: bytes) -> None:
+        with self.lock:
+            sys.stdout.buffer.write(line)
+            sys.stdout.buffer.flush()
+
+    def send(self, **message: Any) -> None:
+        self.raw(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+    def request(self, method: str, params: dict[str, Any]) -> str:
+        self._next += 1
+        id = f"r{self._next}"
+        self.send(id=id, method=method, params=params)
+        return id
+
+    def answer(self, id: str) -> Any:
+        with self._answered:
+            self._answered.wait_for(lambda: id in self._answers)
+            return self._answers.pop(id)
+
+    def note(self, name: str, line: str) -> None:
+        if self.directory:
+            with open(f"{self.directory}/{name}", "a") as file:
+                file.write(line)
+
+    def serve(self) -> None:
+        for line in sys.stdin:
+            self.note("received", line)
+            message = json.loads(line)
+            method = message.get("method")
+            if method is None:
+                with self._answered:
+                    self._answers[message.get("id")] = message
+                    self._answered.notify_all()
+            elif "id" not in message:
+                if method == "session/cancel" and self.turn is not None:
+                    self.turn.cancelled.set()
+            else:
+                result = self.asked(method, message["id"], message.get("params", {}))
+                if result is not None:
+                    self.send(id=message["id"], **result)
+                if self.is_deaf:
+                    return
+
+    def asked(self, method: str, id: Any, params: dict[str, Any]) -> dict[str, Any] | None:
+        modes = {
+            "currentModeId": self.mode,
+            "availableModes": [{"id": mode, "name": mode.title()} for mode in MODES],
+        }
+        match method:
+            case "initialize":
+                can = {
+                    "loadSession": "load" in self.can,
+                    "promptCapabilities": {"image": "image" in self.can},
+                }
+                if "resume" in self.can:
+                    can["sessionCapabilities"] = {"resume": {}}
+                return {"result": {"protocolVersion": 1, "agentCapabilities": can}}
+            case "session/new":
+                if "login" in self.can:
+                    return {"error": {"code": -32000, "message": "Authentication required"}}
+                return {"result": {"sessionId": f"small-{os.getpid()}", "modes": modes}}
+            case "session/load" | "session/resume":
+                try:
+                    with open(f"{self.directory}/{params['sessionId']}") as file:
+                        self.history = [line.rstrip("\n") for line in file]
+                except OSError:
+                    return {"error": {"code": -32002, "message": "no such session"}}
+                if method == "session/load":
+                    for text in self.history:
+                        self.replay(params["sessionId"], text)
+                return {"result": {"modes": modes}}
+            case "session/set_mode":
+                self.mode = params["modeId"]
+                return {"result": {}}
+            case "session/prompt":
+                self.turn = Turn(self, id, params["sessionId"], params["prompt"])
+                self.history.append(self.turn.text)
+                self.note(params["sessionId"], self.turn.text + "\n")
+                self.is_deaf = "deaf" in self.turn.text
+                self.turn.start()
+                return None
+        return {"error": {"code": -32601, "message": "Method not found"}}
+
+    def replay(self, session: str, text: str) -> None:
+        for kind in ("user_message_chunk", "agent_message_chunk"):
+            update = {"sessionUpdate": kind, "content": {"type": "text", "text": text}}
+            self.send(method="session/update", params={"sessionId": session, "update": update})
+
+
+if __name__ == "__main__":
+    if "exit" in sys.argv:
+        sys.exit("the small agent does not want to start")
+    agent = Agent(*sys.argv[1:])
+    agent.serve()
+    if agent.is_deaf:
+        os.close(0)
+        time.sleep(600)

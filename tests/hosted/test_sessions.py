@@ -1,0 +1,271 @@
+"""Sessions with an agent of another maker, through a real daemon and the real command."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fairlead.client.control import RequestError
+from tests.hosted.small import SmallHosting
+from tests.hosting import is_alive
+
+
+@pytest.fixture
+def small() -> Iterator[SmallHosting]:
+    hosting = SmallHosting("load")
+    yield hosting
+    hosting.close()
+
+
+def test_a_prompt_is_answered_and_listed_as_a_hosted_session(small: SmallHosting) -> None:
+    done = small.talk("good morning")
+    assert (done.returncode, done.stdout.strip()) == (0, "good morning")
+    found = small.found()
+    assert (found["kind"], found["agent"], found["mode"], found["sandbox"]) == (
+        "hosted",
+        "small",
+        "ask",
+        False,
+    )
+    assert "hosted" in small.run("ls").stdout
+    assert small.run("ls", "--kind", "hosted", "-q").stdout.split() == ["one"]
+    assert small.run("ls", "--kind", "agent", "-q").stdout == ""
+    assert small.told() == ["> good morning", "good morning"]
+    header = json.loads(Path(found["file"]).read_text().splitlines()[0])
+    assert header["agent"] == "small"
+    assert "good morning" in small.run("logs", "one").stdout
+
+
+def test_thoughts_plans_and_what_was_done_unasked_are_in_the_journal(small: SmallHosting) -> None:
+    assert small.talk("think plan free done").returncode == 0
+    told = small.told()
+    assert told[1] == "(let me see)"
+    assert [line.split(":")[1] for line in told if ": " in line] == [" plan", " Write free.txt"]
+    assert told[-2:] == ["= call-1", "done"]
+    result = next(each for each in small.messages() if each.get("toolName") == "plan")
+    assert result["content"][0]["text"] == "[x] look\n[>] write\n[ ] test"
+    written = next(each for each in small.messages() if each.get("toolCallId") == "call-1")
+    assert written["details"]["diff"] == "@@ -0,0 +1 @@\n+hi"
+
+
+def test_a_permission_is_asked_with_the_agents_options_and_allowed(small: SmallHosting) -> None:
+    small.open()
+    small.say("tool done")
+    question = small.question()
+    assert (question["kind"], question["title"]) == ("permission", "execute")
+    assert question["summary"] == "Write hello.txt: $ echo hi > hello.txt"
+    assert question["options"] == ["allow", "always", "deny"]
+    assert "allow (Allow once), always (Always allow), deny (Reject)" in small.run("approvals").stdout
+    assert small.found()["state"] == "asks"
+    small.run("approvals", "always", question["token"])
+    small.wait_idle()
+    assert small.told() == ["> tool done", "call-1: Write hello.txt", "= call-1", "yes-always done"]
+    assert (small.project / "hello.txt").read_text() == "hi\n"
+
+
+def test_a_denied_permission_goes_back_to_the_agent(small: SmallHosting) -> None:
+    done = small.talk("-v", "tool done")
+    assert done.returncode == 3
+    assert small.told()[-2:] == ["! call-1", "denied done"]
+    assert not (small.project / "hello.txt").exists()
+
+
+def test_only_the_first_answer_counts(small: SmallHosting) -> None:
+    small.open()
+    small.say("tool done")
+    token = small.question()["token"]
+    small.ask("approval_settle", token=token, allowed=False)
+    with pytest.raises(RequestError, match="answered already: denied"):
+        small.ask("approval_settle", token=token, allowed=True)
+    small.wait_idle()
+    assert small.told()[-1] == "denied done"
+    assert sum("result" in each for each in small.received) == 1
+
+
+def test_aborting_answers_open_permissions_with_cancelled(small: SmallHosting) -> None:
+    id = small.open()
+    small.say("two done")
+    small.until(lambda: len(small.ask("approvals")["approvals"]) == 2)
+    small.ask("abort", session_id=id)
+    small.wait_idle()
+    assert small.ask("approvals")["approvals"] == []
+    assert small.told()[-3:] == ["! call-1", "! call-2", "[aborted]"]
+    answers = [each["result"] for each in small.received if "result" in each]
+    assert answers == [{"outcome": {"outcome": "cancelled"}}] * 2
+    assert small.talk("and now").stdout.strip() == "and now"
+
+
+def test_an_interrupt_ends_the_turn_and_what_waits_is_said(small: SmallHosting) -> None:
+    id = small.open()
+    small.say("slow slow slow slow")
+    small.until(lambda: any("prompt" in each.get("method", "") for each in small.received))
+    small.say("later")
+    small.ask("interrupt", session_id=id)
+    small.wait_idle()
+    assert small.told()[-3:] == ["[aborted]", "> later", "later"]
+
+
+def test_steering_is_said_as_soon_as_the_agent_can_hear(small: SmallHosting) -> None:
+    id = small.open()
+    small.say("slow")
+    small.until(lambda: any("prompt" in each.get("method", "") for each in small.received))
+    small.ask("steer", session_id=id, message="mind this")
+    small.wait_idle()
+    assert small.told()[-2:] == ["> mind this", "mind this"]
+    users = [each for each in small.messages() if each["role"] == "user"]
+    assert [each.get("origin") for each in users] == [None, "steer"]
+
+
+def test_the_mode_can_be_changed(small: SmallHosting) -> None:
+    id = small.open(mode="bold")
+    assert small.talk("mode").stdout.strip() == "mode bold"
+    assert small.found()["mode"] == "bold"
+    assert small.ask("set_mode", session_id=id, mode="ask") == {"mode": "ask", "modes": ["ask", "bold"]}
+    assert small.talk("mode").stdout.strip() == "mode ask"
+    with pytest.raises(RequestError, match="no mode 'wild'; there are ask, bold"):
+        small.ask("set_mode", session_id=id, mode="wild")
+
+
+def test_a_name_belongs_to_one_agent(small: SmallHosting) -> None:
+    small.open()
+    with pytest.raises(RequestError, match="is a session with small; choose another name"):
+        small.ask("open_session", name="one", agent="claude")
+    done = small.run("agent", "--with", "nobody", "-p", "hello", check=False)
+    assert done.returncode == 1
+    assert "no agent 'nobody'; there are claude, codex" in done.stderr
+
+
+def test_the_end_of_the_agent_fails_the_turn_and_the_next_prompt_resumes_it(small: SmallHosting) -> None:
+    small.talk("first")
+    done = small.talk("die")
+    assert done.returncode == 1
+    assert "small ended with exit code 3: the small agent is out of ideas" in done.stderr
+    assert small.told()[-4:] == ["half of", "call-1: Write late.txt", "! call-1", "[error]"]
+    lost = small.messages()[-2]["content"][0]["text"]
+    assert lost == "lost: the agent ended before this call did"
+    assert small.talk("recall").stdout.strip() == "before: first | die"
+    assert small.told()[-2:] == ["> recall", "before: first | die"]
+
+
+def test_an_agent_that_is_killed_takes_its_question_with_it(small: SmallHosting) -> None:
+    small.open()
+    small.say("tool done")
+    small.question()
+    os.kill(small.agent_pid(), signal.SIGKILL)
+    small.wait_idle()
+    assert small.ask("approvals")["approvals"] == []
+    assert small.told()[-2:] == ["! call-1", "[error]"]
+    small.say("tool done")
+    token = small.question()["token"]
+    small.ask("approval_settle", token=token, allowed=True)
+    small.wait_idle()
+    assert small.told()[-1] == "yes-once done"
+
+
+def test_stopping_a_session_ends_its_agent(small: SmallHosting) -> None:
+    small.talk("hello")
+    pid = small.agent_pid()
+    small.run("stop", "one")
+    small.until(lambda: not is_alive(pid))
+    assert small.talk("recall").stdout.strip() == "before: hello"
+
+
+def test_an_agent_that_can_not_resume_says_so() -> None:
+    small = SmallHosting()
+    try:
+        small.talk("first")
+        small.run("stop", "one")
+        done = small.run("agent", "--json", "--name", "one", "recall")
+        assert "small can't resume a session: it begins a new one" in done.stdout
+        assert small.told()[-1] == "before:"
+    finally:
+        small.close()
+
+
+@pytest.mark.parametrize("word", ["bad", "files", "twice", "late", "flood"])
+def test_what_an_agent_does_wrong_harms_nothing(small: SmallHosting, word: str) -> None:
+    small.talk(word)
+    assert small.talk("still there").stdout.strip() == "still there"
+    if word == "files":
+        assert "error -32601" in small.told()
+    if word == "late":
+        assert small.told()[:3] == ["> late", "by the way", "> still there"]
+    if word == "flood":
+        assert small.told()[1].split()[-1] == "999"
+
+
+def test_a_line_that_is_too_long_is_passed_over(small: SmallHosting) -> None:
+    assert small.talk("long after").stdout.strip() == "after"
+
+
+def test_an_agent_that_closes_its_output_is_ended(small: SmallHosting) -> None:
+    small.open()
+    small.say("mute")
+    small.until(lambda: small.told()[-1:] == ["[error]"])
+    assert small.messages()[-1]["errorMessage"] == "small: it closed its output"
+    assert small.talk("recall").returncode == 0
+
+
+def test_an_agent_that_closes_its_input_is_ended_when_it_should_hear_something(small: SmallHosting) -> None:
+    assert small.talk("deaf").returncode == 0
+    done = small.talk("hello")
+    assert done.returncode == 1
+    assert "small: it closed its input" in done.stderr
+    assert small.talk("recall").stdout.strip() == "before: deaf"
+
+
+def test_an_agent_that_does_not_end_a_cancelled_turn_is_ended(small: SmallHosting) -> None:
+    id = small.open()
+    small.say("stall")
+    small.until(lambda: any("prompt" in each.get("method", "") for each in small.received))
+    small.ask("abort", session_id=id)
+    small.wait_idle()
+    assert small.told()[-2:] == ["stalling", "[aborted]"]
+    assert small.talk("hello").stdout.strip() == "hello"
+
+
+@pytest.mark.parametrize(("word", "why"), [("refuse", "refused to go on"), ("fail", "no model answers")])
+def test_a_turn_that_fails_says_why(small: SmallHosting, word: str, why: str) -> None:
+    done = small.talk(word)
+    assert done.returncode == 1
+    assert why in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("can", "why"), [("exit", "does not want to start"), ("login", "log in with its own")]
+)
+def test_an_agent_that_does_not_start_says_why(can: str, why: str) -> None:
+    small = SmallHosting(can)
+    try:
+        done = small.talk("hello")
+        assert done.returncode == 1
+        assert why in done.stderr
+        assert small.found()["state"] == "idle"
+    finally:
+        small.close()
+
+
+def test_work_that_fails_its_check_is_sent_back_until_it_holds(small: SmallHosting) -> None:
+    check = ["--verify", "grep -q right result.txt"]
+    done = subprocess.run(
+        [*small.command, "run", "--with", "small", "--name", "one", "--yes", *check, "build"],
+        env=small.environment,
+        cwd=small.project,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr + small.log()
+    assert "verified" in done.stdout.lower()
+    assert (small.project / "result.txt").read_text() == "right\n"
+    users = [each for each in small.messages() if each["role"] == "user"]
+    assert [each.get("origin") for each in users] == [None, "correction"]
+    reports = json.loads(small.run("reports", "one", "--json").stdout)
+    assert [each["confidence"] for each in reports] == ["verified", "feedback"]

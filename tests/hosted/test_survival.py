@@ -1,0 +1,123 @@
+"""The daemon is killed while a hosted agent works: the turn ends as it would have."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from tests.hosted.small import SmallHosting
+
+SOME_KILLS, MANY_KILLS = 8, 30
+SPOKEN = "0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19"
+
+
+@pytest.fixture
+def small() -> Iterator[SmallHosting]:
+    hosting = SmallHosting("load")
+    yield hosting
+    hosting.close()
+
+
+def test_a_turn_goes_on_without_its_daemon(small: SmallHosting) -> None:
+    small.open()
+    small.say("slow tool slow")
+    small.until(lambda: any("prompt" in each.get("method", "") for each in small.received))
+    pid = small.agent_pid()
+    small.kill_daemon()
+    token = small.question()["token"]
+    small.kill_daemon()
+    assert small.question()["token"] == token
+    small.run("approvals", "allow", token)
+    small.kill_daemon()
+    small.wait_idle()
+    assert small.agent_pid() == pid
+    assert small.told() == [
+        "> slow tool slow",
+        SPOKEN,
+        "call-1: Write hello.txt",
+        "= call-1",
+        f"yes-once {SPOKEN}",
+    ]
+    assert (small.project / "hello.txt.count").read_text() == "x"
+
+
+def test_a_restart_leaves_the_agent_running_and_what_waits_is_said(small: SmallHosting) -> None:
+    small.open()
+    small.say("slow slow")
+    small.until(lambda: any("prompt" in each.get("method", "") for each in small.received))
+    small.say("afterwards")
+    pid = small.agent_pid()
+    small.run("daemon", "restart")
+    small.wait_idle()
+    assert small.agent_pid() == pid
+    assert small.told() == ["> slow slow", f"{SPOKEN} {SPOKEN}", "> afterwards", "afterwards"]
+
+
+def test_the_end_of_an_agent_without_a_daemon_is_told(small: SmallHosting) -> None:
+    small.open()
+    small.say("slow tool")
+    token = small.question()["token"]
+    pid, daemon = small.agent_pid(), small.daemon_pid()
+    os.kill(daemon, signal.SIGSTOP)
+    os.kill(pid, signal.SIGKILL)
+    os.kill(daemon, signal.SIGKILL)
+    small.wait_idle()
+    assert small.ask("approvals")["approvals"] == []
+    assert small.told()[-2:] == ["! call-1", "[error]"]
+    assert "signal 9" in small.messages()[-1]["errorMessage"]
+    assert token
+
+
+@pytest.mark.parametrize("kills", [SOME_KILLS, pytest.param(MANY_KILLS, marks=pytest.mark.peers)])
+def test_every_line_is_handled_once_however_often_the_daemon_is_killed(
+    small: SmallHosting, kills: int
+) -> None:
+    rng = random.Random(7)
+    small.open()
+    small.talk("hello")
+    for number in range(kills):
+        asks = number % 2 == 0
+        small.say("think slow tool slow" if asks else "slow plan free slow")
+        time.sleep(rng.random() * 0.9)
+        small.kill_daemon()
+        if asks:
+            token = small.question()["token"]
+            if rng.random() < 0.5:
+                small.kill_daemon()
+                assert small.question()["token"] == token
+            small.ask("approval_settle", token=token, allowed=True)
+            if rng.random() < 0.5:
+                small.kill_daemon()
+        small.wait_idle()
+    told = iter(small.told()[2:])
+    for number in range(kills):
+        prompt = next(told)
+        if number % 2 == 0:
+            assert prompt == "> think slow tool slow"
+            turn = [next(told) for _ in range(5)]
+            assert turn[:2] == ["(let me see)", SPOKEN]
+            assert turn[2].endswith(": Write hello.txt")
+            assert turn[3].startswith("= call-1")
+            assert turn[4] == f"yes-once {SPOKEN}"
+        else:
+            assert prompt == "> slow plan free slow"
+            turn = [next(told) for _ in range(6)]
+            assert turn[0] == SPOKEN
+            assert [line[0] for line in turn[1:5]] == ["p", "=", "c", "="]
+            assert turn[5] == SPOKEN
+    assert list(told) == []
+    asked = (kills + 1) // 2
+    assert len((small.project / "hello.txt.count").read_text()) == asked
+    entries = Counter(each.get("customType") for each in small.entries())
+    assert entries["fairlead/approval"] == entries["fairlead/approval-settled"] == asked
+    methods = Counter(each.get("method", "answer") for each in small.received)
+    assert methods["session/prompt"] == kills + 1
+    assert methods["answer"] == asked
+    ids = Counter(each["id"] for each in small.received if "method" in each and "id" in each)
+    assert set(ids.values()) == {1}
