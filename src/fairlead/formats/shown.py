@@ -97,8 +97,7 @@ def several_lines(text: str, *, lines: int, characters: int, where: str = "") ->
         return head
     whole = head if is_looked_at else text
     half, room = max(1, lines // 2), max(1, characters // 2)
-    if not is_looked_at or head.count("\n") >= lines:
-        head, tail = "\n".join(head.split("\n")[:half]), "\n".join(tail.split("\n")[-half:])
+    head, tail = "\n".join(head.split("\n")[:half]), "\n".join(tail.split("\n")[-half:])
     return _joined(whole, head[:room], tail[-room:], where)
 
 
