@@ -8,9 +8,13 @@ from typing import Any
 import pytest
 
 from fairlead.agent.journal import Journal, Said
+from fairlead.agent.live import LiveAgent
 from fairlead.agent.messages import user
 from fairlead.agent.models import ModelError
 from fairlead.agent.session import AgentSession
+from fairlead.doors.judging import Judging
+from fairlead.sessions.feed import Feed
+from fairlead.sessions.inbox import AnsweredAlready, Inbox
 from tests.agent.playing import AllowAll, Failing, Held, Models
 from tests.doors.verifiers import room, served
 
@@ -136,3 +140,60 @@ async def test_a_turn_that_its_program_did_not_end_is_not_green(tmp_path: Path) 
         verifier.prompt("go on")  # nobody stopped it: it can go on
         assert (await verifier.until("prompt_ack"))["ok"]
         assert (await verifier.until("event", name="stop"))["outcome"] == "done"
+
+
+@served
+async def test_a_late_report_on_an_older_turn_neither_counts_nor_settles_a_call(tmp_path: Path) -> None:
+    async with room(tmp_path) as host:
+        session = host.session()
+        verifier = await host.verifier(session)
+        for text in ("one", "two"):
+            session.prompt(text)
+            await session.idle()
+        verifier.report(2, "unsure", summary="turn two can't be judged")
+        await host.until("verify/escalated")
+        verifier.report(1, "verified", summary="turn one was good")
+        late = await host.until("verify/report", 2)
+        assert (late["turn"], late["confidence"], late["stale"]) == (1, "verified", True)
+        [call] = host.inbox.open()
+        assert call.what == "turn two can't be judged"
+        for judgement in (host.judging.of(session.id), host.reports.judgements()[session.id]):
+            assert judgement is not None
+            assert (judgement.turn, judgement.escalated) == (2, "turn two can't be judged")
+        # each call has its own token: the answer to one that is over does not dismiss the next
+        session.prompt("three")
+        await session.idle()
+        verifier.report(3, "unsure", summary="turn three can't be judged")
+        await host.until("verify/escalated", 2)
+        with pytest.raises(AnsweredAlready):
+            await host.inbox.answer(call.id, "deny", "me")
+        assert [each.what for each in host.inbox.open()] == ["turn three can't be judged"]
+
+
+@served
+async def test_what_a_person_has_dismissed_is_not_asked_again_after_a_restart(tmp_path: Path) -> None:
+    async with room(tmp_path, max_loops=1) as host:
+        session = host.session()
+        verifier = await host.verifier(session)
+        session.prompt("one")
+        await session.idle()
+        verifier.prompt("mend it")
+        await verifier.until("prompt_ack")
+        await session.idle()
+        verifier.report(1, "failed", summary="still wrong", sections={"Tests": "two fail"})
+        await verifier.answered()
+        verifier.prompt("mend it")
+        assert (await verifier.until("prompt_ack"))["error"] == "max loops exceeded"
+        [call] = host.inbox.open()
+        assert (call.what, call.reason) == ("already sent back 1 time", "still wrong")
+        assert "two fail" in call.whole
+        await host.inbox.answer(call.id, "deny", "me")
+        await verifier.answered()
+        again = Inbox()
+        judging = Judging([], host.reports, Feed(), again, lambda topic, data: None, max_loops=1)
+        await judging.open()
+        judging.opened(LiveAgent(session))
+        assert again.open() == []
+        judgement = judging.of(session.id)
+        assert judgement is not None
+        assert not judgement.escalated

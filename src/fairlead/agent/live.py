@@ -19,6 +19,7 @@ class LiveAgent:
     """An agent session whose turns can be followed, checked and sent back."""
 
     kind = KIND
+    began = 0.0
 
     def __init__(self, session: Conversation) -> None:
         self.id = session.id

@@ -153,6 +153,11 @@ class Inbox:
         called = [each for each in self.open() if each.kind == "escalation" and each.is_of(session)]
         return called[0] if len(called) == 1 else None
 
+    def known(self, id: str) -> Question | None:
+        """The question of this id, if it waits, or waited when the last daemon ended."""
+        waiting = self._open.get(id)
+        return waiting.question if waiting is not None else self._unclaimed.get(id)
+
     def find(self, id: str) -> Question:
         """The question of this id, of the only one that begins so, or why the session of this name needs a
         person. Raises NotOpen."""
@@ -246,6 +251,14 @@ class Inbox:
         own."""
         if waiting := self._open.get(id):
             self._close(waiting, waiting.answer or Answer(WITHDRAWN, why, time.time()))
+
+    def lose(self, id: str, why: str) -> None:
+        """Its asker has gone: the question is shown until somebody dismisses it."""
+        if (waiting := self._open.get(id)) is not None:
+            self._lose(waiting, why)
+        elif (question := self._unclaimed.get(id)) is not None:
+            self._unclaimed[id] = msgspec.structs.replace(question, lost=why)
+            self._write(_Line(lost=_Lost(id, why)))
 
     def _close(self, waiting: _Waiting, answer: Answer) -> None:
         question = waiting.question

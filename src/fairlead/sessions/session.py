@@ -71,6 +71,10 @@ class Session(Protocol):
     def kind(self) -> str: ...
 
     @property
+    def began(self) -> float:
+        """When it began, in seconds since 1970, if another may have its id later; else 0."""
+
+    @property
     def name(self) -> str:
         """What people call it; empty if it has no name."""
 

@@ -91,6 +91,7 @@ class LiveTerminal:
     def __init__(self, session: Session, known: Known, path: str, feed: Feed, begin_wait: float) -> None:
         self.id = self.name = session.id
         self.project = session.cwd
+        self.began = session.started_at
         self.known = known
         self._session = session
         self._path = path
@@ -241,7 +242,8 @@ class TerminalTurns:
         if _read(self._path(session), session.started_at) is not None:
             self.live(session).delivery.resume()
         else:
-            self._feed.post(feed.Created(session.id))
+            by_agent = bool(session.note.get("started_by"))
+            self._feed.post(feed.Created(session.id, session.started_at, by_agent))
 
     def closed(self, session: Session) -> None:
         """A session is forgotten."""
