@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -91,4 +92,42 @@ def test_a_call_that_only_the_inbox_could_write_down_outlives_the_daemon(hosting
     assert calls(hosting) == [("work", "not to be judged", None)]
     hosting.run("approvals", "deny", "work")
     restarted(hosting, "work")
+    assert calls(hosting) == []
+
+
+def test_no_command_of_an_agent_dismisses_a_call_by_asking_for_something(hosting: Hosting) -> None:
+    hosting.run("ls")
+    begun(hosting, "work")
+    turn(hosting, "work")
+    verifier = Verifier(hosting, "work")
+    said(verifier, 1, "unsure", "tests deleted")
+    verifier.told("verify/escalated")
+    called = [("work", "tests deleted", None)]
+    person, hosting.environment = hosting.environment, {**hosting.environment, "FAIRLEAD_AGENT": "evil"}
+    hook = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "never mind"}
+    hosting.environment["FAIRLEAD_SESSION"] = "work"
+    hosting.run("hook", "claude", input=json.dumps(hook))
+    verifier.told("terminal/turn-began")
+    assert calls(hosting) == called
+    hosting.run("send", "work", "help")
+    hosting.environment = person
+    hosting.ask("terminal_turn", name="work", event="start", agent="other", prompt="help", session_id="s")
+    assert verifier.told("terminal/turn-began")["turn"] == 3
+    assert calls(hosting) == called  # an agent's command typed it
+
+    hosting.environment = {**person, "FAIRLEAD_AGENT": "evil"}
+    hosting.run("stop", "work")
+    hosting.run("start", "work", "-d", "--", "sleep", "600")
+    hosting.environment = person
+    lost = [("work", "tests deleted", "the session that it is about has ended")]
+    assert calls(hosting) == lost
+    restarted(hosting, "work")
+    assert calls(hosting) == lost
+    verifier.close()
+    hosting.environment = {**person, "FAIRLEAD_AGENT": "evil"}
+    refused = hosting.run("approvals", "deny", "work", check=False)
+    assert "only a person may" in refused.stderr
+    hosting.environment = person
+    assert calls(hosting) == lost
+    hosting.run("approvals", "deny", "work")
     assert calls(hosting) == []

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +20,7 @@ from fairlead.agent.session import AgentSession
 from fairlead.doors.judging import Judging
 from fairlead.sessions.feed import Feed
 from fairlead.sessions.inbox import AnsweredAlready, Inbox
-from tests.agent.playing import AllowAll, Failing, Held, Models
+from tests.agent.playing import WAIT, AllowAll, Failing, Held, Models
 from tests.doors.verifiers import room, served
 
 CLAIMS: tuple[tuple[dict[str, Any], str, str], ...] = (
@@ -197,3 +202,52 @@ async def test_what_a_person_has_dismissed_is_not_asked_again_after_a_restart(tm
         judgement = judging.of(session.id)
         assert judgement is not None
         assert not judgement.escalated
+
+
+AGENTS_COMMAND = """
+import json, socket, sys
+peers = []
+for _ in range(16):
+    peer = socket.socket(socket.AF_UNIX)
+    peer.connect(sys.argv[1])
+    peers.append((peer, peer.makefile("rb")))
+ask = {"type": "prompt", "sessionId": sys.argv[2], "message": "waste a correction", "correlationId": "c"}
+for peer, _ in peers:
+    try:
+        peer.sendall(json.dumps(ask).encode() + b"\\n")
+    except OSError:
+        pass
+print(json.dumps([json.loads(lines.readline()) for _, lines in peers]), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells whose a process is")
+@served
+async def test_an_agents_command_takes_neither_the_corrections_nor_the_places(tmp_path: Path) -> None:
+    async with room(tmp_path, max_loops=1) as host:
+        session = host.session()
+        session.prompt("one")
+        await session.idle()
+        command = subprocess.Popen(
+            [sys.executable, "-c", AGENTS_COMMAND, str(host.path(session)), session.id],
+            env={**os.environ, "FAIRLEAD_AGENT": "evil"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        try:
+            assert command.stdout is not None
+            async with asyncio.timeout(WAIT):
+                answers = json.loads(await asyncio.to_thread(command.stdout.readline))
+            acks = [each for each in answers if each["type"] == "prompt_ack"]
+            byes = [each["reason"] for each in answers if each["type"] == "bye"]
+            assert len(acks) == 4
+            assert all(not ack["ok"] and "(evil)" in ack["error"] for ack in acks)
+            assert byes == ["4 commands of agents are already connected"] * 12
+            for _ in range(16):
+                verifier = await host.verifier(session)
+            verifier.prompt("mend it")
+            assert (await verifier.until("prompt_ack"))["ok"]
+        finally:
+            command.kill()
+            command.communicate()

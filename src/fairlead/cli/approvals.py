@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from .arguments import JSON, Argument, Command, UsageError, parsed
+from .arguments import JSON, Argument, Command, Failure, UsageError, parsed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,21 +19,26 @@ COMMAND = Command(
     "List pending approvals, from sessions and from the daemon itself: what will happen, why consent\n"
     "is needed, which session and project it comes from, and the full command or change. Or answer one; the\n"
     "first answer from any client counts. An approval whose session is gone is marked lost; any answer\n"
-    "dismisses it. `deny SESSION` dismisses the notice that a session needs a person.",
+    "dismisses it. `dismiss SESSION` dismisses the notice that a session needs a person.",
     takes=(
         Argument(
             "answer",
             "answer, or show one in full; always also allows the same call from now on",
             optional=True,
-            choices=("allow", "always", "deny", "show"),
+            choices=("allow", "always", "deny", "dismiss", "show"),
         ),
-        Argument("token", "its token, or a unique prefix of it", optional=True),
+        Argument(
+            "token",
+            "its token, a unique prefix of it, or the name of the session, if it asks nothing else",
+            optional=True,
+        ),
     ),
     options=(JSON,),
     examples=(
         ("fairlead approvals", "list all"),
         ("fairlead approvals show 1f3c5a77", "print one in full"),
         ("fairlead approvals allow 1f3c5a77", "allow it"),
+        ("fairlead approvals dismiss garden", "the session garden needs no person any more"),
     ),
     codes={1: "no approval with this token is pending"},
 )
@@ -42,14 +47,22 @@ COMMAND = Command(
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
     if (options.answer is None) != (options.token is None):
-        raise UsageError("allow, always, deny and show need a token; `fairlead approvals` lists them")
+        raise UsageError(
+            "allow, always, deny, dismiss and show need a token; `fairlead approvals` lists them"
+        )
     from ..client.control import Control
 
     with Control() as control:
-        if options.answer in ("allow", "always", "deny"):
+        if options.answer in ("allow", "always", "deny", "dismiss"):
+            token = options.token
+            if options.answer == "dismiss":
+                [row] = control.ask("approvals", token=token)["approvals"]
+                token = row["token"]
+                if row["kind"] != "escalation" and not row["lost"]:
+                    raise Failure(f"{token} waits for consent: `fairlead approvals deny {token}` denies it")
             always = options.answer == "always" or None
-            allowed = options.answer != "deny"
-            answer = control.ask("approval_settle", token=options.token, allowed=allowed, always=always)
+            allowed = options.answer in ("allow", "always")
+            answer = control.ask("approval_settle", token=token, allowed=allowed, always=always)
             return _print_answer(options.answer, answer, as_json=options.json)
         rows = control.ask("approvals", token=options.token)["approvals"]
     if options.json:
@@ -74,7 +87,7 @@ def _print_answer(given: str, answer: dict[str, Any], *, as_json: bool) -> int:
         print(json.dumps(answer, indent=2))
         return 0
     row = answer["approval"]
-    done = {"allow": "allowed", "always": "always allowed", "deny": "denied"}[given]
+    done = {"allow": "allowed", "always": "always allowed"}.get(given, "denied")
     if row["lost"]:
         done = "dismissed lost approval"
     elif row["kind"] == "escalation":
@@ -101,6 +114,9 @@ def _shown(row: dict[str, Any], *, is_whole: bool) -> str:
     lines = [f"{token}  {one_line(row['title'], 80)}: {summary}"]
     details = {
         "lost": row["lost"] and f"{row['lost']}; `fairlead approvals deny {token}` dismisses it",
+        "then": row["kind"] == "escalation"
+        and not row["lost"]
+        and f"look at it, ask it for something else, or `fairlead approvals dismiss {token}`",
         "why": row["reason"],
         "who": _who(row),
         "asked": row["asked_at"] and time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row["asked_at"])),

@@ -23,6 +23,7 @@ from msgspec import Struct, field
 from ..sessions import feed
 from ..sessions.endings import Ending, ending_in
 from ..sessions.feed import Feed
+from ..sessions.inbox import calling_agent
 from ..system.files import replace_file
 from ..system.opening import open_file, read_file
 from ..system.processes import depth_below, foreground
@@ -275,7 +276,9 @@ class TerminalTurns:
 
         def start(after: float | None = None) -> None:
             if live.started(agent, prompt, path, lines, session_id, owner):  # by a person
-                self._feed.post(feed.TurnBegan(session.id, known.turns[-1], after))
+                by_person = not calling_agent.get() and not session.is_typed_by_agent
+                session.is_typed_by_agent = False
+                self._feed.post(feed.TurnBegan(session.id, known.turns[-1], after, by_person))
                 self._tell_turn("terminal/turn-began", live)
 
         match event:
