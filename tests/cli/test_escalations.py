@@ -106,9 +106,9 @@ def test_it_is_seen_in_the_sessions_the_status_and_the_chat_of_an_agent(
     refused = hosting.run("approvals", "allow", asked["token"], check=False)
     assert refused.returncode == 1
     assert f"can only be dismissed: `fairlead approvals dismiss {asked['token']}`" in refused.stderr
-    shown = hosting.run("approvals").stdout
-    assert "two tests fail" in shown  # what was found, and what to do
-    assert f"`fairlead approvals dismiss {asked['token']}`" in shown
+    text = hosting.run("approvals").stdout
+    assert "two tests fail" in text  # what was found, and what to do
+    assert f"`fairlead approvals dismiss {asked['token']}`" in text
     hosting.kill_daemon()
     (again,) = json.loads(hosting.run("approvals", "--json").stdout)
     assert again == asked  # also its session's name and project
