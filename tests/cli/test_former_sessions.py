@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -131,3 +133,26 @@ def test_no_command_of_an_agent_dismisses_a_call_by_asking_for_something(hosting
     assert calls(hosting) == lost
     hosting.run("approvals", "deny", "work")
     assert calls(hosting) == []
+
+
+BEGINS = """
+import sys
+from fairlead.verify.store import ReportStore
+with ReportStore(sys.argv[1]) as store:
+    store.begin(session_id="work", project="/", turn=1, verifier="pytest")
+"""
+
+
+def test_a_verification_that_was_lost_with_its_session_calls_nobody_to_the_next(hosting: Hosting) -> None:
+    hosting.run("ls")
+    begun(hosting, "work")
+    turn(hosting, "work")
+    path = Path(hosting.environment["HOME"], ".local/state/fairlead/reports.db")
+    subprocess.run([sys.executable, "-c", BEGINS, str(path)], check=True)
+    hosting.ask("session_stop", name="work")
+    begun(hosting, "work")
+    restarted(hosting, "work")
+    hosting.until(lambda: bool(hosting.ask("verify_reports", session_id="work")["reports"]))
+    assert calls(hosting) == []
+    restarted(hosting, "work")
+    assert (calls(hosting), verdict(hosting, "work")) == ([], None)
