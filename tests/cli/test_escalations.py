@@ -16,6 +16,7 @@ from tests.client.persons import Person
 from tests.hosting import WAIT, Hosting
 
 REASON = "the tests could not be run"
+SECTIONS = {"Tests": "two tests fail"}
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def call_for_a_person(hosting: Hosting, name: str, kind: type[Verifier] = Verifi
     verifier = kind(hosting, name)
     try:
         report: dict[str, Any] = {"status": "unsure", "summary": REASON}
-        verifier.send("report", sessionId=verifier.name, turnIndex=1, sections={}, raw="", **report)
+        verifier.send("report", sessionId=verifier.name, turnIndex=1, sections=SECTIONS, raw="", **report)
         verifier.told("verify/escalated")
         return verifier.name
     finally:
@@ -102,10 +103,15 @@ def test_it_is_seen_in_the_sessions_the_status_and_the_chat_of_an_agent(
         person.until(f"a person is needed: {REASON}")
     (asked,) = json.loads(hosting.run("approvals", "--json").stdout)
     assert (asked["kind"], asked["summary"], asked["options"]) == ("escalation", REASON, ["deny"])
-    assert hosting.run("approvals", "allow", asked["token"], check=False).returncode == 1  # it is only seen
+    refused = hosting.run("approvals", "allow", asked["token"], check=False)
+    assert refused.returncode == 1
+    assert f"can only be dismissed: `fairlead approvals dismiss {asked['token']}`" in refused.stderr
+    text = hosting.run("approvals").stdout
+    assert "two tests fail" in text  # what was found, and what to do
+    assert f"`fairlead approvals dismiss {asked['token']}`" in text
     hosting.kill_daemon()
     (again,) = json.loads(hosting.run("approvals", "--json").stdout)
-    assert again["token"] == asked["token"]
+    assert again == asked  # also its session's name and project
     done = hosting.run(*dismiss)
     assert done.stdout.startswith(f"dismissed {asked['token']}: needs a person: {REASON} (session ")
     for words in (("sessions",), ("talk", "/status")):
@@ -113,3 +119,21 @@ def test_it_is_seen_in_the_sessions_the_status_and_the_chat_of_an_agent(
         assert "needs a person" not in shown.stdout + shown.stderr
     refused = hosting.run(*dismiss, check=False)  # nobody is called any more
     assert (refused.returncode, refused.stdout) == (1, "")
+
+
+def test_a_call_is_dismissed_by_its_own_verb_which_answers_no_consent(
+    hosting: Hosting, tmp_path: Path
+) -> None:
+    had_a_turn(hosting, "work")
+    call_for_a_person(hosting, "work")
+    (asked,) = json.loads(hosting.run("approvals", "--json").stdout)
+    done = hosting.run("approvals", "dismiss", "work").stdout
+    assert done.startswith(f"dismissed {asked['token']}: needs a person: {REASON}")
+    call_for_a_person(hosting, "work")
+    assert f": needs a person: {REASON} (" in hosting.run("talk", "/deny work").stdout
+    session = hosting.ask("open_session", name="asks", cwd=str(tmp_path))["session_id"]
+    hosting.ask("prompt", session_id=session, message="run: touch made")
+    hosting.until(lambda: bool(hosting.ask("approvals")["approvals"]))
+    refused = hosting.run("approvals", "dismiss", "asks", check=False)
+    assert refused.returncode == 1
+    assert "waits for consent" in refused.stderr

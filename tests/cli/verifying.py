@@ -77,7 +77,7 @@ class Verifying:
             stdout=self._log,
             stderr=subprocess.STDOUT,
         )
-        hosting.until(lambda: "checking the turns" in self.printed)
+        hosting.until(lambda: "verifying the turns" in self.printed)
 
     @property
     def printed(self) -> str:

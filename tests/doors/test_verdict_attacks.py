@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fairlead.agent.journal import Journal, Said
+from fairlead.agent.live import LiveAgent
 from fairlead.agent.messages import user
 from fairlead.agent.models import ModelError
 from fairlead.agent.session import AgentSession
-from tests.agent.playing import AllowAll, Failing, Held, Models
+from fairlead.doors.judging import Judging
+from fairlead.sessions.feed import Feed
+from fairlead.sessions.inbox import AnsweredAlready, Inbox
+from tests.agent.playing import WAIT, AllowAll, Failing, Held, Models
 from tests.doors.verifiers import room, served
 
 CLAIMS: tuple[tuple[dict[str, Any], str, str], ...] = (
@@ -136,3 +145,109 @@ async def test_a_turn_that_its_program_did_not_end_is_not_green(tmp_path: Path) 
         verifier.prompt("go on")  # nobody stopped it: it can go on
         assert (await verifier.until("prompt_ack"))["ok"]
         assert (await verifier.until("event", name="stop"))["outcome"] == "done"
+
+
+@served
+async def test_a_late_report_on_an_older_turn_neither_counts_nor_settles_a_call(tmp_path: Path) -> None:
+    async with room(tmp_path) as host:
+        session = host.session()
+        verifier = await host.verifier(session)
+        for text in ("one", "two"):
+            session.prompt(text)
+            await session.idle()
+        verifier.report(2, "unsure", summary="turn two can't be judged")
+        await host.until("verify/escalated")
+        verifier.report(1, "verified", summary="turn one was good")
+        late = await host.until("verify/report", 2)
+        assert (late["turn"], late["confidence"], late["stale"]) == (1, "verified", True)
+        [call] = host.inbox.open()
+        assert call.what == "turn two can't be judged"
+        for judgement in (host.judging.of(session.id), host.reports.judgements()[session.id]):
+            assert judgement is not None
+            assert (judgement.turn, judgement.escalated) == (2, "turn two can't be judged")
+        # each call has its own token: the answer to one that is over does not dismiss the next
+        session.prompt("three")
+        await session.idle()
+        verifier.report(3, "unsure", summary="turn three can't be judged")
+        await host.until("verify/escalated", 2)
+        with pytest.raises(AnsweredAlready):
+            await host.inbox.answer(call.id, "deny", "me")
+        assert [each.what for each in host.inbox.open()] == ["turn three can't be judged"]
+
+
+@served
+async def test_what_a_person_has_dismissed_is_not_asked_again_after_a_restart(tmp_path: Path) -> None:
+    async with room(tmp_path, max_loops=1) as host:
+        session = host.session()
+        verifier = await host.verifier(session)
+        session.prompt("one")
+        await session.idle()
+        verifier.prompt("mend it")
+        await verifier.until("prompt_ack")
+        await session.idle()
+        verifier.report(1, "failed", summary="still wrong", sections={"Tests": "two fail"})
+        await verifier.answered()
+        verifier.prompt("mend it")
+        assert (await verifier.until("prompt_ack"))["error"] == "max loops exceeded"
+        [call] = host.inbox.open()
+        assert (call.what, call.reason) == ("already sent back 1 time", "still wrong")
+        assert "two fail" in call.whole
+        await host.inbox.answer(call.id, "deny", "me")
+        await verifier.answered()
+        again = Inbox()
+        judging = Judging([], host.reports, Feed(), again, lambda topic, data: None, max_loops=1)
+        await judging.open()
+        judging.opened(LiveAgent(session))
+        assert again.open() == []
+        judgement = judging.of(session.id)
+        assert judgement is not None
+        assert not judgement.escalated
+
+
+AGENTS_COMMAND = """
+import json, socket, sys
+peers = []
+for _ in range(16):
+    peer = socket.socket(socket.AF_UNIX)
+    peer.connect(sys.argv[1])
+    peers.append((peer, peer.makefile("rb")))
+ask = {"type": "prompt", "sessionId": sys.argv[2], "message": "waste a correction", "correlationId": "c"}
+for peer, _ in peers:
+    try:
+        peer.sendall(json.dumps(ask).encode() + b"\\n")
+    except OSError:
+        pass
+print(json.dumps([json.loads(lines.readline()) for _, lines in peers]), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells whose a process is")
+@served
+async def test_an_agents_command_takes_neither_the_corrections_nor_the_places(tmp_path: Path) -> None:
+    async with room(tmp_path, max_loops=1) as host:
+        session = host.session()
+        session.prompt("one")
+        await session.idle()
+        command = subprocess.Popen(
+            [sys.executable, "-c", AGENTS_COMMAND, str(host.path(session)), session.id],
+            env={**os.environ, "FAIRLEAD_AGENT": "evil"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        try:
+            assert command.stdout is not None
+            async with asyncio.timeout(WAIT):
+                answers = json.loads(await asyncio.to_thread(command.stdout.readline))
+            acks = [each for each in answers if each["type"] == "prompt_ack"]
+            byes = [each["reason"] for each in answers if each["type"] == "bye"]
+            assert len(acks) == 4
+            assert all(not ack["ok"] and "(evil)" in ack["error"] for ack in acks)
+            assert byes == ["4 commands of agents are already connected"] * 12
+            for _ in range(16):
+                verifier = await host.verifier(session)
+            verifier.prompt("mend it")
+            assert (await verifier.until("prompt_ack"))["ok"]
+        finally:
+            command.kill()
+            command.communicate()

@@ -60,6 +60,7 @@ class EchoSession:
 
     kind = KIND
     file = model = ""
+    began = 0.0
 
     def __init__(self, name: str, project: str, feed: Feed, inbox: Inbox, kind: EchoKind) -> None:
         self.id = str(uuid.uuid4())

@@ -353,7 +353,7 @@ def test_it_calls_a_person_when_it_was_sent_back_too_often(
         text=True,
     ) as verifier:
         assert verifier.stderr is not None
-        assert "checking the turns" in verifier.stderr.readline()
+        assert "verifying the turns" in verifier.stderr.readline()
         worked(hosting, case, name, "wrong")
         hosting.until(lambda: bool(waiting(hosting, name)))
         verifier.terminate()

@@ -268,9 +268,42 @@ def test_what_only_has_to_be_seen_is_found_by_its_session_and_dismissed_by_no_ag
             await inbox.answer("build", "deny", "me")
         await inbox.answer("consent", "deny", "me")  # that harms nobody
         calling_agent.reset(token)
-        with pytest.raises(NoSuchOption, match="it takes deny"):
+        with pytest.raises(
+            NoSuchOption, match="this can only be dismissed: `fairlead approvals dismiss call`"
+        ):
             await inbox.answer("build", "allow", "me")
         await inbox.answer("build", "deny", "me")
         assert inbox.open() == []
+
+    asyncio.run(work())
+
+
+def test_a_name_that_means_several_questions_is_refused_with_their_tokens() -> None:
+    async def work() -> None:
+        inbox, asker = Inbox(), Agent()
+        calls = [
+            question(f"{at}111aaaa", session=f"{at}-session", session_name="twin", kind="escalation")
+            for at in "ab"
+        ]
+        for each in calls:
+            inbox.ask(msgspec.structs.replace(each, options=(DISMISS,)), asker)
+        with pytest.raises(NotOpen, match=r"2 questions are meant by 'twin': a111aaaa .*, b111aaaa "):
+            await inbox.answer("twin", "deny", "me")
+        assert inbox.word_for(calls[0], "twin") == "a111aaaa"
+        assert inbox.find("a-se").id == "a111aaaa"
+        # a session that is called as another's token begins does not get its answers
+        inbox.ask(question("cafe1234", session="c-session"), asker)
+        assert inbox.find("c-session").id == "cafe1234"
+        shadow = question("dddd1234", session="cafe", session_name="cafe", kind="escalation")
+        inbox.ask(msgspec.structs.replace(shadow, options=(DISMISS,)), asker)
+        with pytest.raises(NotOpen, match=r"2 questions are meant by 'cafe': cafe1234 .*, dddd1234 "):
+            await inbox.answer("cafe", "deny", "me")
+        assert len(inbox.open()) == 4
+        inbox.lose("cafe1234", "its session is gone")
+        token = calling_agent.set("evil")
+        with pytest.raises(Unheard, match="tried to dismiss this"):
+            await inbox.answer("cafe1234", "deny", "me")
+        calling_agent.reset(token)
+        await inbox.answer("cafe1234", "deny", "me")
 
     asyncio.run(work())

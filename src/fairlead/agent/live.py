@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..sessions import feed
+from ..sessions.session import NOT_BY_A_PERSON
 from . import context, events
 from .conversation import Conversation
 from .events import Event
@@ -15,6 +16,8 @@ from .store import AgentStore
 
 class LiveAgent:
     """An agent session whose turns can be followed, checked and sent back."""
+
+    began = 0.0
 
     def __init__(self, session: Conversation) -> None:
         self.id = session.id
@@ -69,7 +72,8 @@ def posted(store: AgentStore, event: Event) -> Iterator[feed.Event]:
         case events.PromptEnded(prompt=prompt, outcome=outcome, reason=reason):
             yield feed.PromptEnded(id, prompt, outcome, reason)
         case events.TurnBegan():
-            yield feed.TurnBegan(id, store.find(id).turns[-1])
+            turn = store.find(id).turns[-1]
+            yield feed.TurnBegan(id, turn, by_person=not turn.prompt_id.startswith(NOT_BY_A_PERSON))
         case events.TurnEnded(outcome=outcome):
             if turns := store.find(id).turns:
                 yield feed.TurnEnded(

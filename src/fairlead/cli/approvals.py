@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from .arguments import JSON, Argument, Command, UsageError, parsed
+from .arguments import JSON, Argument, Command, Failure, UsageError, parsed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,21 +19,26 @@ COMMAND = Command(
     "List pending approvals, from sessions and from the daemon itself: what will happen, why consent\n"
     "is needed, which session and project it comes from, and the full command or change. Or answer one; the\n"
     "first answer from any client counts. An approval whose session is gone is marked lost; any answer\n"
-    "dismisses it. `deny SESSION` dismisses the notice that a session needs a person.",
+    "dismisses it. `dismiss SESSION` dismisses the notice that a session needs a person.",
     takes=(
         Argument(
             "answer",
-            "answer, or show one in full: allow, always (also the same call from now on), deny, show, or\n"
+            "answer, or show one in full: allow, always (also the same call from now on), deny, dismiss, show, or\n"
             "another answer that the question offers",
             optional=True,
         ),
-        Argument("token", "its token, or a unique prefix of it", optional=True),
+        Argument(
+            "token",
+            "its token, a unique prefix of it, or the name of the session, if it asks nothing else",
+            optional=True,
+        ),
     ),
     options=(JSON,),
     examples=(
         ("fairlead approvals", "list all"),
         ("fairlead approvals show 1f3c5a77", "print one in full"),
         ("fairlead approvals allow 1f3c5a77", "allow it"),
+        ("fairlead approvals dismiss garden", "the session garden needs no person any more"),
     ),
     codes={1: "no approval with this token is pending"},
 )
@@ -47,11 +52,18 @@ def main(arguments: Sequence[str]) -> int:
 
     with Control() as control:
         if options.answer not in (None, "show"):
-            always = options.answer == "always" or None
-            allowed = options.answer != "deny"
-            other = options.answer if options.answer not in ("allow", "always", "deny") else None
+            token, given = options.token, options.answer
+            if given == "dismiss":
+                [row] = control.ask("approvals", token=token)["approvals"]
+                token = row["token"]
+                if row["kind"] != "escalation" and not row["lost"]:
+                    raise Failure(f"{token} waits for consent: `fairlead approvals deny {token}` denies it")
             answer = control.ask(
-                "approval_settle", token=options.token, allowed=allowed, always=always, option=other
+                "approval_settle",
+                token=token,
+                allowed=given not in ("deny", "dismiss"),
+                always=given == "always" or None,
+                option=given if given not in ("allow", "always", "deny", "dismiss") else None,
             )
             return _print_answer(options.answer, answer, as_json=options.json)
         rows = control.ask("approvals", token=options.token)["approvals"]
@@ -77,7 +89,7 @@ def _print_answer(given: str, answer: dict[str, Any], *, as_json: bool) -> int:
         print(json.dumps(answer, indent=2))
         return 0
     row = answer["approval"]
-    known = {"allow": "allowed", "always": "always allowed", "deny": "denied"}
+    known = {"allow": "allowed", "always": "always allowed", "deny": "denied", "dismiss": "dismissed"}
     done = known.get(given, f"answered with {given}:")
     if row["lost"]:
         done = "dismissed lost approval"
@@ -105,6 +117,9 @@ def _shown(row: dict[str, Any], *, is_whole: bool) -> str:
     lines = [f"{token}  {one_line(row['title'], 80)}: {summary}"]
     details = {
         "lost": row["lost"] and f"{row['lost']}; `fairlead approvals deny {token}` dismisses it",
+        "then": row["kind"] == "escalation"
+        and not row["lost"]
+        and f"look at it, ask it for something else, or `fairlead approvals dismiss {token}`",
         "why": row["reason"],
         "who": _who(row),
         "answers": ", ".join(f"{value} ({label})" for value, label in zip(row["options"], row["labels"]))

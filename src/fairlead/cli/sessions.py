@@ -107,17 +107,14 @@ def _verdicts(ids: list[str]) -> list[Judgement | None]:
     if not os.path.exists(path):
         return [None] * len(ids)
     from ..system.database import DatabaseFault
-    from ..verify.store import Judgement, ReportStore, with_call
+    from ..verify.store import ReportStore
 
+    said: dict[str, Judgement] = {}
     try:
         with ReportStore(path) as store:
-            found, escalations = store.latest(ids), store.escalations()
+            said = store.judgements(ids)
     except DatabaseFault as error:
         print(f"fairlead sessions: {error}", file=sys.stderr)
-        found, escalations = {}, {}
-    said = {id: Judgement.of(row) for id, row in found.items()}
-    for id, (turn, reason, _) in escalations.items():
-        said[id] = with_call(said.get(id), turn, reason)
     return [said.get(id) for id in ids]
 
 

@@ -340,8 +340,10 @@ class Control:
                 )
             finally:
                 self._answering.pop(id, None)
-            done = "dismissed" if question.lost else "approved" if allowed else "denied"
-            text = f"{done} {id}: {question.title} {question.what} ({question.who})"
+            is_seen = question.lost or not question.is_consent
+            done = "dismissed" if is_seen else "approved" if allowed else "denied"
+            title = question.title if question.is_consent else f"{question.title}:"
+            text = f"{done} {id}: {title} {question.what} ({question.who})"
         except (NotOpen, NoSuchOption, AskerGone, Unheard) as error:
             self._answer(context, "", str(error))
             return
@@ -392,6 +394,7 @@ class Control:
 
     async def _session(self, action: Action, context: Context) -> None:
         """:session, which prompts an agent session or types into a terminal one."""
+        calling = calling_agent.set(await self._not_by_a_person(context))
         try:
             if action.verb == "type":
                 await self._sessions.type(action.session, action.text, enter=action.enter)
@@ -404,6 +407,16 @@ class Control:
             raise GiveUp(str(error)) from None
         except Exception as error:  # it may have been said, so it is not said again
             raise GiveUp(f"{type(error).__name__}: {error}") from error
+        finally:
+            calling_agent.reset(calling)
+
+    async def _not_by_a_person(self, context: Context) -> str:
+        """The rule or the agent session that asks, if no person does and people are called for some session;
+        else that does not matter."""
+        if all(each.is_consent for each in self._inbox.open()):
+            return ""
+        client = context.client
+        return context.signal.source if client is None else await asyncio.to_thread(client.agent)
 
     async def _prompt(self, action: Action, context: Context) -> None:
         prompt = new_prompt(action.text, context.signal.source)

@@ -103,7 +103,8 @@ class ControlSessions:
         called = [each for each in self._inbox.open() if each.kind == "escalation"]
         for question in called[-SHOWN_SESSIONS:]:
             name = self.name_of(question.session or "")
-            how = f"`fairlead approvals deny {quote(name)}` dismisses it"
+            word = self._inbox.word_for(question, name)
+            how = f"`fairlead approvals deny {quote(word)}` dismisses it"
             lines.append(f"{name} needs a person: {question.what}; {how}")
         asked = Counter(each.session for each in self._inbox.open() if each.is_consent)
         opened = [each for each in await self._directory.list(brief=True) if each.is_open]

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from ..formats.shown import middle
 from ..sessions import feed
 from ..sessions.feed import Feed
 from ..sessions.inbox import Asker, Inbox
@@ -24,7 +25,7 @@ from ..verify.checks import process
 from ..verify.outcome import judged_by_outcome
 from ..verify.project import scratch
 from ..verify.report import Confidence, Report, Status, capped, with_evidence
-from ..verify.store import Judgement, Pending, ReportStore, with_call
+from ..verify.store import FORMER, Escalation, Judgement, Pending, ReportStore, with_call
 from ..wire import verifier as wire
 from ..wire.rpc import fields
 from .proof import Programs
@@ -43,6 +44,9 @@ SENT_AGAIN = 20
 """Among how many of a session's last reports one that is sent again is looked for."""
 TOKEN = 16
 """How many characters the id of a question has."""
+FORMER_SESSION = "the session that it is about has ended"
+SHOWN_DETAILS = 8000
+"""How many characters of what was found are shown to who is called."""
 UNNAMED = "remote"
 """The name of a verifier of another program."""
 Tell = Callable[[str, Data], None]
@@ -76,7 +80,9 @@ class Judging:
         self.reports = store
         self._tell = tell
         self._latest: dict[str, Judgement] = {}
-        self._forgotten: set[str] | None = set()  # None once what was said before is known
+        self._began: dict[str, float] = {}  # when the sessions began whose ids others may have had
+        self._made_by_people: set[str] = set()
+        self._is_loaded = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
@@ -88,21 +94,26 @@ class Judging:
         told = ""
         while True:
             try:
-                found = await self.reports.thread.run(self.reports.latest)
-                escalations = await self.reports.thread.run(self.reports.escalations)
+                found = await self.reports.thread.run(self.reports.judgements)
                 break
             except DatabaseFault as error:
                 if str(error) != told:
                     log.warning("reports can't be read: %s", error)
                 told = str(error)
                 await asyncio.sleep(TROUBLE_PAUSE)
-        forgotten, self._forgotten = self._forgotten or set(), None
-        before = {id: Judgement.of(row) for id, row in found.items() if id not in forgotten}
-        for id, (turn, reason, asked_at) in escalations.items():
-            if id not in forgotten:
-                before[id] = with_call(before.get(id), turn, reason)
-                self._ask(id, reason, asked_at)
-        self._latest = before | self._latest
+        self._is_loaded = True
+        self._latest, since = found, self._latest
+        for id in found:
+            if not self._forget_former(id) and id not in since:
+                self._ask(id)
+        self._latest |= since
+        for question in self._inbox.open():
+            if question.kind == "escalation" and not question.lost:
+                fate = self._take_up(question)
+                if isinstance(fate, str):
+                    self._inbox.lose(question.id, fate)
+                elif fate is None:
+                    self._inbox.withdraw(question.id, "it needs no person any more")
         for builder in self.door.builders:
             self._call_again(builder)
 
@@ -126,14 +137,14 @@ class Judging:
     def _happened(self, event: feed.Event) -> None:
         id = event.session
         match event:
-            case feed.Created():
-                self.forget(id)
+            case feed.Created(began=began, by_agent=by_agent):
+                self.created(id, began, by_agent=by_agent)
             case feed.Opened(live=live):
                 self.opened(live)
             case feed.Closed():
                 self.door.close(id)
-            case feed.TurnBegan(turn=turn, after=after):
-                self.began(id)
+            case feed.TurnBegan(turn=turn, after=after, by_person=by_person):
+                self.began(id, by_person=by_person)
                 self.door.started(id, turn, after)
             case feed.TurnEnded(turn=turn):
                 self.door.stopped(id, turn)
@@ -149,8 +160,32 @@ class Judging:
     def _live(self, session_id: str) -> Session | None:
         return next((each for each in self.door.builders if each.id == session_id), None)
 
+    def created(self, session_id: str, began: float, *, by_agent: bool) -> None:
+        """A session is new: what was said of an earlier one with its id is not of it."""
+        self._began[session_id] = began
+        (self._made_by_people.discard if by_agent else self._made_by_people.add)(session_id)
+        self._forget_former(session_id)
+
+    def _forget_former(self, session_id: str) -> bool:
+        """Forget what was said of an earlier session with this id, if that is what is known. A person who
+        made the new one has seen what they were called for; else the call is shown as lost."""
+        judgement, began = self.of(session_id), self._began.get(session_id, 0.0)
+        if judgement is None or judgement.is_of(began):
+            return False
+        del self._latest[session_id]
+        if judgement.escalated:
+            token = _token(session_id, judgement)
+            if session_id in self._made_by_people:
+                self._inbox.withdraw(token, "a new session has the name")
+            else:
+                self._inbox.lose(token, FORMER_SESSION)
+            self._write(lambda: self.reports.settle(session_id), f"that an earlier {session_id} is gone")
+        return True
+
     def opened(self, builder: Session) -> None:
         """Verifiers may come to a session. One that was sent back too often still needs a person."""
+        self._began[builder.id] = builder.began
+        self._forget_former(builder.id)
         self.door.open(builder)
         self._call_again(builder)
 
@@ -159,19 +194,21 @@ class Judging:
             self._outdate(builder.id)
         judgement = self.of(builder.id)
         if judgement is not None and judgement.escalated:
-            self._ask(builder.id, judgement.escalated)  # now with its name and project
+            self._ask(builder.id)  # now with its name and project
         turns = builder.turns
-        if judgement is None or not turns or judgement.escalated or judgement.turn != turns[-1].number:
+        if judgement is None or not turns or judgement.turn != turns[-1].number:
             return
         is_sent_back = judgement.confidence is Confidence.FEEDBACK
-        if is_sent_back and turns[-1].corrections >= self._max_loops and not builder.is_working:
-            self._latest[builder.id] = judgement._replace(escalated=judgement.summary)
-            self._ask(builder.id, judgement.summary)
+        is_called = judgement.called == judgement.turn  # a person may have seen it since
+        is_too_often = turns[-1].corrections >= self._max_loops
+        if is_sent_back and is_too_often and not is_called and not builder.is_working:
+            self._call(builder.id, judgement.turn, judgement.summary)
 
-    def began(self, session_id: str) -> None:
-        """A person has asked for something: whatever they were called for is seen to, and what was said is of
-        an earlier turn."""
-        self.dismiss(session_id)
+    def began(self, session_id: str, *, by_person: bool) -> None:
+        """A session was asked for something: what was said is of an earlier turn. A person who asks has seen
+        to what they were called for."""
+        if by_person:
+            self.dismiss(session_id)
         self._outdate(session_id)
 
     def dismiss(self, session_id: str) -> None:
@@ -179,7 +216,7 @@ class Judging:
         judgement = self.of(session_id)
         if judgement is not None and judgement.escalated:
             self._latest[session_id] = judgement._replace(escalated="")
-            self._settle(session_id)
+            self._settle(session_id, judgement)
 
     def _is_stale(self, builder: Session) -> bool:
         """Whether what was said last is of an earlier turn."""
@@ -191,14 +228,6 @@ class Judging:
         if judgement is not None and not judgement.stale:
             self._latest[session_id] = judgement._replace(stale=True)
             self._write(lambda: self.reports.outdate(session_id), f"that {session_id} had a later turn")
-
-    def forget(self, session_id: str) -> None:
-        """Another session has this id now: what was said is not of it."""
-        judgement = self._latest.pop(session_id, None)
-        if self._forgotten is not None:
-            self._forgotten.add(session_id)
-        if judgement is None or judgement.escalated:  # of one that is not read yet nobody knows
-            self._settle(session_id)
 
     def shown(self, session_id: str) -> dict[str, Any] | None:
         """The same as it is listed."""
@@ -222,35 +251,57 @@ class Judging:
 
     # --- the inbox ------------------------------------------------------------------------------------------
 
-    def _ask(self, session_id: str, reason: str, asked_at: float | None = None) -> None:
-        """Have a person look at a session."""
-        known = self._inbox.escalation(session_id)
-        if asked_at is None:
-            asked_at = known.asked_at if known is not None else time.time()
-        live = self._live(session_id)
+    def _ask(self, session_id: str) -> None:
+        """Have a person look at a session, if one is needed."""
+        judgement = self.of(session_id)
+        if judgement is None or not judgement.escalated:
+            return
+        token = _token(session_id, judgement)
+        known, live = self._inbox.known(token), self._live(session_id)
+        said = judgement.summary if judgement.summary != judgement.escalated else ""
         question = Question(
-            id=_token(session_id),
+            id=token,
             kind="escalation",
             session=session_id,
-            session_name=live.name if live is not None else "",
-            project=live.project if live is not None else "",
+            session_name=live.name if live is not None else known.session_name if known else "",
+            project=live.project if live is not None else known.project if known else "",
             title="needs a person",
-            what=reason,
+            what=judgement.escalated,
+            whole=known.whole if known else judgement.details,
+            reason=known.reason if known else said,
             options=(DISMISS,),
-            asked_at=asked_at,
+            asked_at=known.asked_at if known else time.time(),
+            about=str(judgement.called),
         )
         self._inbox.ask(question, self)
 
     async def answered(self, question: Question, answer: Answer) -> None:
         """A person has seen it."""
-        self.dismiss(question.session or "")
+        session_id = question.session or ""
+        judgement = self.of(session_id)
+        if judgement is not None and _token(session_id, judgement) == question.id:
+            self.dismiss(session_id)
 
-    def fate(self, question: Question) -> Asker | None:
+    def fate(self, question: Question) -> Asker | str | None:
         """What became of a call that is not repeated: see `Inbox.reconcile`."""
-        return None if self._forgotten is None else self  # the file may be readable later
+        return self._take_up(question) if self._is_loaded else self  # the file may be readable later
 
-    def _settle(self, session_id: str) -> None:
-        self._inbox.withdraw(_token(session_id), "it needs no person any more")
+    def _take_up(self, question: Question) -> Asker | str | None:
+        """Go on with a call that only the inbox's file knows: the reports' file was locked."""
+        session_id, turn = question.session or "", question.about
+        judgement = self.of(session_id)
+        if not turn.isdigit() or (judgement is not None and judgement.called >= int(turn)):
+            return self if judgement is not None and _token(session_id, judgement) == question.id else None
+        began = self._began.get(session_id, 0.0)
+        call = Escalation(int(turn), question.what, question.asked_at, began)
+        if _token(session_id, with_call(None, call)) != question.id:
+            return FORMER_SESSION
+        self._latest[session_id] = with_call(judgement, call)
+        self._keep_call(session_id, call)
+        return self
+
+    def _settle(self, session_id: str, judgement: Judgement) -> None:
+        self._inbox.withdraw(_token(session_id, judgement), "it needs no person any more")
         self._write(lambda: self.reports.settle(session_id), f"that {session_id} needs no person any more")
 
     def left(self, builder: Session) -> None:
@@ -264,13 +315,15 @@ class Judging:
 
     async def _report_lost(self) -> None:
         try:
-            for session_id, report in await self.reports.thread.run(self._take_lost):
-                self._told(session_id, report)
+            began = dict(self._began)
+            for session_id, report in await self.reports.thread.run(lambda: self._take_lost(began)):
+                self._told(session_id, report, began.get(session_id, 0.0))
         except DatabaseFault as error:
             log.warning("reports can't be kept: %s", error)
 
-    def _take_lost(self) -> list[tuple[str, Report]]:
-        """On the thread: end what is left of them, and write down that they are over."""
+    def _take_lost(self, began: Mapping[str, float]) -> list[tuple[str, Report]]:
+        """On the thread: end what is left of them, and write down that they are over. Returns those of
+        sessions that are still the ones that `began` then."""
         lost = self.reports.unfinished()
         for owner in {each.owner.partition(" ")[0] for each in lost}:
             process.end_orphans(of=int(owner))
@@ -282,7 +335,10 @@ class Judging:
                 self.reports.dismiss(each.id)
                 continue
             report = each.not_verified("the verifier went away before it was done")
-            if self.reports.finish(each.id, report) is not None:
+            current = began.get(each.session_id, 0.0)
+            is_current = each.begun >= current
+            done = self.reports.finish(each.id, report, began=current if is_current else FORMER)
+            if done is not None and is_current:
                 told.append((each.session_id, report))
         return told
 
@@ -304,18 +360,19 @@ class Judging:
             whole = msgspec.structs.replace(whole, lines=(turn.first_line, turn.last_line))
         is_going_on = builder.is_working and turn.number == builder.turns[-1].number
         whole = capped(whole if is_going_on else judged_by_outcome(whole, turn.outcome))
-        return self._soon(self._keep(builder.id, whole))
+        return self._soon(self._keep(builder, whole))
 
-    async def _keep(self, session_id: str, report: Report) -> None:
+    async def _keep(self, builder: Session, report: Report) -> None:
         """Write a report down and tell everybody of it."""
+        is_late = bool(builder.turns) and report.turn < builder.turns[-1].number
 
         def write() -> None:
             if not self._is_kept(report):
-                self.reports.add(report)
+                self.reports.add(report, began=builder.began, stale=is_late)
 
         writing = asyncio.ensure_future(self.reports.thread.run(write))
         await asyncio.wait([writing], timeout=KEEP_WAIT)
-        self._told(session_id, report)
+        self._told(builder.id, report, builder.began)
         try:
             await writing
         except DatabaseFault as error:
@@ -329,42 +386,73 @@ class Judging:
             for each in self.reports.list(session_id=report.session_id, limit=SENT_AGAIN)
         )
 
-    def _told(self, session_id: str, report: Report) -> None:
-        """Tell everybody of a report."""
-        judgement = Judgement(report.turn, report.confidence, report.summary, report.verifier)
-        before = self.of(session_id)
-        if before is not None and before.turn == report.turn and report.status is not Status.VERIFIED:
-            judgement = judgement._replace(escalated=before.escalated)
-        elif before is not None and before.escalated:
-            self._settle(session_id)
-        self._latest[session_id] = judgement
-        if any(each.id == session_id and self._is_stale(each) for each in self.door.builders):
-            self._outdate(session_id)
+    def _told(self, session_id: str, report: Report, began: float) -> None:
+        """Tell everybody of a report, unless another session than the one that `began` then has the id."""
+        if self._began.get(session_id, began) != began:
+            log.warning("a report on an earlier session %s is only kept", session_id)
+            return
+        said = Judgement(report.turn, report.confidence, report.summary, report.verifier, began=began)
+        said = said._replace(at=report.time, details=_found(report))
+        before, live = self.of(session_id), self._live(session_id)
+        is_last = live is not None and bool(live.turns) and live.turns[-1].number <= report.turn
+        is_older = before is not None and before.turn > report.turn and not is_last
+        if is_older:
+            said = said._replace(stale=True)
+        else:
+            is_right = before is not None and before.called == report.turn
+            if before is not None and before.escalated and is_right and report.status is Status.VERIFIED:
+                self.dismiss(session_id)
+                before = self.of(session_id)
+            if before is not None:
+                said = said._replace(escalated=before.escalated, called=before.called)
+            self._latest[session_id] = said
+            if live is not None and self._is_stale(live):
+                self._outdate(session_id)
+                said = self._latest[session_id]
         data = fields(
             session_id=session_id,
             status=report.status.value,
             kind=report.kind,
             sections={section.title: section.text for section in report.sections},
-            **self._latest[session_id].shown,
+            **said.shown,
         )
         self._tell("verify/report", data)
         self._feed.post(feed.Judged(session_id, report.turn, report.confidence.value, report.summary))
-        if report.confidence is Confidence.FAILED:  # it could not be judged
+        if report.confidence is Confidence.FAILED and not is_older:  # it could not be judged
             self.escalated(session_id, report.turn, report.summary)
 
     def escalated(self, session_id: str, turn: int, reason: str) -> None:
         judgement = self.of(session_id)
-        if judgement is not None and judgement.turn == turn and judgement.escalated:
+        if judgement is not None and judgement.called == turn and judgement.escalated:
             return
-        self._latest[session_id] = with_call(judgement, turn, reason)
-        self._write(
-            lambda: self.reports.escalate(session_id, turn, reason), f"that {session_id} needs a person"
-        )
-        self._ask(session_id, reason, time.time())
+        self._call(session_id, turn, reason)
         self._tell("verify/escalated", fields(session_id=session_id, turn=turn, reason=reason))
         self._feed.post(feed.NeedsPerson(session_id, turn, reason))
 
+    def _call(self, session_id: str, turn: int, reason: str) -> None:
+        """A person is needed, for a later turn than before if one was."""
+        before = self.of(session_id)
+        if before is not None and before.escalated:
+            self._inbox.withdraw(_token(session_id, before), "a later turn needs a person")
+        call = Escalation(turn, reason, time.time(), self._began.get(session_id, 0.0))
+        self._latest[session_id] = with_call(before, call)
+        self._keep_call(session_id, call)
+        self._ask(session_id)
 
-def _token(session_id: str) -> str:
-    """The id of the question that a session needs a person: the same after a restart."""
-    return hashlib.sha256(session_id.encode("utf-8", "replace")).hexdigest()[:TOKEN]
+    def _keep_call(self, session_id: str, call: Escalation) -> None:
+        self._write(
+            lambda: self.reports.escalate(session_id, call.turn, call.reason, began=call.began),
+            f"that {session_id} needs a person",
+        )
+
+
+def _token(session_id: str, judgement: Judgement) -> str:
+    """The id of the question that a session needs a person for a turn: the same after a restart."""
+    call = f"{session_id}\0{judgement.began}\0{judgement.called}\0{judgement.escalated}"
+    return hashlib.sha256(call.encode("utf-8", "replace")).hexdigest()[:TOKEN]
+
+
+def _found(report: Report) -> str:
+    """What was found, for who is called."""
+    sections = "\n\n".join(f"{each.title}\n{each.text}" for each in report.sections)
+    return middle(sections, SHOWN_DETAILS, f"`fairlead reports {report.session_id}` lists the report")

@@ -40,6 +40,10 @@ MAX_LOOPS = 3
 """How often a turn is sent back before a person is called."""
 MAX_VERIFIERS = 16
 """How many verifiers one session may have."""
+MAX_LISTENERS = 4
+"""How many commands of agent sessions may listen besides."""
+MAX_ARRIVING = 256
+"""How many connections of a session may wait until it is known whose they are."""
 WRITE_LIMIT = 8 * 1024 * 1024
 """How many bytes a verifier may leave unread before it loses its connection."""
 LAST_WORDS_WAIT = 1.0
@@ -151,7 +155,7 @@ class VerifierDoor:
     def is_watched(self, session_id: str) -> bool:
         """Whether a verifier is there."""
         place = self._places.get(session_id)
-        return place is not None and bool(place.verifiers)
+        return place is not None and any(not each.agent for each in place.verifiers)
 
     async def judged(self, session_id: str, returning: float = 0.0) -> None:
         """Wait until no verifier has yet to report on the last stop. Those that were there before a restart
@@ -193,10 +197,11 @@ class VerifierDoor:
                 for event in _since(builder, line):
                     verifier.send(event)
             case Prompt():
-                verifier.send(verifier.wire.ack(said, self._injected(builder, said) or None))
+                refusal = _refusal(verifier) or self._injected(builder, said)
+                verifier.send(verifier.wire.ack(said, refusal or None))
             case Report() if said.session_id == builder.id:
                 if verifier.agent:
-                    taken: asyncio.Task[None] | str = OF_AN_AGENT.format(verifier.agent[:MAX_AGENT_NAME])
+                    taken: asyncio.Task[None] | str = _refusal(verifier)
                     log.warning("a report on session %s was refused: %s", builder.id, taken)
                 else:
                     taken = self._listener.reported(builder, said)
@@ -228,6 +233,11 @@ class VerifierDoor:
         except ValueError as error:
             return str(error)
         return ""
+
+
+def _refusal(verifier: _Verifier) -> str:
+    """Why a verifier may only listen, if so."""
+    return OF_AN_AGENT.format(verifier.agent[:MAX_AGENT_NAME]) if verifier.agent else ""
 
 
 def _now() -> int:
@@ -349,8 +359,14 @@ class _Verifier(asyncio.Protocol):
         self._asking: asyncio.Task[None] | None = None
         self.agent = ""
         """The agent session one of whose commands it is, if so."""
+        self._is_known = False
         self.writing: asyncio.Task[None] | None = None
         """Writes down its last report. Others before it are written by then."""
+
+    @property
+    def is_listener(self) -> bool:
+        """Whether it may only listen."""
+        return bool(self.agent)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -358,8 +374,8 @@ class _Verifier(asyncio.Protocol):
         self._liveness = wire.Liveness(loop.time(), self._place.ping_interval)
         if not is_our_user(transport.get_extra_info("socket")):
             self._transport.abort()
-        elif len(self._place.verifiers) >= MAX_VERIFIERS:
-            self.leave(f"{MAX_VERIFIERS} verifiers are already connected")
+        elif len(self._place.verifiers) >= MAX_ARRIVING:
+            self.leave(f"{MAX_ARRIVING} connections are already open")
         else:
             self._place.verifiers.add(self)
             self._timer = loop.call_at(self._liveness.next, self._ping)
@@ -368,7 +384,14 @@ class _Verifier(asyncio.Protocol):
 
     async def _ask_whose(self, connection: socket.socket) -> None:
         self.agent = await asyncio.to_thread(agent_behind, connection, self._place.programs)
-        if not self._transport.is_closing():
+        self._is_known = True
+        alike = [
+            each for each in self._place.verifiers if each._is_known and each.is_listener == self.is_listener
+        ]
+        limit, what = (MAX_LISTENERS, "commands of agents") if self.agent else (MAX_VERIFIERS, "verifiers")
+        if len(alike) > limit:
+            self.leave(f"{limit} {what} are already connected")
+        elif not self._transport.is_closing():
             self._transport.resume_reading()
 
     def connection_lost(self, error: Exception | None) -> None:

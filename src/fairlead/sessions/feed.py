@@ -31,6 +31,11 @@ class Event(Struct, frozen=True):
 class Created(Event, frozen=True):
     """It is new: what was known of an earlier session with this id does not apply to it."""
 
+    began: float = 0.0
+    """When it began, if others may have had its id; else 0."""
+    by_agent: bool = False
+    """Whether a command of an agent session made it."""
+
 
 class Opened(Event, frozen=True):
     """Its turns can be followed from now on."""
@@ -71,6 +76,8 @@ class TurnBegan(Event, frozen=True):
     turn: Turn
     after: float | None = None
     """When it can have begun at the earliest, if that is only known by its end."""
+    by_person: bool = True
+    """Whether a person asked for it, and not a command of an agent session, or a rule."""
 
 
 class TurnEnded(Event, frozen=True):

@@ -35,6 +35,8 @@ MAX_FILE = 1024 * 1024
 """How large the file may be before it is written anew with what still counts."""
 MAX_READ = 8 * 1024 * 1024
 """How many bytes of the file are read, from its end."""
+MAX_MEANT = 4
+"""How many questions are named to who did not say which."""
 LEAST_PREFIX = 4
 """How many characters of an id are enough, if no other has the same."""
 
@@ -153,9 +155,14 @@ class Inbox:
         called = [each for each in self.open() if each.kind == "escalation" and each.is_of(session)]
         return called[0] if len(called) == 1 else None
 
+    def known(self, id: str) -> Question | None:
+        """The question of this id, if it waits, or waited when the last daemon ended."""
+        waiting = self._open.get(id)
+        return waiting.question if waiting is not None else self._unclaimed.get(id)
+
     def find(self, id: str) -> Question:
-        """The question of this id, of the only one that begins so, or why the session of this name needs a
-        person. Raises NotOpen."""
+        """The question of this id, the only one that begins so, or the only one of the session of this name
+        or id. Raises NotOpen."""
         return self._found(id).question
 
     def get(self, id: str) -> Question | None:
@@ -168,16 +175,29 @@ class Inbox:
             return waiting
         if closed := self._closed.get(id):
             raise AnsweredAlready(f"{id} {closed.answer.sentence} ({closed.what})")
-        if called := self.escalation(id):
-            return self._open[called.id]
-        if len(id) < LEAST_PREFIX:
-            raise NotOpen(f"{id!r} is too short: give {LEAST_PREFIX} or more characters of the token")
-        begun = [each for each in self._open if each.startswith(id)]
-        if len(begun) > 1:
+        is_long = len(id) >= LEAST_PREFIX
+        begun = [each for token, each in self._open.items() if is_long and token.startswith(id)]
+        asked = [each for each in self._open.values() if each.question.is_of(id, LEAST_PREFIX)]
+        meant = {each.question.id: each for each in (*begun, *asked)}
+        if len(meant) == 1:
+            return next(iter(meant.values()))
+        if meant and not asked:
             raise NotOpen(f"{len(begun)} questions begin with {id!r}; give more of the token")
-        if not begun:
-            raise NotOpen(f"no question {id!r:.80} waits; `fairlead approvals` lists those that do")
-        return self._open[begun[0]]
+        if meant:
+            shown = [f"{token} ({each.question.title})" for token, each in meant.items()]
+            more = f" and {len(shown) - MAX_MEANT} more" if len(shown) > MAX_MEANT else ""
+            which = f"{', '.join(shown[:MAX_MEANT])}{more}"
+            raise NotOpen(f"{len(meant)} questions are meant by {id!r:.80}: {which}; give the token of one")
+        if not is_long:
+            raise NotOpen(f"{id!r} is too short: give {LEAST_PREFIX} or more characters of the token")
+        raise NotOpen(f"no question {id!r:.80} waits; `fairlead approvals` lists those that do")
+
+    def word_for(self, question: Question, name: str) -> str:
+        """What a person types to name a question: the session's name, if no other question is meant."""
+        try:
+            return name if self.find(name).id == question.id else question.id
+        except NotOpen:
+            return question.id
 
     # --- asking and answering -------------------------------------------------------------------------------
 
@@ -214,10 +234,12 @@ class Inbox:
                 raise NotOpen(f"no question {id!r} waits any more")
             question = waiting.question
             values = [each.value for each in question.options]
+            if option not in values and not question.is_consent:
+                raise NoSuchOption(f"this can only be dismissed: `fairlead approvals dismiss {id}`")
             if option not in values:
                 raise NoSuchOption(f"{option!r} is no answer to {id}; it takes {', '.join(values)}")
             is_free = option == DENY.value and question.is_consent  # saying no for a person harms nobody
-            if not question.lost and not is_free and (agent := calling_agent.get()):
+            if (question.lost or not is_free) and (agent := calling_agent.get()):
                 raise Unheard(self._warn(waiting, agent))
             answer = Answer(option, by, time.time())
             if not question.lost:
@@ -236,7 +258,7 @@ class Inbox:
     def _warn(self, waiting: _Waiting, agent: str) -> str:
         """Tell people, once for each question, that an agent tried to answer it."""
         question = waiting.question
-        done = "allow" if question.is_consent else "dismiss"
+        done = "allow" if question.is_consent and not question.lost else "dismiss"
         why = f"a command of an agent session ({agent:.80}) tried to {done} this; only a person may"
         log.warning("%s: %s", question.id, why)
         if why not in question.reason:
@@ -251,6 +273,14 @@ class Inbox:
         own."""
         if waiting := self._open.get(id):
             self._close(waiting, waiting.answer or Answer(WITHDRAWN, why, time.time()))
+
+    def lose(self, id: str, why: str) -> None:
+        """Its asker has gone: the question is shown until somebody dismisses it."""
+        if (waiting := self._open.get(id)) is not None:
+            self._lose(waiting, why)
+        elif (question := self._unclaimed.get(id)) is not None:
+            self._unclaimed[id] = msgspec.structs.replace(question, lost=why)
+            self._write(_Line(lost=_Lost(id, why)))
 
     def _close(self, waiting: _Waiting, answer: Answer) -> None:
         question = waiting.question

@@ -71,13 +71,13 @@ class Question(Struct, frozen=True, kw_only=True):
         """Who asks, in which project."""
         return asker(self.session_name, self.session, self.project)
 
-    def is_of(self, session: str) -> bool:
-        """True if the session that asks has this id, short id or name."""
-        return self.session is not None and session in (
-            self.session,
-            self.session[:SHORT_ID],
-            self.session_name,
-        )
+    def is_of(self, session: str, least: int = SHORT_ID) -> bool:
+        """True if the session that asks has this name or id, or one that begins with so many of these
+        characters at the `least`."""
+        if self.session is None or not session:
+            return False
+        is_begun = len(session) >= least and self.session.startswith(session)
+        return is_begun or session in (self.session, self.session_name)
 
     @property
     def see_all(self) -> str:

@@ -9,6 +9,10 @@ from typing import Literal, Protocol, runtime_checkable
 from msgspec import Struct
 
 from ..wire.verifier import Outcome
+from .inbox import calling_agent
+
+NOT_BY_A_PERSON = "auto-"
+"""How the ids of prompts begin that a command of an agent session sent, or a rule."""
 
 PromptOutcome = Literal["done", "failed", "aborted", "interrupted", "dropped"]
 """How a prompt ended. One that is dropped was accepted and never said."""
@@ -24,8 +28,8 @@ class Prompt(Struct, frozen=True):
 
 
 def new_id() -> str:
-    """An id that no other prompt has."""
-    return uuid.uuid4().hex
+    """An id that no other prompt has, which tells whether a person asks."""
+    return (NOT_BY_A_PERSON if calling_agent.get() else "") + uuid.uuid4().hex
 
 
 def new_prompt(text: str, by: str = "") -> Prompt:
@@ -69,6 +73,10 @@ class Session(Protocol):
 
     @property
     def kind(self) -> str: ...
+
+    @property
+    def began(self) -> float:
+        """When it began, in seconds since 1970, if another may have its id later; else 0."""
 
     @property
     def name(self) -> str:

@@ -22,6 +22,7 @@ from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
 from ..keeper.protocol import BEGAN, KEYFRAME, MARK, MAX_NOTE, NUMBER, OFFSET, RESIZE, Kind
+from ..sessions.inbox import calling_agent
 from ..system.processes import Program
 from ..wire import keepty
 from ..wire.keepty import Role, Standing, Verdict
@@ -140,6 +141,8 @@ class Session:
         self.ready = False
         """Whether the keeper has told its state."""
         self.note = note or {}
+        self.is_typed_by_agent = False
+        """Whether a command of an agent session has typed since the last turn of an agent in it began."""
         """What the keeper remembers for the next daemon: where the session is recorded to, and why not."""
         self._link = link
         self._notify = notify
@@ -461,6 +464,8 @@ class Session:
     def type(self, data: bytes) -> None:
         """Give the program input."""
         self.inputs += 1
+        if calling_agent.get():
+            self.is_typed_by_agent = True
         self._give(data)
 
     def _give(self, data: bytes) -> None:

@@ -23,6 +23,7 @@ from msgspec import Struct, field
 from ..sessions import feed
 from ..sessions.endings import Ending, ending_in
 from ..sessions.feed import Feed
+from ..sessions.inbox import calling_agent
 from ..system.files import replace_file
 from ..system.opening import open_file, read_file
 from ..system.processes import depth_below, foreground
@@ -91,6 +92,7 @@ class LiveTerminal:
     def __init__(self, session: Session, known: Known, path: str, feed: Feed, begin_wait: float) -> None:
         self.id = self.name = session.id
         self.project = session.cwd
+        self.began = session.started_at
         self.known = known
         self._session = session
         self._path = path
@@ -241,7 +243,8 @@ class TerminalTurns:
         if _read(self._path(session), session.started_at) is not None:
             self.live(session).delivery.resume()
         else:
-            self._feed.post(feed.Created(session.id))
+            by_agent = bool(session.note.get("started_by"))
+            self._feed.post(feed.Created(session.id, session.started_at, by_agent))
 
     def closed(self, session: Session) -> None:
         """A session is forgotten."""
@@ -273,7 +276,9 @@ class TerminalTurns:
 
         def start(after: float | None = None) -> None:
             if live.started(agent, prompt, path, lines, session_id, owner):  # by a person
-                self._feed.post(feed.TurnBegan(session.id, known.turns[-1], after))
+                by_person = not calling_agent.get() and not session.is_typed_by_agent
+                session.is_typed_by_agent = False
+                self._feed.post(feed.TurnBegan(session.id, known.turns[-1], after, by_person))
                 self._tell_turn("terminal/turn-began", live)
 
         match event:

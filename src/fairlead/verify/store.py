@@ -77,12 +77,25 @@ _MIGRATIONS = (
         )""",
     ),
     ("ALTER TABLE reports ADD COLUMN stale INTEGER NOT NULL DEFAULT 0",),
+    (
+        "ALTER TABLE reports ADD COLUMN began REAL NOT NULL DEFAULT 0",
+        "ALTER TABLE escalations ADD COLUMN began REAL NOT NULL DEFAULT 0",
+        "ALTER TABLE escalations ADD COLUMN settled INTEGER NOT NULL DEFAULT 0",
+        "CREATE INDEX reports_by_turn ON reports (session_id, began, stale, turn)",
+    ),
 )
+FORMER = -1.0
+"""When a session began of which only that is known: another has its id now."""
 _COLUMNS = (
     "id, time, session_id, project, turn, kind, verifier, model,"
     " status, confidence, summary, duration, cost, tree"
 )
 _LISTED = f"{_COLUMNS}, stale"
+_LAST = """id IN (SELECT id FROM (
+    SELECT id, row_number() OVER
+        (PARTITION BY session_id ORDER BY began DESC, stale, turn DESC, id DESC) AS place
+    FROM reports) WHERE place = 1)"""
+"""Of the sessions of each id only the one that began last counts, and its last turn."""
 
 
 class Listed(NamedTuple):
@@ -138,6 +151,10 @@ class Escalation(NamedTuple):
     turn: int
     reason: str
     time: float
+    began: float = 0.0
+    """When its session began, if others may have the same id; else 0."""
+    settled: bool = False
+    """Whether a person has seen it, or it is right now."""
 
 
 class Judgement(NamedTuple):
@@ -151,11 +168,24 @@ class Judgement(NamedTuple):
     """Why a person is needed, if one is."""
     stale: bool = False
     """Whether the session has had a later turn, of which nothing was said."""
+    called: int = 0
+    """The turn for which a person is needed, or was until one had seen it."""
+    began: float = 0.0
+    """When its session began, if others may have the same id; else 0."""
+    at: float = 0.0
+    """When it was said."""
+    details: str = ""
+    """What was found, as far as it is shown to who is called."""
 
     @classmethod
-    def of(cls, row: Listed) -> Judgement:
+    def of(cls, row: Listed, began: float = 0.0) -> Judgement:
         """What a report says."""
-        return cls(row.turn, row.confidence, row.summary, row.verifier, stale=row.stale)
+        said = (row.turn, row.confidence, row.summary, row.verifier)
+        return cls(*said, stale=row.stale, began=began, at=row.time)
+
+    def is_of(self, began: float) -> bool:
+        """Whether it is of the session that began then, and not of an earlier one with the same id."""
+        return not began or (self.began == began if self.began else self.at >= began)
 
     @property
     def line(self) -> str:
@@ -182,11 +212,13 @@ class Judgement(NamedTuple):
         }
 
 
-def with_call(judgement: Judgement | None, turn: int, reason: str) -> Judgement:
-    """What was said of a turn, with why it needs a person."""
-    if judgement is None or judgement.turn != turn:
-        judgement = Judgement(turn, Confidence.FAILED, reason, "")
-    return judgement._replace(escalated=reason)
+def with_call(judgement: Judgement | None, call: Escalation) -> Judgement:
+    """What was said of a session, with why it needs a person."""
+    if judgement is None or (judgement.began, judgement.turn) < (call.began, call.turn):
+        judgement = Judgement(call.turn, Confidence.FAILED, call.reason, "", began=call.began, at=call.time)
+    if judgement.began != call.began:
+        return judgement  # of a later session
+    return judgement._replace(escalated="" if call.settled else call.reason, called=call.turn)
 
 
 class ReportStore(Stored):
@@ -234,7 +266,7 @@ class ReportStore(Stored):
 
         return self._database.write(work)
 
-    def finish(self, id: int, report: Report) -> int | None:
+    def finish(self, id: int, report: Report, *, began: float = 0.0) -> int | None:
         """Take a verification off and add its report, both or neither. Gives the report's id.
 
         None if it was not there any more: another process has finished it, and its report stands.
@@ -242,7 +274,7 @@ class ReportStore(Stored):
 
         def work(connection: sqlite3.Connection) -> int | None:
             gone = connection.execute("DELETE FROM pending WHERE id = ?", (id,))
-            return _insert(connection, report) if gone.rowcount else None
+            return _insert(connection, report, began) if gone.rowcount else None
 
         return self._database.write(work)
 
@@ -266,9 +298,10 @@ class ReportStore(Stored):
 
     # --- reports ------------------------------------------------------------------------------------------
 
-    def add(self, report: Report) -> int:
-        """Keep a report whose verification was not written down. Gives its id."""
-        return self._database.write(lambda connection: _insert(connection, report))
+    def add(self, report: Report, *, began: float = 0.0, stale: bool = False) -> int:
+        """Keep a report whose verification was not written down, on a session that `began` then, which may
+        have had a later turn. Gives its id."""
+        return self._database.write(lambda connection: _insert(connection, report, began, stale))
 
     def get(self, id: int) -> Report | None:
         """A whole report."""
@@ -295,15 +328,30 @@ class ReportStore(Stored):
     def latest(
         self, session_ids: Iterable[str] | None = None, *, limit: int = MAX_LISTED
     ) -> dict[str, Listed]:
-        """The newest report of each session, or of these."""
+        """The report on the last turn of each session, or of these."""
+        found = self._latest(session_ids, limit)
+        return {id: row for id, (row, _) in found.items()}
+
+    def _latest(
+        self, session_ids: Iterable[str] | None, limit: int = MAX_LISTED
+    ) -> dict[str, tuple[Listed, float]]:
+        """The same, with when the session began."""
         wanted = None if session_ids is None else set(session_ids)
         rows = self._read(
-            f"SELECT {_LISTED} FROM reports WHERE id IN"
-            " (SELECT max(id) FROM reports GROUP BY session_id) ORDER BY time DESC LIMIT ?",
+            f"SELECT {_LISTED}, began FROM reports WHERE {_LAST} ORDER BY time DESC LIMIT ?",
             (max(0, min(limit, MAX_LISTED)),),
         )
-        found = {each.session_id: each for each in map(_listed, rows)}
-        return {id: each for id, each in found.items() if wanted is None or id in wanted}
+        found = ((_listed(row[:-1]), _float(row[-1])) for row in rows)
+        return {row.session_id: (row, at) for row, at in found if wanted is None or row.session_id in wanted}
+
+    def judgements(self, session_ids: Iterable[str] | None = None) -> dict[str, Judgement]:
+        """What was said last of each session, or of these, and whether it needs a person."""
+        wanted = None if session_ids is None else set(session_ids)
+        found = {id: Judgement.of(*each) for id, each in self._latest(wanted).items()}
+        for id, call in self.escalations(settled=True).items():
+            if (wanted is None or id in wanted) and not (call.settled and id not in found):
+                found[id] = with_call(found.get(id), call)
+        return found
 
     def outdate(self, session_id: str) -> None:
         """A session has had a later turn than those that were reported on. Raises DatabaseFault."""
@@ -316,13 +364,14 @@ class ReportStore(Stored):
 
     # --- escalations --------------------------------------------------------------------------------------
 
-    def escalate(self, session_id: str, turn: int, reason: str) -> None:
+    def escalate(self, session_id: str, turn: int, reason: str, *, began: float = 0.0) -> None:
         """Keep that a session needs a person. Raises DatabaseFault."""
 
         def work(connection: sqlite3.Connection) -> None:
             connection.execute(
-                "INSERT OR REPLACE INTO escalations (session_id, turn, reason, time) VALUES (?, ?, ?, ?)",
-                (storable(session_id), turn, storable(reason), time.time()),
+                "INSERT OR REPLACE INTO escalations (session_id, turn, reason, time, began)"
+                " VALUES (?, ?, ?, ?, ?)",
+                (storable(session_id), turn, storable(reason), time.time(), began),
             )
             connection.execute(
                 "DELETE FROM escalations WHERE session_id NOT IN"
@@ -336,23 +385,26 @@ class ReportStore(Stored):
         """A person has seen to it, or it is right now."""
 
         def work(connection: sqlite3.Connection) -> None:
-            connection.execute("DELETE FROM escalations WHERE session_id = ?", (storable(session_id),))
+            connection.execute(
+                "UPDATE escalations SET settled = 1 WHERE session_id = ?", (storable(session_id),)
+            )
 
         self._database.write(work)
 
-    def escalations(self) -> dict[str, Escalation]:
-        """What needs a person, by session."""
-        statement = "SELECT session_id, turn, reason, time FROM escalations LIMIT ?"
-        rows = self._read(statement, (MAX_ESCALATIONS,))
-        return {
-            str(id): Escalation(int(_float(turn)), str(reason), _float(at)) for id, turn, reason, at in rows
+    def escalations(self, *, settled: bool = False) -> dict[str, Escalation]:
+        """What needs a person, by session; also what did, if so."""
+        statement = "SELECT session_id, turn, reason, time, began, settled FROM escalations LIMIT ?"
+        found = {
+            str(id): Escalation(int(_float(turn)), str(reason), _float(at), _float(began), bool(done))
+            for id, turn, reason, at, began, done in self._read(statement, (MAX_ESCALATIONS,))
         }
+        return {id: each for id, each in found.items() if settled or not each.settled}
 
     def _read(self, statement: str, values: tuple[object, ...]) -> Sequence[Row]:
         return self._database.read(statement, values)
 
 
-def _insert(connection: sqlite3.Connection, report: Report) -> int:
+def _insert(connection: sqlite3.Connection, report: Report, began: float = 0.0, stale: bool = False) -> int:
     report = msgspec.structs.replace(report, time=report.time or time.time(), raw=report.raw[:MAX_RAW])
     whole = msgspec.json.encode(msgspec.convert(_clean(msgspec.to_builtins(report)), Report))
     values = (
@@ -369,11 +421,13 @@ def _insert(connection: sqlite3.Connection, report: Report) -> int:
         report.duration,
         report.cost,
         report.tree,
+        stale,
+        began,
         whole,
     )
-    names = _COLUMNS.partition(", ")[2]
+    names = _LISTED.partition(", ")[2]
     added = connection.execute(
-        f"INSERT INTO reports ({names}, whole) VALUES ({', '.join('?' * len(values))})", values
+        f"INSERT INTO reports ({names}, began, whole) VALUES ({', '.join('?' * len(values))})", values
     )
     assert added.lastrowid is not None
     connection.execute("DELETE FROM reports WHERE id <= ?", (added.lastrowid - MAX_REPORTS,))

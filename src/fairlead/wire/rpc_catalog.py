@@ -43,7 +43,7 @@ class Op(NamedTuple):
     needs_key: bool = False
     """It needs the key of a model, which the client may be asked for first."""
     for_person: bool = False
-    """It answers for a person, which an agent's own commands may not, or starts what may do so."""
+    """It matters whether a person asks: an agent's own commands may not answer for one."""
     repeatable: bool = False
     """Done twice it is as done once, so a client may ask again when the daemon went away meanwhile."""
 
@@ -207,7 +207,7 @@ terminal_list: / brief -> sessions questions
 terminal_stop: name -> exit-code
     end a session's program [beside]
 terminal_send: name / text keys paste -> accepted
-    type text and keys, or paste
+    type text and keys, or paste [for_person]
 terminal_screen: name / format scrollback -> name format screen cols rows
     what a session shows [beside repeatable]
 terminal_lines: name / limit follow follower from timeout -> lines first oldest complete next follower ended
@@ -227,7 +227,7 @@ session_find: name -> session
 session_stop: name -> session exit-code stopped
     end a program, or an agent's turn [beside]
 session_prompt: name text -> accepted session
-    ask a session for something: type it and Enter, or say it to an agent
+    ask a session for something: type it and Enter, or say it to an agent [for_person]
 session_lines: name / limit -> lines first oldest complete
     what was printed or said, as text [beside repeatable]
 session_wait: name / timeout -> matched reason
@@ -238,7 +238,7 @@ verify_reports: / session-id limit -> reports
     what verifiers reported
 terminal_turn: name event / agent prompt path session-id owner request-id timeout \
 -> accepted reason turn correction
-    report an agent's turns (called by its hooks) [beside]
+    report an agent's turns (called by its hooks) [beside for_person]
 config: -> rows
     the settings in force
 daemon_status: -> version pid started-at sessions supervised runtime-dir log-path passepartout-port
@@ -256,13 +256,13 @@ approval_settle: token allowed / always option -> accepted approval
 notify: text / title -> accepted
     send a notification to the user [beside]
 prompt: message / images session-id -> accepted
-    begin a turn [needs_key]
+    begin a turn [needs_key for_person]
 prompt_while_streaming: message / behavior images session-id -> accepted behavior
-    say something during a turn, or after it [needs_key]
+    say something during a turn, or after it [needs_key for_person]
 steer: message / images session-id -> accepted
-    say something during a turn [needs_key]
+    say something during a turn [needs_key for_person]
 follow_up: message / images session-id -> accepted
-    say something after the turn [needs_key]
+    say something after the turn [needs_key for_person]
 abort: / session-id -> accepted dropped-steering-text
     end the turn at once [repeatable]
 abort_retry: / session-id -> accepted
@@ -342,7 +342,7 @@ remember: text / tags session-id -> id
 recall: text / tags limit session-id -> entries
     search the memory of all sessions
 command: text / session-id -> accepted handled fallback
-    run a slash command
+    run a slash command [for_person]
 frontend_action_result: request-id action-name status / ui/action value error-message session-id \
 -> accepted request-id
     answer a choice that a slash command asked for
