@@ -80,7 +80,8 @@ class Conversation:
         self._approvals = Approvals(journal, self._tell)
         self.prompts = Prompts(journal, self._tell)
         self.unsaid: list[str] = []
-        """Lines about what waited to be said when the last program ended, until a turn begins."""
+        """Lines about what waited to be said when a program before ended, until something is said. They are
+        told to each client that comes."""
         self.turn: asyncio.Task[None] | None = None
         self._awaited: asyncio.Future[Any] | None = None  # what an abort cancels
         self._aborted = asyncio.Event()
@@ -103,7 +104,9 @@ class Conversation:
                 self._approvals.load(body)
         self._approvals.keep(call.id for call in context.unanswered(self.journal.branch))
         if self._is_ours:
-            self.unsaid = self.prompts.drop_lost(past.queued)
+            lost = [*past.lost, *past.queued.values()]
+            self.prompts.drop_lost(past.queued)
+            self.unsaid = [f"The daemon restarted before this was said: {text}" for text in lost]
 
     async def _steps(self, calls: Sequence[ToolCall]) -> events.Outcome:
         """Do the work of a turn, beginning with the calls at which another daemon left it."""
@@ -410,7 +413,7 @@ class Conversation:
                 self._tell(
                     events.TurnBegan(self.id, turn.number, turn.first_line, turn.prompt, turn.prompt_id)
                 )
-            for notice in (*self._notices, *self.unsaid):
+            for notice in self._notices:
                 self._tell(events.Noticed(self.id, notice))
             self._notices, self.unsaid = [], []
         outcome: events.Outcome = "failed"

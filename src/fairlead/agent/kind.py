@@ -17,7 +17,8 @@ from ..system.database import DatabaseFault
 from .conversation import Conversation
 from .journal import JournalError, Said
 from .live import LiveAgent
-from .messages import ToolResult, User, text_of
+from .log_lines import log_lines
+from .messages import User, text_of
 from .parts import Busy, Refused
 from .recall.transcripts import Transcript, Transcripts
 from .store import AgentStore, NotFound
@@ -136,7 +137,7 @@ class AgentKind:
 
     async def lines(self, id: str) -> Sequence[str]:
         session = await self._found(id)
-        return await asyncio.to_thread(_lines, session)  # it may be long
+        return await asyncio.to_thread(log_lines, session)  # it may be long
 
     async def settled(self, id: str) -> None:
         session = await self._found(id)
@@ -144,19 +145,6 @@ class AgentKind:
         while not session.is_idle or session.pending_messages:
             changed.clear()
             await changed.wait()
-
-
-def _lines(session: Conversation) -> list[str]:
-    """What was said, a person's lines with a mark, and nothing in it that would control a terminal."""
-    found: list[str] = []
-    for message in session.messages:
-        text = visible(text_of(message))
-        if isinstance(message, User):
-            text = "> " + text.replace("\n", "\n> ")
-        elif isinstance(message, ToolResult):
-            text = f"[{message.tool_name}] {text}"
-        found += text.split("\n") if text else ()
-    return found
 
 
 def _first(session: Conversation) -> str:

@@ -230,7 +230,7 @@ class Turn(Following):
     def _is_wanted(self, event: AgentEvent) -> bool:
         # we are answered before our turn begins; what comes before that is of another one
         self.is_over = self.accepted and isinstance(event, TurnEnded)
-        return self.accepted
+        return self.accepted or event.topic == "ui/notification"  # which is for a person, whenever it comes
 
     def _answered(self, answer: Answered) -> Answered:
         if answer.id == self._asked:
