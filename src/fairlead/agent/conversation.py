@@ -83,6 +83,7 @@ class Conversation:
         """Lines about what waited to be said when a program before ended, until something is said. They are
         told to each client that comes."""
         self.turn: asyncio.Task[None] | None = None
+        self._outcome: events.Outcome | None = None  # of the last turn, if it was ours
         self._awaited: asyncio.Future[Any] | None = None  # what an abort cancels
         self._aborted = asyncio.Event()
         self._answer_so_far = Answer()
@@ -135,6 +136,13 @@ class Conversation:
         if isinstance(last, Assistant):
             return self.is_idle and (bool(last.calls) or last.error_message == context.LOST)
         return self.is_idle and last is not None
+
+    @property
+    def outcome(self) -> events.Outcome | None:
+        """How the last turn ended; None if there was none, or one runs."""
+        if not self.is_idle or not (turns := self.turns):
+            return None
+        return self._outcome or ("interrupted" if (last := turns[-1].outcome) == "lost" else last)
 
     @property
     def answer_so_far(self) -> Answer:
@@ -422,6 +430,7 @@ class Conversation:
             self._say_why(outcome)
         finally:
             if not self._is_cancelled():
+                self._outcome = outcome
                 self._write_stop(outcome)
                 self._tell(
                     events.TurnEnded(

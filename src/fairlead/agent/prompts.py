@@ -48,6 +48,11 @@ class Prompts:
     def waiting(self) -> Sequence[User]:
         return (*self.steering, *self.follow_ups)
 
+    @property
+    def queued(self) -> list[str]:
+        """The texts of the prompts that wait; corrections are none."""
+        return [text_of(each) for each in self.waiting if each.prompt is not msgspec.UNSET]
+
     # --- waiting ------------------------------------------------------------------------------------------
 
     def queue(self, said: User, *, steer: bool) -> None:

@@ -46,8 +46,9 @@ class SessionOps:
     async def session_prompt(self, call: Call, name: str, text: str) -> Data:
         kind, found = await self._directory.find(name)
         prompt = new_prompt(text)
-        await kind.prompt(found.id, prompt)
-        return accepted(call, prompt.id, session=_row(found))
+        place = await kind.prompt(found.id, prompt)
+        waits = {} if place is None else {"queued": place}
+        return accepted(call, prompt.id, session=_row(found), **waits)
 
     @op
     async def session_lines(self, name: str, limit: int = MAX_LINES) -> Data:
@@ -61,10 +62,10 @@ class SessionOps:
         kind, found = await self._directory.find(name)
         try:
             async with asyncio.timeout(min(timeout, MAX_WAIT)):
-                await kind.settled(found.id)
+                outcome = await kind.settled(found.id)
         except TimeoutError:
             return fields(matched=False, reason="timeout")
-        return fields(matched=True, reason="idle")
+        return fields(matched=True, reason="idle", **({} if outcome is None else {"outcome": outcome}))
 
 
 def _row(found: Summary) -> Data:

@@ -1,0 +1,108 @@
+"""What a shell can see of an agent's turns: what is queued, what was dropped, and how the last one ended."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.client.sdk import Host
+from fairlead.system.settings import Settings
+from tests.hosting import Hosting
+
+CONFIG = """
+[agent]
+rules = [{tool = "bash", match = "*", then = "allow"}]
+
+[[models]]
+provider = "openai"
+id = "keyless"
+"""
+
+
+@pytest.fixture
+def hosting(tmp_path: Path) -> Iterator[Hosting]:
+    (tmp_path / "config.toml").write_text(CONFIG)
+    hosting = Hosting(
+        {"FAIRLEAD_DAEMON_RESTART_PAUSE": "0", "FAIRLEAD_CONFIG": str(tmp_path / "config.toml")}
+    )
+    hosting.run("agent", "--name", "garden", "-p", "run: echo roses")
+    yield hosting
+    hosting.close()
+
+
+def row(hosting: Hosting) -> dict[str, Any]:
+    [found] = json.loads(hosting.run("ls", "--json", "garden").stdout)
+    return dict(found)
+
+
+def busy(hosting: Hosting) -> None:
+    hosting.run("send", "garden", "run: sleep 60")
+    hosting.until(lambda: row(hosting)["state"] == "working")
+
+
+def test_what_is_queued_is_said_and_counted_and_what_is_dropped_is_named(hosting: Hosting) -> None:
+    busy(hosting)
+    assert hosting.run("send", "garden", "say: one").stderr == "queued: garden is busy\n"
+    said = hosting.run("send", "garden", "say: two", "--json")
+    assert said.stderr == "queued: garden is busy (1 prompt before it)\n"
+    assert json.loads(said.stdout)["queued"] == 2
+    assert row(hosting)["queued"] == 2
+    assert hosting.run("ls", "garden").stdout.splitlines()[1].split()[:3] == ["garden", "working+2", "agent"]
+    stopped = "stopped garden's turn; 2 queued prompts were dropped: say: one; say: two\n"
+    assert hosting.run("stop", "garden").stdout == stopped
+    hosting.run("wait", "garden", "--idle", "0")
+    assert hosting.run("stop", "garden").stdout == "garden was already idle\n"
+    log = hosting.run("logs", "garden").stdout.splitlines()
+    assert "not sent (stopped before it was said): say: two" in log
+    refused = hosting.run("send", "garden", "", check=False)
+    assert (refused.returncode, "missing TEXT" in refused.stderr) == (2, True)
+
+
+def test_a_restart_says_how_many_prompts_it_drops(hosting: Hosting) -> None:
+    busy(hosting)
+    for word in ("one", "two"):
+        hosting.run("send", "garden", f"say: {word}")
+    said = hosting.run("daemon", "restart").stderr
+    assert "2 queued prompts were dropped; `fairlead logs NAME` shows them\n" in said
+    log = hosting.run("logs", "garden").stdout.splitlines()
+    assert "not sent (the daemon restarted before it was said): say: two" in log
+
+
+def test_waiting_says_how_the_turn_ended(hosting: Hosting) -> None:
+    def waited() -> tuple[int, str]:
+        answer = hosting.run("wait", "garden", "--exit", "--json", check=False)
+        return answer.returncode, json.loads(answer.stdout)["outcome"]
+
+    assert waited() == (0, "done")
+    busy(hosting)
+    hosting.run("stop", "garden")
+    assert waited() == (1, "aborted")
+    busy(hosting)
+    words = [*hosting.command, "wait", "garden", "--exit"]
+    waiting = subprocess.Popen(words, env=hosting.environment, stderr=subprocess.PIPE, text=True)
+    hosting.kill_daemon()
+    assert "garden was interrupted" in waiting.communicate(timeout=30)[1]
+    assert waiting.returncode == 1
+    assert row(hosting)["outcome"] == "interrupted"
+    with Host(Settings(hosting.environment)) as host:
+        assert host.session("garden").wait() == "interrupted"
+
+
+def test_waiting_says_that_a_person_is_asked(hosting: Hosting) -> None:
+    hosting.run("send", "garden", "write out.txt: hello")
+    hosting.until(lambda: row(hosting)["state"] == "asks")
+    waited = hosting.run("wait", "garden", "--exit", "--timeout", "0.1", check=False)
+    assert waited.returncode == 124
+    assert waited.stderr.endswith("timed out after 0.1 s; it waits for your consent: `fairlead approvals`\n")
+
+
+def test_a_turn_that_failed_is_seen(hosting: Hosting) -> None:
+    hosting.run("agent", "--name", "garden", "--model", "openai/keyless", "-p", "hello", check=False)
+    assert (row(hosting)["state"], row(hosting)["outcome"]) == ("failed", "failed")
+    assert hosting.run("logs", "garden").stdout.splitlines()[-1].startswith("error: ")
+    assert "garden failed" in hosting.run("wait", "garden", "--exit", check=False).stderr
