@@ -12,6 +12,7 @@ import pytest
 
 from fairlead.client.sdk import Host
 from fairlead.system.settings import Settings
+from tests.client.persons import Person
 from tests.hosting import Hosting
 
 CONFIG = """
@@ -106,3 +107,35 @@ def test_a_turn_that_failed_is_seen(hosting: Hosting) -> None:
     assert (row(hosting)["state"], row(hosting)["outcome"]) == ("failed", "failed")
     assert hosting.run("logs", "garden").stdout.splitlines()[-1].startswith("error: ")
     assert "garden failed" in hosting.run("wait", "garden", "--exit", check=False).stderr
+
+
+def test_who_has_no_terminal_or_only_watches_is_told_what_else_to_do(hosting: Hosting) -> None:
+    instead = "`fairlead send garden TEXT` prompts it, `fairlead logs garden` prints what was said"
+    refused = hosting.run("attach", "garden", check=False)
+    assert refused.returncode == 1
+    assert refused.stderr == f"fairlead attach: the chat needs a terminal; {instead}\n"
+    assert "no session 'nobody'" in hosting.run("attach", "nobody", check=False).stderr
+    with Person(hosting, "attach", "-w", "garden") as person:
+        person.until_all(["garden has no screen to watch;", "`fairlead logs garden` prints"])
+        assert person.client.wait(30) == 1
+
+
+def test_a_script_is_told_how_to_queue_a_prompt(hosting: Hosting) -> None:
+    busy(hosting)
+    refused = hosting.run("agent", "-p", "--name", "garden", "hello", check=False)
+    assert refused.returncode == 1
+    assert refused.stderr == "fairlead agent: garden is busy; `fairlead send garden …` queues a prompt\n"
+
+
+def test_the_lines_of_a_terminal_end_with_what_was_printed(hosting: Hosting) -> None:
+    hosting.start("work", "echo ready; read line")
+    hosting.wait_text("work", "ready")
+    with Host(Settings(hosting.environment)) as host:
+        assert host.session("work").lines() == ["ready"]
+
+
+def test_help_and_an_empty_list_speak_of_agents(hosting: Hosting) -> None:
+    page = hosting.run("--help").stdout
+    for line in ("open an agent's chat", "or prompt an agent", "or an agent's messages"):
+        assert line in page
+    assert "`fairlead agent NAME` an agent" in hosting.run("ls", "--kind", "terminal").stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from ....sessions.directory import Directory, NoKind, NoSession, NotSupported, Summary
 from ....sessions.session import new_prompt
@@ -53,7 +54,7 @@ class SessionOps:
     @op
     async def session_lines(self, name: str, limit: int = MAX_LINES) -> Data:
         kind, found = await self._directory.find(name)
-        texts = await kind.lines(found.id)
+        texts = without_end(await kind.lines(found.id))
         shown = texts[-min(limit, MAX_LINES) :]
         return fields(lines=list(shown), first=len(texts) - len(shown) + 1, oldest=1, complete=True)
 
@@ -66,6 +67,14 @@ class SessionOps:
         except TimeoutError:
             return fields(matched=False, reason="timeout")
         return fields(matched=True, reason="idle", **({} if outcome is None else {"outcome": outcome}))
+
+
+def without_end(texts: Sequence[str]) -> Sequence[str]:
+    """Lines without the empty ones at their end: a screen has those below what was printed."""
+    size = len(texts)
+    while size and not texts[size - 1].strip():
+        size -= 1
+    return texts[:size]
 
 
 def _row(found: Summary) -> Data:
