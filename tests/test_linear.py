@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from pathlib import Path, PurePath
@@ -16,6 +17,7 @@ from fairlead.agent.tools import Touch
 from fairlead.agent.tools.ripgrep import _read
 from fairlead.control.rules import Reflexes, filled, rules_from
 from fairlead.control.signals import Action, Signal, control_character
+from fairlead.formats import front_matter
 from fairlead.formats.guess import meant
 from fairlead.formats.printed import Printed
 from fairlead.system.database import containing, words_of
@@ -133,3 +135,40 @@ def test_far_too_long_a_command_is_not_read_at_all() -> None:
     """100 KB took 13 seconds and 2 GB."""
     for unit in ("a ", "sudo ", "$("):
         assert spent(_judged, unit * (LONG // len(unit))) < LEAST * 10
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        ("[", "'", '"]'),
+        ("[", '"', "']"),
+        ("[", "'a',", "'"),
+        ("[", "a ", '"'),
+        ("[", " ", "'"),
+        ("[", '\\"', "]"),
+        ("'", "''", "x"),
+        ('"', "\\\\", "x"),
+        ("a", " #", ""),
+        ("a", " ", "#"),
+        ("", "a:", ""),
+        ("", "- ", ""),
+    ],
+)
+def test_the_head_of_a_hostile_skill_is_read_in_linear_time(
+    form: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """28 seconds for one line of 9,000 quotes, and no other client was answered meanwhile."""
+    monkeypatch.setattr(front_matter, "MAX_LINE", LONG)
+    before, unit, after = form
+
+    def read(size: int) -> float:
+        line = f"description: {before}{unit * (size // len(unit))}{after}"
+        return min(spent(parse, f"---\n{line}\n---\nB") for _ in range(2))
+
+    def parse(text: str) -> None:
+        with contextlib.suppress(front_matter.FrontMatterError):
+            front_matter.front_matter(text, "SKILL.md")
+
+    size = LONG // 400
+    read(100)
+    assert read(4 * size) < 4 * SLACK * max(read(size), LEAST / 2)

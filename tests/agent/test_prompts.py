@@ -13,6 +13,7 @@ import pytest
 from fairlead.agent import events
 from fairlead.agent.journal import Journal, JournalError
 from fairlead.agent.live import posted
+from fairlead.agent.log_lines import log_lines
 from fairlead.agent.messages import User
 from fairlead.agent.models import ModelError
 from fairlead.agent.recall.transcripts import Transcripts
@@ -174,15 +175,18 @@ async def test_what_waited_when_the_program_died_is_told_and_not_said(tmp_path: 
     async with Playing(tmp_path, model) as play:
         assert play.session.unsaid == ["The daemon restarted before this was said: second"]
         assert play.session.turns[-1].outcome == "lost"
+    async with Playing(tmp_path, model) as play:  # nobody came, and the next program died too
+        assert play.session.unsaid == ["The daemon restarted before this was said: second"]
         play.session.prompt("go on", id="d")
         await play.idle()
-        assert [event.message for event in play.of(events.Noticed)] == [
-            "The daemon restarted before this was said: second"
-        ]
+        assert play.session.unsaid == []
         assert started(play) == ["d"]
         assert "second" not in str(model.requests[-1].messages)
-    async with Playing(tmp_path, model) as play:  # and only once
+    async with Playing(tmp_path, model) as play:
         assert play.session.unsaid == []
+        lines = log_lines(play.session)
+        assert lines[:2] == ["> first", "not sent (aborted before it was said): third"]
+        assert "not sent (the daemon restarted before it was said): second" in lines
 
 
 @playing

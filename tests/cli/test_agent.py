@@ -234,6 +234,20 @@ def test_what_is_typed_while_a_turn_runs_steers_it(hosting: Hosting, place: Path
         assert "● ls" not in person.text
 
 
+def test_what_waits_is_shown_until_it_is_said_or_dropped_by_anybody(hosting: Hosting, place: Path) -> None:
+    with talk(hosting, place, "--yes", "dropping") as person:
+        person.type(UNTIL_GO)
+        person.until_all(["✓ allowed", "● $ while", "running bash"])
+        person.type(b"read README.md\r")
+        person.until("↳ read README.md")
+        hosting.run("stop", "dropping")
+        person.until_all(["not sent (stopped before it was said): read README.md", "aborted"])
+        idle(person)
+        assert "↳" not in person.screen.text()
+        hosting.run("send", "dropping", "read README.md")  # the same words, by another
+        person.until("› read README.md")
+
+
 def test_nothing_that_a_model_says_controls_the_terminal(hosting: Hosting, place: Path) -> None:
     with talk(hosting, place, "--model", "offline/replay") as person:
         say(person, "hello", "end")

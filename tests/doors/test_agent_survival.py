@@ -134,8 +134,19 @@ def test_a_prompt_that_waited_when_the_daemon_died_is_told_to_who_comes_next(
     other.ask("handshake")
     other.ask("subscribe", session_id=session_id)
     assert [plain(frame.data)["message"] for frame in other.frames if notice(frame)] == [told]
+    hosting.kill_daemon()  # the journal says by now that it was dropped
+    assert plain(editor.until(notice).data)["message"] == told
+    lines = editor.ask("session_lines", name=session_id)["lines"]
+    assert "not sent (the daemon restarted before it was said): say: and then this" in lines
     answered(editor, "resolve_dialog", dialog_id=plain(asked.data)["dialog_id"], result=True)
     editor.idle()
+    late = Editor(hosting, project)
+    late.ask("handshake")
+    late.ask("subscribe", session_id=session_id)
+    late.ask("prompt", message="say: hello", session_id=session_id)
+    late.idle()
+    assert [plain(frame.data)["message"] for frame in late.frames if notice(frame)] == [told]  # once
+    assert late.close() == 0
     messages = answered(editor, "get_messages", session_id=session_id)["messages"]
     assert "and then this" not in str(messages)
     assert (other.close(), editor.close()) == (0, 0)

@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from fairlead.client.sdk import Host
+from fairlead.events import Bell, Event, Exited, Notification
+from fairlead.system.settings import Settings
 from tests.hosting import WAIT, Hosting
 
 
@@ -280,3 +283,27 @@ def test_what_is_asked_while_there_is_no_daemon_is_answered_by_the_next(
     hosting.until(log.exists)
     hosting.run("ls")
     hosting.until(lambda: log.read_bytes().endswith(b"R"))
+
+
+def test_a_flood_of_notifications_and_bells_is_summed_up(hosting: Hosting) -> None:
+    """Ten thousand a second made all others wait."""
+    flood = (
+        "import sys; note = '\\x1b]777;notify;build;step %d\\a'\n"
+        "sys.stdin.readline(); sys.stdout.write(''.join(note % n for n in range(200)) + '\\a' * 3)"
+    )
+    hosting.run("start", "flood", "-d", "--", sys.executable, "-c", flood)
+    topics = ("terminal/notification", "terminal/bell", "terminal/exited")
+    with Host(Settings(hosting.environment)) as host, host.events(*topics) as events:
+        hosting.run("send", "flood", "-k", "Enter")
+        told: list[Event] = []
+        for event in events:
+            if isinstance(event, Exited):
+                break
+            told.append(event)
+    notes = [event.body for event in told if isinstance(event, Notification)]
+    assert notes[:10] == [f"step {number}" for number in range(10)]
+    assert len(told) < 120
+    words = [body.split()[0] for body in notes if "left out" in body]
+    assert sum(map(int, words)) + len(notes) - len(words) == 200
+    assert notes[-1].endswith("left out; the last: step 199")
+    assert any(isinstance(event, Bell) for event in told)

@@ -436,7 +436,7 @@ def test_it_is_stopped_from_every_door(
             if case.kind == "terminal":
                 assert said.startswith(f"session {name} ended with ")
             else:
-                assert said == f"the turn of {name} is ended\n"
+                assert said == f"stopped {name}'s turn\n"
         case "editor":
             answer = hosting.ask("session_stop", name=name)
             assert answer["session"]["name"] == name
@@ -446,9 +446,9 @@ def test_it_is_stopped_from_every_door(
     if case.kind == "terminal":  # its program was all there was
         assert name not in hosting.run("ls", "-q").stdout.split()
         return
-    hosting.run("wait", name, "--exit")
+    hosting.run("wait", name, "--idle", "0")
     assert row(hosting, name)["state"] == "idle"
-    assert hosting.run("stop", name).stdout == f"{name} does nothing now\n"
+    assert hosting.run("stop", name).stdout == f"{name} was already idle\n"
     send(hosting, name, "hello again")
     until_said(hosting, name, "hello again")
 

@@ -66,12 +66,14 @@ class Past(NamedTuple):
     """What was set in the conversation, in its order."""
     course: Course
     queued: dict[str, str]
-    """The texts of prompts that waited to be said and never were, by their ids."""
+    """The texts of prompts that waited to be said when the last program ended, by their ids."""
+    lost: list[str]
+    """The texts of those that an earlier program's end has dropped, if nothing was said since then."""
 
 
 def past_of(journal: Journal) -> Past:
     """Read a journal's past. Of a long one that takes a while: call it in a thread."""
-    usage, ids, name, queued = Usage(), set[str](), None, dict[str, str]()
+    usage, ids, name, queued, lost = Usage(), set[str](), None, dict[str, str](), list[str]()
     for entry in journal.entries:
         body = entry.body
         if isinstance(body, Said) and isinstance(body.message, Assistant):
@@ -79,25 +81,37 @@ def past_of(journal: Journal) -> Past:
             ids.update(call.id for call in body.message.calls)
         elif isinstance(body, Said) and isinstance(body.message, User):
             queued.pop(str(body.message.prompt), None)
+            lost.clear()
         elif isinstance(body, Custom):
-            _take_queued(body, journal.header.id, queued)
+            dropped = take_queued(body, journal.header.id, queued)
+            lost += [dropped.text] if dropped and dropped.reason == RESTARTED else ()
         elif isinstance(body, SessionInfo):
             name = body.name
-    states = [entry.body for entry in journal.branch]
+    bodies = [entry.body for entry in journal.branch]
     kinds = ModelChange | ThinkingLevelChange | Custom
     course = Course(journal)
     course.catch_up()
-    return Past(usage, ids, name, [state for state in states if isinstance(state, kinds)], course, queued)
+    states = [body for body in bodies if isinstance(body, kinds)]
+    return Past(usage, ids, name, states, course, queued, lost)
 
 
-def _take_queued(body: Custom, session: str, queued: dict[str, str]) -> None:
-    """Take in an entry about a prompt that waits, or no longer does. A fork has those of its parent too."""
+class Unsent(NamedTuple):
+    """A prompt that was accepted and never said."""
+
+    text: str
+    reason: str
+
+
+def take_queued(body: Custom, session: str, queued: dict[str, str]) -> Unsent | None:
+    """Take in an entry about a prompt that waits, or no longer does: returns one that was dropped. A fork has
+    those of its parent too."""
     match body.data:
         case {"id": str(id), "session": str(asked), "text": str(text)} if body.custom_type == QUEUED:
             if asked == session:
                 queued[id] = text
-        case {"id": str(id)} if body.custom_type == DROPPED:
-            queued.pop(id, None)
+        case {"id": str(id), **more} if body.custom_type == DROPPED and id in queued:
+            return Unsent(queued.pop(id), str(more.get("reason") or "dropped"))
+    return None
 
 
 def unanswered(branch: Sequence[Entry]) -> list[ToolCall]:
@@ -125,6 +139,8 @@ STOPPED = "fairlead/stopped"
 """The custom entry that says how a person stopped a turn, where the last message does not."""
 QUEUED, DROPPED = "fairlead/prompt-queued", "fairlead/prompt-dropped"
 """The custom entries of a prompt that waits to be said, and of one that will not be."""
+RESTARTED = "the daemon restarted before it was said"
+"""Why what waited for the last daemon is dropped."""
 
 
 class Turn(NamedTuple):

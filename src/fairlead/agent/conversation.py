@@ -82,8 +82,10 @@ class Conversation:
         self._approvals = Approvals(journal, self._tell)
         self.prompts = Prompts(journal, self._tell)
         self.unsaid: list[str] = []
-        """Lines about what waited to be said when the last program ended, until a turn begins."""
+        """Lines about what waited to be said when a program before ended, until something is said. They are
+        told to each client that comes."""
         self.turn: asyncio.Task[None] | None = None
+        self._outcome: events.Outcome | None = None  # of the last turn, if it was ours
         self._awaited: asyncio.Future[Any] | None = None  # what an abort cancels
         self._aborted = asyncio.Event()
         self._answer_so_far = Answer()
@@ -105,7 +107,9 @@ class Conversation:
                 self._approvals.load(body)
         self._approvals.keep(call.id for call in context.unanswered(self.journal.branch))
         if self._is_ours:
-            self.unsaid = self.prompts.drop_lost(past.queued)
+            lost = [*past.lost, *past.queued.values()]
+            self.prompts.drop_lost(past.queued)
+            self.unsaid = [f"The daemon restarted before this was said: {text}" for text in lost]
 
     async def _steps(self, calls: Sequence[ToolCall]) -> events.Outcome:
         """Do the work of a turn, beginning with the calls at which another daemon left it."""
@@ -159,6 +163,13 @@ class Conversation:
         if isinstance(last, Assistant):
             return self.is_idle and (bool(last.calls) or last.error_message == context.LOST)
         return self.is_idle and last is not None
+
+    @property
+    def outcome(self) -> events.Outcome | None:
+        """How the last turn ended; None if there was none, or one runs."""
+        if not self.is_idle or not (turns := self.turns):
+            return None
+        return self._outcome or ("interrupted" if (last := turns[-1].outcome) == "lost" else last)
 
     @property
     def answer_so_far(self) -> Answer:
@@ -447,7 +458,7 @@ class Conversation:
                 self._tell(
                     events.TurnBegan(self.id, turn.number, turn.first_line, turn.prompt, turn.prompt_id)
                 )
-            for notice in (*self._notices, *self.unsaid):
+            for notice in self._notices:
                 self._tell(events.Noticed(self.id, notice))
             self._notices, self.unsaid = [], []
         outcome: events.Outcome = "failed"
@@ -456,6 +467,7 @@ class Conversation:
             self._say_why(outcome)
         finally:
             if not self._is_cancelled():
+                self._outcome = outcome
                 self._write_stop(outcome)
                 self._tell(
                     events.TurnEnded(

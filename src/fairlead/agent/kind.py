@@ -15,9 +15,11 @@ from ..sessions.feed import Changed, Event, Feed, TurnEnded
 from ..sessions.session import Prompt
 from ..system.database import DatabaseFault
 from .conversation import Conversation
+from .events import Outcome
 from .journal import JournalError, Said
 from .live import LiveAgent
-from .messages import ToolResult, User, text_of
+from .log_lines import log_lines
+from .messages import User, text_of
 from .parts import Busy, Refused
 from .recall.transcripts import Transcript, Transcripts
 from .store import AgentStore, NotFound
@@ -111,17 +113,19 @@ class AgentKind:
         """End its turn and what waits to be said. The session stays: it can be talked with again."""
         session = await self._found(id)
         was_working = not session.is_idle
+        dropped = session.prompts.queued
         session.prompts.drop("stopped before it was said")
         session.abort()
         await session.end_agent()
-        return {"stopped": was_working}
+        return {"stopped": was_working, "dropped": dropped}
 
-    async def prompt(self, id: str, prompt: Prompt) -> None:
+    async def prompt(self, id: str, prompt: Prompt) -> int | None:
         session = await self._found(id)
         try:
             session.follow_up(prompt.text, id=prompt.id)
         except (Busy, Refused, JournalError) as error:
             raise NotSupported(str(error)) from None
+        return len(session.prompts.queued) or None
 
     async def live(self, id: str) -> LiveAgent:
         return LiveAgent(await self._found(id))
@@ -144,27 +148,15 @@ class AgentKind:
 
     async def lines(self, id: str) -> Sequence[str]:
         session = await self._found(id)
-        return await asyncio.to_thread(_lines, session)  # it may be long
+        return await asyncio.to_thread(log_lines, session)  # it may be long
 
-    async def settled(self, id: str) -> None:
+    async def settled(self, id: str) -> Outcome | None:
         session = await self._found(id)
         changed = self._changed.setdefault(id, asyncio.Event())
         while not session.is_idle or session.pending_messages:
             changed.clear()
             await changed.wait()
-
-
-def _lines(session: Conversation) -> list[str]:
-    """What was said, a person's lines with a mark, and nothing in it that would control a terminal."""
-    found: list[str] = []
-    for message in session.messages:
-        text = visible(text_of(message))
-        if isinstance(message, User):
-            text = "> " + text.replace("\n", "\n> ")
-        elif isinstance(message, ToolResult):
-            text = f"[{message.tool_name}] {text}"
-        found += text.split("\n") if text else ()
-    return found
+        return session.outcome
 
 
 def _first(session: Conversation) -> str:
@@ -195,13 +187,13 @@ def _of_open(session: Conversation, row: Transcript | None) -> Summary:
         kind=session.kind,
         name=session.name or session.id,
         project=str(session.cwd),
-        state="idle" if session.is_idle else "working",
+        state="working" if not session.is_idle else "failed" if session.outcome == "failed" else "idle",
         phase=session.phase,
         what=_short(first),
         started_at=_moment(session.journal.header.timestamp),
         idle=max(0.0, time.time() - last) if session.is_idle else 0.0,
         can=("chat",),
-        more=session.more,
+        more={**session.more, "queued": len(session.prompts.queued), "outcome": session.outcome},
     )
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
 from ..sessions.session import PromptOutcome
 from . import events
-from .context import DROPPED, QUEUED
+from .context import DROPPED, QUEUED, RESTARTED
 from .events import Event
 from .journal import Custom, Journal, JournalError
 from .messages import User, text_of
@@ -23,7 +23,6 @@ from .parts import Refused
 
 MAX_QUEUED = 100
 """How many messages may wait to be said."""
-RESTARTED = "the daemon restarted before it was said"
 
 
 class Prompts:
@@ -48,6 +47,11 @@ class Prompts:
     @property
     def waiting(self) -> Sequence[User]:
         return (*self.steering, *self.follow_ups)
+
+    @property
+    def queued(self) -> list[str]:
+        """The texts of the prompts that wait; corrections are none."""
+        return [text_of(each) for each in self.waiting if each.prompt is not msgspec.UNSET]
 
     # --- waiting ------------------------------------------------------------------------------------------
 
@@ -94,12 +98,11 @@ class Prompts:
             else:
                 self._tell(ended)
 
-    def drop_lost(self, queued: Mapping[str, str]) -> list[str]:
-        """Journal that what waited when the last program ended is dropped. Returns a line about each."""
+    def drop_lost(self, queued: Iterable[str]) -> None:
+        """Journal that what waited when the last program ended is dropped."""
         for id in queued:
             with contextlib.suppress(JournalError):
                 self._journal.append(Custom(DROPPED, {"id": id, "reason": RESTARTED}))
-        return [f"The daemon restarted before this was said: {text}" for text in queued.values()]
 
     # --- saying -------------------------------------------------------------------------------------------
 

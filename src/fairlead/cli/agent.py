@@ -88,7 +88,7 @@ def main(arguments: Sequence[str]) -> int:
     if not os.path.isdir(cwd):
         raise Failure(f"{cwd} is not a directory")
 
-    from ..client.sdk import connect
+    from ..client.sdk import RequestError, connect
     from ..system.settings import Settings
     from ..ui.chat.scripted import TooLong, answer, piped
 
@@ -117,7 +117,12 @@ def main(arguments: Sequence[str]) -> int:
             from ..ui.chat.chat import chat
 
             return chat(agent, settings, prompt=prompt, yes=options.yes)
-        return answer(agent, prompt, yes=options.yes, as_json=options.json, verbose=options.verbose)
+        try:
+            return answer(agent, prompt, yes=options.yes, as_json=options.json, verbose=options.verbose)
+        except RequestError as error:
+            if error.code != "request/session-not-idle":
+                raise
+            raise _busy(agent, str(error)) from None
 
 
 def _said(words: list[str], *, alone: bool) -> tuple[str | None, str]:
@@ -127,6 +132,14 @@ def _said(words: list[str], *, alone: bool) -> tuple[str | None, str]:
     if is_name and (is_before_prompt or (alone and len(words) == 1)):
         return words[0], " ".join(words[1:])
     return None, " ".join(words).strip()
+
+
+def _busy(agent: Agent, why: str) -> Failure:
+    """It works on another prompt, or waits for an answer to a question, which `why` has after a colon."""
+    name = agent.name or agent.id
+    _, _, asks = why.partition(": ")
+    how = f": {asks}" if asks else f"; `fairlead send {name} …` queues a prompt"
+    return Failure(f"{name} is busy{how}")
 
 
 def _prepare(agent: Agent, model: str | None, thinking: str | None) -> None:

@@ -23,8 +23,8 @@ COMMAND = Command(
     takes=(
         Argument(
             "answer",
-            "answer, or show one in full: allow, always (also the same call from now on), deny, dismiss, show, or\n"
-            "another answer that the question offers",
+            "answer, or show one in full: allow, always (also the same call from now on), deny, dismiss,\n"
+            "show, or another answer that the question offers",
             optional=True,
         ),
         Argument(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .arguments import SESSION, Command, Option, parsed
+from ..formats.columns import printable
+from .arguments import SESSION, Command, Failure, Option, parsed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,6 +40,15 @@ def main(arguments: Sequence[str]) -> int:
 
             instead = "`fairlead send {} TEXT` asks it, and `fairlead logs {}` prints what was said"
             raise unsupported(session, "has neither a screen nor a chat", instead)
+        if options.watch:
+            from .kinds import unsupported
+
+            instead = "`fairlead logs {}` prints what was said, `fairlead attach {}` opens the chat"
+            raise unsupported(session, "has no screen to watch", instead)
+        if not _has_terminal():
+            instead = "`fairlead send {} TEXT` prompts it, `fairlead logs {}` prints what was said"
+            how = instead.replace("{}", printable(session["name"]))
+            raise Failure(f"the chat needs a terminal; {how}")
 
         from ..client.sdk import connect
         from ..system.settings import Settings
@@ -53,16 +63,14 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _without_screen(name: str) -> dict[str, Any] | None:
-    """The session of this name, if it has no screen to attach to and we have a terminal."""
+    """The session of this name, if it has no screen to attach to. Raises Failure if we have no terminal and
+    there is no such session."""
     import os
-    import sys
 
     from ..client.launch import session_dirs
     from ..system.settings import SettingError, Settings
     from ..wire import keepty
 
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return None
     try:
         paths = [keepty.socket_path(name, os.environ, each) for each in session_dirs(Settings())]
     except (OSError, ValueError, SettingError):
@@ -75,6 +83,14 @@ def _without_screen(name: str) -> dict[str, Any] | None:
     try:
         with Control() as control:
             session: dict[str, Any] = control.ask("session_find", name=name)["session"]
-    except (RequestError, ConnectionError):  # attaching says what is wrong
+    except (RequestError, ConnectionError) as error:  # attaching says what is wrong, if it comes so far
+        if isinstance(error, RequestError) and not _has_terminal():
+            raise Failure(str(error)) from None
         return None
     return session if "screen" not in session["can"] else None
+
+
+def _has_terminal() -> bool:
+    import sys
+
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))

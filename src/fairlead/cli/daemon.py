@@ -148,6 +148,9 @@ def _print_interrupted(answer: dict[str, Any]) -> None:
     if count := answer.get("interrupted_turns"):  # a daemon of an older version does not say it
         what = "running turn was" if count == 1 else "running turns were"
         print(f"{count} {what} interrupted; `fairlead sessions` lists the sessions", file=sys.stderr)
+    if count := answer.get("dropped_prompts"):
+        what = "queued prompt was" if count == 1 else "queued prompts were"
+        print(f"{count} {what} dropped; `fairlead logs NAME` shows them", file=sys.stderr)
 
 
 def _end(found: HungDaemon, *, for_good: bool) -> None:

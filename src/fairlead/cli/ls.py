@@ -70,7 +70,8 @@ def main(arguments: Sequence[str]) -> int:
     elif sessions:
         _table(sessions)
     elif not options.name:
-        print("no sessions; `fairlead start NAME -- COMMAND` starts one", file=sys.stderr)
+        how = "`fairlead start NAME -- COMMAND` starts a program, `fairlead agent NAME` an agent"
+        print(f"no sessions; {how}", file=sys.stderr)
     if not options.json and not options.quiet:
         for session in sessions:
             if why := session.get("recording_error"):
@@ -112,6 +113,8 @@ def _check(session: dict[str, Any]) -> str:
 
 def _row(session: dict[str, Any]) -> tuple[str, ...]:
     state = session["state"] if session["exit_code"] is None else f"exit {session['exit_code']}"
+    if queued := session.get("queued"):
+        state += f"+{queued}"
     if pid := session.get("stray_pid"):
         state = f"lost, pid {pid} runs"
     percent, memory = session.get("cpu_percent"), session.get("memory")

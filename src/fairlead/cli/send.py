@@ -45,13 +45,19 @@ def main(arguments: Sequence[str]) -> int:
         try:
             answer = control.ask("terminal_send", name=options.name, keys=options.key or None, **{how: text})
         except RequestError as error:
+            from ..formats.shown import counted
             from .kinds import other_kind, unsupported
 
             session = other_kind(control, options.name, error)
             if text is None or any(key != "Enter" for key in options.key):
                 instead = "`fairlead send {} TEXT` asks it for something"
                 raise unsupported(session, "takes no keys", instead) from None
+            if not text.strip():
+                raise UsageError("missing TEXT: an agent can't be sent an empty prompt") from None
             answer = control.ask("session_prompt", name=session["id"], text=text)
+            if place := answer.get("queued"):
+                before = f" ({counted(place - 1, 'prompt')} before it)" if place > 1 else ""
+                print(f"queued: {session['name']} is busy{before}", file=sys.stderr)
     if options.json:
         import json
 

@@ -20,6 +20,9 @@ COMMAND = Command(
     codes={1: "a session does not exist or did not stop; the others were stopped"},
 )
 
+SHOWN = 60
+"""How many characters are shown of a prompt that was dropped."""
+
 
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
@@ -40,8 +43,11 @@ def main(arguments: Sequence[str]) -> int:
                 said = f"session {name} ended with {code}"
             else:
                 session, worked = answer["session"], answer["stopped"]
-                ended.append({"name": session["name"], "kind": session["kind"], "stopped": worked})
-                said = f"the turn of {name} is ended" if worked else f"{name} does nothing now"
+                dropped = answer.get("dropped") or []
+                about = {"name": session["name"], "kind": session["kind"], "stopped": worked}
+                ended.append(about | {"dropped": dropped})
+                said = f"stopped {name}'s turn" if worked else f"{name} was already idle"
+                said += _dropped(dropped)
             if not options.json:
                 print(said)
     if options.json:
@@ -49,3 +55,13 @@ def main(arguments: Sequence[str]) -> int:
 
         print(json.dumps(ended))
     return 0 if len(ended) == len(options.name) else 1
+
+
+def _dropped(texts: list[str]) -> str:
+    """The prompts that will not be said."""
+    if not texts:
+        return ""
+    from ..formats.shown import one_line
+
+    what = "1 queued prompt was" if len(texts) == 1 else f"{len(texts)} queued prompts were"
+    return f"; {what} dropped: {'; '.join(one_line(text, SHOWN) for text in texts)}"

@@ -18,10 +18,15 @@ TIMED_OUT = 124  # as timeout(1) has it
 NOT_WAITED = 125  # as timeout(1) has it, too
 """It could not be waited for, where 1 would look like the program's own exit code."""
 
+NOT_DONE = 1
+_ENDED = {"failed": "failed", "aborted": "was aborted", "interrupted": "was interrupted"}
+
 COMMAND = Command(
     "wait",
     "Wait until a session shows a text, goes quiet, or ends; with several conditions, until the first of\n"
-    "them holds. For an agent session, --idle 0 or --exit wait until its turn ends.",
+    "them holds. For an agent session, --idle 0 or --exit wait until its turn ends and nothing is queued;\n"
+    "--exit returns 1 unless its last turn is done, and --json has its outcome: done, failed, aborted or\n"
+    "interrupted.",
     takes=(SESSION,),
     options=(
         Option("--text", value="TEXT", help="until this text is on the screen"),
@@ -41,7 +46,7 @@ COMMAND = Command(
     ),
     codes={
         0: "a condition holds",
-        1: "the program ended first, or there is no such session",
+        1: "the program ended first, or there is no such session; with --exit, an agent's turn is not done",
         124: "timed out",
         125: "with --exit alone: no such session, or no daemon",
         "program's": "with --exit alone",
@@ -70,7 +75,8 @@ def main(arguments: Sequence[str]) -> int:
         print(json.dumps(answer))
     if answer["reason"] == "timeout":
         if not options.json:
-            print(f"fairlead wait: timed out after {options.timeout:g} s", file=sys.stderr)
+            asks = "; it waits for your consent: `fairlead approvals`" if answer.get("waits_for") else ""
+            print(f"fairlead wait: timed out after {options.timeout:g} s{asks}", file=sys.stderr)
         return TIMED_OUT
     if answer["reason"] == "exit":
         code: int = answer["exit_code"]
@@ -78,6 +84,12 @@ def main(arguments: Sequence[str]) -> int:
             ended = f"session {options.name!r} ended with {code} first"
             print(f"fairlead wait: {ended}", file=sys.stderr)
         return 0 if options.exit and looks else code if options.exit else 1
+    if options.exit and answer.get("outcome", "done") != "done":
+        if not options.json:
+            print(
+                f"fairlead wait: the last turn of {options.name} {_ENDED[answer['outcome']]}", file=sys.stderr
+            )
+        return NOT_DONE
     return 0
 
 
@@ -106,6 +118,9 @@ def _answer(options: Options) -> dict[str, Any]:
                 continue
             if options.timeout is not None:
                 left = max(0.0, began + options.timeout - time.monotonic())
+            if answer["reason"] == "timeout" and other and left == 0.0:
+                found = control.ask("session_find", name=other)["session"]
+                return answer | ({"waits_for": found["waits_for"]} if found["waits_for"] else {})
             if answer["reason"] != "timeout" or left == 0.0:
                 return answer
 

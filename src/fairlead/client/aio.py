@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from ..events import Approve
+from ..events import Approve, Outcome
 from ..system.settings import Settings
 from . import calls
 from .aio_streams import AgentEvents, Attached, Connection, Events, answer
@@ -234,10 +234,13 @@ class Session:
         """Return what was said or printed, or the last lines of it."""
         return await self._ask("session_lines", itemgetter("lines"), limit=limit)
 
-    async def wait(self, *, timeout: float | None = None) -> None:
-        """Wait until it does nothing any more. Raises TimeoutError."""
-        if not await self._ask("session_wait", itemgetter("matched"), timeout=timeout):
+    async def wait(self, *, timeout: float | None = None) -> Outcome | None:
+        """Wait until it does nothing; returns how an agent's last turn ended. Raises TimeoutError."""
+        answer = await self._ask("session_wait", dict, timeout=timeout)
+        if not answer["matched"]:
             raise TimeoutError(f"{self.name!r} is still at work")
+        outcome: Outcome | None = answer.get("outcome")
+        return outcome
 
     async def stop(self) -> None:
         """End its program, or what an agent is doing."""

@@ -39,6 +39,9 @@ _USUAL = tuple(topic for topic in TOPICS if not topic.startswith("sessions/"))
 _WANTED = tuple(topic for topic in _USUAL if not topic.startswith("terminal/") and topic != "context/updated")
 
 
+PROMPT_ENDED = "sessions/prompt-ended"
+
+
 class TurnFailed(Exception):
     """A turn did not end well. `outcome` is `failed`, `aborted` or `interrupted`."""
 
@@ -153,10 +156,10 @@ class Watching(Subscription[Event]):
 
 class Following(Subscription[AgentEvent]):
     """Receives what happens in one agent session. Until it is `ready`, its state now comes, then what was
-    missed since the cursor."""
+    missed since the cursor. With `receipts` it also receives how each prompt ended."""
 
-    def __init__(self, session_id: str, since: str | None = None) -> None:
-        super().__init__(_WANTED, since)
+    def __init__(self, session_id: str, since: str | None = None, *, receipts: bool = False) -> None:
+        super().__init__((*_WANTED, PROMPT_ENDED) if receipts else _WANTED, since)
         self.session_id = session_id
         self.state: Updated | None = None
         """The last state of the session that we received."""
@@ -230,7 +233,7 @@ class Turn(Following):
     def _is_wanted(self, event: AgentEvent) -> bool:
         # we are answered before our turn begins; what comes before that is of another one
         self.is_over = self.accepted and isinstance(event, TurnEnded)
-        return self.accepted
+        return self.accepted or event.topic == "ui/notification"  # which is for a person, whenever it comes
 
     def _answered(self, answer: Answered) -> Answered:
         if answer.id == self._asked:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from ..events import Approve
+from ..events import Approve, Outcome
 from ..system.settings import Settings
 from . import calls
 from .calls import Answer, Call, Ended, Format, Opened, RequestError, nothing
@@ -235,10 +235,13 @@ class Session:
         """Return what was said or printed, or the last lines of it."""
         return self._ask("session_lines", itemgetter("lines"), limit=limit)
 
-    def wait(self, *, timeout: float | None = None) -> None:
-        """Wait until it does nothing any more. Raises TimeoutError."""
-        if not self._ask("session_wait", itemgetter("matched"), timeout=timeout):
+    def wait(self, *, timeout: float | None = None) -> Outcome | None:
+        """Wait until it does nothing; returns how an agent's last turn ended. Raises TimeoutError."""
+        answer = self._ask("session_wait", dict, timeout=timeout)
+        if not answer["matched"]:
             raise TimeoutError(f"{self.name!r} is still at work")
+        outcome: Outcome | None = answer.get("outcome")
+        return outcome
 
     def stop(self) -> None:
         """End its program, or what an agent is doing."""

@@ -275,7 +275,10 @@ class Daemon:
         asyncio.get_running_loop().call_soon(self._over.set)
         loaded = self._agents.store.loaded  # a turn that waits for consent goes on with the answer
         turns = sum(not each.is_idle and not each.approvals for each in loaded)
-        return fields(accepted=True, started_at=self._started_at, interrupted_turns=turns)
+        prompts = sum(len(each.prompts.queued) for each in loaded)
+        return fields(
+            accepted=True, started_at=self._started_at, interrupted_turns=turns, dropped_prompts=prompts
+        )
 
     @op
     async def daemon_restart(self, env: Mapping[Any, Any] | None = None, python: str = "") -> Data:

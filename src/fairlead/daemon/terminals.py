@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from ..doors.agent_terminals import HostTerminals
@@ -17,6 +18,7 @@ from ..system.settings import Settings
 from ..terminal.host import Host
 from ..terminal.kind import TerminalKind
 from ..terminal.session import Event, Session, State
+from ..terminal.signal_rate import LIMITED, SignalRate
 from ..terminal.turns import TerminalTurns
 from ..wire.rpc import fields
 
@@ -52,6 +54,7 @@ class TerminalRoom:
         self._clients = clients
         self._inbox = inbox
         self._opening: set[asyncio.Task[None]] = set()
+        self._rates: dict[Session, SignalRate] = {}
 
     async def open(self, command: list[str] | None) -> None:
         """Find the sessions, and let clients come to them. `command` starts the next daemon."""
@@ -84,17 +87,30 @@ class TerminalRoom:
                 task = asyncio.get_running_loop().create_task(self._open(session))
                 self._opening.add(task)
                 task.add_done_callback(self._opening.discard)
+            case topic if topic in LIMITED:
+                self._signals(session).take(event)
             case "forgotten":
+                self._rates.pop(session, None)
                 self.door.close(session)
                 self.turns.closed(session)
             case _:
                 if event.topic == "terminal/exited":
+                    self._signals(session).sum_up()
                     self.door.retire(session)
                     if session.note.get("exit_told"):  # by a daemon before us
                         return
                     asyncio.get_running_loop().call_later(EXIT_TOLD_AFTER, self._note_exit, session)
-                self._tell(event.topic, event.data)
-                self.kind.happened(session, event)
+                self._tell_all(session, event)
+
+    def _tell_all(self, session: Session, event: Event) -> None:
+        self._tell(event.topic, event.data)
+        self.kind.happened(session, event)
+
+    def _signals(self, session: Session) -> SignalRate:
+        """How much of what a session's program calls is told."""
+        if session not in self._rates:
+            self._rates[session] = SignalRate(partial(self._tell_all, session))
+        return self._rates[session]
 
     def _note_exit(self, session: Session) -> None:
         """Everybody knows that a session has ended, and rules were followed: the next daemon is silent."""

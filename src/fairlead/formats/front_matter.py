@@ -13,7 +13,9 @@ import re
 MAX_KEYS = 50
 """How many keys there may be,"""
 MAX_ITEMS = 100
-"""and how many items in a list."""
+"""and how many items in a list,"""
+MAX_LINE = 16 * 1024
+"""and how many characters in a line."""
 
 _KEY = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)[ \t]*:(?:[ \t]+(.*))?")
 _ITEM = re.compile(r"[ \t]*-(?:[ \t]+(.*))?")
@@ -40,6 +42,8 @@ def front_matter(text: str, source: str) -> tuple[dict[str, Value], str]:
     rows = iter(enumerate(lines[1:end], 2))
     for number, line in rows:
         where = f"{source}, line {number}"
+        if len(line) > MAX_LINE:
+            raise FrontMatterError(f"{where}: a line has at most {MAX_LINE} characters")
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         if items is not None and (item := _ITEM.fullmatch(line)):
@@ -85,29 +89,60 @@ def _value(written: str, where: str) -> Value:
 
 def _split(text: str, where: str) -> list[str]:
     """The items of `a, "b, c", d`."""
-    items = re.findall(r"""\s*("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^,'"][^,]*)\s*(?:,|\Z)""", text)
-    rest = re.sub(r"""\s*("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^,'"][^,]*)\s*(?:,|\Z)""", "", text)
-    if rest.strip():
-        raise FrontMatterError(f"{where}: can't read the list at {rest.strip()[:40]!r}")
-    return [item.strip() for item in items if item.strip()]
+    items: list[str] = []
+    at = _after_blanks(text, 0)
+    while at < len(text):
+        start = at
+        if text[at] in "\"'":
+            at = _after_blanks(text, _after_quotes(text, at, where))
+        elif (at := text.find(",", start)) < 0:
+            at = len(text)
+        if at == start or text[at : at + 1] not in ("", ","):
+            raise FrontMatterError(f"{where}: can't read the list at {text[start : start + 40]!r}")
+        items.append(text[start:at].strip())
+        at = _after_blanks(text, at + 1)
+    return items
 
 
 def _scalar(written: str, where: str, *, is_text: bool = False) -> str | int | float:
-    if written.startswith('"'):
-        match = re.fullmatch(r'"((?:[^"\\]|\\.)*)"(?:\s+#.*)?', written)
-        if match is None:
-            raise FrontMatterError(f"{where}: a text in double quotes must end with one")
+    if written.startswith(('"', "'")):
+        end = _after_quotes(written, 0, where)
+        if _without_comment(written[end:]):
+            raise FrontMatterError(
+                f"{where}: unexpected text after the quotes: {written[end:][:40].strip()!r}"
+            )
+        inner = written[1 : end - 1]
+        if written[0] == "'":
+            return inner.replace("''", "'")
         escapes = {"n": "\n", "t": "\t", '"': '"', "\\": "\\", "/": "/"}
-        return re.sub(r"\\(.)", lambda each: escapes.get(each[1], each[0]), match[1])
-    if written.startswith("'"):
-        match = re.fullmatch(r"'((?:[^']|'')*)'(?:\s+#.*)?", written)
-        if match is None:
-            raise FrontMatterError(f"{where}: a text in single quotes must end with one")
-        return match[1].replace("''", "'")
+        return re.sub(r"\\(.)", lambda each: escapes.get(each[1], each[0]), inner)
     plain = _without_comment(written)
     if is_text or not _NUMBER.fullmatch(plain):
         return plain
     return float(plain) if "." in plain else int(plain)
+
+
+def _after_quotes(text: str, at: int, where: str) -> int:
+    """The position after the quoted text that begins at `at`, in one pass."""
+    quote = text[at]
+    at += 1
+    while at < len(text):
+        if text[at] == "\\" and quote == '"':
+            at += 2
+        elif text[at] != quote:
+            at += 1
+        elif quote == "'" and text[at + 1 : at + 2] == "'":
+            at += 2
+        else:
+            return at + 1
+    kind = "double" if quote == '"' else "single"
+    raise FrontMatterError(f"{where}: a text in {kind} quotes must end with one")
+
+
+def _after_blanks(text: str, at: int) -> int:
+    while at < len(text) and text[at].isspace():
+        at += 1
+    return at
 
 
 def _without_comment(written: str) -> str:

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from ..formats.guess import meant
+from ..wire.verifier import Outcome
 from .inbox import LEAST_PREFIX, Inbox
 from .session import Prompt, Session
 
@@ -30,7 +31,7 @@ class Summary(Struct, frozen=True, kw_only=True):
     project: str
     """The directory that it works in."""
     state: str
-    """`running`, `waiting` or `ended` for a program; `working`, `asks` or `idle` for an agent."""
+    """`running`, `waiting` or `ended` for a program; `working`, `asks`, `idle` or `failed` for an agent."""
     phase: str = ""
     """What it does, if its kind has words for more than its state. Not in a row."""
     is_open: bool = True
@@ -102,9 +103,10 @@ class Kind(Protocol):
     async def stop(self, id: str) -> Mapping[str, Any]:
         """End what a session does; gives what is to be said of that. Raises NoSession or NotSupported."""
 
-    async def prompt(self, id: str, prompt: Prompt) -> None:
+    async def prompt(self, id: str, prompt: Prompt) -> int | None:
         """Ask a session for something, as a person does. What comes of it is told in the feed, with the
-        prompt's id. Raises NoSession or NotSupported."""
+        prompt's id. Returns its place in the queue, from 1, if it has to wait. Raises NoSession or
+        NotSupported."""
 
     async def interrupt(self, id: str, prompt: str | None = None) -> None:
         """End what a session does now, and leave what waits. With the id of a prompt, end what came of that
@@ -113,8 +115,9 @@ class Kind(Protocol):
     async def lines(self, id: str) -> Sequence[str]:
         """What was said or printed in it, as text. Raises NoSession or NotSupported."""
 
-    async def settled(self, id: str) -> None:
-        """Wait until it does nothing any more. Raises NoSession or NotSupported."""
+    async def settled(self, id: str) -> Outcome | None:
+        """Wait until it does nothing any more. Returns how its last turn ended, if it has turns of its own.
+        Raises NoSession or NotSupported."""
 
     async def live(self, id: str) -> Session:
         """The session whose turns are followed from now on. Raises NoSession or NotSupported."""

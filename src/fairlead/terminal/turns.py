@@ -9,7 +9,6 @@ What is known of a session's turns is in a file of its own, so that the next dae
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 import os
@@ -25,13 +24,14 @@ from ..sessions.endings import Ending, ending_in
 from ..sessions.feed import Feed
 from ..sessions.inbox import calling_agent
 from ..system.files import replace_file
-from ..system.opening import open_file, read_file
+from ..system.opening import read_file
 from ..system.processes import depth_below, foreground
 from ..wire.verifier import Outcome
 from . import corrections
 from .corrections import RETURN_WAIT, Delivery
-from .host import Host
+from .host import Host, HostError
 from .session import Session
+from .transcript_lines import TooMany, TranscriptLines
 
 log = logging.getLogger("fairlead")
 
@@ -39,8 +39,6 @@ MAX_TURNS = 200
 """How many turns of a session are known; older ones are forgotten."""
 MAX_PROMPT = 64 * 1024
 """How many characters of a prompt are kept."""
-MAX_TRANSCRIPT = 256 * 1024 * 1024
-"""How many bytes of a transcript are counted."""
 MAX_KNOWN = 64 * 1024 * 1024
 """How many bytes the file may have in which a session's turns are kept: more than as many prompts take."""
 MAX_STOP_WAIT = 3600.0
@@ -237,6 +235,7 @@ class TerminalTurns:
         self._tell = tell
         self._judged = judged
         self._live: dict[str, LiveTerminal] = {}
+        self._transcripts = TranscriptLines()
 
     def opened(self, session: Session) -> None:
         """A session is there: if an agent in it has had turns, verifiers may come again."""
@@ -272,7 +271,10 @@ class TerminalTurns:
         known = live.known
         if live.is_other(session_id, owner):
             return {"accepted": False, "reason": "it is of another agent that runs in this terminal"}
-        lines = await asyncio.to_thread(_lines, path or known.file)
+        try:
+            lines = await self._transcripts.count(path or known.file)
+        except TooMany as error:
+            raise HostError("failed", str(error)) from None
 
         def start(after: float | None = None) -> None:
             if live.started(agent, prompt, path, lines, session_id, owner):  # by a person
@@ -342,12 +344,3 @@ def _read(path: str, began: float) -> Known | None:
     except (OSError, msgspec.DecodeError):
         return None
     return known if known.began == began else None
-
-
-def _lines(path: str) -> int:
-    """How many lines a file has; 0 if there is none."""
-    count = 0
-    with contextlib.suppress(OSError), open_file(path) as file:
-        while (block := file.read(1024 * 1024)) and file.tell() < MAX_TRANSCRIPT:
-            count += block.count(b"\n")
-    return count

@@ -224,13 +224,13 @@ session_list: / kind brief -> sessions questions
     sessions of all kinds, or of one, and how many questions wait [repeatable]
 session_find: name -> session
     a session by its name, its id or the beginning of that [repeatable]
-session_stop: name -> session exit-code stopped
+session_stop: name -> session exit-code stopped dropped
     end a program, or an agent's turn [beside]
-session_prompt: name text -> accepted session
+session_prompt: name text -> accepted session queued
     ask a session for something: type it and Enter, or say it to an agent [for_person]
 session_lines: name / limit -> lines first oldest complete
     what was printed or said, as text [beside repeatable]
-session_wait: name / timeout -> matched reason
+session_wait: name / timeout -> matched reason outcome
     wait until a program has ended, or an agent's turn is over [beside cancellable repeatable]
 verify_target: name -> session-id kind socket project file model line
     where a session's verifiers connect [beside]
@@ -243,9 +243,9 @@ config: -> rows
     the settings in force
 daemon_status: -> version pid started-at sessions supervised runtime-dir log-path passepartout-port
     how the daemon is [repeatable]
-daemon_stop: / handover -> accepted started-at
+daemon_stop: / handover -> accepted started-at interrupted-turns dropped-prompts
     stop the daemon; sessions stay [beside]
-daemon_restart: / env python -> accepted started-at
+daemon_restart: / env python -> accepted started-at interrupted-turns dropped-prompts
     restart the daemon [beside]
 health: -> status checked-at checks
     check the daemon and what it needs [beside]

@@ -78,6 +78,8 @@ class Caller(Protocol):
     psi's UI, get the answer so far, and one message at the end of a turn."""
     receipts: bool = False
     """Whether it is told the ids of its prompts."""
+    reminded: set[str]
+    """The sessions of which it was told what an earlier daemon has never said."""
 
     def want_key(self, variable: str) -> None:
         """Ask this client for the value of one of them; `lend_key` brings it."""

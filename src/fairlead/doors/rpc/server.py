@@ -215,6 +215,7 @@ class _Connection(asyncio.Protocol):
         self.project: str | None = None
         self.increments = False
         self.receipts = False
+        self.reminded: set[str] = set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.begin(cast(asyncio.Transport, transport))  # uvloop's is one in all but name

@@ -17,7 +17,7 @@ from typing import Any
 
 from ...client.calls import Opened, RequestError
 from ...client.control import READ_SIZE
-from ...client.following import Answered, Following
+from ...client.following import PROMPT_ENDED, Answered, Following
 from ...client.hung import lock_holder
 from ...client.launch import reached
 from ...client.reconnect import LOST, RECONNECTED, RETRY_PAUSE, Reconnect
@@ -56,6 +56,8 @@ SHOWN_LINES = 20
 """How much is shown of each."""
 SLOW = frozenset({"command", "login_complete"})
 """Requests whose answers may take longer than it takes to find a daemon hung."""
+SAYING = ("prompt", "steer")
+"""Requests that say something."""
 MAX_STOPS = 2
 """How many ^C end a turn; the next one leaves."""
 MAX_ASKED = MAX_PENDING // 2
@@ -115,7 +117,7 @@ class _Chat:
         self._line = Line(history)
         # the daemon
         # what was said before is recalled; in a new session nothing was
-        self._following = Following(agent.id, agent.cursor if agent.created else None)
+        self._following = Following(agent.id, agent.cursor if agent.created else None, receipts=True)
         self._connection: socket.socket | None = None
         self._unsent = b""
         self._asked: dict[str, tuple[str, str]] = {}  # op and text of requests without an answer
@@ -126,8 +128,8 @@ class _Chat:
         # the conversation
         self._greeted = False
         self._missed: list[AgentEvent] = []  # what came before we knew all of how the session is
-        self._ours: list[str] = []  # what we said and did not hear yet
-        self._queued: list[str] = []  # of these, what waits for its turn
+        self._shown: set[str] = set()  # prompts of ours that are on the screen before they are said
+        self._queued: dict[str, str] = {}  # what we said and what waits for its turn, by its prompt's id
         self._stops = 0  # how often ^C was pressed in this turn
         # questions
         self._wanted: dict[str, ApprovalWanted] = {}
@@ -248,6 +250,8 @@ class _Chat:
             return
         if not was_ready:
             self._begun()
+        for answer in answers:
+            self._accepted(answer)
         if self._greeted:
             self._catch_up()
         for answer in answers:
@@ -263,8 +267,9 @@ class _Chat:
         if self._was_lost:
             self._was_lost = False
             self._talk.note(RECONNECTED)
+            unsaid = self._find_unsaid()
             self._catch_up()
-            self._find_unsaid()
+            self._give_back(unsaid)
         if not self._greeted:
             self._ask("get_state")  # all else comes after the greeting
             return
@@ -280,17 +285,28 @@ class _Chat:
             self._say(prompt)
         self._catch_up()
 
-    def _find_unsaid(self) -> None:
-        """What was said and never answered: if the session did not hear it, the person has it back."""
-        unheard = [
-            text for op, text in self._asked.values() if op in ("prompt", "steer") and text in self._ours
-        ]
+    def _find_unsaid(self) -> list[str]:
+        """What was said to a daemon that went away before it answered, unless the session has heard it."""
+        unheard = [(op, text) for op, text in self._asked.values() if op in SAYING]
         self._asked.clear()
-        for text in unheard:
-            self._ours.remove(text)
+        for event in self._missed:
+            known = event.prompt_id in self._shown or event.prompt_id in self._queued
+            heard = next(
+                (each for each in unheard if isinstance(event, Prompted) and each[1] == event.text), None
+            )
+            if heard is not None and not known:
+                unheard.remove(heard)
+                self._take(heard[0], event.prompt_id, heard[1])
+        return [text for _, text in unheard]
+
+    def _give_back(self, unsaid: list[str]) -> None:
+        """The person has back what did not arrive. What waited may be gone with the daemon."""
+        for text in unsaid:
             self._talk.note("your last prompt did not reach the daemon; press Enter to send it again")
             self._line.set(self._line.text or text)
-        self._queued.clear()
+        state = self._following.state
+        if state is None or not state.data.get("pending_message_count"):
+            self._queued.clear()
 
     def _ask(self, op: str, said: str = "", /, **params: Any) -> None:
         if not self._following.ready or len(self._asked) >= MAX_ASKED:
@@ -299,6 +315,18 @@ class _Chat:
         id, line = self._following.request(op, **params)
         self._asked[id] = op, said
         self._unsent += line
+
+    def _accepted(self, answer: Answered) -> None:
+        """Know our own prompts: what is told of them may have come together with the answer."""
+        op, text = self._asked.get(answer.id, ("", ""))
+        if op in SAYING and answer.error is None:
+            self._take(op, answer.data.get("prompt_id") or "", text)
+
+    def _take(self, op: str, prompt_id: str, text: str) -> None:
+        if op == "prompt":
+            self._shown.add(prompt_id)
+        else:
+            self._queued[prompt_id] = text
 
     def _answered(self, answer: Answered) -> None:
         op, text = self._asked.pop(answer.id, ("", ""))
@@ -311,21 +339,14 @@ class _Chat:
             self._turn_to(Opened(data["session_id"], data["created"], data["cursor"]))
             return
         if op in ("interrupt", "abort") and answer.data.get("dropped_steering_text"):
-            self._ours = [each for each in self._ours if each not in self._queued]
-            self._queued.clear()
             self._line.set(self._line.text or answer.data["dropped_steering_text"])
         if op == "login_complete" and error is None:
             self._talk.note("the key is kept")
         if error is None or op in ("resolve_dialog", "cancel_dialog"):  # another client was first
             return
         if op == "prompt" and error.code == "request/session-not-idle":
-            self._queued.append(text)
             self._ask("steer", text, message=text)
             return
-        if text in self._ours:
-            self._ours.remove(text)
-        if text in self._queued:
-            self._queued.remove(text)
         self._talk.show([(clean(str(error)), "red")], "note")
 
     def _told(self, op: str, what: str, answer: Answered) -> None:
@@ -354,12 +375,12 @@ class _Chat:
             self._connection = None
         self._end_turn()
         self._created, self._name = opened.created, ""
-        self._following = Following(opened.id, opened.cursor if opened.created else None)
+        self._following = Following(opened.id, opened.cursor if opened.created else None, receipts=True)
         self._look_at = 0.0
         self._greeted = False
         self._missed.clear()
         self._wanted.clear()
-        self._ours.clear()
+        self._shown.clear()
         self._queued.clear()
         self._asked.clear()
         self._reconnect.reached()
@@ -413,7 +434,8 @@ class _Chat:
     def _draw(self, *, always: bool = False) -> None:
         columns = self._screen.columns
         rows = self._talk.rows()
-        rows += [(f"↳ {clean(text).partition(chr(10))[0]}", "dim") for text in self._queued[-QUEUED_ROWS:]]
+        waiting = [*self._queued.values(), *(text for op, text in self._asked.values() if op == "steer")]
+        rows += [(f"↳ {clean(text).partition(chr(10))[0]}", "dim") for text in waiting[-QUEUED_ROWS:]]
         if self._wanted:
             rows += self._asking()
         elif self._is_hung:
@@ -444,7 +466,7 @@ class _Chat:
     def _happened(self, event: AgentEvent) -> None:
         match event:
             case Prompted(text):
-                self._heard(text)
+                self._heard(text, event.prompt_id)
             case TurnBegan():
                 self._stops = 0
                 self._talk.happened(event)
@@ -466,6 +488,8 @@ class _Chat:
                 self._talk.show([(row, LADDER.get(confidence, ""))], "note")
             case Escalated(_, reason):
                 self._talk.show([(f"◆ a person is needed: {clean(reason)}", "red")], "note")
+            case Other() if event.topic == PROMPT_ENDED:
+                self._prompt_ended(event.data)
             case Other() if event.topic == "command-result":
                 self._command_done(event.data)
             case Other() if event.topic == "ui/notification":
@@ -475,15 +499,18 @@ class _Chat:
             case _:
                 self._talk.happened(event)
 
-    def _heard(self, text: str) -> None:
+    def _heard(self, text: str, prompt_id: str) -> None:
         """Somebody said something. What we began a turn with is on the screen already."""
-        if text not in self._ours:
-            self._talk.prompt(text, "›")
-            return
-        self._ours.remove(text)
-        if text in self._queued:
-            self._queued.remove(text)
-            self._talk.prompt(text, ">")
+        if prompt_id in self._shown:
+            self._shown.remove(prompt_id)
+        else:
+            self._talk.prompt(text, "›" if self._queued.pop(prompt_id, None) is None else ">")
+
+    def _prompt_ended(self, data: dict[str, Any]) -> None:
+        """A prompt of ours that waited may have been dropped, by us or by others."""
+        text = self._queued.pop(data["prompt_id"], None)
+        if text is not None and data["outcome"] == "dropped":
+            self._talk.note(f"not sent ({clean(data['reason'])}): {one_line(clean(text), MAX_WHAT)}")
 
     def _end_turn(self) -> None:
         self._talk.end_turn()
@@ -631,9 +658,7 @@ class _Chat:
 
     def _say(self, text: str) -> None:
         """Begin a turn, or steer the one that runs."""
-        self._ours.append(text)
         if self._is_busy:
-            self._queued.append(text)
             self._ask("steer", text, message=text)
         else:
             self._talk.prompt(text, ">")

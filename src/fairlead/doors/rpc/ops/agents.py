@@ -244,13 +244,21 @@ class AgentOps:
             caller.event(topic, data, id=call.id)
         if not is_psi:
             self._show_questions(caller, session, call.id)
-        for notice in session.unsaid:
-            for topic, data in frames.frames(events.Noticed(session.id, notice)):
-                caller.event(topic, data, id=call.id)
+        self._remind(call, session)
         if since is None and not OWN_TOPICS.intersection(topics):
             return {}  # as psi's clients know it; the cursor came with the snapshot
         replayed = sum(caller.wants(topic) for topic, _ in missed)
         return {"cursor": self._history.cursor(session), "replayed": replayed}
+
+    def _remind(self, call: Call, session: Conversation) -> None:
+        """Tell a client once which prompts an earlier daemon has never said."""
+        caller = call.caller
+        if not session.unsaid or session.id in caller.reminded or not caller.wants("ui/notification"):
+            return
+        caller.reminded.add(session.id)
+        for notice in session.unsaid:
+            for topic, data in frames.frames(events.Noticed(session.id, notice)):
+                caller.event(topic, data, id=call.id)
 
     def _show_questions(self, caller: Caller, session: Conversation, id: str | None = None) -> None:
         """What waits for a person and concerns this client: first of its session."""
@@ -374,6 +382,7 @@ class AgentOps:
         call.caller.event("session/resumed", frames.resumed(session), id=call.id)
         messages = self._messages(call.caller, session)
         call.caller.event("session/rehydrated", frames.rehydrated(session, messages), id=call.id)
+        self._remind(call, session)
 
     def show(self, call: Call, session: Conversation) -> None:
         """How a session, and all of them, are now."""
@@ -397,6 +406,7 @@ class AgentOps:
             return fields(accepted=True)
         await self._lending.ensure(session.model.provider, call.caller)
         id = new_id()
+        self._remind(call, session)
         session.prompt(message, pictures, id=id)
         self._telling.begun(session, call)
         return accepted(call, id)
@@ -420,6 +430,7 @@ class AgentOps:
         session = self.session(call)
         pictures = _images(images)
         await self._lending.ensure(session.model.provider, call.caller)
+        self._remind(call, session)
         return session.steer(message, pictures, id=id)
 
     @op
@@ -432,6 +443,7 @@ class AgentOps:
         session = self.session(call)
         pictures = _images(images)
         await self._lending.ensure(session.model.provider, call.caller)
+        self._remind(call, session)
         session.follow_up(message, pictures, id=id)
 
     @op

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from ....sessions.directory import Directory, NoKind, NoSession, NotSupported, Summary
 from ....sessions.session import new_prompt
@@ -46,13 +47,14 @@ class SessionOps:
     async def session_prompt(self, call: Call, name: str, text: str) -> Data:
         kind, found = await self._directory.find(name)
         prompt = new_prompt(text)
-        await kind.prompt(found.id, prompt)
-        return accepted(call, prompt.id, session=_row(found))
+        place = await kind.prompt(found.id, prompt)
+        waits = {} if place is None else {"queued": place}
+        return accepted(call, prompt.id, session=_row(found), **waits)
 
     @op
     async def session_lines(self, name: str, limit: int = MAX_LINES) -> Data:
         kind, found = await self._directory.find(name)
-        texts = await kind.lines(found.id)
+        texts = without_end(await kind.lines(found.id))
         shown = texts[-min(limit, MAX_LINES) :]
         return fields(lines=list(shown), first=len(texts) - len(shown) + 1, oldest=1, complete=True)
 
@@ -61,10 +63,18 @@ class SessionOps:
         kind, found = await self._directory.find(name)
         try:
             async with asyncio.timeout(min(timeout, MAX_WAIT)):
-                await kind.settled(found.id)
+                outcome = await kind.settled(found.id)
         except TimeoutError:
             return fields(matched=False, reason="timeout")
-        return fields(matched=True, reason="idle")
+        return fields(matched=True, reason="idle", **({} if outcome is None else {"outcome": outcome}))
+
+
+def without_end(texts: Sequence[str]) -> Sequence[str]:
+    """Lines without the empty ones at their end: a screen has those below what was printed."""
+    size = len(texts)
+    while size and not texts[size - 1].strip():
+        size -= 1
+    return texts[:size]
 
 
 def _row(found: Summary) -> Data:
