@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from ..formats.shown import name_fault
 from .journal import (
     BranchSummary,
     Compaction,
@@ -82,7 +83,7 @@ def past_of(journal: Journal) -> Past:
         elif isinstance(body, Custom):
             _take_queued(body, journal.header.id, queued)
         elif isinstance(body, SessionInfo):
-            name = body.name
+            name = "" if name_fault(body.name) else body.name
     states = [entry.body for entry in journal.branch]
     kinds = ModelChange | ThinkingLevelChange | Custom
     course = Course(journal)

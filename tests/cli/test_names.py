@@ -1,0 +1,100 @@
+"""A name means one session: what looks like the id of another is refused, and an id is an id before it is a
+name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fairlead.client.control import RequestError
+from tests.hosting import Hosting
+
+
+@pytest.fixture(scope="module")
+def hosting() -> Iterator[Hosting]:
+    made = Hosting()
+    try:
+        made.start("work", "echo ready; read line")
+        made.run("agent", "--name", "garden", "-p", "hello roses")
+        made.run("agent", "--name", "shed", "-p", "hello spade")
+        yield made
+    finally:
+        made.close()
+
+
+def id_of(hosting: Hosting, name: str) -> str:
+    return str(hosting.ask("session_find", name=name)["session"]["id"])
+
+
+def journal(path: Path, id: str, name: str) -> str:
+    """The journal of a session that another program made."""
+    lines: list[dict[str, object]] = [
+        {"type": "session", "version": 3, "id": id, "timestamp": "2026-01-01T00:00:00.000Z", "cwd": "/tmp"},
+        {"type": "session_info", "id": "aaaaaaaa", "parentId": None, "timestamp": "2026-01-01T00:00:01.000Z"},
+    ]
+    lines[1]["name"] = name
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("length", "part"), [(36, ""), (8, "the beginning of "), (4, "the beginning of ")], ids=["id", "8", "4"]
+)
+def test_no_session_is_called_like_the_id_of_another(hosting: Hosting, length: int, part: str) -> None:
+    victim, shed = id_of(hosting, "garden"), id_of(hosting, "shed")
+    word = victim[:length]
+    why = f"'{word}' is {part}the id of the agent session garden; choose another name"
+    assert why in hosting.run("start", word, "-d", "--", "cat", check=False).stderr
+    with pytest.raises(RequestError) as refused:
+        hosting.ask("set_session_name", session_id=shed, name=word)
+    assert why in str(refused.value)
+    hosting.run("send", "garden", f"hello {length}")
+    assert f"> hello {length}" in hosting.run("logs", word).stdout
+
+
+@pytest.mark.parametrize("length", [36, 8])
+def test_a_journal_cant_take_the_id_of_another_session_as_its_name(
+    hosting: Hosting, tmp_path: Path, length: int
+) -> None:
+    victim = id_of(hosting, "garden")
+    impostor = f"00000000-0000-4000-8000-{length:012}"
+    path = journal(tmp_path / f"x_{impostor}.jsonl", impostor, victim[:length])
+    hosting.ask("switch_session", session_path=path)
+    assert id_of(hosting, victim[:length]) == victim
+    assert hosting.ask("session_find", name=impostor)["session"]["name"] == impostor
+    assert hosting.ask("open_session", name=victim)["session_id"] == victim
+
+
+def test_a_name_in_a_journal_that_is_none_is_ignored(hosting: Hosting, tmp_path: Path) -> None:
+    id = "00000000-0000-4000-8000-00000000000a"
+    path = journal(tmp_path / f"x_{id}.jsonl", id, "x\nroot needs a person: now")
+    hosting.ask("switch_session", session_path=path)
+    assert hosting.ask("session_find", name=id)["session"]["name"] == id
+    assert "root needs a person" not in hosting.run("talk", "/status").stdout
+
+
+@pytest.mark.parametrize(
+    "name", ["pay\u3164", " pay", "pay ", "pa\u115fy", "pay\u034f", "pay\u2800", "\ufe0f"]
+)
+def test_names_that_look_like_others_are_refused(hosting: Hosting, name: str) -> None:
+    done = hosting.run("start", name, "-d", "--", "cat", check=False)
+    assert done.returncode == 1
+    assert "a name has no " in done.stderr
+    with pytest.raises(RequestError, match="a name has no "):
+        hosting.ask("set_session_name", session_id=id_of(hosting, "shed"), name=name)
+
+
+def test_the_session_of_control_keeps_its_name(hosting: Hosting) -> None:
+    done = hosting.run("start", "control", "-d", "--", "cat", check=False)
+    assert "'control' is the name of the default agent session; choose another name" in done.stderr
+    assert hosting.run("talk", "hello").returncode == 0
+
+
+def test_what_ls_shows_holds_its_name_after_a_restart(hosting: Hosting) -> None:
+    hosting.run("agent", "--name", "fresh", "-p", "hello")
+    hosting.run("daemon", "restart")
+    done = hosting.run("start", "fresh", "-d", "--", "cat", check=False)
+    assert "an agent session is already called 'fresh'; choose another name" in done.stderr
