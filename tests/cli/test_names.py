@@ -98,3 +98,43 @@ def test_what_ls_shows_holds_its_name_after_a_restart(hosting: Hosting) -> None:
     hosting.run("daemon", "restart")
     done = hosting.run("start", "fresh", "-d", "--", "cat", check=False)
     assert "an agent session is already called 'fresh'; choose another name" in done.stderr
+
+
+@pytest.mark.parametrize("length", [36, 8, 4])
+def test_ls_takes_what_other_commands_take(hosting: Hosting, length: int) -> None:
+    id = id_of(hosting, "garden")
+    assert hosting.run("ls", "-q", id[:length]).stdout == "garden\n"
+
+
+def test_three_characters_of_an_id_are_too_few(hosting: Hosting) -> None:
+    word = id_of(hosting, "garden")[:3]
+    for command in ("ls", "logs"):
+        done = hosting.run(command, word, check=False)
+        assert done.returncode == 1
+        assert f"no session '{word}'; a prefix of an id needs at least 4 characters" in done.stderr
+
+
+def test_the_name_of_a_program_is_shown_whole(hosting: Hosting) -> None:
+    name = "0c0b2e1a-88aa-4bbb-8ccc-0123456789ab"
+    hosting.start(name, "read line")
+    assert hosting.run("ls", name).stdout.splitlines()[1].split()[0] == name
+    hosting.run("stop", name)
+
+
+def test_of_two_agents_of_one_name_the_one_used_last_is_meant_and_ls_shows_both(hosting: Hosting) -> None:
+    first = hosting.ask("new_session", name="twin")["session_id"]
+    last = hosting.ask("new_session", name="twin")["session_id"]
+    assert [row["id"] for row in json.loads(hosting.run("ls", "--json", "twin").stdout)] == [last, first]
+    shown = hosting.run("ls", "twin").stdout
+    assert f"twin ({first[:8]})" in shown
+    assert f"twin ({last[:8]})" in shown
+    done = hosting.run("send", "--json", "twin", "hello")
+    assert f"2 sessions are called 'twin'; this is {last}, the last used" in done.stderr
+    assert json.loads(done.stdout)["session"]["id"] == last
+    hosting.run("wait", last, "--exit")
+    assert hosting.run("logs", last).stdout.startswith("> hello\n")
+    assert hosting.run("logs", first).stdout == ""
+
+
+def test_a_mistyped_section_is_told_as_a_section(hosting: Hosting) -> None:
+    assert "did you mean agent?" in hosting.run("config", "agnt", check=False).stderr

@@ -264,7 +264,7 @@ class EchoKind:
     async def list(self, *, brief: bool) -> Sequence[Summary]:
         return [each.summary() for each in self._sessions.values()]
 
-    async def find(self, word: str) -> Sequence[Summary]:
+    async def find(self, word: str, *, every: bool) -> Sequence[Summary]:
         found = [s for s in self._sessions.values() if s.name == word or s.id.startswith(word)]
         return [each.summary() for each in reversed(found)]
 

@@ -31,7 +31,7 @@ class Notes:
     async def list(self, *, brief: bool) -> Sequence[Summary]:
         return [self._summary(id) for id in self.notes]
 
-    async def find(self, word: str) -> Sequence[Summary]:
+    async def find(self, word: str, *, every: bool) -> Sequence[Summary]:
         return [each for each in await self.list(brief=True) if each.id.startswith(word)]
 
     def name_of(self, id: str) -> str:

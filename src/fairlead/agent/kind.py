@@ -71,12 +71,14 @@ class AgentKind:
         self._transcripts.scan(SCAN_SECONDS)
         return self._transcripts.list(limit=LISTED)
 
-    async def find(self, word: str) -> Sequence[Summary]:
+    async def find(self, word: str, *, every: bool) -> Sequence[Summary]:
         opened = list(reversed(self._store.loaded))
         for each in opened:
             if each.id == word:
                 return [_of_open(each, None)]
         found = [_of_open(each, None) for each in opened if each.name == word or each.id.startswith(word)]
+        if not every and any(each.name == word for each in found):
+            return found
         known = {each.id for each in opened}
         try:
             rows = await self._transcripts.thread.run(lambda: self._transcripts.meant(word, SCAN_SECONDS))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from .arguments import Failure
 
 TYPE_CHECKING = False
@@ -20,9 +22,13 @@ def other_kind(control: Control, name: str, error: RequestError) -> dict[str, An
     if error.code != NOT_FOUND:
         raise error
     try:
-        session: dict[str, Any] = control.ask("session_find", name=name)["session"]
+        answer = control.ask("session_find", name=name)
     except RequestError as why:
         raise (why if why.code == NOT_FOUND else error) from None
+    session: dict[str, Any] = answer["session"]
+    if others := answer.get("others"):
+        meant = f"{len(others) + 1} sessions are called {name!r}; this is {session['id']}, the last used"
+        print(f"fairlead: {meant}", file=sys.stderr)
     return session
 
 

@@ -95,9 +95,9 @@ class Kind(Protocol):
     async def list(self, *, brief: bool) -> Sequence[Summary]:
         """All that people may want to see now. `brief` leaves out what takes time to find out."""
 
-    async def find(self, word: str) -> Sequence[Summary]:
+    async def find(self, word: str, *, every: bool) -> Sequence[Summary]:
         """The sessions of this id or name, and those whose id begins so if ids are made up; also those that
-        are not listed any more. The last used first."""
+        are not listed any more. The last used first; without `every` that one of the name is enough."""
 
     def name_of(self, id: str) -> str:
         """What people call a session, as far as that is known at once; else its id."""
@@ -184,15 +184,18 @@ class Directory:
 
     async def find(self, word: str) -> tuple[Kind, Summary]:
         """The session that a word means: see `find_all`. Raises NoSession."""
-        return (await self.find_all(word))[0]
+        return (await self._meant(word, every=False))[0]
 
     async def find_all(self, word: str) -> Sequence[tuple[Kind, Summary]]:
         """The session of this id, or else all of this name, the last used first, or else the only one whose
         id begins so. What looks like an id is an id before it is a name. Raises NoSession."""
+        return await self._meant(word, every=True)
+
+    async def _meant(self, word: str, *, every: bool) -> Sequence[tuple[Kind, Summary]]:
         is_given = _GIVEN.fullmatch(word) is not None
         found: dict[int, list[tuple[Kind, Summary]]] = {}
         for kind in sorted(self.kinds, key=lambda kind: is_given and not kind.gives_ids):
-            for each in await kind.find(word) if word else ():
+            for each in await kind.find(word, every=every) if word else ():
                 found.setdefault(_rank(each, word, is_given=is_given), []).append((kind, each))
             if _ID in found or (not is_given and _NAME in found):
                 break
@@ -225,7 +228,9 @@ class Directory:
                 article = "an" if kind.name[0] in "aeiou" else "a"
                 raise NameTaken(f"{article} {kind.name} session is already called {name!r}; {_OTHER}")
         for kind in self.kinds:
-            for each in await kind.find(name) if kind.gives_ids and len(name) >= LEAST_PREFIX else ():
+            for each in (
+                await kind.find(name, every=True) if kind.gives_ids and len(name) >= LEAST_PREFIX else ()
+            ):
                 if each.id.startswith(name):
                     part = "" if each.id == name else "the beginning of "
                     whose = f"the {kind.name} session {each.name}"

@@ -54,7 +54,7 @@ class TerminalKind:
                 found[number] = msgspec.structs.replace(found[number], more=more)
         return found
 
-    async def find(self, word: str) -> Sequence[Summary]:
+    async def find(self, word: str, *, every: bool) -> Sequence[Summary]:
         session = self._host.sessions.get(word)
         return [summary(session, None)] if session is not None else []
 

@@ -34,8 +34,9 @@ class SessionOps:
 
     @op
     async def session_find(self, name: str) -> Data:
-        _, found = await self._directory.find(name)
-        return fields(session=_row(found))
+        (_, found), *others = await self._directory.find_all(name)
+        more = {"others": [_row(each) for _, each in others]} if others else {}
+        return fields(session=_row(found), **more)
 
     @op
     async def session_stop(self, name: str) -> Data:
