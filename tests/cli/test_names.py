@@ -4,12 +4,15 @@ name."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from fairlead.client.control import RequestError
+from fairlead.client.sdk import connect
+from fairlead.system.settings import Settings
 from tests.hosting import Hosting
 
 
@@ -138,3 +141,19 @@ def test_of_two_agents_of_one_name_the_one_used_last_is_meant_and_ls_shows_both(
 
 def test_a_mistyped_section_is_told_as_a_section(hosting: Hosting) -> None:
     assert "did you mean agent?" in hosting.run("config", "agnt", check=False).stderr
+
+
+def test_a_script_is_told_what_a_session_is_and_finds_an_agent_by_the_beginning_of_its_id(
+    hosting: Hosting,
+) -> None:
+    with connect(Settings(hosting.environment)) as host:
+        sentence = re.escape("'garden' is an agent session; use host.agent('garden')")
+        with pytest.raises(RequestError, match=sentence):
+            host.terminal("garden")
+        with pytest.raises(RequestError, match=sentence), host.attach("garden"):
+            pass
+        with pytest.raises(RequestError, match=re.escape("'work' is a terminal session; use host.terminal(")):
+            host.agent(id="work")
+        id = id_of(hosting, "garden")
+        agent = host.agent(id=id[:4])
+        assert (agent.id, agent.name) == (id, "garden")

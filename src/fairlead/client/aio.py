@@ -275,7 +275,7 @@ class Host(Connection):
 
     async def terminal(self, name: str) -> Terminal:
         """Return a session that is there."""
-        await self._links.call(calls.find(name))
+        await self._links.call(calls.find_terminal(name))
         return Terminal(self._links, name)
 
     async def terminals(self) -> list[dict[str, Any]]:
@@ -313,9 +313,10 @@ class Host(Connection):
         self, name: str | None = None, *, id: str | None = None, cwd: str = ".", continue_last: bool = False
     ) -> Agent:
         """Return the agent session of a name, made if there is none; without a name a new one, or with
-        `continue_last` the last one of the directory. With an id, the session that has it."""
-        opened = Opened(id or "", False)
-        if not id:
+        `continue_last` the last one of the directory. With an id, or its beginning, that session."""
+        if id:
+            opened = Opened(await self._links.call(calls.find_agent(id)), False)
+        else:
             opened = await self._links.call(calls.open_session(name, cwd, continue_last))
         agent = Agent(self._links, opened, name or "")
         if not name and not opened.created:

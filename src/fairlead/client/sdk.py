@@ -273,7 +273,7 @@ class Host(Connection):
 
     def terminal(self, name: str) -> Terminal:
         """Return a session that is there."""
-        self._control.call(calls.find(name))
+        self._control.call(calls.find_terminal(name))
         return Terminal(self._control, name)
 
     def terminals(self) -> list[dict[str, Any]]:
@@ -311,9 +311,10 @@ class Host(Connection):
         self, name: str | None = None, *, id: str | None = None, cwd: str = ".", continue_last: bool = False
     ) -> Agent:
         """Return the agent session of a name, made if there is none; without a name a new one, or with
-        `continue_last` the last one of the directory. With an id, the session that has it."""
-        opened = Opened(id or "", False)
-        if not id:
+        `continue_last` the last one of the directory. With an id, or its beginning, that session."""
+        if id:
+            opened = Opened(self._control.call(calls.find_agent(id)), False)
+        else:
             opened = self._control.call(calls.open_session(name, cwd, continue_last))
         agent = Agent(self._control, opened, name or "")
         if not name and not opened.created:
