@@ -137,6 +137,9 @@ def test_of_two_agents_of_one_name_the_one_used_last_is_meant_and_ls_shows_both(
     hosting.run("wait", last, "--exit")
     assert hosting.run("logs", last).stdout.startswith("> hello\n")
     assert hosting.run("logs", first).stdout == ""
+    assert (
+        f"2 sessions are called 'twin'; this is {first}, the last used" in hosting.run("stop", "twin").stderr
+    )
 
 
 def test_a_mistyped_section_is_told_as_a_section(hosting: Hosting) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
-from ....sessions.directory import Directory, NoKind, NoSession, NotSupported, Summary
+from ....sessions.directory import Directory, Kind, NoKind, NoSession, NotSupported, Summary
 from ....sessions.session import new_prompt
 from ....wire.rpc import ErrorCode, fields
 from ..frames import plain
@@ -35,13 +36,12 @@ class SessionOps:
     @op
     async def session_find(self, name: str) -> Data:
         (_, found), *others = await self._directory.find_all(name)
-        more = {"others": [_row(each) for _, each in others]} if others else {}
-        return fields(session=_row(found), **more)
+        return fields(session=_row(found), **_others(others))
 
     @op
     async def session_stop(self, name: str) -> Data:
-        kind, found = await self._directory.find(name)
-        return fields(session=_row(found), **await kind.stop(found.id))
+        (kind, found), *others = await self._directory.find_all(name)
+        return fields(session=_row(found), **_others(others), **await kind.stop(found.id))
 
     @op
     async def session_prompt(self, call: Call, name: str, text: str) -> Data:
@@ -66,6 +66,11 @@ class SessionOps:
         except TimeoutError:
             return fields(matched=False, reason="timeout")
         return fields(matched=True, reason="idle")
+
+
+def _others(found: Sequence[tuple[Kind, Summary]]) -> dict[str, list[Data]]:
+    """What an answer says of other sessions of the same name, if there are any."""
+    return {"others": [_row(each) for _, each in found]} if found else {}
 
 
 def _row(found: Summary) -> Data:
