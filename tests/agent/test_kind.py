@@ -19,7 +19,7 @@ from fairlead.sessions.session import Making, Prompt, Typing
 from tests.agent.playing import WAIT, AllowAll, Endless, Held, Models, calls, playing, replay, says
 
 
-def check_free(name: str) -> None:
+async def check_free(name: str) -> None:
     """A session of another kind is called `build`."""
     if name == "build":
         raise NameTaken("the name 'build' is taken")
@@ -115,8 +115,7 @@ async def test_a_name_is_enough_to_make_one_unless_it_is_taken(tmp_path: Path) -
     assert isinstance(room.kind, Making)
     assert not isinstance(room.kind, Typing)
     id = await room.kind.make("garden", str(tmp_path))
-    found = await room.kind.find("garden")
-    assert found is not None
+    (found,) = await room.kind.find("garden", every=True)
     assert (found.id, found.project) == (id, str(tmp_path))
     with pytest.raises(NotSupported, match="the name 'build' is taken"):
         await room.kind.make("build", str(tmp_path))

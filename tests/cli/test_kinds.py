@@ -77,8 +77,14 @@ def test_an_agent_is_asked_waited_for_read_and_stopped_like_a_program(hosting: H
         (("logs", "-f", "garden"), "`fairlead attach garden` shows it at work"),
         (("send", "garden", "-k", "C-c"), "not supported by agent sessions: garden takes no keys"),
         (("wait", "garden", "--text", "x"), "`fairlead wait garden --idle 0` waits until its turn is over"),
-        (("start", "garden", "-d", "--", "true"), "the name 'garden' is taken by a session of kind agent"),
-        (("agent", "--name", "work", "-p", "hi"), "the name 'work' is taken by a session of kind terminal"),
+        (
+            ("start", "garden", "-d", "--", "true"),
+            "an agent session is already called 'garden'; choose another name",
+        ),
+        (
+            ("agent", "--name", "work", "-p", "hi"),
+            "a terminal session is already called 'work'; choose another name",
+        ),
         (("stop", "gardn"), "no session 'gardn'; did you mean garden?"),
         (("logs", "wrk"), "no session 'wrk'; did you mean work?"),
         (("stop", "productio"), "no session 'productio'; did you mean production?"),

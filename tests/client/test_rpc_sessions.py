@@ -156,9 +156,10 @@ SESSIONS = [
     ),
     row(
         "open_session",
-        step("open_session", '{:name "<S1>"}', opened("S2", "true")),
-        step("open_session", '{:name "<S1>"}', opened("S2", "false")),
+        step("open_session", '{:name "garden"}', opened("S2", "true")),
+        step("open_session", '{:name "garden"}', opened("S2", "false")),
         step("open_session", "{:continue true}", opened("S2", "false")),
+        step("open_session", '{:name "<S1>"}', opened("S1", "false")),
         step("open_session", "{}", opened("S3", "true")),
         topics="command-result",
     ),

@@ -711,10 +711,13 @@ async def test_logging_out_of_what_is_no_provider_is_told_as_a_result(tmp_path: 
             def show_session(self, caller: Any, session: Any, id: str) -> None:
                 pass
 
+            async def rename(self, session: Any, name: str) -> None:
+                pass
+
         catalog = Catalog({}, entered=Keys(str(tmp_path / "keys")))
         sessions: Any = Sessions()
         login = AgentLogin(catalog, sessions.session)
-        commands = AgentCommands(sessions, login, lambda session, name: None)
+        commands = AgentCommands(sessions, login, sessions.rename)
         caller: Any = Caller()
         await commands.command(Call(caller, "1", "command"), "/logout ../x")
         assert caller.told == ["command-result"]

@@ -250,7 +250,7 @@ class EchoKind:
             await session.settled()
 
     async def make(self, name: str, project: str) -> str:
-        self._directory.check_free(name, but=KIND)
+        await self._directory.check_free(name, but=KIND)
         session = EchoSession(name, project, self._feed, self._inbox, self)
         self._sessions[session.id] = session
         self._feed.post(feed.Created(session.id))
@@ -265,11 +265,9 @@ class EchoKind:
     async def list(self, *, brief: bool) -> Sequence[Summary]:
         return [each.summary() for each in self._sessions.values()]
 
-    async def find(self, word: str) -> Summary | None:
-        return next((s.summary() for s in self._sessions.values() if word in (s.id, s.name)), None)
-
-    def is_live(self, name: str) -> bool:
-        return any(name in (each.id, each.name) for each in self._sessions.values())
+    async def find(self, word: str, *, every: bool) -> Sequence[Summary]:
+        found = [s for s in self._sessions.values() if s.name == word or s.id.startswith(word)]
+        return [each.summary() for each in reversed(found)]
 
     def name_of(self, id: str) -> str:
         return self._sessions[id].name if id in self._sessions else id

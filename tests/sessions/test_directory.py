@@ -31,11 +31,8 @@ class Notes:
     async def list(self, *, brief: bool) -> Sequence[Summary]:
         return [self._summary(id) for id in self.notes]
 
-    async def find(self, word: str) -> Summary | None:
-        return next((each for each in await self.list(brief=True) if word in (each.id, each.name)), None)
-
-    def is_live(self, name: str) -> bool:
-        return any(id.partition("-")[0] == name for id in self.notes)
+    async def find(self, word: str, *, every: bool) -> Sequence[Summary]:
+        return [each for each in await self.list(brief=True) if each.id.startswith(word)]
 
     def name_of(self, id: str) -> str:
         return id.partition("-")[0] if id in self.notes else id
@@ -117,7 +114,11 @@ def test_a_session_is_found_by_name_id_or_the_beginning_of_an_id(directory: Dire
 
 
 def test_a_name_is_taken_once_among_all_kinds(directory: Directory) -> None:
-    directory.check_free("daisies", but="terminal")
-    directory.check_free("roses", but="note")
-    with pytest.raises(NameTaken, match="the name 'roses' is taken by a session of kind note"):
-        directory.check_free("roses", but="terminal")
+    def check(name: str) -> None:
+        asyncio.run(directory.check_free(name, but="terminal"))
+
+    check("daisies")
+    with pytest.raises(NameTaken, match="a note session is already called 'roses'; choose another name"):
+        check("roses")
+    with pytest.raises(NameTaken, match="'roses-' is the beginning of the id of the note session roses"):
+        check("roses-")

@@ -190,7 +190,8 @@ def test_an_unknown_kind_is_refused_with_those_that_there_are(hosting: Hosting) 
 def test_its_name_is_refused_to_every_other_kind(
     hosting: Hosting, case: Case, name: str, tmp_path: Path
 ) -> None:
-    taken = f"the name '{name}' is taken by a session of kind {case.kind}; choose another"
+    article = "a" if case.kind == "terminal" else "an"
+    taken = f"{article} {case.kind} session is already called '{name}'; choose another name"
     if case.kind != "terminal":
         assert taken in hosting.run("start", name, "-d", "--", "true", check=False).stderr
     if "chat" not in row(hosting, name)["can"]:

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from ..formats.shown import name_fault
 from .journal import (
     BranchSummary,
     Compaction,
@@ -86,7 +87,7 @@ def past_of(journal: Journal) -> Past:
             dropped = take_queued(body, journal.header.id, queued)
             lost += [dropped.text] if dropped and dropped.reason == RESTARTED else ()
         elif isinstance(body, SessionInfo):
-            name = body.name
+            name = "" if name_fault(body.name) else body.name
     bodies = [entry.body for entry in journal.branch]
     kinds = ModelChange | ThinkingLevelChange | Custom
     course = Course(journal)

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ..formats.shown import name_fault
 from ..sessions.session import new_id
 from . import context, events
 from .answer import Answer
@@ -30,8 +31,6 @@ from .tools import Result
 
 T = TypeVar("T")
 
-MAX_NAME = 200
-"""How many characters a session's name may have."""
 MAX_PAST_JOBS = 50
 """How many tool calls that have ended can be looked up."""
 
@@ -315,8 +314,8 @@ class Conversation:
 
     def set_name(self, name: str) -> None:
         """Raises Refused, or JournalError."""
-        if len(name) > MAX_NAME or not name.isprintable():
-            raise Refused(f"a name has at most {MAX_NAME} characters, all of them printable")
+        if why := name_fault(name):
+            raise Refused(why)
         self.journal.append(SessionInfo(name))
         self.name = name
         self._tell(events.Updated(self.id))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -78,25 +79,29 @@ class AgentKind:
         self._transcripts.scan(SCAN_SECONDS)
         return self._transcripts.list(limit=LISTED)
 
-    async def find(self, word: str) -> Summary | None:
-        for session in reversed(self._opened):
-            if word in (session.id, session.name or session.id):
-                return _of_open(session, None)
+    async def find(self, word: str, *, every: bool) -> Sequence[Summary]:
+        opened = list(reversed(self._opened))
+        for each in opened:
+            if each.id == word:
+                return [_of_open(each, None)]
+        found = [_of_open(each, None) for each in opened if each.name == word or each.id.startswith(word)]
+        if not every and any(each.name == word for each in found):
+            return found
+        known = {each.id for each in opened}
         try:
-            row = await self._transcripts.thread.run(lambda: self._transcripts.named(word, SCAN_SECONDS))
+            rows = await self._transcripts.thread.run(lambda: self._transcripts.meant(word, SCAN_SECONDS))
         except DatabaseFault as fault:
-            raise NoSession(f"can't look for agent sessions: {fault}") from None
-        if row is not None:
-            return _of_row(row) if _kind_of(row) == self.name else None
-        try:
-            await self._store.prepare(word)
-            session = self._store.find(word)
-        except (NotFound, JournalError):
-            return None
-        return _of_open(session, None) if session.kind == self.name else None
-
-    def is_live(self, name: str) -> bool:
-        return any(name in (each.id, each.name) for each in self._opened)
+            if not found:
+                raise NoSession(f"can't look for agent sessions: {fault}") from None
+            rows = []
+        found += [_of_row(row) for row in rows if row.id not in known and _kind_of(row) == self.name]
+        if not found:  # its journal may be too new for the index
+            with contextlib.suppress(NotFound, JournalError):
+                await self._store.prepare(word)
+                session = self._store.find(word)
+                if session.kind == self.name:
+                    found.append(_of_open(session, None))
+        return found
 
     def name_of(self, id: str) -> str:
         session = self._store.get(id)
@@ -139,9 +144,9 @@ class AgentKind:
 
     async def make(self, name: str, project: str) -> str:
         try:
-            self._store.check_name(name)
+            await self._store.check_name(name)
             session = self._store.create(project)
-            self._store.rename(session, name)
+            session.set_name(name)
         except (Refused, JournalError) as error:
             raise NotSupported(str(error)) from None
         return session.id

@@ -14,7 +14,7 @@ import glob
 import os
 import re
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -43,6 +43,7 @@ QUICK_JOURNAL = 1024 * 1024
 WAITING_WAIT = 5.0
 """Seconds that the sessions in which something waits may take to be read before clients are let in."""
 _GONE = "the journal of the session that asked is gone"
+_SHOWN_ID = re.compile(r"[0-9a-f]{8}[0-9a-f-]*")
 _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,63}")
 
 
@@ -77,7 +78,7 @@ class AgentStore:
         listen: Callable[[Event], None],
         is_watched: Callable[[str], bool] = lambda id: False,
         inbox: Inbox | None = None,
-        check_free: Callable[[str], None] = lambda name: None,
+        check_free: Callable[[str], Awaitable[None]] | None = None,
         hosted: MakeHosted | None = None,
     ) -> None:
         """`check_free` raises NameTaken if a session of another kind has a name. `hosted` makes the sessions
@@ -148,16 +149,17 @@ class AgentStore:
         journal = Journal.create(path, id=id, cwd=cwd, parent_session=parent_path, agent=agent)
         return self._load(journal)
 
-    def rename(self, session: Conversation, name: str) -> None:
+    async def rename(self, session: Conversation, name: str) -> None:
         """Give a session another name. Raises Refused or JournalError."""
         if name != session.name:
-            self.check_name(name)
+            await self.check_name(name)
         session.set_name(name)
 
-    def check_name(self, name: str) -> None:
-        """Raises Refused if a session of another kind has this name."""
+    async def check_name(self, name: str) -> None:
+        """Raises Refused if a session of another kind has this name, or if it is the id of one."""
         try:
-            self._check_free(name)
+            if self._check_free is not None:
+                await self._check_free(name)
         except NameTaken as error:
             raise Refused(str(error)) from None
 
@@ -249,6 +251,8 @@ class AgentStore:
             journal.close()
             raise JournalError(why)
         session = self._made(journal, past, is_fork=is_fork)
+        if self._is_id_of_another(session.name, session.id):
+            session.name = ""
         self._loaded[session.id] = session
         self._listen(Loaded(session.id))
         for approval in session.approvals.values():
@@ -278,6 +282,13 @@ class AgentStore:
             past=past,
             notices=place.notices,
         )
+
+    def _is_id_of_another(self, name: str, own: str) -> bool:
+        """Whether a journal gives its session a name that is another's id, or what lists show of that."""
+        if not _SHOWN_ID.fullmatch(name):
+            return False
+        files = glob.glob(f"{glob.escape(self.directory)}/*/*_{name}*.jsonl")
+        return any(id != own and id.startswith(name) for id in (*self._loaded, *map(id_of, files)))
 
     def _let_go(self) -> None:
         """Close what is idle and was not used for long, if there is too much."""

@@ -45,6 +45,7 @@ def main(arguments: Sequence[str]) -> int:
         row["daemon"] = held.get(row["name"], row["value"])
     if options.name:
         names = [row["name"] for row in found]
+        names = [*dict.fromkeys(name.partition(".")[0] for name in names), *names]
         found = [row for row in found if f"{row['name']}.".startswith(f"{options.name}.")]
         if not found:
             from .arguments import nearest

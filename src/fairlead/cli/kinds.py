@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from .arguments import Failure
 
 TYPE_CHECKING = False
@@ -20,10 +22,20 @@ def other_kind(control: Control, name: str, error: RequestError) -> dict[str, An
     if error.code != NOT_FOUND:
         raise error
     try:
-        session: dict[str, Any] = control.ask("session_find", name=name)["session"]
+        answer = control.ask("session_find", name=name)
     except RequestError as why:
         raise (why if why.code == NOT_FOUND else error) from None
+    say_which(name, answer)
+    session: dict[str, Any] = answer["session"]
     return session
+
+
+def say_which(name: str, answer: dict[str, Any]) -> None:
+    """Say on standard error which session an answer is about, if several have the name."""
+    if others := answer.get("others"):
+        id = answer["session"]["id"]
+        meant = f"{len(others) + 1} sessions are called {name!r}; this is {id}, the last used"
+        print(f"fairlead: {meant}", file=sys.stderr)
 
 
 def with_screen(control: Control, op: str, name: str, **params: Any) -> dict[str, Any]:

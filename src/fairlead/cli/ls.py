@@ -6,8 +6,9 @@ import sys
 from collections.abc import Sequence
 
 from ..formats.columns import printable
-from .arguments import Argument, Command, Option, UsageError, nearest, parsed
+from .arguments import Argument, Command, Option, UsageError, parsed
 from .colours import coloured_check
+from .kinds import NOT_FOUND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
     from ..client.control import Control, RequestError
 
+    found: list[dict[str, Any]] = []
+    missing: list[str] = []
     with Control() as control:
         try:
             answer = control.ask("session_list", brief=options.quiet or None, kind=options.kind)
@@ -54,12 +57,22 @@ def main(arguments: Sequence[str]) -> int:
             if options.kind and error.code == "request/invalid-params":
                 raise UsageError(f"--kind: {error}") from None
             raise
-    sessions, questions = answer["sessions"], answer["questions"]
-    found = {session["id"]: session for session in reversed(sessions)}
-    found |= {session["name"]: session for session in reversed(sessions)}
-    missing = [name for name in options.name if name not in found]
-    if options.name:
-        sessions = [found[name] for name in options.name if name in found]
+        sessions, questions = answer["sessions"], answer["questions"]
+        for name in options.name:
+            try:
+                meant = control.ask("session_find", name=name)
+            except RequestError as error:
+                if error.code != NOT_FOUND:
+                    raise
+                missing.append(str(error))
+                continue
+            rows = [meant["session"], *meant.get("others", [])]
+            found += [row for row in rows if options.kind in (None, row["kind"])]
+            if not any(options.kind in (None, row["kind"]) for row in rows):
+                missing.append(f"no session {name!r} of kind {options.kind}")
+    if options.name:  # the list has more of each, and those that are not in it are shown as they were found
+        listed = {(row["kind"], row["id"]): row for row in sessions}
+        sessions = [listed.get((row["kind"], row["id"]), row) for row in found]
     if options.json:
         import json
 
@@ -84,15 +97,19 @@ def main(arguments: Sequence[str]) -> int:
         if questions and not options.name:
             pending = "1 approval is" if questions == 1 else f"{questions} approvals are"
             print(f"{pending} pending: `fairlead approvals`", file=sys.stderr)
-    for name in missing:
-        print(f"fairlead ls: no session {name!r}{nearest(name, list(found))}", file=sys.stderr)
+    for why in missing:
+        print(f"fairlead ls: {why}", file=sys.stderr)
     return 1 if missing else 0
 
 
 def _table(sessions: list[dict[str, Any]]) -> None:
     from .columns import table
 
+    names = [shown_name(session) for session in sessions]
     rows = [HEAD, *map(_row, sessions)]
+    for at, session in enumerate(sessions, 1):
+        if names.count(names[at - 1]) > 1 and session["id"] != session["name"]:
+            rows[at] = (f"{rows[at][0]} ({session['id'][:SHORT_ID]})", *rows[at][1:])
     if any("verdict" in session for session in sessions):
         checks = ["CHECK", *(_check(session) for session in sessions)]
         rows = [(*row[:CHECK], check, *row[CHECK:]) for row, check in zip(rows, checks)]
@@ -139,7 +156,8 @@ def shown_name(session: dict[str, Any]) -> str:
     """What a session is called in a table."""
     name: str = session["name"]
     is_made_up = name == session["id"] and len(name) == UUID_LENGTH and name.count("-") == UUID_DASHES
-    return printable(name[:SHORT_ID] if is_made_up else name)
+    is_chosen = "screen" in session["can"]  # people give programs their names
+    return printable(name[:SHORT_ID] if is_made_up and not is_chosen else name)
 
 
 def _from_home(path: str) -> str:

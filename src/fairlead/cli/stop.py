@@ -28,6 +28,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
 
     from ..client.control import Control, RequestError
+    from .kinds import say_which
 
     ended: list[dict[str, object]] = []
     with Control() as control:
@@ -37,6 +38,7 @@ def main(arguments: Sequence[str]) -> int:
             except RequestError as error:
                 print(f"fairlead stop: {error}", file=sys.stderr)
                 continue
+            say_which(name, answer)
             if "exit_code" in answer:
                 code = answer["exit_code"]
                 ended.append({"name": name, "exit_code": code})

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from ..formats.edn import Keyword
-from ..formats.guess import meant
 from ..wire.rpc_catalog import OPS
 
 T = TypeVar("T")
@@ -96,17 +95,31 @@ def start(
     return Call("terminal_start", given, nothing)
 
 
-def find(name: str) -> Call[None]:
-    def result(answer: Answer) -> None:
-        names = [row["name"] for row in answer["sessions"]]
-        if name not in names:
-            raise no_session(name, names)
+def _find(name: str, ability: str) -> Call[str]:
+    """The id of the session of a name, an id or the beginning of one, if it can do this."""
 
-    return Call("terminal_list", {"brief": True}, result)
+    def result(answer: Answer) -> str:
+        row = answer["session"]
+        if ability not in row["can"]:
+            kind = f"{'an' if row['kind'][0] in 'aeiou' else 'a'} {row['kind']} session"
+            use = {"chat": "agent", "screen": "terminal"}
+            instead = next((use[each] for each in row["can"] if each in use), "session")
+            raise RequestError("request/not-found", f"{name!r} is {kind}; use host.{instead}({name!r})")
+        return str(row["id"])
+
+    return Call("session_find", {"name": name}, result)
 
 
-def no_session(name: str, names: Sequence[str] = ()) -> RequestError:
-    return RequestError("request/not-found", f"no session {name!r}{meant(name, names)}")
+def find_terminal(name: str) -> Call[str]:
+    return _find(name, "screen")
+
+
+def find_agent(id: str) -> Call[str]:
+    return _find(id, "chat")
+
+
+def no_session(name: str) -> RequestError:
+    return RequestError("request/not-found", f"no session {name!r}")
 
 
 def wait_for(name: str, what: str, key: str, timeout: float | None, **given: Any) -> Call[Any]:

@@ -276,7 +276,7 @@ class Host(Connection):
 
     def terminal(self, name: str) -> Terminal:
         """Return a session that is there."""
-        self._control.call(calls.find(name))
+        self._control.call(calls.find_terminal(name))
         return Terminal(self._control, name)
 
     def terminals(self) -> list[dict[str, Any]]:
@@ -322,10 +322,11 @@ class Host(Connection):
         sandbox: bool | None = None,
     ) -> Agent:
         """Return the agent session of a name, made if there is none; without a name a new one, or with
-        `continue_last` the last one of the directory. With an id, the session that has it. `agent` names an
-        agent of another maker; its session can be in a `mode` of the agent's and in a `sandbox`."""
-        opened = Opened(id or "", False)
-        if not id:
+        `continue_last` the last one of the directory. With an id, or its beginning, that session. `agent` is
+        the name of another maker's agent; its session can be in a `mode` of the agent's and in a `sandbox`."""
+        if id:
+            opened = Opened(self._control.call(calls.find_agent(id)), False)
+        else:
             more = {"agent": agent, "mode": mode, "sandbox": sandbox}
             opened = self._control.call(calls.open_session(name, cwd, continue_last, **more))
         found = Agent(self._control, opened, name or "")

@@ -14,7 +14,7 @@ from typing import Generic, Self, TypeVar
 
 from ..events import AgentEvent, Event
 from ..system.settings import Settings
-from .calls import RequestError, answer_dialog, no_session
+from .calls import RequestError, answer_dialog, find_terminal, no_session
 from .control import READ_SIZE, Control
 from .following import Asking, Subscription, Turn
 from .launch import connected, session_socket
@@ -40,6 +40,8 @@ def let_in(view: View, settings: Settings) -> tuple[socket.socket, list[bytes]]:
 def _asked_in(view: View, settings: Settings) -> tuple[socket.socket, list[bytes]]:
     connection = session_socket(view.name, settings)
     if connection is None:
+        with Control(settings) as control:
+            control.call(find_terminal(view.name))  # which says what it is instead
         raise no_session(view.name)
     output: list[bytes] = []
     try:

@@ -10,7 +10,7 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -67,7 +67,7 @@ class AgentRoom:
         feed: Feed,
         inbox: Inbox,
         judging: Judging,
-        check_free: Callable[[str], None] = lambda name: None,
+        check_free: Callable[[str], Awaitable[None]] | None = None,
         hosted: HostedRoom | None = None,
     ) -> None:
         self._feed = feed

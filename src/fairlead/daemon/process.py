@@ -100,7 +100,7 @@ class Daemon:
         self._host = host = Host(settings)
         self._judging = judging = verification(settings, clients, feed, inbox, host.agent_programs)
         self._terminals = terminals = TerminalRoom(settings, host, clients, feed, inbox, judging)
-        directory = Directory(inbox, judging.shown)
+        directory = Directory(inbox, judging.shown, {settings.text("control", "session"): AgentKind.names[0]})
         self._hosted = hosted = HostedRoom(settings, host.nursery, os.environ)
         self._agents = agents = AgentRoom(
             settings,

@@ -19,6 +19,9 @@ MAX_LOOKED_AT = 32 * 1024
 BREAK = " ⏎ "
 """What stands for the end of a line where there is room for one line only."""
 
+MAX_NAME = 200
+"""How many characters the name of a session may have."""
+
 _UNSEEN = frozenset(
     [
         *"\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0",  # letters and marks that draw nothing
@@ -48,6 +51,20 @@ def visible(text: str) -> str:
 
 def _is_unseen(char: str) -> bool:
     return char not in " \n" and (category(char)[0] in "CZ" or char in _UNSEEN)
+
+
+def name_fault(name: str) -> str:
+    """Why a text can't be the name of a session: two names must not look alike, and each is one line.
+
+    >>> name_fault("pay"), name_fault("pay\\u3164")
+    ('', "a name has no invisible characters: 'pay<U+3164>'")
+    """
+    shown = visible(name[: MAX_NAME + 1])
+    if len(name) > MAX_NAME or not name.isprintable():
+        return f"a name has at most {MAX_NAME} characters, all of them printable"
+    if name != name.strip():
+        return f"a name has no blanks at its beginning or end: {name!r}"
+    return f"a name has no invisible characters: '{shown}'" if shown != name else ""
 
 
 def _folded(text: str) -> str:

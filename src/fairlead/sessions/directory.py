@@ -7,6 +7,7 @@ session goes through the directory, and does not need to know which kinds there 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -19,6 +20,10 @@ from .inbox import LEAST_PREFIX, Inbox
 from .session import Prompt, Session
 
 _UNLISTED = frozenset({"phase", "is_open", "more"})
+_GIVEN = re.compile(r"[0-9a-f]{8}[0-9a-f-]*")
+"""A word that looks like an id that was made up, or like as much of one as lists show."""
+_ID, _SHORT_ID, _NAME, _BEGINNING, _TOO_SHORT = range(5)
+"""What a word can be to a session, the strongest first."""
 
 
 class Summary(Struct, frozen=True, kw_only=True):
@@ -91,11 +96,9 @@ class Kind(Protocol):
     async def list(self, *, brief: bool) -> Sequence[Summary]:
         """All that people may want to see now. `brief` leaves out what takes time to find out."""
 
-    async def find(self, word: str) -> Summary | None:
-        """The session of this id or name, also one that is not listed any more."""
-
-    def is_live(self, name: str) -> bool:
-        """Whether a session of this name or id is there, so that no other may be called so."""
+    async def find(self, word: str, *, every: bool) -> Sequence[Summary]:
+        """The sessions of this id or name, and those whose id begins so if ids are made up; also those that
+        are not listed any more. The last used first; without `every` that one of the name is enough."""
 
     def name_of(self, id: str) -> str:
         """What people call a session, as far as that is known at once; else its id."""
@@ -123,12 +126,44 @@ class Kind(Protocol):
         """The session whose turns are followed from now on. Raises NoSession or NotSupported."""
 
 
+_OTHER = "choose another name"
+
+
+def _rank(summary: Summary, word: str, *, is_given: bool) -> int:
+    """What a word is to a session that was found by it."""
+    if summary.id == word:
+        return _ID
+    if is_given and summary.id.startswith(word):
+        return _SHORT_ID
+    if summary.name == word:
+        return _NAME
+    return _BEGINNING if len(word) >= LEAST_PREFIX else _TOO_SHORT
+
+
+def _own_names(summaries: Sequence[Summary]) -> Sequence[Summary]:
+    """Without names that are the id of another session, or what is shown of it."""
+    ids = [each.id for each in summaries]
+
+    def is_borrowed(each: Summary) -> bool:
+        if each.name == each.id or not _GIVEN.fullmatch(each.name):
+            return False
+        return any(id != each.id and id.startswith(each.name) for id in ids)
+
+    return [msgspec.structs.replace(e, name=e.id) if is_borrowed(e) else e for e in summaries]
+
+
 class Directory:
     """All sessions of a daemon, of the kinds that were added. `verdict` returns what was said of a session's
-    last turn."""
+    last turn; `reserved` has names that only sessions of one kind may have."""
 
-    def __init__(self, inbox: Inbox, verdict: Callable[[str], Mapping[str, Any] | None]) -> None:
+    def __init__(
+        self,
+        inbox: Inbox,
+        verdict: Callable[[str], Mapping[str, Any] | None],
+        reserved: Mapping[str, str] | None = None,
+    ) -> None:
         self.kinds: list[Kind] = []
+        self._reserved = reserved or {}
         self._inbox = inbox
         self._verdict = verdict
 
@@ -148,34 +183,62 @@ class Directory:
             known = ", ".join(each.name for each in self.kinds)
             raise NoKind(f"no sessions of kind {kind!r}; there are {known}")
         lists = await asyncio.gather(*(each.list(brief=brief) for each in kinds))
-        return self._joined([summary for summaries in lists for summary in summaries])
+        return self._joined(_own_names([summary for summaries in lists for summary in summaries]))
 
     async def find(self, word: str) -> tuple[Kind, Summary]:
-        """The session of this name or id, or the only one whose id begins so. Raises NoSession."""
-        for kind in self.kinds:
-            if (summary := await kind.find(word)) is not None:
-                return kind, self._joined([summary])[0]
-        listed = [(kind, each) for kind in self.kinds for each in await kind.list(brief=True)]
-        is_enough = len(word) >= LEAST_PREFIX
-        begun = [each for each in listed if is_enough and each[0].gives_ids and each[1].id.startswith(word)]
-        if len(begun) > 1:
-            raise NoSession(f"{len(begun)} sessions begin with {word!r}; give more of the id")
-        if not begun:
-            raise Unknown(f"no session {word!r}{meant(word, [each.name for _, each in listed])}")
-        kind, summary = begun[0]
-        return kind, self._joined([summary])[0]
+        """The session that a word means: see `find_all`. Raises NoSession."""
+        return (await self._meant(word, every=False))[0]
+
+    async def find_all(self, word: str) -> Sequence[tuple[Kind, Summary]]:
+        """The session of this id, or else all of this name, the last used first, or else the only one whose
+        id begins so. What looks like an id is an id before it is a name. Raises NoSession."""
+        return await self._meant(word, every=True)
+
+    async def _meant(self, word: str, *, every: bool) -> Sequence[tuple[Kind, Summary]]:
+        is_given = _GIVEN.fullmatch(word) is not None
+        found: dict[int, list[tuple[Kind, Summary]]] = {}
+        for kind in sorted(self.kinds, key=lambda kind: is_given and not kind.gives_ids):
+            for each in await kind.find(word, every=every) if word else ():
+                found.setdefault(_rank(each, word, is_given=is_given), []).append((kind, each))
+            if _ID in found or (not is_given and _NAME in found):
+                break
+        best = min(found, default=_TOO_SHORT)
+        if best == _TOO_SHORT:
+            raise await self._unknown(word, is_begun=_TOO_SHORT in found)
+        if best == _ID:
+            del found[_ID][1:]
+        elif best != _NAME and len(found[best]) > 1:
+            raise NoSession(f"{len(found[best])} sessions begin with {word!r}; give more of the id")
+        return [(kind, self._joined([each])[0]) for kind, each in found[best]]
+
+    async def _unknown(self, word: str, *, is_begun: bool) -> Unknown:
+        hint = meant(word, [each.name for kind in self.kinds for each in await kind.list(brief=True)])
+        if is_begun and not hint:
+            hint = f"; a prefix of an id needs at least {LEAST_PREFIX} characters"
+        return Unknown(f"no session {word!r}{hint}")
 
     def name_of(self, id: str) -> str:
         """What people call the session of an id, as far as that is known at once; else the id."""
         return next((name for kind in self.kinds if (name := kind.name_of(id)) != id), id)
 
-    def check_free(self, name: str, *, but: str | Collection[str]) -> None:
-        """Raises NameTaken if a session of another kind than `but`, or than these, has this name."""
-        passed_over = (but,) if isinstance(but, str) else but
+    async def check_free(self, name: str, *, but: str | Collection[str]) -> None:
+        """Raises NameTaken if a listed session of another kind than `but` has this name, or if it would be
+        taken for the id of a session of any kind."""
+        allowed = (but,) if isinstance(but, str) else but
+        if name in self._reserved and self._reserved[name] not in allowed:
+            raise NameTaken(f"{name!r} is the name of the default {self._reserved[name]} session; {_OTHER}")
         for kind in self.kinds:
-            if kind.name not in passed_over and kind.is_live(name):
-                why = f"the name {name!r} is taken by a session of kind {kind.name}; choose another"
-                raise NameTaken(why)
+            if kind.name not in allowed and any(each.name == name for each in await kind.list(brief=True)):
+                article = "an" if kind.name[0] in "aeiou" else "a"
+                raise NameTaken(f"{article} {kind.name} session is already called {name!r}; {_OTHER}")
+        for kind in self.kinds:
+            for each in (
+                await kind.find(name, every=True) if kind.gives_ids and len(name) >= LEAST_PREFIX else ()
+            ):
+                if each.id.startswith(name):
+                    part = "" if each.id == name else "the beginning of "
+                    whose = f"the {kind.name} session {each.name}"
+                    raise NameTaken(f"{name!r} is {part}the id of {whose}; {_OTHER}")
 
     def _joined(self, summaries: Sequence[Summary]) -> Sequence[Summary]:
         """With what others know of them."""

@@ -20,6 +20,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from ..formats.guess import meant
+from ..formats.shown import name_fault
 from ..keeper.keeper import Spec
 from ..keeper.protocol import Kind
 from ..system.fair import Line
@@ -223,6 +224,8 @@ class Host:
             raise HostError("failed", str(error)) from None
         if not name.isprintable():  # it is shown in tables, titles and logs
             raise HostError("invalid", f"a session's name must be printable UTF-8: {name!r}")
+        if why := name_fault(name):
+            raise HostError("invalid", why)
         if name in self._starting:
             raise HostError("exists", f"session {name!r} is being started")
         if name in self.sessions:

@@ -54,12 +54,9 @@ class TerminalKind:
                 found[number] = msgspec.structs.replace(found[number], more=more)
         return found
 
-    async def find(self, word: str) -> Summary | None:
+    async def find(self, word: str, *, every: bool) -> Sequence[Summary]:
         session = self._host.sessions.get(word)
-        return summary(session, None) if session is not None else None
-
-    def is_live(self, name: str) -> bool:
-        return name in self._host.sessions
+        return [summary(session, None)] if session is not None else []
 
     def name_of(self, id: str) -> str:
         return id

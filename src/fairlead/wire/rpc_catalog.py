@@ -222,9 +222,9 @@ terminal_record: name / path stop -> path
     record a session, or stop that
 session_list: / kind brief -> sessions questions
     sessions of all kinds, or of one, and how many questions wait [repeatable]
-session_find: name -> session
-    a session by its name, its id or the beginning of that [repeatable]
-session_stop: name -> session exit-code stopped dropped
+session_find: name -> session others
+    a session by its name, its id or the beginning of that, and the others of its name [repeatable]
+session_stop: name -> session others exit-code stopped dropped
     end a program, or an agent's turn [beside]
 session_prompt: name text -> accepted session queued
     ask a session for something: type it and Enter, or say it to an agent [for_person]

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from ...formats.shown import name_fault
 from ...system.database import Database, FullText, Stored, containing, matching, storable, words_of
 from ...system.opening import open_file
 from ..journal import BAD_LINE, MAX_LINE, VERSION, Header, check_depth
@@ -487,6 +488,25 @@ class Transcripts(Stored):
             found = self.latest(name=name, cwd=cwd)
         return found
 
+    def meant(self, word: str, seconds: float) -> Listed:
+        """The sessions of an id or a name, and those whose id begins so, after such a look: the one of this
+        id first, then those of this name, each the last used first."""
+        left = self.scan(seconds).left
+        found = self._meant(storable(word))
+        if not found and left:
+            self.scan()
+            found = self._meant(storable(word))
+        return found
+
+    def _meant(self, word: str) -> Listed:
+        rows = self._database.read(
+            f"SELECT {_SHOWN} FROM files WHERE session_id != ''"
+            " AND (name = ?1 OR substr(session_id, 1, length(?1)) = ?1)"
+            " ORDER BY session_id = ?1 DESC, name IS ?1 DESC, mtime DESC, path LIMIT ?2",
+            (word, LISTED),
+        )
+        return [_transcript(row) for row in rows]
+
     def search(
         self, text: str, limit: int = LISTED, *, cwd: str | None = None, marks: tuple[str, str] = ("", "")
     ) -> Places:
@@ -536,6 +556,8 @@ def _bounded(limit: int) -> int:
 def _transcript(row: Any) -> Transcript:
     path, id, name, cwd, parent, created, mtime, *texts = row[:_SHOWN_COLUMNS]
     moment = datetime.fromtimestamp(mtime / 1e9, UTC).isoformat(timespec="milliseconds")
+    if name is not None and name_fault(name):
+        name = None
     return Transcript(path, id, name, cwd, parent, created, moment.replace("+00:00", "Z"), *texts)
 
 

@@ -92,7 +92,7 @@ class AgentCommands:
     """The slash commands of a door, and the questions that wait."""
 
     def __init__(
-        self, sessions: AgentOps, login: AgentLogin, set_name: Callable[[Conversation, str], None]
+        self, sessions: AgentOps, login: AgentLogin, set_name: Callable[[Conversation, str], Awaitable[None]]
     ) -> None:
         self._sessions = sessions
         self._set_name = set_name
@@ -370,7 +370,7 @@ class AgentCommands:
         if session is None:
             return
         try:
-            self._set_name(session, name)
+            await self._set_name(session, name)
         except (Refused, JournalError) as error:
             self._say(doing, str(error), "error")
             return

@@ -522,12 +522,12 @@ class AgentOps:
         if call.session_id is not None:
             self.found(call.session_id)
         if name:
-            self._store.check_name(name)
+            await self._store.check_name(name)
         is_child = isinstance(parent_session, str) and parent_session
         session = self.created(call.caller, self.found(parent_session) if is_child else None)
         if name:
             call.caller.focus = session.id
-            self._store.rename(session, name)
+            session.set_name(name)
         return self.entered(call, session)
 
     @op
@@ -550,7 +550,7 @@ class AgentOps:
             self._check_agent(agent, session)
         if session is None:
             if name:
-                self._store.check_name(name)
+                await self._store.check_name(name)
             session = self.created(caller, cwd=cwd, agent=agent)
             if isinstance(session, HostedSession) and sandbox is not None:
                 session.choose(sandbox=sandbox)
@@ -560,7 +560,7 @@ class AgentOps:
             session.set_mode(mode)
         caller.focus = session.id
         if is_new and name:
-            self._store.rename(session, name)
+            session.set_name(name)
         cursor = self._history.cursor(session)
         return fields(session_id=session.id, session_file=session.journal.path, created=is_new, cursor=cursor)
 
@@ -574,14 +574,14 @@ class AgentOps:
         self._hosted.check(agent)
 
     async def named(self, name: str) -> Conversation | None:
-        """The session of a name, or of an id."""
-        try:
-            return self._store.find(name)
-        except (NotFound, JournalError):
-            return await self._known(name, None)
+        """The session of an id, or of a name."""
+        return await self._known(name, None)
 
     async def _known(self, name: str | None, cwd: str | None) -> Conversation | None:
-        """The session used last with a name, or else of a directory."""
+        """The session of an id, or used last with a name, or else of a directory."""
+        if name:
+            with contextlib.suppress(NotFound, JournalError):
+                return self._store.find(name)
         for session in reversed(self._store.loaded):
             if session.name == name if name else str(session.cwd) == cwd:
                 return session
@@ -624,7 +624,7 @@ class AgentOps:
     @op
     async def set_session_name(self, call: Call, name: str) -> Data:
         session = self.session(call)
-        self._store.rename(session, name)
+        await self._store.rename(session, name)
         return fields(session_name=session.name)
 
     # --- models -------------------------------------------------------------------------------------------

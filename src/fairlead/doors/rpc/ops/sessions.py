@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from ....sessions.directory import Directory, NoKind, NoSession, NotSupported, Summary
+from ....sessions.directory import Directory, Kind, NoKind, NoSession, NotSupported, Summary
 from ....sessions.session import new_prompt
 from ....wire.rpc import ErrorCode, fields
 from ..frames import plain
@@ -35,13 +35,13 @@ class SessionOps:
 
     @op
     async def session_find(self, name: str) -> Data:
-        _, found = await self._directory.find(name)
-        return fields(session=_row(found))
+        (_, found), *others = await self._directory.find_all(name)
+        return fields(session=_row(found), **_others(others))
 
     @op
     async def session_stop(self, name: str) -> Data:
-        kind, found = await self._directory.find(name)
-        return fields(session=_row(found), **await kind.stop(found.id))
+        (kind, found), *others = await self._directory.find_all(name)
+        return fields(session=_row(found), **_others(others), **await kind.stop(found.id))
 
     @op
     async def session_prompt(self, call: Call, name: str, text: str) -> Data:
@@ -75,6 +75,11 @@ def without_end(texts: Sequence[str]) -> Sequence[str]:
     while size and not texts[size - 1].strip():
         size -= 1
     return texts[:size]
+
+
+def _others(found: Sequence[tuple[Kind, Summary]]) -> dict[str, list[Data]]:
+    """What an answer says of other sessions of the same name, if there are any."""
+    return {"others": [_row(each) for _, each in found]} if found else {}
 
 
 def _row(found: Summary) -> Data:

@@ -122,7 +122,7 @@ class TerminalOps:
         record: bool | str = False,
         owner: int | None = None,
     ) -> Data:
-        self._directory.check_free(name, but=self._kind.name)
+        await self._directory.check_free(name, but=self._kind.name)
         environment = {str(key): str(value) for key, value in (env or os.environ).items()}
         session = await self._host.start(
             name,
