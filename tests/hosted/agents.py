@@ -21,6 +21,7 @@ from fairlead.hosted.pipe import Ended, Pipe
 from fairlead.hosted.pipes import Pipes
 from fairlead.system.keepers import NurseryLink
 from fairlead.system.settings import Settings
+from fairlead.system.sockets import is_served
 
 WAIT = 30.0
 """Seconds until something that does not happen fails the test."""
@@ -173,14 +174,33 @@ class Place:
         path = self.settings.nursery_path
         self.nursery = subprocess.Popen([sys.executable, *nursery, path])
         deadline = time.monotonic() + WAIT
-        while not os.path.exists(path):
+        while not is_served(path):
             assert time.monotonic() < deadline
             time.sleep(0.01)
 
     def close(self) -> None:
+        """End the nursery, and agents that a test which failed has left."""
+        if list(self.directory.glob("run/pipes/*.sock")):
+            asyncio.run(self._end_agents())
         self.nursery.kill()
         self.nursery.wait()
         shutil.rmtree(self.directory)
+
+    async def _end_agents(self) -> None:
+        nursery = NurseryLink(self.settings)
+        pipes = Pipes(self.settings, nursery)
+        await pipes.found()
+        end_agents(pipes)
+        pipes.close()
+        nursery.close()
+
+
+def end_agents(pipes: Pipes) -> None:
+    """Kill all agents and their keepers."""
+    for pipe in pipes:
+        os.kill(pipe.keeper_pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pipe.pid, signal.SIGKILL)
 
 
 @contextlib.asynccontextmanager
@@ -193,10 +213,7 @@ async def serving(place: Place, *, ends_all: bool = True) -> AsyncIterator[Pipes
         yield pipes
     finally:
         if ends_all:
-            for pipe in pipes:
-                os.kill(pipe.keeper_pid, signal.SIGKILL)
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(pipe.pid, signal.SIGKILL)
+            end_agents(pipes)
         pipes.close()
         await nursery.leave(for_good=False)
         nursery.close()

@@ -59,8 +59,11 @@ def test_daemons_killed_at_any_moment_lose_and_repeat_nothing_in_either_directio
         each.wait()
         each.stdout.close()
     (place.directory / "stop").touch()
-    last = daemon(place, every=1)
-    output, _ = last.communicate(timeout=2 * WAIT)
+    with daemon(place, every=1) as last:
+        try:
+            output, _ = last.communicate(timeout=2 * WAIT)
+        finally:
+            last.kill()
     found, end = output.splitlines()
     assert talkers <= {found + b"\n", b""}, "it is always the same agent"
     state = json.loads(end)

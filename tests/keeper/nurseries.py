@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -133,6 +134,14 @@ class PipeDaemon(Daemon):
     def until_stdin(self, state: Stdin) -> None:
         self.until(lambda: any(each[2] == state for each in self.answers))
 
+    def end_program(self) -> None:
+        """End the program's process group, if it was started."""
+        pids = [json.loads(payload)["pid"] for kind, payload in self.frames if kind == Kind.STATE]
+        pids += [NUMBER.unpack(payload)[0] for kind, payload in self.frames if kind == Kind.STARTED]
+        for pid in filter(None, pids):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, 9)
+
     def ended(self) -> tuple[int, int]:
         """The exit code and the signal."""
         code, number = ENDED.unpack(self.until_kind(Kind.EXITED))
@@ -225,6 +234,8 @@ class Nursery:
         self.connection.close()
         for daemon in self._daemons:
             daemon.close()
+            if isinstance(daemon, PipeDaemon):
+                daemon.end_program()
         self.process.kill()
         self.process.wait()
         for pid in self.keepers:

@@ -1,4 +1,4 @@
-"""The processes that outlive the daemon: one keeper for each PTY, and the nursery that they are forked from.
+"""The processes that outlive the daemon: keepers, one for each PTY or hosted agent, and their nursery.
 
 Standard library only, so that a keeper stays small and can't be broken by an upgrade of anything else.
 """
