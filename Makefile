@@ -8,6 +8,8 @@ APT ?= yes
 FUZZ_SECONDS ?= 60
 # More arguments for pytest, for example ARGS='-k keepty -x'.
 ARGS ?=
+# How many tests run at a time. Most of them wait for other processes, so there are twice as many as processors.
+JOBS ?= $(shell echo $$((2 * $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN))))
 # For `make install`: uv, pipx or venv instead of the first that is there, and extras to install.
 INSTALLER ?=
 EXTRAS ?=
@@ -17,10 +19,12 @@ BIN := .venv/bin
 # One stamp for each set of extras, and for each PYTHON, so that asking for another Python is not ignored.
 READY := .venv/.ready-$(if $(PYTHON),$(notdir $(PYTHON))-)
 SETUP_INPUTS := pyproject.toml requirements/dev.lock tools/setup
+# The rooms whose coverage `make test` holds; see tools/coverage_floor.py. Measuring makes tests slow.
+FLOORED := formats wire
 # mypy refuses a directory that has no Python in it.
 CHECKED := $(foreach dir,src tests bench fuzz demo tools,$(if $(wildcard $(dir)/*.py $(dir)/*/*.py),$(dir)))
 
-.PHONY: help setup peers install uninstall test test-peers lint types imports pytest format sdk pages lock demo bench-formats bench-terminal bench-agent bench-verify bench-control fuzz clean
+.PHONY: help setup peers install uninstall test test-peers soak coverage lint types imports pytest format sdk pages lock demo bench-formats bench-terminal bench-agent bench-verify bench-control fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -48,13 +52,20 @@ install: ## put fairlead on your PATH (uv, pipx or a venv; INSTALLER= and EXTRAS
 uninstall: ## take away what `make install` installed
 	tools/install --remove
 
-test: setup peers lint types imports ## run every check and the tests with coverage
-	$(BIN)/pytest -n auto --durations=30 --cov=fairlead --cov-report=term $(ARGS)
+test: setup peers lint types imports ## run every check and the tests
+	$(BIN)/pytest -n auto -q $(FLOORED:%=tests/%) $(FLOORED:%=--cov=fairlead.%) --cov-report=
 	$(BIN)/python tools/coverage_floor.py
+	$(BIN)/pytest -n $(JOBS) --durations=30 $(FLOORED:%=--ignore=tests/%) $(ARGS)
 
-test-peers: setup ## the tests that take long or need others: installing, many kills, real peers
+test-peers: setup ## the tests that take long or need others: installing, many sessions, real peers
 	tools/peers --python
-	PATH="$$PATH:$(CURDIR)/.venv/peers/bin" $(BIN)/pytest -m peers -n auto $(ARGS)
+	PATH="$$PATH:$(CURDIR)/.venv/peers/bin" $(BIN)/pytest -m peers -n $(JOBS) $(ARGS)
+
+soak: setup ## the tests that kill daemons, with 200 kills each
+	$(BIN)/pytest -m soak -n $(JOBS) $(ARGS)
+
+coverage: setup peers ## run the tests with the coverage of all rooms
+	$(BIN)/pytest -n $(JOBS) --cov=fairlead --cov-report=term $(ARGS)
 
 lint: setup ## check style and formatting
 	$(BIN)/ruff check .
@@ -67,7 +78,7 @@ imports: setup ## check which room imports which
 	$(BIN)/lint-imports --no-logo
 
 pytest: setup ## run the tests alone; ARGS='-k word' chooses some
-	$(BIN)/pytest -n auto $(ARGS)
+	$(BIN)/pytest -n $(JOBS) $(ARGS)
 
 format: setup ## format the code and fix what ruff can fix
 	$(BIN)/python tools/make_sdk.py

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import hosting, peers
+from tests import hosting, lending, peers
 
 # Coverage and a busy machine make single examples slow, which says nothing about the code under test.
 settings.register_profile(
@@ -28,6 +28,21 @@ settings.load_profile(
 def peer() -> Callable[[str], str]:
     """Give the path of a real program, as in `peer("sbcl")`; skip the test, or fail in CI, without it."""
     return peers.require
+
+
+@pytest.fixture(scope="session")
+def _lender() -> Iterator[None]:
+    yield
+    lending.close()
+
+
+@pytest.fixture
+def lent(_lender: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[hosting.Hosting]:
+    """A daemon without sessions, which this process finds; see `tests/lending.py`."""
+    with lending.lent() as each:
+        for name, value in each.environment.items():
+            monkeypatch.setenv(name, value)
+        yield each
 
 
 @pytest.fixture(autouse=True)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from fairlead.client.calls import RequestError
 from fairlead.client.control import Control
 from fairlead.system.settings import Settings
 
@@ -126,13 +127,30 @@ class Hosting:
         """As hard as can be."""
         os.kill(self.daemon_pid(), signal.SIGKILL)
 
+    @property
+    def log_path(self) -> Path:
+        return Path(self.environment["HOME"], ".local/state/fairlead/daemon.log")
+
     def log(self) -> str:
-        log = Path(self.environment["HOME"], ".local/state/fairlead/daemon.log")
-        return log.read_text() if log.exists() else ""
+        return self.log_path.read_text() if self.log_path.exists() else ""
 
     def use(self) -> None:
         """Let this very process find the sockets, as a real client in it would."""
         os.environ["XDG_RUNTIME_DIR"] = self.environment["XDG_RUNTIME_DIR"]
+
+    def processes(self) -> list[int]:
+        """The daemon, the nursery and the keepers."""
+        return sorted([*_daemons_in(str(self.directory)), *_keepers_in(str(self.directory))])
+
+    def end_sessions(self) -> None:
+        """End the programs of all terminal sessions, and let the daemon forget them."""
+        for name, row in self.sessions().items():
+            if row["state"] == "running":
+                _kill_group(row["pid"])
+            try:
+                self.ask("terminal_stop", name=name)
+            except RequestError:  # it was forgotten when its program ended
+                pass
 
     def close(self) -> None:
         """End all sessions, the daemon and the nursery."""
@@ -140,10 +158,7 @@ class Hosting:
         if not _keepers_in(str(self.directory)):  # then there is no daemon either
             shutil.rmtree(self.directory)
             return
-        for name, row in self.sessions().items():
-            if row["state"] == "running":
-                _kill_group(row["pid"])
-                self.run("wait", name, "--exit", "--timeout", "10", check=False)
+        self.end_sessions()
         self.ask("daemon_stop")
         with open(Settings(self.environment).lock_path) as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # it holds that until it has ended

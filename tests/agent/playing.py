@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
 from fairlead.agent import events
 from fairlead.agent.events import Event
 from fairlead.agent.journal import Journal
-from fairlead.agent.models import Model, ModelInfo, ToolSpec
+from fairlead.agent.messages import Usage
+from fairlead.agent.models import (
+    Finished,
+    Model,
+    ModelError,
+    ModelEvent,
+    ModelInfo,
+    ModelRequest,
+    TextDelta,
+    ToolSpec,
+)
 from fairlead.agent.models.replay import INFO, Replay
 from fairlead.agent.session import AgentSession, Decision
 from fairlead.agent.tools import Context, Result, Tool, Touch
@@ -217,3 +228,46 @@ class Playing:
 
 def replay(directory: Path, *answers: list[dict[str, Any]]) -> Replay:
     return Replay(cassette(directory / "cassette.jsonl", *answers))
+
+
+def playing(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """A test that is a coroutine."""
+
+    @wraps(test)
+    def run(*given: Any, **named: Any) -> None:
+        asyncio.run(test(*given, **named))  # type: ignore[arg-type]
+
+    return run
+
+
+class Held:
+    """A model that says one word and then waits until it is let go on; it asks for nothing paid."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.go_on = asyncio.Event()
+        self.requests: list[ModelRequest] = []
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        self.requests.append(request)
+        yield TextDelta("one ")
+        self.asked.set()
+        await self.go_on.wait()
+        yield TextDelta("two")
+        yield Finished("stop", Usage(total_tokens=7))
+
+
+class Failing:
+    """A model that fails as often as it is told to, and then answers."""
+
+    def __init__(self, *errors: ModelError) -> None:
+        self._errors = list(errors)
+        self.requests: list[ModelRequest] = []
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        self.requests.append(request)
+        yield TextDelta("well, ")
+        if self._errors:
+            raise self._errors.pop(0)
+        yield TextDelta("good")
+        yield Finished("stop", Usage(total_tokens=7))

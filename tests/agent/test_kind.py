@@ -16,8 +16,7 @@ from fairlead.agent.store import AgentStore, Place
 from fairlead.sessions.directory import NameTaken, NoSession, NotSupported
 from fairlead.sessions.feed import Event, Feed, PromptEnded, PromptStarted, Said
 from fairlead.sessions.session import Making, Prompt, Typing
-from tests.agent.playing import WAIT, AllowAll, Endless, Models, calls, replay, says
-from tests.agent.test_session import Held, playing
+from tests.agent.playing import WAIT, AllowAll, Endless, Held, Models, calls, playing, replay, says
 
 
 def check_free(name: str) -> None:

@@ -57,4 +57,4 @@ def test_a_description_may_have_several_lines_and_a_bad_head_is_told(tmp_path: P
     assert shelf.skills["deploy"].description == "how to deploy"
     assert shelf.skills["odd"].description == "What to do"
     (fault,) = shelf.faults
-    assert "line 2: '&' begins something of YAML" in fault
+    assert "line 2: '&' starts a YAML construct" in fault

@@ -18,8 +18,7 @@ from fairlead.agent.models import ModelError
 from fairlead.agent.recall.transcripts import Transcripts
 from fairlead.agent.store import AgentStore, Place
 from fairlead.sessions import feed
-from tests.agent.playing import AllowAll, Models, Playing, replay, says
-from tests.agent.test_session import Failing, Held, playing
+from tests.agent.playing import AllowAll, Failing, Held, Models, Playing, playing, replay, says
 
 
 def started(play: Playing) -> list[Any]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -14,56 +12,25 @@ from fairlead.agent import events
 from fairlead.agent.consent.policy import Policy
 from fairlead.agent.context import LOST, Course
 from fairlead.agent.journal import Compaction, Journal, Said
-from fairlead.agent.messages import Assistant, Text, ToolResult, Usage, text_of
-from fairlead.agent.models import Finished, ModelError, ModelEvent, ModelInfo, ModelRequest, TextDelta
+from fairlead.agent.messages import Assistant, Text, ToolResult, text_of
+from fairlead.agent.models import ModelError, ModelInfo
 from fairlead.agent.secrets import Redactor
 from fairlead.agent.session import Busy, Phase, Refused
 from fairlead.agent.tools import standard_tools
 from fairlead.agent.tools.terminals import LocalTerminals
-from tests.agent.playing import AskBeforeWriting, Endless, Meet, Note, Playing, calls, replay, says
-
-
-def playing(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """A test that is a coroutine."""
-
-    @wraps(test)
-    def run(*given: Any, **named: Any) -> None:
-        asyncio.run(test(*given, **named))  # type: ignore[arg-type]
-
-    return run
-
-
-class Held:
-    """A model that says one word and then waits until it is let go on; it asks for nothing paid."""
-
-    def __init__(self) -> None:
-        self.asked = asyncio.Event()
-        self.go_on = asyncio.Event()
-        self.requests: list[ModelRequest] = []
-
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        self.requests.append(request)
-        yield TextDelta("one ")
-        self.asked.set()
-        await self.go_on.wait()
-        yield TextDelta("two")
-        yield Finished("stop", Usage(total_tokens=7))
-
-
-class Failing:
-    """A model that fails as often as it is told to, and then answers."""
-
-    def __init__(self, *errors: ModelError) -> None:
-        self._errors = list(errors)
-        self.requests: list[ModelRequest] = []
-
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        self.requests.append(request)
-        yield TextDelta("well, ")
-        if self._errors:
-            raise self._errors.pop(0)
-        yield TextDelta("good")
-        yield Finished("stop", Usage(total_tokens=7))
+from tests.agent.playing import (
+    AskBeforeWriting,
+    Endless,
+    Failing,
+    Held,
+    Meet,
+    Note,
+    Playing,
+    calls,
+    playing,
+    replay,
+    says,
+)
 
 
 @playing

@@ -106,7 +106,7 @@ def test_a_session_that_takes_long_to_read_keeps_nobody_waiting(
         sessions.open()
         sessions._mark(store.id_of(path), waits=True)
         await sessions.prepare_waiting(0.01)
-        assert sessions.open() == [f"{path} is just being read; try again"]
+        assert sessions.open() == [f"{path} is being read; try again"]
         released.set()
         await sessions.prepare(store.id_of(path))
         assert sessions.find(store.id_of(path)).journal.path == path

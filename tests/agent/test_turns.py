@@ -16,8 +16,7 @@ from fairlead.agent.secrets import Redactor
 from fairlead.agent.tools import standard_tools
 from fairlead.agent.tools.terminals import LocalTerminals
 from tests.agent.openai_server import BREAK, HOLD, OpenAiServer, answer, failure, overflow
-from tests.agent.playing import Playing
-from tests.agent.test_session import playing
+from tests.agent.playing import Playing, playing
 
 KEY = "sk-not-a-real-key-0123456789"
 

@@ -110,9 +110,9 @@ def test_a_conversation_is_shown_as_it_goes_and_can_be_left_and_come_back_to(
         person.until_all(["● read README.md", "  2 lines", "Done: read `README.md`.\nroses\ntulips"])
         idle(person)
         assert person.leave(b"\x04") == 0
-        assert "left garden; `fairlead agent garden` comes back" in person.text
+        assert "left garden; `fairlead agent garden` continues it" in person.text
         assert termios.tcgetattr(person.theirs) == person.before
-        assert person.seen.endswith(b"comes back\r\n")
+        assert person.seen.endswith(b"continues it\r\n")
     with talk(hosting, place, "garden") as person:
         person.until_all(["› read README.md", "tulips", ENDED])
         assert person.leave(b"/quit\r") == 0
@@ -187,13 +187,13 @@ def test_control_c_interrupts_and_then_aborts(hosting: Hosting, place: Path) -> 
         idle(person)
         say(person, "second", "I begin")
         person.type(b"\x03")
-        person.until("interrupting after this step; ^C again ends it at once")
+        person.until("interrupting after this step; ^C again aborts it immediately")
         assert "^C interrupts" in person.screen.text()
         person.type(b"\x03")
         person.until("aborted")
         idle(person)
         person.type(b"dropped\x03\x03")
-        person.until("^D or /quit leaves")
+        person.until("press ^D or enter /quit to leave")
         assert "dropped" not in person.screen.text()
 
 
@@ -289,7 +289,7 @@ def test_a_daemon_that_dies_in_the_middle_is_waited_for(hosting: Hosting, place:
         person.type(UNTIL_GO)
         person.until("running bash")
         hosting.kill_daemon()
-        person.until_all(["reconnected", "the last turn was interrupted; say something to go on"])
+        person.until_all(["reconnected", "the last turn was interrupted; send a prompt to continue"])
         say(person, "read README.md", ENDED)
         idle(person)
         assert once(person.text, "● $ while")
@@ -299,7 +299,7 @@ def test_a_question_survives_the_daemon_and_waits_for_who_comes_back(hosting: Ho
     with talk(hosting, place, "asked") as person:
         say(person, "run: touch done", KEYS)
         assert person.leave(b"\x04") == 0
-        assert "it goes on" in person.text
+        assert "its turn is still running" in person.text
     hosting.kill_daemon()
     with talk(hosting, place, "asked") as person:
         person.until_all(["? $ touch done", KEYS])
@@ -424,7 +424,7 @@ def test_print_gives_only_the_answer_and_a_code(hosting: Hosting, host: Host, pl
     assert done.stdout.endswith("which.\n")
     denied = script(hosting, place, "-p", "run: touch done")
     assert denied.returncode == 3
-    assert "not allowed: $ touch done; --yes allows all" in denied.stderr
+    assert "denied: $ touch done: nobody could be asked; use --yes" in denied.stderr
     assert not (place / "done").exists()
     allowed = script(hosting, place, "-p", "-v", "-y", "run: touch done then read README.md")
     assert allowed.returncode == 0
@@ -481,9 +481,9 @@ def test_the_command_line_is_checked(hosting: Hosting, place: Path) -> None:
     for words, why in (
         ((), "missing PROMPT"),
         (("garden",), "missing PROMPT"),
-        (("-c", "--name", "garden", "go on"), "--continue and --name can't go together"),
+        (("-c", "--name", "garden", "go on"), "--continue and --name can't be combined"),
         (("--model", "x", "say something"), "--model needs PROVIDER/ID, not 'x'"),
-        (("--print", "--json", "say something"), "can't go together"),
+        (("--print", "--json", "say something"), "can't be combined"),
         (("--thinking", "hard", "say something"), "--thinking must be one of off, "),
     ):
         done = script(hosting, place, *words)

@@ -63,19 +63,19 @@ def test_words_are_read(words: list[str], wanted: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "NAME is missing; usage: fairlead try [OPTION…] NAME [TEXT]"),
+        ([], "missing NAME; usage: fairlead try [OPTION…] NAME [TEXT]"),
         (["a", "b", "c"], "unexpected argument 'c'"),
-        (["a", "-x"], "there is no option -x"),
-        (["a", "--qiet"], "there is no option --qiet; did you mean --quiet?"),
+        (["a", "-x"], "unknown option -x"),
+        (["a", "--qiet"], "unknown option --qiet; did you mean --quiet?"),
         (["a", "--quiet=1"], "--quiet takes no value"),
         (["a", "-n"], "-n needs a value: N"),
-        (["a", "-n", "-1"], "-n must be a whole number of at least 1, not '-1'"),
-        (["a", "--cols", "0"], "--cols must be a whole number of at least 1, not '0'"),
-        (["a", "--cols", "²"], "--cols must be a whole number of at least 1, not '²'"),
+        (["a", "-n", "-1"], "-n must be an integer of at least 1, not '-1'"),
+        (["a", "--cols", "0"], "--cols must be an integer of at least 1, not '0'"),
+        (["a", "--cols", "²"], "--cols must be an integer of at least 1, not '²'"),
         (["a", "--wait", "soon"], "--wait must be a number of seconds, not 'soon'"),
         (["a", "--wait", "nan"], "--wait must be a number of seconds, not 'nan'"),
         (["a", "--wait=-1"], "--wait must be a number of seconds, not '-1'"),
-        (["a", "-dq"], "--dry-run and --quiet can't go together"),
+        (["a", "-dq"], "--dry-run and --quiet can't be combined"),
     ],
 )
 def test_wrong_usage_is_told_in_one_sentence(words: list[str], message: str) -> None:
@@ -87,7 +87,7 @@ def test_wrong_usage_is_told_in_one_sentence(words: list[str], message: str) -> 
 def test_what_comes_after_two_dashes_belongs_to_the_program() -> None:
     assert parsed(TAILED, ["a", "--", "ls", "-l", "--", "x"]).tail == ["ls", "-l", "--", "x"]
     assert parsed(TAILED, ["a"]).tail == []
-    with pytest.raises(UsageError, match=r"a command comes after --: -- ls$"):
+    with pytest.raises(UsageError, match=r"put the command after --: -- ls$"):
         parsed(TAILED, ["a", "ls"])
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli import claude_code
-from tests.cli.test_hook import Verifier
+from tests.cli.hooked import Verifier
 from tests.hosting import Hosting
 
 pytestmark = pytest.mark.peers

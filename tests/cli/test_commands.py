@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.terminals import on_a_terminal
 from tests.hosting import WAIT, Hosting
 
 ECHO = "echo ready; while read line; do echo got $line; done"
@@ -23,29 +24,6 @@ def echo(hosting: Hosting) -> str:
     hosting.start("echo", ECHO, "--cols", "60", "--rows", "20")
     hosting.wait_text("echo", "ready")
     return "echo"
-
-
-def on_a_terminal(hosting: Hosting, *words: str, columns: int = 80) -> tuple[int, str]:
-    """The exit code and the output of a command whose output is a terminal."""
-    import fcntl
-    import struct
-    import termios
-
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    command = [sys.executable, "-m", "fairlead", *words]
-    client = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, env=hosting.environment
-    )
-    os.close(theirs)
-    shown = b""
-    try:
-        while data := os.read(ours, 65_536):
-            shown += data
-    except OSError:  # Linux's way to say that nobody is left on the other side
-        pass
-    os.close(ours)
-    return client.wait(WAIT), shown.decode().replace("\r\n", "\n")
 
 
 @pytest.mark.parametrize(
@@ -72,21 +50,24 @@ def test_a_session_that_is_not_there_gives_1_and_one_line(hosting: Hosting, word
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["start"], "NAME is missing; usage: fairlead start [OPTION…] NAME [-- COMMAND…]"),
-        (["start", "x", "ls"], "unexpected argument 'ls'; a command comes after --: -- ls"),
-        (["start", "x", "--cols", "many"], "--cols must be a whole number of at least 1, not 'many'"),
-        (["attach"], "NAME is missing; usage: fairlead attach [OPTION…] NAME"),
-        (["ls", "--jsn"], "there is no option --jsn; did you mean --json?"),
-        (["screen", "x", "--svg", "--png"], "--svg and --png can't go together"),
-        (["screen", "x", "--svg", "-s"], "--scrollback goes with text and --ansi, not with --svg"),
+        (["start"], "missing NAME; usage: fairlead start [OPTION…] NAME [-- COMMAND…]"),
+        (["start", "x", "ls"], "unexpected argument 'ls'; put the command after --: -- ls"),
+        (["start", "x", "--cols", "many"], "--cols must be an integer of at least 1, not 'many'"),
+        (["attach"], "missing NAME; usage: fairlead attach [OPTION…] NAME"),
+        (["ls", "--jsn"], "unknown option --jsn; did you mean --json?"),
+        (["screen", "x", "--svg", "--png"], "--svg and --png can't be combined"),
+        (
+            ["screen", "x", "--svg", "-s"],
+            "--scrollback can't be combined with --svg, only with text or --ansi",
+        ),
         (["send", "x"], "missing TEXT or --key"),
         (["send", "x", "-p", "-k", "Up"], "--paste needs a TEXT"),
-        (["wait", "x"], "give at least one of --text, --regex, --idle and --exit"),
+        (["wait", "x"], "missing a condition: --text, --regex, --idle or --exit"),
         (["wait", "x", "--idle", "long"], "--idle must be a number of seconds, not 'long'"),
-        (["logs"], "give NAME or --daemon"),
-        (["logs", "x", "--daemon"], "give NAME or --daemon"),
-        (["daemon"], "status|stop|restart|run|unit is missing; usage: fairlead daemon [OPTION…] "),
-        (["daemon", "unit"], "systemd and launchd go with `daemon unit`"),
+        (["logs"], "missing NAME or --daemon"),
+        (["logs", "x", "--daemon"], "NAME and --daemon can't be combined"),
+        (["daemon"], "missing status|stop|restart|run|unit; usage: fairlead daemon [OPTION…] "),
+        (["daemon", "unit"], "`daemon unit` needs systemd or launchd"),
         (["completion", "tcsh"], "'tcsh' is not one of bash, zsh, fish"),
     ],
 )
@@ -94,7 +75,7 @@ def test_wrong_usage_gives_2_and_says_what_is_wrong(hosting: Hosting, words: lis
     done = hosting.run(*words, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"fairlead {words[0]}: {message}")
-    assert done.stderr.endswith(f"\nfor more: `fairlead help {words[0]}`\n")
+    assert done.stderr.endswith(f"\nsee `fairlead help {words[0]}`\n")
 
 
 def test_start_tells_name_and_process(hosting: Hosting) -> None:
@@ -238,7 +219,7 @@ def test_screen_is_a_picture(hosting: Hosting, colored: str, tmp_path: Path) -> 
 def test_a_png_is_not_for_a_terminal(hosting: Hosting, colored: str) -> None:
     code, shown = on_a_terminal(hosting, "screen", colored, "--png")
     assert code == 2
-    assert "-o FILE writes it to a file" in shown
+    assert "write it to a file with -o FILE" in shown
 
 
 def test_a_file_that_cant_be_written_is_told(hosting: Hosting, colored: str) -> None:
@@ -294,7 +275,7 @@ def test_wait_tells_what_happened(hosting: Hosting) -> None:
     assert wait("--exit", "--text", "never") == (0, {"matched": True, "reason": "exit", "exit_code": 5})
     assert wait("--text", "never") == (1, {"matched": False, "reason": "exit", "exit_code": 5})
     plain = hosting.run("wait", "waited", "--text", "never", check=False)
-    ended = "fairlead wait: session 'waited' ended with 5 before it happened\n"
+    ended = "fairlead wait: session 'waited' ended with 5 first\n"
     assert (plain.returncode, plain.stderr) == (1, ended)
 
 
@@ -351,4 +332,4 @@ def test_a_terminal_that_does_not_know_its_size_gets_the_usual_one(hosting: Host
     assert done.returncode == 0, done.stderr
     assert (hosting.sessions()["blind"]["cols"], hosting.sessions()["blind"]["rows"]) == (80, 24)
     again = hosting.run("start", "blind", "-d", "--", "cat", check=False)
-    assert "`fairlead attach blind` attaches to it" in again.stderr
+    assert "attach to it with `fairlead attach blind`" in again.stderr

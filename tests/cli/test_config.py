@@ -18,6 +18,7 @@ from fairlead.formats.edn import Keyword
 from fairlead.system.config_file import lines_of
 from fairlead.system.settings import SettingError, Settings
 from tests.agent.openai_server import BREAK, OpenAiServer, Reply, answer, chunk
+from tests.cli.configured import configure, lab
 from tests.client.persons import Person
 from tests.doors.passepartout_peer import kill_and_wait
 from tests.hosting import WAIT, Hosting
@@ -42,18 +43,6 @@ def asking() -> Iterator[Hosting]:
     hosting.run("ls")
     yield hosting
     hosting.close()
-
-
-def configure(hosting: Hosting, text: str) -> Path:
-    path = Path(hosting.environment["HOME"], ".config/fairlead/config.toml")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    return path
-
-
-def lab(server: OpenAiServer, more: str = "") -> str:
-    table = f'[providers.lab]\nbase_url = "{server.url}"\n{more}'
-    return f'{table}\n[[models]]\nprovider = "lab"\nid = "test"\n[agent]\nmodel = "lab/test"\n'
 
 
 def run(hosting: Hosting, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -84,9 +73,9 @@ def test_a_changed_file_holds_at_once_and_a_bad_one_changes_nothing(hosting: Hos
         assert run(hosting, "agent", "-p", "hello").stdout == "first\n"
         path.write_text(path.read_text() + "modle = 3\n")
         done = run(hosting, "agent", "-p", "hello")
-        fault = f"{path}, line 9: there is no setting 'modle' in [agent]; did you mean model?"
+        fault = f"{path}, line 9: unknown setting 'modle' in [agent]; did you mean model?"
         assert (done.returncode, done.stdout) == (0, "second\n")
-        assert done.stderr.startswith(f"fairlead agent: {fault} (until that is mended, ")
+        assert done.stderr.startswith(f"fairlead agent: {fault} (until this is fixed, ")
         assert fault in " ".join(run(hosting, "doctor").stdout.split())
         for words in (["config"], ["daemon", "restart"]):
             refused = run(hosting, *words)
@@ -106,7 +95,7 @@ def test_a_file_that_can_not_be_read_locks_nobody_out(hosting: Hosting) -> None:
     for words in (["ls"], ["screen", "work"], ["approvals"], ["daemon", "status"], ["agent", "-p", "hello"]):
         done = run(hosting, *words)
         assert done.returncode == 0, done.stderr
-        assert done.stderr.startswith(f"fairlead {words[0]}: {fault} (until that is mended, ")
+        assert done.stderr.startswith(f"fairlead {words[0]}: {fault} (until this is fixed, ")
         assert done.stderr.count(fault) == 1
     for words in (["config"], ["daemon", "restart"]):
         refused = run(hosting, *words)
@@ -136,7 +125,7 @@ def test_a_file_that_can_not_be_read_locks_nobody_out(hosting: Hosting) -> None:
 def test_what_only_the_daemon_finds_leaves_it_as_it_is(hosting: Hosting) -> None:
     pid = hosting.daemon_pid()
     path = configure(hosting, '[agent]\nmodel = "nobody/knows"\n')
-    fault = f"{path}, line 2: [agent] model: there is no provider 'nobody', only openai, "
+    fault = f"{path}, line 2: [agent] model: unknown provider 'nobody'; known are openai, "
     refused = run(hosting, "daemon", "restart")
     assert (refused.returncode, refused.stderr.startswith(f"fairlead daemon: {fault}")) == (1, True)
     assert run(hosting, "config").stderr.startswith(f"fairlead config: {fault}")
@@ -147,7 +136,7 @@ def test_what_only_the_daemon_finds_leaves_it_as_it_is(hosting: Hosting) -> None
 
 def test_config_exits_with_1_for_a_mistake_of_any_room_with_and_without_a_daemon(hosting: Hosting) -> None:
     mistakes = {
-        '[agent]\nmodel = "nobody/knows"\n': "line 2: [agent] model: there is no provider 'nobody'",
+        '[agent]\nmodel = "nobody/knows"\n': "line 2: [agent] model: unknown provider 'nobody'",
         '[[agent.rules]]\ntool = "bash"\nthen = "perhaps"\n': "line 3: [agent] rules, number 1: ",
         "[control]\nhosts = 3\n": "line 2: [control] hosts must be a list of texts",
         '[[control.rules]]\nsensor = "x"\nthen = { actuator = "lgo" }\n': "line 1: [[control.rules]]",
@@ -201,8 +190,8 @@ def test_controls_rules_hold_before_the_next_action_with_nobody_asking(hosting: 
     ("sensor", "then", "why"),
     [
         ("session-exited", 'actuator = "log", text = "{nome}"', "has no field {nome}; did you mean name?"),
-        ("user-input", 'actuator = "log", text = "{1}"', "user-input has no field {1}; there are match, "),
-        ("sesion-exited", 'actuator = "log"', "no sensor sesion-exited; did you mean session-exited?"),
+        ("user-input", 'actuator = "log", text = "{1}"', "user-input has no field {1}; known are match, "),
+        ("sesion-exited", 'actuator = "log"', "unknown sensor sesion-exited; did you mean session-exited?"),
         ("x", 'actuator = "notfy"', "there is no actuator notfy; did you mean notify?"),
         ("x", 'actuator = "session", verb = "tipe"', "there is no verb 'tipe' of session; session has type"),
     ],
@@ -220,7 +209,7 @@ def test_a_rule_that_could_never_do_what_it_says_is_a_mistake_with_its_line(
 
 
 def test_addresses_for_notifications_hold_at_once(hosting: Hosting) -> None:
-    assert "nobody to notify" in run(hosting, "notify", "hello").stderr
+    assert "no address to notify" in run(hosting, "notify", "hello").stderr
     configure(hosting, '[notify]\nurls = ["nothing-that-apprise-knows://x"]\n')
     assert run(hosting, "notify", "hello").returncode == 0
 
@@ -258,7 +247,7 @@ def test_every_setting_is_shown_with_its_value_its_default_and_its_source(hostin
     assert rows["notify.urls"]["value"] == ["json://…"]
     assert KEY not in done.stdout
     shown = run(hosting, "config", "passepartout.max_tokens").stdout
-    assert f"{path}:4; the daemon has 2000: after daemon restart" in shown
+    assert f"{path}:4; the daemon has 2000 until it restarts" in shown
     assert shown.endswith("however long; a change takes effect after daemon restart\n")
     assert "did you mean agent.model?" in run(hosting, "config", "agent.modle").stderr
     assert run(hosting, "daemon", "restart").returncode == 0
@@ -367,7 +356,7 @@ def test_an_editor_behind_the_bridge_lends_its_key_without_knowing(hosting: Host
 
 
 def test_nobody_can_press_a_key_on_the_daemon(hosting: Hosting) -> None:
-    with pytest.raises(Exception, match="nobody asked for this key"):
+    with pytest.raises(Exception, match="the daemon did not ask for this key"):
         hosting.ask("lend_key", variable="OPENAI_API_KEY", key=KEY)
 
 
@@ -382,7 +371,7 @@ def test_a_cut_answer_is_asked_for_again_visibly_and_its_tools_run_once(asking: 
         configure(asking, lab(server))
         done = run(asking, "agent", "-p", "-y", "mark it")
         assert (done.returncode, done.stdout) == (0, "done\n")
-        why = "ended the connection in the middle of the answer"
+        why = "closed the connection in the middle of the answer"
         place = server.root.removeprefix("http://")
         assert done.stderr == f"fairlead agent: retrying 1 of 4 in 2 s: lab/test: {place} {why}\n"
         assert len(server.requests) == 3
@@ -415,8 +404,8 @@ def test_a_fault_is_one_line_and_has_no_key_in_it(asking: Hosting) -> None:
     with OpenAiServer([page, Reply([chunk({"content": "x"}), b"data: {oops\n\n"])]) as server:
         configure(asking, lab(server, f'key = "{KEY}"'))
         first, second = (run(asking, "agent", "-p", "hello") for _ in range(2))
-    assert "does not know this model or path (404): Sign in; see" in first.stderr
-    assert "sent what is no answer of a model; ask again, or check that server" in second.stderr
+    assert "does not know this model or path (404): Sign in; check" in first.stderr
+    assert "sent an invalid answer; try again, or check that server" in second.stderr
     for done in (first, second):
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
         assert KEY not in done.stderr

@@ -139,10 +139,10 @@ def test_what_was_stopped_is_not_started_by_those_who_were_connected(alone: Host
             ended[name] = each.returncode, out + err
         for at_terminal in (person, chatting):
             assert at_terminal.exit_code() == 1
-            assert "the daemon was stopped; sessions' programs go on" in at_terminal.text
+            assert "the daemon was stopped; programs keep running" in at_terminal.text
     assert _daemons(alone) == []
     assert serving(alone) == 0
-    stopped = "the daemon was stopped; sessions' programs go on, and any `fairlead` command starts it again"
+    stopped = "the daemon was stopped; programs keep running, and any `fairlead` command restarts the daemon"
     assert ended["sdk"] == (0, f"{stopped}\n" * 2)
     codes = {name: code for name, (code, _) in ended.items()}
     assert codes == {"sdk": 0, "rpc": 1, "talk": 1, "logs": 1, "wait": 125}

@@ -54,7 +54,7 @@ def test_a_daemon_is_missed_only_if_it_died(hosting: Hosting) -> None:
         code, found = checks(hosting)
         assert (code, found["daemon"]["detail"]) == (
             0,
-            "not running; it starts by itself with the first command",
+            "not running; the next command starts it",
         )
         hosting.run("ls")
         hosting.run("daemon", "stop")
@@ -115,7 +115,7 @@ def test_a_keeper_that_does_not_answer_is_told(hosting: Hosting) -> None:
         dead.bind(str(place / "0123456789abcdef.sock"))
         _, found = checks(hosting)
     assert found["keepers"]["status"] == "degraded"
-    assert found["keepers"]["detail"] == "1 of 2 don't answer"
+    assert found["keepers"]["detail"] == "1 of 2 not responding"
     (place / "0123456789abcdef.sock").unlink()
 
 
@@ -142,7 +142,7 @@ def test_too_many_open_files_are_told_with_what_to_do(hosting: Hosting) -> None:
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (opened + 2, before[1]))
     _, found = checks(hosting)
     assert found["open files"]["status"] in ("degraded", "unhealthy")
-    assert f"may have {opened + 2} files open" in found["open files"]["fix"]
+    assert f"may open {opened + 2} files" in found["open files"]["fix"]
     fix = found["open files"]["fix"]
     assert f"`ulimit -n {min(4 * (opened + 2), before[1])}; fairlead daemon stop;" in fix
     with socket.socket(socket.AF_UNIX) as one, socket.socket(socket.AF_UNIX) as more:
@@ -161,8 +161,8 @@ def test_that_there_is_no_pty_is_told_with_what_to_do() -> None:
         print(terminals())
     """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert "no PTY can be opened: " in done.stdout
-    assert "fix='the daemon may have 3 files open: end sessions, or have root raise nofile" in done.stdout
+    assert "can't open a PTY: " in done.stdout
+    assert "fix='the daemon may open 3 files: stop some sessions, or have root raise nofile" in done.stdout
 
 
 def test_a_keeper_whose_socket_was_deleted_is_told(hosting: Hosting) -> None:
@@ -184,7 +184,7 @@ def test_a_nursery_that_is_stopped_is_seen(hosting: Hosting) -> None:
     try:
         done = hosting.run("doctor", check=False)
         assert done.returncode == 1
-        assert "it does not answer" in done.stdout
+        assert "not responding" in done.stdout
     finally:
         os.kill(nursery, signal.SIGCONT)
 

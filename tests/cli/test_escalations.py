@@ -11,7 +11,7 @@ import pytest
 
 from fairlead.client.sdk import connect
 from fairlead.system.settings import Settings
-from tests.cli.test_hook import Verifier
+from tests.cli.hooked import Verifier
 from tests.client.persons import Person
 from tests.hosting import WAIT, Hosting
 

@@ -61,7 +61,7 @@ def test_each_command_that_needs_an_extra_names_it_at_once(bare: Hosting) -> Non
     done = bare.run("screen", "shown", "--png", check=False)
     assert (done.returncode, done.stderr) == (1, f"fairlead screen: a PNG needs Pillow, {adding('picture')}")
     done = bare.run("notify", "it is done", check=False)
-    needs = f"fairlead notify: the notification is not sent: notifications need Apprise, {adding('notify')}"
+    needs = f"fairlead notify: the notification was not sent: notifications need Apprise, {adding('notify')}"
     assert (done.returncode, done.stderr) == (1, needs)
     done = bare.run("agent", "-p", "--model", "lab/test", "hello there", check=False)
     assert done.returncode == 1

@@ -172,7 +172,7 @@ def test_a_daemon_that_is_full_of_silent_clients_is_said_to_be_and_is_replaced()
         told = hosting.run("ls", check=False)
         assert told.returncode == 1
         assert told.stderr.startswith(
-            f"fairlead ls: the daemon, process {daemon}, has as many clients as it may"
+            f"fairlead ls: the daemon, process {daemon}, has reached its limit of clients"
         )
         assert hosting.run("daemon", "restart").returncode == 0
         assert hosting.daemon_pid() != daemon

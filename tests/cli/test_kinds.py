@@ -57,9 +57,9 @@ def test_an_agent_is_asked_waited_for_read_and_stopped_like_a_program(hosting: H
     assert "echo tulips" in str(rows(hosting, "garden")["garden"]["waits_for"])
     waited = hosting.run("wait", "garden", "--idle", "0", "--timeout", "0.3", check=False)
     assert waited.returncode == 124
-    assert hosting.run("stop", "garden").stdout == "the turn of garden is ended\n"
+    assert hosting.run("stop", "garden").stdout == "aborted the turn of garden\n"
     assert hosting.run("wait", "garden", "--exit").returncode == 0
-    assert hosting.run("stop", "garden").stdout == "garden does nothing now\n"
+    assert hosting.run("stop", "garden").stdout == "no turn is running in garden\n"
     said = hosting.run("logs", "garden").stdout.splitlines()
     assert said[0] == "> run: echo roses"
     assert "[bash] roses" in said

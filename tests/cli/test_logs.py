@@ -89,7 +89,7 @@ def test_logs_say_where_they_begin_also_after_a_restart() -> None:
         def begins(*words: str) -> int:
             done = hosting.run("logs", "much", *words)
             number = int(done.stdout.split("\n")[0].removeprefix("line "))
-            assert done.stderr == f"fairlead logs: earlier lines are not kept: begins at line {number}\n"
+            assert done.stderr == f"fairlead logs: earlier lines were dropped; this starts at line {number}\n"
             return number
 
         for restarts in (False, True):

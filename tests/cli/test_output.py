@@ -12,7 +12,7 @@ import pytest
 
 from fairlead.cli import COMMANDS, command_of
 from fairlead.formats.columns import cut, fill, width_of
-from tests.cli.test_commands import on_a_terminal
+from tests.cli.terminals import on_a_terminal
 from tests.client.persons import Person
 from tests.hosting import WAIT, Hosting
 
@@ -181,7 +181,7 @@ def test_a_daemon_of_another_version_is_told_once_and_what_to_do(tmp_path: Path)
         assert hosting.run("ls").stderr.count("version") == 0
         hosting.environment = ours
         done = hosting.run("ls")
-        assert done.stderr.count("the daemon is of version 9.") == 1
+        assert done.stderr.count("the daemon has version 9.") == 1
         assert "`fairlead daemon restart`" in done.stderr
         assert hosting.run("daemon", "status").stderr == ""
     finally:

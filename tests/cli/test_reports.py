@@ -112,7 +112,9 @@ def test_reports_are_found_by_session_name_or_id_and_by_directory(hosting: Hosti
     assert turns(shown(hosting, "--json", ".", cwd=project)) == [3, 2]
     nothing = shown(hosting, "nobody")
     assert (nothing.returncode, nothing.stdout) == (1, "")
-    assert nothing.stderr.startswith("fairlead reports: no reports of a session 'nobody'")
+    assert nothing.stderr.startswith(
+        "fairlead reports: no reports for a session with the name or id prefix 'nobody'"
+    )
     assert shown(hosting, "--json", "nobody").stdout == "[]\n"
 
 
@@ -153,7 +155,7 @@ def test_one_report_is_shown_whole(hosting: Hosting) -> None:
     whole = json.loads(shown(hosting, "--show", "3", "--json").stdout)
     assert whole["sections"] == [{"title": "Found", "text": "it is so"}]
     missing = shown(hosting, "--show", "999")
-    assert (missing.returncode, missing.stderr) == (1, "fairlead reports: there is no report 999\n")
+    assert (missing.returncode, missing.stderr) == (1, "fairlead reports: no report 999\n")
 
 
 def test_a_whole_report_cannot_control_the_terminal(hosting: Hosting) -> None:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.cli.test_talk import person
+from tests.cli.talking import person
 from tests.doors.passepartout_peer import kill_and_wait
 from tests.hosting import WAIT, Hosting
 
@@ -66,13 +66,13 @@ def test_what_could_not_be_waited_for_is_no_exit_code_of_a_program(hosting: Host
 
 def test_talk_goes_on_with_the_next_daemon_and_says_what_was_lost(hosting: Hosting) -> None:
     with person(hosting) as someone:
-        someone.until("Ctrl-D ends")
+        someone.until("Ctrl-D quits")
         kill_and_wait(hosting)
         someone.until("reconnected: the daemon restarted\r\n")
         someone.type("write wanted.txt: x\n")
         someone.until("/deny ")
         kill_and_wait(hosting)
-        someone.until("reconnected: the daemon restarted; 1 answer is lost, ask again if need be")
+        someone.until("reconnected: the daemon restarted; 1 answer was lost, ask again if needed")
         someone.type("/help\n")
         someone.until("/approve TOKEN")
         someone.type("\x04")
@@ -96,7 +96,7 @@ def test_talk_in_a_script_goes_on_and_tells_by_its_code_that_an_answer_was_lost(
         while "/deny" not in talk.stderr.readline():
             pass
         kill_and_wait(hosting)
-        while "1 answer is lost" not in talk.stderr.readline():
+        while "1 answer was lost" not in talk.stderr.readline():
             pass
         rest, errors = talk.communicate("/status\n", WAIT)
         assert talk.returncode == 1, errors

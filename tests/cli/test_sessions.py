@@ -53,7 +53,7 @@ def test_what_was_said_is_found(home: Path) -> None:
     assert (found["transcript"]["id"], found["role"]) == ("id-1", "user")
     nobody = sessions(home, "tulips")
     assert (nobody.returncode, nobody.stdout) == (1, "")
-    assert nobody.stderr == "nobody said 'tulips'\n"
+    assert nobody.stderr == "no matches for 'tulips'\n"
 
 
 def test_there_may_be_none(home: Path, tmp_path: Path) -> None:

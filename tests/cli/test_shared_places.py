@@ -92,10 +92,10 @@ def test_directories_of_another_user_take_nothing_from_us_and_are_named(hosting:
     told = " ".join(hosting.run("doctor", check=False).stdout.split())
     for fault in faults:
         assert fault in told
-    assert "programs of keepty and Pi don't find sessions there, ours do" in told
+    assert "keepty's and Pi's programs can't find sessions there (Fairlead's can)" in told
     done = hosting.run("verify", "--once", "some-pi", "--", "true", check=False)
     assert done.returncode == 1
-    assert f"no Pi of yours can be found: {faults[1]}" in done.stderr
+    assert f"Pi's sessions can't be searched: {faults[1]}" in done.stderr
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can make a directory of another user")

@@ -58,7 +58,7 @@ def settings_of(hosting: Hosting) -> Settings:
             "{config}, line 2: [daemon] restart_pause must be a number, not nan",
         ),
         ("[rpc]\nmax_connections = -1\n", "{config}, line 2: [rpc] max_connections must not be negative: -1"),
-        ("[control]\nsession = 3\n", "{config}, line 2: [control] session must be a text, not 3"),
+        ("[control]\nsession = 3\n", "{config}, line 2: [control] session must be a non-empty string, not 3"),
         (
             '[passepartout]\nenabled = "maybe"\n',
             "{config}, line 2: [passepartout] enabled must be true or false, not 'maybe'",
@@ -70,20 +70,20 @@ def settings_of(hosting: Hosting) -> Settings:
         # names that there are none of
         (
             '# mine\n[agent]\nmodle = "x"\n',
-            "{config}, line 3: there is no setting 'modle' in [agent]; did you mean model?",
+            "{config}, line 3: unknown setting 'modle' in [agent]; did you mean model?",
         ),
-        ("[agnet]\n", "{config}, line 1: there is no section [agnet]; did you mean agent?"),
+        ("[agnet]\n", "{config}, line 1: unknown section [agnet]; did you mean agent?"),
         (
             '[notify]\nurls = [\n  "json://localhost",\n]\nurl = "x"\n',
-            "{config}, line 5: there is no setting 'url' in [notify]; did you mean urls?",
+            "{config}, line 5: unknown setting 'url' in [notify]; did you mean urls?",
         ),
         (
             '[providers.lab]\nbase_url = "http://127.0.0.1:1/v1"\nbase-url = "x"\n',
-            "{config}, line 3: there is no setting 'base-url' in [providers.lab]; did you mean base_url?",
+            "{config}, line 3: unknown setting 'base-url' in [providers.lab]; did you mean base_url?",
         ),
         (
             '[[models]]\nprovider = "openai"\nid = "x"\n[[models]]\nid = "y"\nprovider = "google"\nwidow=8\n',
-            "{config}, line 7: there is no setting 'widow' in [[models]]; did you mean window?",
+            "{config}, line 7: unknown setting 'widow' in [[models]]; did you mean window?",
         ),
         (
             '[[agent.rules]]\ntool = "bash"\nthen = "deny"\n[[agent.rules]]\ntool = "bash"\nthen = "dney"\n',
@@ -97,7 +97,7 @@ def settings_of(hosting: Hosting) -> Settings:
         ),
         (
             "[agent]\nyes = false\nmodel = 5\n",
-            "{config}, line 3: [agent]: model must be a text, not a whole number",
+            "{config}, line 3: [agent]: model must be a string, not an integer",
         ),
         (
             '[agent]\nyes = false\n[[agent.rules]]\ntool = "wirte"\nthen = "deny"\n',
@@ -117,6 +117,12 @@ def test_a_bad_configuration_is_told_by_the_command_that_starts_the_daemon(
     foreground = alone.run("daemon", "run", check=False)
     assert foreground.returncode == 1
     assert foreground.stderr == f"fairlead daemon: {sentence.format(config=config)}\n"
+
+
+@pytest.mark.parametrize("text", ["[terminal\n", "models = 3\n"], ids=["found before", "found by the daemon"])
+def test_a_daemon_starts_when_the_mistake_is_gone(alone: Hosting, text: str) -> None:
+    config = configure(alone, text)
+    assert alone.run("ls", check=False).returncode == 1
     config.unlink()
     assert alone.run("ls").returncode == 0
 
@@ -219,8 +225,8 @@ def test_a_runtime_directory_that_is_too_long_for_sockets_is_named() -> None:
     hosting = Hosting({"FAIRLEAD_RUNTIME_DIR": f"/tmp/{'x' * 100}"})
     try:
         done = hosting.run("ls", check=False)
-        expected = f"fairlead ls: /tmp/{'x' * 100} is too long for a runtime directory: "
-        assert done.stderr == expected + "its sockets' paths may have 103 bytes\n"
+        expected = f"fairlead ls: the path of the runtime directory, /tmp/{'x' * 100}, is too long: "
+        assert done.stderr == expected + "the path of a socket in it may have at most 103 bytes\n"
     finally:
         hosting.close()
 
@@ -230,7 +236,7 @@ def test_a_runtime_directory_that_is_too_long_for_sockets_is_named() -> None:
     [
         ("sqlite3", "raise ModuleNotFoundError('no sqlite3')", "no sqlite3"),
         ("asyncio", "import os; os.write(2, b'out of memory\\n'); os._exit(7)", "out of memory (in {log})"),
-        ("asyncio", "import os; os._exit(7)", "it was killed, or ended without a word in {log}"),
+        ("asyncio", "import os; os._exit(7)", "it was killed, or exited without logging to {log}"),
     ],
 )
 def test_a_daemon_that_dies_before_it_serves_tells_its_last_words(
@@ -308,7 +314,7 @@ def test_one_that_was_stopped_meanwhile_is_told(alone: Hosting) -> None:
     settings = settings_of(alone)
     Path(settings.runtime_dir).mkdir(mode=0o700)
     Path(settings.lock_path).write_text("stopped 99999999999\n")
-    with pytest.raises(NoDaemon, match=r"^the daemon was stopped; sessions' programs go on, and any"):
+    with pytest.raises(NoDaemon, match=r"^the daemon was stopped; programs keep running, and any"):
         connected(settings)
 
 
@@ -332,7 +338,7 @@ def test_a_mistake_in_the_file_locks_nobody_out_of_sessions_when_the_daemon_dies
         ("[terminal\n", "Expected ']' at the end of a table declaration"),
         ("daemon = 5\n", "line 1: [daemon] must be a table"),
         ('[daemon]\nanswer_seconds = "ten"\n', "line 2: [daemon] answer_seconds must be a number, not 'ten'"),
-        ("[agnet]\n", "line 1: there is no section [agnet]"),
+        ("[agnet]\n", "line 1: unknown section [agnet]"),
     ):
         pid = json.loads(alone.run("daemon", "status", "--json").stdout)["pid"]
         configure(alone, text)

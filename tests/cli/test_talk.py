@@ -3,78 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import select
 import signal
 import socket
 import subprocess
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from fairlead.system.settings import Settings
+from tests.cli.talking import person
 from tests.hosting import WAIT, Hosting
 
 
 def port_of(hosting: Hosting) -> str:
     return str(hosting.ask("daemon_status")["passepartout_port"])
-
-
-class Person:
-    """Someone at a terminal with `fairlead talk` in it."""
-
-    def __init__(self, hosting: Hosting) -> None:
-        self._terminal, other = pty.openpty()
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "fairlead", "talk"],
-            env=hosting.environment,
-            stdin=other,
-            stdout=other,
-            stderr=other,
-            start_new_session=True,
-            preexec_fn=_own_terminal,  # noqa: PLW1509 - this process has one thread
-        )
-        os.close(other)
-        self.seen = ""
-
-    def type(self, text: str) -> None:
-        os.write(self._terminal, text.encode())
-
-    def until(self, text: str) -> str:
-        """Wait until the screen has shown a text since the last one; gives what it has shown."""
-        deadline = time.monotonic() + WAIT
-        while text not in self.seen:
-            assert time.monotonic() < deadline, self.seen
-            if select.select([self._terminal], [], [], 0.1)[0]:
-                self.seen += os.read(self._terminal, 65_536).decode()
-        shown, self.seen = self.seen, ""
-        return shown
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        os.close(self._terminal)
-
-
-def _own_terminal() -> None:
-    import fcntl
-    import termios
-
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
-
-@contextmanager
-def person(hosting: Hosting) -> Iterator[Person]:
-    found = Person(hosting)
-    try:
-        yield found
-    finally:
-        found.close()
 
 
 def test_a_script_says_lines_and_gets_all_answers(hosting: Hosting) -> None:
@@ -87,8 +29,8 @@ def test_a_script_says_lines_and_gets_all_answers(hosting: Hosting) -> None:
 
 def test_what_can_not_be_done_is_told_by_the_exit_code(hosting: Hosting) -> None:
     for said, why in (
-        ("/nonsense", "no command /nonsense; /help lists them"),
-        ("/approve", "/approve wants a token; /approvals lists them"),
+        ("/nonsense", "unknown command /nonsense; /help lists them"),
+        ("/approve", "/approve needs a token; /approvals lists them"),
         ("/run rm -rf /", "blocked: `rm -rf /` is never run"),
         ("/run cat ~/.ssh/id_rsa", "blocked: ~/.ssh/id_rsa is protected"),
         ("/deny abcd1234", "no question 'abcd1234' waits; `fairlead approvals` lists those that do"),
@@ -117,7 +59,7 @@ def test_what_can_not_be_done_is_told_by_the_exit_code(hosting: Hosting) -> None
             talking.send_signal(signal.SIGINT)
         _, rest = talking.communicate(timeout=WAIT)
         assert talking.returncode == (1 if is_dead else 130)
-        assert ("1 answer is lost" in rest) == is_dead
+        assert ("1 answer was lost" in rest) == is_dead
         for row in hosting.ask("approvals")["approvals"]:
             hosting.ask("approval_settle", token=row["token"], allowed=False)
 
@@ -144,7 +86,7 @@ def test_a_session_that_is_not_there_is_a_failure(hosting: Hosting) -> None:
 def test_a_person_talks_approves_and_ends_an_answer(hosting: Hosting) -> None:
     home = Path(hosting.environment["HOME"])
     with person(hosting) as someone:
-        someone.until("Ctrl-D ends")
+        someone.until("Ctrl-D quits")
         someone.type("write by-talk.txt: grüße\n")
         shown = someone.until("/deny ")
         token = shown.rpartition("/approve ")[2].split()[0]
@@ -181,13 +123,13 @@ def test_wrong_words_and_a_dead_port_are_said(hosting: Hosting, tmp_path: Path) 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         dead = str(listener.getsockname()[1])
     done = hosting.run("talk", "--tcp", dead, "x", check=False)
-    assert (done.returncode, "nobody serves port" in done.stderr) == (1, True)
+    assert (done.returncode, "can't connect to port" in done.stderr) == (1, True)
     assert hosting.run("talk", "--token", str(tmp_path / "none"), "x", check=False).returncode == 2
 
 
 def test_a_token_is_taken_from_a_file(hosting: Hosting) -> None:
     wrong = hosting.run("talk", "--token", "/dev/null", "/help", check=False)
-    assert (wrong.returncode, "does not know this token" in wrong.stderr) == (1, True)
+    assert (wrong.returncode, "the daemon rejected the token" in wrong.stderr) == (1, True)
     token = Settings(hosting.environment).token_path
     assert "/approve" in hosting.run("talk", "--tcp", port_of(hosting), "--token", token, "/help").stdout
 
@@ -232,7 +174,7 @@ def test_the_doctor_looks_with_and_without_a_daemon(hosting: Hosting) -> None:
     }
     lonely = Hosting()
     try:
-        assert "not running; it starts by itself" in lonely.run("doctor").stdout
+        assert "not running; the next command starts it" in lonely.run("doctor").stdout
         assert json.loads(lonely.run("doctor", "--json").stdout)["status"] == "healthy"
     finally:
         lonely.close()
@@ -249,7 +191,7 @@ def test_a_door_that_is_off_or_whose_port_is_taken_is_told(setting: str) -> None
             talk = hosting.run("talk", "/help", check=False)
             if value == "off":
                 assert "switched off" in done.stdout
-                assert (talk.returncode, "switched off" in talk.stderr) == (1, True)
+                assert (talk.returncode, "door is disabled" in talk.stderr) == (1, True)
             else:
                 assert done.returncode == 1
                 assert "fix: set [passepartout] port" in done.stdout

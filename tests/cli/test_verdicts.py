@@ -20,8 +20,8 @@ from fairlead.system.settings import Settings
 from fairlead.verify.store import ReportStore
 from tests.agent.openai_server import HOLD, OpenAiServer, answer
 from tests.agent.playing import calls, cassette, says
-from tests.cli.test_config import configure, lab
-from tests.cli.test_verify import (
+from tests.cli.configured import configure, lab
+from tests.cli.verifying import (
     VERIFIED,
     builder_like_pi,
     built,
@@ -90,14 +90,14 @@ def test_a_stopped_turn_is_neither_checked_nor_sent_back(hosting: Hosting, host:
             while not isinstance(events.next(timeout=WAIT), ApprovalWanted):
                 pass
             agent.abort()
-        hosting.until(lambda: "turn 1  PARTIAL  not checked: the turn was stopped" in verifier.printed)
+        hosting.until(lambda: "turn 1  PARTIAL  not checked: the turn was aborted" in verifier.printed)
     assert not (project / "ran").exists()
     assert agent.state()["phase"] == "idle"
     assert not agent.state()["verdict"]["escalated"]  # whoever stopped it knows
     # and who comes later hears the same of it
     once = fairlead(hosting, project, "verify", "--once", "stopped", "--", PASSES)
     assert once.returncode == 2
-    assert "not checked: the turn was stopped" in once.stdout
+    assert "not checked: the turn was aborted" in once.stdout
     assert not (project / "ran").exists()
 
 
@@ -112,10 +112,10 @@ def test_a_turn_that_is_lost_with_its_daemon_is_checked_and_is_not_green(project
         ) as running:
             hosting.until(lambda: bool(server.requests))
             restarted = hosting.run("daemon", "restart")
-            assert restarted.stderr.startswith("1 turn that was going on was interrupted")
+            assert restarted.stderr.startswith("1 running turn was interrupted")
             printed, said = running.communicate(timeout=WAIT)
         assert (running.returncode, printed[:9]) == (2, "PARTIAL  ")
-        assert "the turn did not end: the program that ran it went away" in said
+        assert "the turn did not end: the program that ran it exited" in said
         assert (project / "ran").exists()
         assert hosting.run("daemon", "restart").stderr == ""
 
@@ -164,7 +164,7 @@ CLAUDE: dict[str, dict[str, Any]] = {
         "isApiErrorMessage": True,
         "message": {"role": "assistant", "content": [{"type": "text", "text": "API Error: 529"}]},
     },
-    "was stopped": {
+    "was aborted": {
         "type": "user",
         "message": {"role": "user", "content": [{"type": "text", "text": "[Request interrupted by user]"}]},
     },
@@ -224,7 +224,7 @@ def test_what_an_agent_changed_is_known_though_it_tells_only_of_the_end(
     ("reason", "more", "why"),
     [
         ("error", {"errorMessage": "429 too many"}, "the turn failed: 429 too many"),
-        ("aborted", {}, "the turn was stopped"),
+        ("aborted", {}, "the turn was aborted"),
         ("length", {}, "the model's answer was cut off"),
         ("stop", {}, ""),
     ],
@@ -317,9 +317,9 @@ def test_people_are_told_when_the_project_brings_its_own_judge(
     write(project, "answer.txt", "right\n")
     built(host, "own-judge", project)
     for name, told in (
-        ("judge", "the persona judge is of the project that is checked"),
-        ("project:reviewer", "the persona project:reviewer is of the project that is checked"),
-        ("reviewer", "the project has a persona reviewer too, which is not used"),
+        ("judge", "the persona judge belongs to the project that is verified"),
+        ("project:reviewer", "the persona project:reviewer belongs to the project that is verified"),
+        ("reviewer", "the project also has a persona reviewer, which is not used"),
     ):
         tape = cassette(tmp_path / "tape.jsonl", calls(("r", "read", {"path": "answer.txt"})), says(VERIFIED))
         words = ("verify", "-q", "--once", "own-judge", "--persona", name, "--model", "offline/replay")
@@ -412,9 +412,12 @@ def test_what_can_not_check_leaves_no_session(
 def test_once_judges_and_sends_nothing_back(hosting: Hosting, host: Host, project: Path) -> None:
     agent = built(host, "judged", project)
     done = fairlead(hosting, project, "verify", "--once", "-q", "judged", "--", "false")
-    assert (done.returncode, "not sent back: this verifier only judges" in done.stdout) == (1, True)
+    assert (done.returncode, "not sent back: this verifier does not send corrections" in done.stdout) == (
+        1,
+        True,
+    )
     loud = fairlead(hosting, project, "verify", "--once", "judged", "--", "false").stdout
-    assert ("No: this verifier only judges." in loud, "Fix the cause" in loud) == (True, False)
+    assert ("No: this verifier does not send corrections." in loud, "Fix the cause" in loud) == (True, False)
     said = [each for each in agent.messages() if "The verifier" in str(each)]
     assert (said, agent.state()["phase"]) == ([], "idle")
 
@@ -430,10 +433,10 @@ def test_reports_are_found_by_the_id_that_their_table_prints(
     assert len(shown) < len(agent.id)
     assert table[1] in fairlead(hosting, project, "reports", shown).stdout
     for of, why in (
-        ("no-such-id", "no reports of a session 'no-such-id', neither by its name nor by how its id begins"),
-        (shown[:3], f"no reports of a session named '{shown[:3]}'; the beginning of an id has at least 4 "),
-        ("./nowhere", "there is no directory ./nowhere"),
-        ("/usr", "no reports of the project /usr"),
+        ("no-such-id", "no reports for a session with the name or id prefix 'no-such-id'"),
+        (shown[:3], f"no reports for a session named '{shown[:3]}'; a prefix of an id needs at least 4 "),
+        ("./nowhere", "no such directory: ./nowhere"),
+        ("/usr", "no reports for the project /usr"),
     ):
         none = fairlead(hosting, project, "reports", of)
         assert (none.returncode, none.stdout) == (1, "")
@@ -447,5 +450,5 @@ def test_a_session_without_a_turn_can_not_be_judged_once(hosting: Hosting, host:
             hosting.run("start", name, "-d", "--", "sleep", "600")
         done = fairlead(hosting, project, "verify", "--once", name, "--", "test -d .")
         assert (done.returncode, done.stdout) == (2, "")
-        assert "has had no turn yet, so there is none to judge" in done.stderr
+        assert "has had no turn yet" in done.stderr
     assert reports(hosting, project) == []

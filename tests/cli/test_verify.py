@@ -9,26 +9,34 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fairlead.client.following import Watching
-from fairlead.client.sdk import Agent, Events, Host, connect
+from fairlead.client.sdk import Events, Host
 from fairlead.events import ApprovalWanted, Escalated, Happened, Reported
 from fairlead.system.settings import Settings
-from fairlead.verify.report import Report
 from fairlead.verify.store import Listed, ReportStore
 from tests.agent.playing import calls, cassette, says
+from tests.cli.verifying import (
+    VERIFIED,
+    builder_like_pi,
+    built,
+    connected,
+    fairlead,
+    persona,
+    report,
+    reports,
+    verifying,
+)
 from tests.hosting import WAIT, Hosting, is_alive
 from tests.verify.projects import fingerprint, repository, write
 
 RIGHT = "grep -q right answer.txt"
 UNTIL_GO = "touch begun; while [ ! -e go ]; do sleep 0.02; done; "
 """A check that takes until a file is there."""
-VERIFIED = "## Report\n\nSTATUS: verified\nCONFIDENCE: PERFECT\n\n### What did you verify?\n\nThe answer.\n"
 FAILED = (
     "## Report\n\nSTATUS: failed\n\n### What did you verify?\n\nThe answer.\n\n### Wrong\n\nIt is wrong.\n"
 )
@@ -52,41 +60,6 @@ def project(tmp_path: Path) -> Path:
 def host(hosting: Hosting) -> Iterator[Host]:
     with connected(hosting) as host:
         yield host
-
-
-def connected(hosting: Hosting) -> Host:
-    """A connection of its own, as those to a daemon that was killed are over."""
-    hosting.run("ls")  # it starts the daemon there, and not where this process would
-    return connect(Settings(hosting.environment))
-
-
-def fairlead(
-    hosting: Hosting, project: Path, *words: str, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    """Run a command in the project."""
-    return subprocess.run(
-        [sys.executable, "-m", "fairlead", *words],
-        env={**hosting.environment, **environment},
-        cwd=project,
-        capture_output=True,
-        text=True,
-        timeout=WAIT,
-        input="",
-        check=False,
-    )
-
-
-def reports(hosting: Hosting, project: Path) -> list[Listed]:
-    """What is kept of a project, the oldest first."""
-    with ReportStore(Settings(hosting.environment).reports_path) as store:
-        return list(reversed(store.list(project=str(project))))
-
-
-def report(hosting: Hosting, id: int) -> Report:
-    with ReportStore(Settings(hosting.environment).reports_path) as store:
-        found = store.get(id)
-    assert found is not None
-    return found
 
 
 def unfinished(hosting: Hosting) -> int:
@@ -125,12 +98,12 @@ def test_what_never_holds_ends_with_1_after_all_corrections(
     prompt = "write answer.txt: wrong"
     done = fairlead(hosting, project, "run", "-q", "--yes", "--name", "never", "--verify", RIGHT, prompt)
     assert done.returncode == 1
-    assert "not sent back: it was sent back as often as it may be" in done.stderr
-    assert "No: it was sent back as often as it may be." in done.stdout
+    assert "not sent back: it was already sent back the maximum number of times" in done.stderr
+    assert "No: it was already sent back the maximum number of times." in done.stdout
     assert [each.confidence for each in reports(hosting, project)] == ["feedback"] * 3
     verdict = host.agent("never", cwd=str(project)).state()["verdict"]
     assert (verdict["turn"], verdict["confidence"]) == (1, "feedback")
-    assert verdict["escalated"].startswith("sent back ")
+    assert verdict["escalated"].startswith("already sent back ")
 
 
 @pytest.mark.parametrize(
@@ -155,7 +128,7 @@ def test_what_cannot_be_verified_ends_with_2(
 def test_without_yes_what_would_be_asked_is_denied(hosting: Hosting, project: Path) -> None:
     done = fairlead(hosting, project, "run", "--verify", "test ! -e answer.txt", "write answer.txt: right")
     assert done.returncode == 3, done.stderr
-    assert "denied, as nobody is there to ask" in done.stderr
+    assert "nobody could be asked; use --yes" in done.stderr
     assert "passed; 1 call was denied" in done.stdout
     assert "### What was denied?\n\n- write: make answer.txt" in done.stdout
     assert not (project / "answer.txt").exists()
@@ -172,8 +145,8 @@ def test_a_run_that_says_not_what_checks_or_names_no_model_is_refused(
     assert (done.returncode, "Traceback" in done.stderr) == (1, False)
     for words, why in {
         ("run", "--verify", "true", "--quorum", "9", "ls"): "--quorum: a quorum is all, majority or 1, ",
-        ("run", "--verify", "", "ls"): "--verify needs a command, not an empty text",
-        ("verify", "x", "--check", ""): "--check needs a command, not an empty text",
+        ("run", "--verify", "", "ls"): "--verify needs a command; it is empty",
+        ("verify", "x", "--check", ""): "--check needs a command; it is empty",
         (
             "agent",
             "--thinking",
@@ -205,13 +178,6 @@ def test_a_run_that_says_not_what_checks_or_names_no_model_is_refused(
 # --- fairlead verify --------------------------------------------------------------------------------------
 
 
-def built(host: Host, name: str, project: Path, prompt: str = "ls") -> Agent:
-    """A session with a turn that is over."""
-    agent = host.agent(name, cwd=str(project))
-    agent.ask(prompt, approve=True, timeout=WAIT)
-    return agent
-
-
 def test_the_last_turn_is_judged_once_for_scripts(hosting: Hosting, host: Host, project: Path) -> None:
     agent = built(host, "once", project)
 
@@ -233,7 +199,10 @@ def test_the_last_turn_is_judged_once_for_scripts(hosting: Hosting, host: Host, 
         "feedback",
     ]
     missing = fairlead(hosting, project, "verify", "--once", "nobody", "--", "true")
-    assert (missing.returncode, "there is no session 'nobody'" in missing.stderr) == (1, True)
+    assert (missing.returncode, "no session 'nobody', and nothing is listening on" in missing.stderr) == (
+        1,
+        True,
+    )
     assert fairlead(hosting, project, "verify", "once").returncode == 2
     assert unfinished(hosting) == 0
 
@@ -246,43 +215,6 @@ def test_a_check_in_a_copy_leaves_the_project_alone(hosting: Hosting, host: Host
     assert done.returncode == 0, done.stderr
     assert (project / "answer.txt").exists()
     assert not (project / "new").exists()
-
-
-class Verifying:
-    """`fairlead verify` as it runs on."""
-
-    def __init__(self, hosting: Hosting, project: Path, *words: str) -> None:
-        self._log = (project.parent / "verify.log").open("w+")
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "fairlead", "verify", *words],
-            env=hosting.environment,
-            cwd=project,
-            stdin=subprocess.DEVNULL,
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
-        )
-        hosting.until(lambda: "checking the turns" in self.printed)
-
-    @property
-    def printed(self) -> str:
-        self._log.seek(0)
-        return self._log.read()
-
-    def end(self) -> int:
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGINT)
-        code = self.process.wait(WAIT)
-        self._log.close()
-        return code
-
-
-@contextmanager
-def verifying(hosting: Hosting, project: Path, *words: str) -> Iterator[Verifying]:
-    verifier = Verifying(hosting, project, *words)
-    try:
-        yield verifier
-    finally:
-        verifier.end()
 
 
 def test_turn_after_turn_is_judged_and_everybody_is_told(hosting: Hosting, host: Host, project: Path) -> None:
@@ -368,29 +300,7 @@ def test_a_pi_that_has_its_verifier_is_an_error_that_says_so(
     )
 
 
-def builder_like_pi(connection: socket.socket) -> Iterator[dict[str, Any]]:
-    """Tell of one turn; gives what the verifier says, until its end."""
-    stop = {"type": "event", "name": "stop", "sessionId": "pi-1", "turnIndex": 4, "timestamp": 1}
-    connection.settimeout(WAIT)
-    with connection.makefile("rb") as lines:
-        for line in lines:
-            said = json.loads(line)
-            answers: list[dict[str, Any]] = []
-            if said["type"] == "hello":
-                answers = [{"type": "hello_ack", "sessionId": "pi-1"}, stop]
-            elif said["type"] == "ping":
-                answers = [{"type": "pong", "nonce": said["nonce"]}]
-            for answer in answers:
-                connection.sendall(json.dumps(answer).encode() + b"\n")
-            yield said
-
-
 # --- models -----------------------------------------------------------------------------------------------
-
-
-def persona(project: Path, name: str = "judge") -> None:
-    front = f"---\nname: {name}\ndescription: judges\nmodel: offline/replay\n---\n"
-    write(project, f".pi/verifier/agents/{name}.md", f"{front}Judge <BUILDER_SESSION_ID>.\n")
 
 
 READS = calls(("r", "read", {"path": "answer.txt"}))
@@ -517,7 +427,7 @@ def test_a_daemon_that_is_killed_again_and_again_loses_no_turn_of_a_loop(
         for count in (1, 2):
             hosting.until(lambda count=count: verifier.printed.count("turn 1  FEEDBACK") >= count)  # type: ignore[misc]
             hosting.kill_daemon()
-        hosting.until(lambda: "as often as it may be" in verifier.printed)
+        hosting.until(lambda: "the maximum number of times" in verifier.printed)
         with connected(hosting) as again:
             verdict = again.agent("loop").state()["verdict"]
         assert (verdict["confidence"], bool(verdict["escalated"])) == ("feedback", True)
@@ -569,11 +479,11 @@ def test_a_verifier_says_that_the_daemon_was_stopped_and_one_in_a_session_waits_
     built(host, "halted", project, "ls")
     inner = f"cd {project} && exec {sys.executable} -m fairlead verify halted -- test -d ."
     hosting.start("check", inner)
-    hosting.wait_text("check", "checking the turns")
+    hosting.wait_text("check", "verifying the turns")
     with verifying(hosting, project, "halted", "--", RIGHT) as outer:
         hosting.run("daemon", "stop")
         assert outer.process.wait(WAIT) == 1
-        assert "fairlead verify: the daemon was stopped; sessions' programs go on" in outer.printed
+        assert "fairlead verify: the daemon was stopped; programs keep running" in outer.printed
     with connected(hosting) as again:
         built(again, "halted", project, "ls")
     hosting.until(lambda: [row.turn for row in reports(hosting, project)] == [2])

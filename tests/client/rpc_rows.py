@@ -403,7 +403,8 @@ STOPPED = [
 ABORT = step("abort", "{}", ACCEPTED, *STOPPED)
 """and what an abort makes of it."""
 NO_KEY = (
-    "invalid request parameter :provider: no key can be entered for offline: it needs none; there are"
+    "invalid request parameter :provider: can't enter a key for offline: it needs no key; providers with "
+    "keys are"
     " openai, anthropic, google, openrouter, busy"
 )
 

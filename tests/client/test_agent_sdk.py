@@ -187,7 +187,7 @@ def test_a_turn_is_steered_and_followed_up(agent: Agent, tmp_path: Path) -> None
         assert until(events, ToolRunning).name == "read"
         assert until(events, TurnEnded) == TurnEnded("done")
         assert list(events) == []
-        with pytest.raises(EOFError, match="the turn is over"):
+        with pytest.raises(EOFError, match="the turn has ended"):
             events.next()
     with agent.events(since=events.cursor) as more:
         until(more, TurnEnded)
@@ -236,7 +236,7 @@ def test_sessions_are_found_by_name_by_directory_and_by_id(host: Host, tmp_path:
     new = host.agent(cwd=str(tmp_path))
     assert new.created
     assert new.id not in (garden.id, "")
-    with pytest.raises(ValueError, match="either a name or continue_last"):
+    with pytest.raises(ValueError, match="name and continue_last can't be combined"):
         host.agent("garden", continue_last=True)
     with pytest.raises(RequestError) as error:
         host.agent(id="nobody")

@@ -17,6 +17,11 @@ from tests.hosting import WAIT, Hosting
 ECHO = ["sh", "-c", "echo ready; while read line; do echo got $line; done"]
 
 
+@pytest.fixture
+def hosting(lent: Hosting) -> Hosting:
+    return lent
+
+
 def run(play: Callable[[Host], Awaitable[None]]) -> None:
     """Run a test in a loop of its own, with a host."""
 
@@ -77,10 +82,10 @@ def test_a_host_can_be_awaited_and_closed_by_hand(hosting: Hosting) -> None:
         view = await work.attach()
         await until(view, b"ready")
         await view.close()
-        with pytest.raises(ConnectionError, match="this client has left session 'work'"):
+        with pytest.raises(ConnectionError, match="this client has detached from session 'work'"):
             await view.read()
         await host.close()
-        with pytest.raises(ConnectionError, match="the host is closed"):
+        with pytest.raises(ConnectionError, match="this connection is closed"):
             await host.terminals()
 
     asyncio.run(main())
@@ -98,7 +103,7 @@ def test_what_cant_be_done_says_why(hosting: Hosting) -> None:
         with pytest.raises(ValueError, match="no topic 'terminal/smell'"):
             _ = await host.events("terminal/smell")
         for seconds in (0, 0.1):
-            with pytest.raises(TimeoutError, match=rf"'never' did not come within {seconds} s"):
+            with pytest.raises(TimeoutError, match=rf"'never' did not appear within {seconds} s"):
                 await work.wait_for("never", timeout=seconds)
         await work.send("", "Enter")
         with pytest.raises(Ended) as ended:
@@ -214,12 +219,13 @@ def test_a_program_that_cant_be_executed_says_why(hosting: Hosting) -> None:
 def test_a_session_that_is_full_refuses_another_client_with_the_reason(
     hosting: Hosting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    hosting.run("daemon", "stop")
     monkeypatch.setenv("FAIRLEAD_TERMINAL_MAX_CONNECTIONS", "1")
 
     async def play(host: Host) -> None:
         work = await host.start("work", ECHO)
         async with work.attach("monitor"):
-            with pytest.raises(RequestError, match="as many clients as it may have"):
+            with pytest.raises(RequestError, match="reached its limit of clients"):
                 _ = await work.attach("monitor")
 
     run(play)

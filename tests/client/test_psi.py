@@ -17,7 +17,7 @@ from fairlead.formats import edn
 from fairlead.formats.edn import Keyword
 from fairlead.wire import rpc
 from tests.agent.playing import cassette, says
-from tests.client.test_bridge import Editor
+from tests.client.editors import Editor
 from tests.hosting import WAIT, Hosting
 
 CONFIG = '[agent]\nmodel = "offline/replay"\ncassette = "{tape}"\ncassette_timing = true\n'
@@ -284,7 +284,7 @@ def test_what_an_abort_drops_is_given_back_and_the_text_is_not_told_again(
     editor.ask("follow_up", message="and then?")
     assert editor.ask("abort") == {"accepted": True, "dropped_steering_text": "go left"}
     (note,) = told(editor, "ui/notification")
-    assert (note["level"], note["message"]) == ("warning", "Not said, as the turn was aborted: go left")
+    assert (note["level"], note["message"]) == ("warning", "Not sent, because the turn was aborted: go left")
     mine, theirs = event(editor, "assistant/message"), event(other, "assistant/message")
     assert mine["text"] == "[error] Aborted"  # it has the text, and ends the line
     assert theirs["text"] == "half an answer\n[error] Aborted"

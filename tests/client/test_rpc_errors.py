@@ -434,7 +434,7 @@ def test_some_parameters_are_named_in_words_of_their_own(
 NOT_FOUND = "request/not-found"
 NO_DIALOG, NO_LOGIN = "request/no-active-dialog", "request/no-pending-login"
 CANT = [
-    row("login_complete", step("login_complete", '{:input "sk-1"}', error(NO_LOGIN, "no login was begun"))),
+    row("login_complete", step("login_complete", '{:input "sk-1"}', error(NO_LOGIN, "no login in progress"))),
     row(
         "subscribe-since-never",
         step(

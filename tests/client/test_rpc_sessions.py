@@ -478,7 +478,7 @@ LOOKING = [
             '{:input "sk-1"}',
             ok('{:provider {:id "openai" :name "openai"} :logged-in true}'),
         ),
-        step("login_complete", '{:input "sk-1"}', error("request/no-pending-login", "no login was begun")),
+        step("login_complete", '{:input "sk-1"}', error("request/no-pending-login", "no login in progress")),
         step(
             "query_eql",
             '{:query "[:psi.agent-session/authenticated-providers]"}',

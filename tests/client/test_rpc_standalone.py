@@ -17,7 +17,7 @@ from fairlead.client.calls import plain
 from fairlead.system.settings import Settings
 from fairlead.wire import rpc
 from fairlead.wire.rpc_catalog import TOPICS
-from tests.client.test_bridge import Editor
+from tests.client.editors import Editor
 from tests.hosting import WAIT, Hosting, is_alive
 
 KEY = "sk-entered-0123456789"
@@ -146,7 +146,7 @@ def test_a_provider_that_takes_no_key_says_so(alone: Editor, provider: str) -> N
     refused = alone.ask("login_begin", provider=provider)
     assert refused.code == "request/invalid-params"
     assert refused.message.startswith(
-        f"invalid request parameter :provider: no key can be entered for {provider}"
+        f"invalid request parameter :provider: can't enter a key for {provider}"
     )
     assert told(alone, f"/login {provider}")["type"] == "login-error"
 

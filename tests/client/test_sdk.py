@@ -23,6 +23,11 @@ ECHO = ["sh", "-c", "echo ready; while read line; do echo got $line; done"]
 
 
 @pytest.fixture
+def hosting(lent: Hosting) -> Hosting:
+    return lent
+
+
+@pytest.fixture
 def host(hosting: Hosting) -> Iterator[Host]:
     with fairlead.connect() as host:
         yield host
@@ -53,7 +58,7 @@ def test_a_screen_comes_in_every_form(host: Host) -> None:
 def test_waiting_for_what_does_not_come_is_a_timeout_or_an_end(host: Host) -> None:
     work = host.start("work", ["sh", "-c", "read line; exit 6"])
     for seconds in (0, 0.1):
-        with pytest.raises(TimeoutError, match=rf"'never' did not come within {seconds} s"):
+        with pytest.raises(TimeoutError, match=rf"'never' did not appear within {seconds} s"):
             work.wait_for("never", timeout=seconds)
     with pytest.raises(TimeoutError, match=r"'work' did not end within 0\.1 s"):
         work.wait(timeout=0.1)
@@ -104,7 +109,7 @@ def test_what_cant_be_done_says_why(host: Host) -> None:
         host.start("work", ECHO)
     with pytest.raises(ValueError, match="no topic 'terminal/smell'"):
         host.events("terminal/smell")
-    with pytest.raises(ValueError, match="no role 'owner'; there are writer, watcher, monitor"):
+    with pytest.raises(ValueError, match="unknown role 'owner'; expected one of writer, watcher, monitor"):
         work.attach("owner")  # type: ignore[arg-type]
 
 
@@ -167,7 +172,7 @@ def test_reading_with_a_timeout_can_go_on_after_it(host: Host) -> None:
             view.read(timeout=0.05)
         view.write(b"on\r")
         until(view, b"got on")
-    with pytest.raises(ConnectionError, match="this client has left session 'work'"):
+    with pytest.raises(ConnectionError, match="this client has detached from session 'work'"):
         view.read()
 
 
@@ -181,10 +186,11 @@ def test_a_program_that_cant_be_executed_says_why(host: Host) -> None:
 def test_a_session_that_is_full_refuses_another_client_with_the_reason(
     hosting: Hosting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    hosting.run("daemon", "stop")
     monkeypatch.setenv("FAIRLEAD_TERMINAL_MAX_CONNECTIONS", "1")
     with fairlead.connect() as host:
         work = host.start("work", ECHO)
-        with work.attach("monitor"), pytest.raises(RequestError, match="as many clients as it may have"):
+        with work.attach("monitor"), pytest.raises(RequestError, match="reached its limit of clients"):
             work.attach("monitor")
 
 

@@ -95,7 +95,7 @@ def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert disk(settings(tmp_path)).status == "degraded"
     monkeypatch.setattr(health_module, "DISK_UNHEALTHY", 2**60)
     assert disk(settings(tmp_path)).status == "unhealthy"
-    assert disk(settings(tmp_path / "none")).fix.startswith("make it")
+    assert disk(settings(tmp_path / "none")).fix.startswith("create it")
 
 
 def test_a_loop_that_is_late_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

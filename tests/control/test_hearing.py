@@ -49,14 +49,14 @@ def test_both_ways_to_cancel() -> None:
 def test_only_events_enter(kind: str) -> None:
     what, (why,) = heard(f'(:TYPE :{kind} :PAYLOAD (:ACTION :MESSAGE :TEXT "x"))')
     assert what is None
-    assert why == f"a client's {kind} is not acted on; only an EVENT is"
+    assert why == f"a {kind} from a client is ignored; send an EVENT"
 
 
 @pytest.mark.parametrize("sensor", sorted(FROM_INSIDE))
 def test_sensors_from_inside_are_not_believed(sensor: str) -> None:
     what, (why,) = heard(f'(:TYPE :EVENT :PAYLOAD (:SENSOR :{sensor} :TEXT "x"))')
     assert what is None
-    assert why == f"only the daemon itself has the sensor :{sensor.upper()}"
+    assert why == f"clients can't send the sensor :{sensor.upper()}"
 
 
 @pytest.mark.parametrize("key", sorted(FORGED))
@@ -67,7 +67,7 @@ def test_what_is_the_daemons_to_say_is_dropped(key: str, place: str) -> None:
         f"(:TYPE :EVENT {extra['top']} :META (:SOURCE :CLI {extra['meta']})"
         f' :PAYLOAD (:SENSOR :USER-INPUT :TEXT "x" {extra["payload"]}))'
     )
-    assert refused == [f":{key} is the daemon's to say, and was dropped"]
+    assert refused == [f":{key} was dropped: clients can't set it"]
     assert isinstance(what, Signal)
     assert (what.depth, what.status, dict(what.fields)) == (0, "heard", {})
 

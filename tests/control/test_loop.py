@@ -112,19 +112,19 @@ def test_the_commands_of_a_person(tmp_path: Path) -> None:
             "agent1  bash\n    $ make\n    it runs a command\n    session garden (s1) in /srv/garden\n"
             "    /approve agent1 or /deny agent1"
         )
-        assert await room.ask("/approve") == "/approve wants a token; /approvals lists them"
+        assert await room.ask("/approve") == "/approve needs a token; /approvals lists them"
         assert await room.ask("/approve agent1") == (
             "approved agent1: bash $ make (session garden (s1) in /srv/garden)"
         )
         assert "answered already" in await room.ask("/deny agent1")
         assert room.agents.settled == [("agent1", True, "tui")]
         assert await room.ask("/approvals") == "nothing waits for your consent"
-        assert await room.ask("/what") == "no command /what; /help lists them"
+        assert await room.ask("/what") == "unknown command /what; /help lists them"
         assert await room.ask("/etc/hosts is odd") == "/etc/hosts is odd"
         assert await room.ask("/send work ls -l") == "typed into work"
         assert room.sessions.typed == [("work", "ls -l<Enter>")]
         assert await room.ask("/run echo hi") == "hi\n"
-        assert "no actuator :NOTIFY" in await room.ask("/notify x")
+        assert "unknown actuator :NOTIFY" in await room.ask("/notify x")
 
     run(tmp_path, work)
 
@@ -355,12 +355,12 @@ def test_the_queue_is_limited_and_the_most_urgent_come_first(
         client = Client()
         assert [room.say(client, str(number)) for number in range(4)] == [
             *[""] * 3,
-            "3 of your signals wait already",
+            "3 of your signals are already queued",
         ]
         room.control.hear(Signal("heartbeat", priority=Priority.HEARTBEAT))
         room.control.hear(Signal("first", priority=Priority.URGENT))
         room.control.hear(Signal("second"))
-        assert room.control.hear(Signal("third")) == "6 signals wait already"
+        assert room.control.hear(Signal("third")) == "6 signals are already queued"
         await client.answers(3)
         await room.until(lambda: len(room.told) == 3)
         assert room.sensors() == ["FIRST", "SECOND", "HEARTBEAT"]
@@ -396,6 +396,6 @@ def test_considering_tells_what_became_of_the_actions(tmp_path: Path) -> None:
         (passed,) = room.control.consider(Signal("notification", text="x", fields={"title": "t"}))
         assert (passed.outcome, passed.reason, passed.action.title) == (Outcome.PASSED, "", "t")
         (secret,) = room.control.consider(Signal("notification", text=f"key {SECRET}"))
-        assert secret.reason == "the text has a secret in it"
+        assert secret.reason == "the text contains a secret"
 
     run(tmp_path, work)

@@ -105,7 +105,7 @@ def test_nobody_to_notify_a_full_queue_and_a_removed_address_are_said(
             await nobody.notify(Action("NOTIFY", "x"), CONTEXT)
         for _ in range(2):
             await sending.notifier.notify(Action("NOTIFY", "x"), CONTEXT)
-        with pytest.raises(GiveUp, match="2 notifications wait"):
+        with pytest.raises(GiveUp, match="2 notifications are already queued"):
             await sending.notifier.notify(Action("NOTIFY", "x"), CONTEXT)
         sending.store.close()
         other = Sending(tmp_path, "b://")
@@ -173,7 +173,7 @@ def test_too_many_questions_are_refused(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(store_module, "MAX_WAITING", 1)
     store = ControlStore(str(tmp_path / "control.db"))
     asked = store.ask(Action("SHELL", "rm \udcff\0"), "why", (), "tui")
-    with pytest.raises(Full, match="1 actions wait"):
+    with pytest.raises(Full, match="1 actions are already waiting for consent"):
         store.ask(Action("SHELL", "rm y"), "why", (), "tui")
     assert [each.token for each in store.asked()] == [asked.token]
     assert store.settle("'; DROP TABLE approvals; --", True, "x") is None

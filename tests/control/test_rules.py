@@ -66,13 +66,13 @@ def test_a_title_is_one_line() -> None:
     [
         ({}, "must be a list of tables"),
         ([{"sensor": "x"}], "number 1: .*then"),
-        ([{"sensor": "x", "then": {}}], "`then` wants an `actuator`"),
-        ([{"sensor": "x", "then": {"actuator": "a", "target": "b"}}], "`then` wants an `actuator`"),
+        ([{"sensor": "x", "then": {}}], "`then` needs an `actuator`"),
+        ([{"sensor": "x", "then": {"actuator": "a", "target": "b"}}], "`then` needs an `actuator`"),
         ([{"sensor": "x", "then": {"actuator": "a", "colour": "b"}}], "colour"),
         ([{"sensor": "x", "pattern": "(", "then": {"actuator": "a"}}], "`pattern`"),
         (
             [{"sensor": "x", "then": {"actuator": "session", "verb": "type", "text": "make\r"}}],
-            r"must not have \\r in it; `enter = true` presses Enter",
+            r"must not contain \\r; `enter = true` presses Enter",
         ),
         ([{"sensor": "x", "then": {"actuator": "notify", "enter": True}}], '`verb = "type"`'),
         ([{"sensor": "x", "then": {"actuator": "a"}}] * (MAX_RULES + 1), "at most 500 rules"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import shutil
@@ -42,8 +41,7 @@ from fairlead.ui.chat.line import Line
 from fairlead.ui.chat.view import question, title
 from fairlead.wire import rpc
 from fairlead.wire.rpc_catalog import TOPICS
-from tests.agent.playing import AskBeforeWriting, Endless, Note, Playing, calls, replay, says
-from tests.agent.test_session import Held
+from tests.agent.playing import AskBeforeWriting, Endless, Held, Note, Playing, calls, replay, says
 from tests.doors.attacks import HIDDEN, INVISIBLE, PADDED
 from tests.doors.test_agents import served, serving
 from tests.hosting import Hosting, is_alive
@@ -58,9 +56,10 @@ def guarded(directory: Path, model: Any, rules: tuple[Rule, ...] = ()) -> Playin
 
 
 async def settled_or_asked(playing: Playing) -> None:
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(PATIENCE):
-            await playing.session.idle()
+    """Wait until the turn is over, or waits for an answer."""
+    async with asyncio.timeout(PATIENCE):
+        while not (playing.session.is_idle or playing.session.approvals):
+            await asyncio.sleep(0.01)
 
 
 # --- consent ----------------------------------------------------------------------------------------------
@@ -93,6 +92,9 @@ async def test_consent_is_not_for_a_call_of_the_same_answer_with_the_same_id(tmp
         wanted = await playing.until(events.ApprovalWanted)
         playing.session.settle(wanted.approval.id, True, "me")
         await settled_or_asked(playing)
+        (other,) = playing.session.approvals
+        playing.session.settle(other, False, "me")
+        await playing.idle()
         assert not (tmp_path / "pwned").exists()
 
 
@@ -201,10 +203,9 @@ async def test_lasting_consent_to_a_blank_command_breaks_nothing(tmp_path: Path)
     model = replay(tmp_path, calls(("c", "bash", {"command": " \n"})), says("a"))
     async with guarded(tmp_path, model) as playing:
         playing.session.prompt("one")
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(2.0):
-                wanted = await playing.until(events.ApprovalWanted)
-                playing.session.settle(wanted.approval.id, True, "me", lasts=True)
+        await settled_or_asked(playing)
+        for id in list(playing.session.approvals):
+            playing.session.settle(id, True, "me", lasts=True)
         await settled_or_asked(playing)
     async with guarded(tmp_path, model):
         pass

@@ -17,8 +17,7 @@ from fairlead.client.calls import plain
 from fairlead.doors.rpc import telling as agent_telling
 from fairlead.doors.rpc.ops import jobs as agent_jobs
 from fairlead.wire import rpc
-from tests.agent.playing import calls, replay, says
-from tests.agent.test_session import Held
+from tests.agent.playing import Held, calls, replay, says
 from tests.doors.test_agents import Client, served, serving
 
 

@@ -23,8 +23,7 @@ from fairlead.doors.rpc.server import RpcDoor
 from fairlead.formats.edn import Keyword
 from fairlead.system.settings import Settings
 from fairlead.wire import rpc
-from tests.agent.playing import WAIT, AskBeforeWriting, Models, Note, calls, replay, says
-from tests.agent.test_session import Held
+from tests.agent.playing import WAIT, AskBeforeWriting, Held, Models, Note, calls, replay, says
 
 QUICK = ModelInfo("other", "quick", "Quick")
 

@@ -18,7 +18,7 @@ from fairlead.agent.images import checked_images
 from fairlead.agent.journal import MAX_DEPTH, Journal, Said
 from fairlead.agent.messages import Image, user
 from fairlead.wire import rpc
-from tests.client.test_bridge import Editor
+from tests.client.editors import Editor
 from tests.doors.passepartout_peer import Peer
 from tests.hosting import Hosting
 
@@ -126,7 +126,7 @@ SAID = {
     "a pipe": "it is not a file",
     "garbage": "file is not a database",
     "no permission": "had mode 0000",
-    "a newer schema": "from a newer fairlead",
+    "a newer schema": "from a newer Fairlead",
     "no place": "No such file or directory",
 }
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_hook import Verifier
+from tests.cli.hooked import Verifier
 from tests.hosting import Hosting
 
 SCREENS = Path(__file__).parents[1] / "data/agent-screens/claude-2.0.76"

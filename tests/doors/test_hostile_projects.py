@@ -19,7 +19,7 @@ from fairlead.client.calls import RequestError
 from fairlead.client.control import Control
 from fairlead.system.settings import Settings
 from tests.agent.openai_server import OpenAiServer, answer
-from tests.cli.test_config import configure, lab
+from tests.cli.configured import configure, lab
 from tests.hosting import Hosting
 
 SECRET = "-----BEGIN OPENSSH PRIVATE KEY-----"
@@ -119,7 +119,7 @@ def test_no_link_of_a_project_tells_a_model_what_is_private(hosting: Hosting, tm
         (project / "real.md").write_text("use tabs")
         (project / "CLAUDE.md").symlink_to("real.md")
         done = hosting.run("agent", "-C", str(project), "-p", "hello")
-        assert f"AGENTS.md is not used: it is a link that leads out of {project}" in done.stderr
+        assert f"AGENTS.md is not used: it is a link to outside of {project}" in done.stderr
         assert "use tabs" in str(server.requests[-1])
         assert SECRET not in str(server.requests)
 

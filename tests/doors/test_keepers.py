@@ -33,7 +33,10 @@ COUNT = "n=0; while [ ! -e {} ]; do n=$((n+1)); echo line $n; sleep 0.001; done;
 
 @pytest.fixture
 def hosting(request: pytest.FixtureRequest) -> Iterator[Hosting]:
-    hosting = Hosting(getattr(request, "param", None))
+    if not hasattr(request, "param"):
+        yield request.getfixturevalue("lent")
+        return
+    hosting = Hosting(request.param)
     hosting.use()
     yield hosting
     hosting.close()

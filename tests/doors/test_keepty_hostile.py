@@ -205,7 +205,7 @@ def test_of_five_hundred_clients_at_once_as_many_as_may_be_are_let_in_and_the_ot
     first = [peer.messages()[0] for peer in peers]
     assert sum(isinstance(each, keepty.HelloAck) for each in first) == MAX_CLIENTS
     refused = [each for each in first if not isinstance(each, keepty.HelloAck)]
-    assert refused == [keepty.Error("this session has as many clients as it may have")] * 244
+    assert refused == [keepty.Error("this session has reached its limit of clients")] * 244
     for peer in peers:
         peer.socket.close()
     hosting.until(lambda: hosting.sessions()[name]["clients"] == 0)

@@ -82,7 +82,7 @@ def test_a_link_in_place_of_our_directory_is_refused(
 ) -> None:
     (runtime / place).symlink_to(tmp_path)
     done = hosting.run("start", "work", "-d", "--", "true", check=False)
-    reason = f"{runtime / place} is not a directory; a link there is not safe"
+    reason = f"{runtime / place} is not a directory; a symbolic link is not accepted"
     assert (done.returncode, done.stderr) == (1, f"fairlead start: {CANT_START[place]}{reason}\n")
     assert not list(tmp_path.iterdir())
     (runtime / place).unlink()

@@ -16,7 +16,7 @@ from fairlead.client.calls import plain
 from fairlead.client.control import Control
 from fairlead.system.settings import Settings
 from fairlead.wire import rpc
-from tests.client.test_bridge import Editor
+from tests.client.editors import Editor
 from tests.doors.passepartout_peer import Peer, kill_and_wait
 from tests.hosting import Hosting
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.test_bridge import Editor
+from tests.client.editors import Editor
 from tests.doors.passepartout_peer import Peer, kill_and_wait
 from tests.hosting import Hosting
 

@@ -12,8 +12,8 @@ import pytest
 
 from fairlead.system.processes import agent_of
 from tests.agent.playing import calls, cassette, says
+from tests.client.editors import Editor
 from tests.client.persons import Person
-from tests.client.test_bridge import Editor
 from tests.doors.passepartout_peer import Peer, port_of
 from tests.hosting import Hosting
 

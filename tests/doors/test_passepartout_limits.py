@@ -126,7 +126,7 @@ def test_who_says_nothing_is_let_go_after_the_idle_time(tmp_path: Path, quick: p
     async def work() -> None:
         async with opened(tmp_path, idle="0.05") as (door, room):
             reader, _ = await connect(door)
-            assert "nothing was said for 0.05 s" in await rest(reader)
+            assert "idle for 0.05 s" in await rest(reader)
             while not room.gone:
                 await asyncio.sleep(0.01)
             assert door.clients == 0
@@ -141,7 +141,7 @@ def test_who_does_not_prove_itself_is_let_go(tmp_path: Path, quick: pytest.Monke
     async def work() -> None:
         async with opened(tmp_path) as (door, _):
             reader, _ = await connect(door)
-            assert "No proof came within 0.05 s" in await rest(reader)
+            assert "not authenticated within 0.05 s" in await rest(reader)
 
     run(work)
 
@@ -153,7 +153,7 @@ def test_connections_are_limited_and_those_without_proof_more_so(
         async with opened(tmp_path, max_connections="3") as (door, _):
             kept = [await connect(door) for _ in range(3)]
             reader, writer = await connect(door)
-            assert "there are 3 clients already" in await rest(reader)
+            assert "3 clients are already connected" in await rest(reader)
             for _, each in [*kept, (reader, writer)]:
                 each.close()
         monkeypatch.setattr(door_module, "MAX_UNPROVEN", 2)
@@ -161,7 +161,7 @@ def test_connections_are_limited_and_those_without_proof_more_so(
         async with opened(tmp_path) as (door, _):
             kept = [await connect(door) for _ in range(2)]
             reader, writer = await connect(door)
-            assert "2 clients have not proved who they are already" in await rest(reader)
+            assert "2 unauthenticated clients are already connected" in await rest(reader)
             for _, each in [*kept, (reader, writer)]:
                 each.close()
 
@@ -180,7 +180,7 @@ def test_unfinished_frames_of_all_clients_together_are_limited(
             while door.held < 200_000:
                 await asyncio.sleep(0.01)
             second[1].write(b"03FFFF" + b"x" * 200_000)
-            assert "characters of unfinished frames are kept" in await rest(second[0])
+            assert "incomplete frames already hold more than" in await rest(second[0])
             second[1].close()
             first[1].close()
             while door.clients:

@@ -58,7 +58,7 @@ def test_a_lisp_client_shakes_hands_talks_streams_and_approves(
     assert isinstance(told["ASKED"][0], int)
     assert told["DENIED"][0].startswith("denied ")
     assert isinstance(told["DENIED-AGAIN"][0], int)
-    assert told["UNKNOWN"] == ["no command /nonsense; /help lists them"]
+    assert told["UNKNOWN"] == ["unknown command /nonsense; /help lists them"]
     assert told["REFUSED"] == ["The daemon refused: a :USER-INPUT needs a :TEXT"]
     assert told["EVENTS"] == [True]
 

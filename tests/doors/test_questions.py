@@ -22,8 +22,8 @@ from fairlead.events import ApprovalWanted
 from fairlead.system.settings import Settings
 from fairlead.wire import rpc
 from tests.agent.playing import AllowAll, AskBeforeWriting, Note, Playing, calls, cassette, replay, says
+from tests.client.editors import Editor
 from tests.client.persons import Person
-from tests.client.test_bridge import Editor
 from tests.doors.attacks import HIDDEN, INVISIBLE, PADDED
 from tests.doors.passepartout_peer import Peer, kill_and_wait
 from tests.doors.test_agents import served, serving
@@ -300,7 +300,7 @@ def test_a_session_still_waits_after_a_restart_and_takes_no_other_prompt(
     assert (now["phase"], now["pending_approvals"], now["was_interrupted"]) == ("streaming", 1, False)
     assert "[waits for consent]" in hosting.run("sessions").stdout
     assert json.loads(hosting.run("sessions", "--json").stdout)[0]["waits"] is True
-    assert "1 question waits for you: `fairlead approvals`" in hosting.run("ls").stderr
+    assert "1 approval is pending: `fairlead approvals`" in hosting.run("ls").stderr
     assert "streaming, 1 wait for consent" in hosting.run("talk", "/status").stdout
     editor = Editor(hosting, project)
     editor.ask("handshake")
@@ -358,9 +358,7 @@ def test_a_question_whose_session_is_gone_is_shown_as_lost(
     editor.ask("subscribe")
     assert not any(map(is_dialog, editor.frames))
     kill_and_wait(hosting)  # it is remembered
-    assert hosting.run("approvals", "deny", token).stdout.startswith(
-        f"dismissed, as it is lost, {token}: bash"
-    )
+    assert hosting.run("approvals", "deny", token).stdout.startswith(f"dismissed lost approval {token}: bash")
     assert hosting.ask("approvals")["approvals"] == []
     editor.close()
 
@@ -385,7 +383,7 @@ def test_a_question_of_a_session_that_is_not_loaded_is_listed_and_answered(
         try:
             assert f"{token}  bash: $ touch made" in hosting.run("approvals").stdout
             early = hosting.run("approvals", "allow", token, check=False)
-            assert (early.returncode, "the answer can't be written down" in early.stderr) == (1, True)
+            assert (early.returncode, "can't save the answer" in early.stderr) == (1, True)
         finally:
             holder.stdin.close()
     hosting.run("approvals", "allow", token)

@@ -9,7 +9,6 @@ import resource
 import signal
 import socket
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,10 +25,8 @@ from tests.recordings import recorded_events, recorded_lines, recorded_output
 
 
 @pytest.fixture
-def hosting() -> Iterator[Hosting]:
-    hosting = Hosting()
-    yield hosting
-    hosting.close()
+def hosting(lent: Hosting) -> Hosting:
+    return lent
 
 
 ECHO = "echo ready; while read line; do echo got $line; done"
@@ -128,7 +125,7 @@ def test_what_cant_be_recorded_is_said_and_nothing_is_started(hosting: Hosting, 
     assert not (tmp_path / "new.cast").exists()
     for words, reason in (
         (["nobody"], "no session 'nobody'"),
-        (["work", "--stop"], "session 'work' is not recorded"),
+        (["work", "--stop"], "session 'work' is not being recorded"),
         (["work", "-o", f"{tmp_path}/there"], f"{tmp_path}/there exists; a recording never replaces a file"),
     ):
         done = hosting.run("record", *words, check=False)
@@ -141,7 +138,7 @@ def test_a_recording_begun_late_starts_with_the_screen_and_can_be_stopped(hostin
     path = Path(hosting.run("record", "work").stdout.rstrip("\n"))
     assert path.parent == recordings(hosting)
     assert hosting.run("record", "work", check=False).stderr == (
-        f"fairlead record: session 'work' is recorded already, to {path}\n"
+        f"fairlead record: session 'work' is already being recorded, to {path}\n"
     )
     hosting.run("send", "work", "hello", "-k", "Enter")
     hosting.wait_text("work", "got hello")
@@ -217,13 +214,12 @@ def test_a_recording_that_can_t_go_on_leaves_the_session_alone(hosting: Hosting,
     hosting.wait_text("work", "got one")
     hosting.until(lambda: hosting.sessions()["work"]["recording"] is None)
     assert (
-        f"session work is not recorded any more: can't go on with {path}: the file was removed"
-        in hosting.log()
+        f"the recording of session work stopped: can't continue {path}: the file was removed" in hosting.log()
     )
     hosting.kill_daemon()
     hosting.run("send", "work", "two", "-k", "Enter")
     hosting.wait_text("work", "got two")
-    assert hosting.log().count("not recorded any more") == 1
+    assert hosting.log().count("the recording of session work stopped") == 1
     assert not path.exists()
 
 
@@ -262,16 +258,16 @@ def test_a_recording_that_a_full_disk_ends_is_told_to_who_is_attached_in_ls_and_
                 messages = client.receive(connection.recv(65_536))
                 said += [each.text for each in messages if isinstance(each, keepty.Error)]
             resource.prlimit(pid, resource.RLIMIT_FSIZE, limits)
-        assert said[0].startswith("this session is not recorded any more: can't go on with ")
+        assert said[0].startswith("the recording of this session stopped: can't continue ")
         assert said[0].endswith("File too large")
         hosting.wait_text("work", "printed")
         for _ in range(2):  # and the next daemon knows it as well
-            assert "work is not recorded any more: can't go on with " in hosting.run("ls").stderr
+            assert "the recording of work stopped: can't continue " in hosting.run("ls").stderr
             (row,) = json.loads(hosting.run("ls", "--json").stdout)
             assert row["recording"] is None
             assert row["recording_error"].endswith("File too large")
             hosting.kill_daemon()
-        assert "session work is not recorded any more" in hosting.log()
+        assert "the recording of session work stopped" in hosting.log()
         hosting.run("record", "work")
         assert hosting.run("ls").stderr == ""
     finally:

@@ -52,7 +52,7 @@ def test_a_sessions_socket_and_its_directory_come_back(hosting: Hosting) -> None
         while b"got still here" not in seen:
             messages = client.receive(attached.recv(65_536))
             seen += b"".join(each.data for each in messages if isinstance(each, keepty.Output))
-    assert f"{path} was deleted, and is there again" in hosting.log()
+    assert f"{path} was deleted; recreated it" in hosting.log()
 
 
 def test_the_daemons_own_sockets_come_back(hosting: Hosting) -> None:

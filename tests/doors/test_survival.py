@@ -119,7 +119,7 @@ class Typist(threading.Thread):
         return True
 
 
-@pytest.mark.parametrize("kills", [SOME_KILLS, pytest.param(MANY_KILLS, marks=pytest.mark.peers)])
+@pytest.mark.parametrize("kills", [SOME_KILLS, pytest.param(MANY_KILLS, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("hosting", [{"FAIRLEAD_DAEMON_RESTART_PAUSE": "0"}], indirect=True)
 def test_a_daemon_that_is_killed_many_times_costs_nobody_a_line(
     hosting: Hosting, tmp_path: Path, kills: int

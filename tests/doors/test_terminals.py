@@ -9,7 +9,6 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,10 +17,8 @@ from tests.hosting import WAIT, Hosting
 
 
 @pytest.fixture
-def hosting() -> Iterator[Hosting]:
-    hosting = Hosting()
-    yield hosting
-    hosting.close()
+def hosting(lent: Hosting) -> Hosting:
+    return lent
 
 
 ECHO = "echo ready; while read line; do echo got $line; done"
@@ -45,7 +42,7 @@ def test_a_name_that_is_taken_is_refused_and_free_again_when_its_program_has_end
     assert hosting.run("wait", "work", "--exit", check=False).returncode == 3
     hosting.start("work", ECHO)
     again = hosting.run("start", "work", "-d", "--", "true", check=False)
-    taken = "fairlead start: session 'work' is already running; `fairlead attach work` attaches to it\n"
+    taken = "fairlead start: session 'work' is already running; attach to it with `fairlead attach work`\n"
     assert (again.returncode, again.stderr) == (1, taken)
 
 
@@ -229,6 +226,7 @@ def test_signals_reach_the_program_through_the_terminal(hosting: Hosting) -> Non
 
 
 def test_stopping_kills_what_ignores_sigterm(hosting: Hosting) -> None:
+    hosting.run("daemon", "stop")
     hosting.environment["FAIRLEAD_TERMINAL_STOP_GRACE"] = "0.3"
     hosting.start("work", "trap '' TERM HUP; echo ready; while :; do sleep 0.05; done")
     hosting.wait_text("work", "ready")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fairlead.system.extras import is_missing
-from tests.client.test_bridge import Editor
+from tests.client.editors import Editor
 from tests.doors.passepartout_peer import kill_and_wait
 from tests.doors.test_locked_databases import answers
 from tests.hosting import Hosting

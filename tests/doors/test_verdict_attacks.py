@@ -11,8 +11,7 @@ from fairlead.agent.journal import Journal, Said
 from fairlead.agent.messages import user
 from fairlead.agent.models import ModelError
 from fairlead.agent.session import AgentSession
-from tests.agent.playing import AllowAll, Models
-from tests.agent.test_session import Failing, Held
+from tests.agent.playing import AllowAll, Failing, Held, Models
 from tests.doors.verifiers import room, served
 
 CLAIMS: tuple[tuple[dict[str, Any], str, str], ...] = (
@@ -104,7 +103,7 @@ async def test_a_stopped_turn_is_not_green_and_takes_no_correction(tmp_path: Pat
         for deliver in ({}, {"deliverAs": "steer"}):
             verifier.prompt("go on", **deliver)
             ack = await verifier.until("prompt_ack")
-            assert (ack["ok"], "a stopped turn is not sent back" in ack["error"]) == (False, True)
+            assert (ack["ok"], "an aborted turn is not sent back" in ack["error"]) == (False, True)
         verifier.report(1, confidence="perfect")
         said = await host.until("verify/report")
         assert (said["status"], said["confidence"]) == ("unsure", "partial")

@@ -22,7 +22,7 @@ from fairlead.agent.session import AgentSession
 from fairlead.doors import verifier as doors
 from fairlead.doors.verifier import MAX_VERIFIERS
 from fairlead.wire import verifier as wire
-from tests.agent.test_session import Failing, Held
+from tests.agent.playing import Failing, Held
 from tests.doors.verifiers import QUIET, Room, answering, room, served
 
 SEPARATORS = "before\u2028between\u2029after"
@@ -215,7 +215,7 @@ async def test_prompts_that_cannot_be_taken_are_refused_with_a_reason_and_not_co
             reason: str = ack["error"]
             return reason
 
-        assert await refusal() == "there is no turn to correct yet"
+        assert await refusal() == "no turn to correct yet"
         session.prompt("hi")
         await verifier.until("event", name="stop")
         assert await refusal(sessionId="other") == f"session 'other' is not here; this is {session.id!r}"
@@ -306,12 +306,12 @@ async def test_after_so_many_corrections_a_person_is_called_once_and_a_new_promp
             one.prompt()
             await one.until("prompt_ack", ok=False)
             assert escalations()[round - 1 :] == [
-                {"session_id": session.id, "turn": round, "reason": "sent back 2 times already"}
+                {"session_id": session.id, "turn": round, "reason": "already sent back 2 times"}
             ]
             judgement = host.judging.of(session.id)
             assert judgement is not None
             assert (judgement.turn, judgement.confidence) == (round, "feedback")
-            assert judgement.escalated.startswith("sent back ")
+            assert judgement.escalated.startswith("already sent back ")
 
 
 # --- turns and lines --------------------------------------------------------------------------------------
@@ -426,7 +426,10 @@ async def test_one_verifier_too_many_is_told_so(tmp_path: Path) -> None:
         for _ in range(MAX_VERIFIERS):
             await host.verifier(session)
         extra = await host.peer(session)
-        assert await extra.next() == {"type": "bye", "reason": f"{MAX_VERIFIERS} verifiers are here already"}
+        assert await extra.next() == {
+            "type": "bye",
+            "reason": f"{MAX_VERIFIERS} verifiers are already connected",
+        }
         assert await extra.ended()
 
 
@@ -638,7 +641,7 @@ async def test_a_place_for_sockets_that_is_a_link_or_not_ours_is_not_used(
         (tmp_path / "elsewhere").mkdir()
         host.sockets.symlink_to(tmp_path / "elsewhere")
         session = host.session()
-        assert "is not a directory; a link there is not safe" in caplog.text
+        assert "is not a directory; a symbolic link is not accepted" in caplog.text
         assert not list((tmp_path / "elsewhere").iterdir())
         session.prompt("hi")  # the session is the same without
         await session.idle()

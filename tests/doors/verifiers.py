@@ -23,8 +23,7 @@ from fairlead.sessions.feed import Feed
 from fairlead.sessions.inbox import Inbox
 from fairlead.verify.store import ReportStore
 from fairlead.wire import verifier as wire
-from tests.agent.playing import WAIT, AllowAll, Models
-from tests.agent.test_session import Held
+from tests.agent.playing import WAIT, AllowAll, Held, Models
 
 QUIET = 0.05
 """Seconds in which nothing may come if nothing should."""

@@ -11,7 +11,8 @@ from tests.formats.edn_examples import exact_atoms, keywords, odd_texts, values
 from tests.formats.exactly import exactly
 from tests.formats.oracles import Oracle, Refusal
 
-pytestmark = pytest.mark.xdist_group("clojure")
+# Measured, this takes three times as long and covers nothing that other tests don't.
+pytestmark = [pytest.mark.xdist_group("clojure"), pytest.mark.no_cover]
 
 QUICKLY = settings(phases=[Phase.explicit, Phase.reuse, Phase.generate])
 """A failure names its text, so there is no need to ask many more questions in order to shrink an example."""

@@ -27,6 +27,9 @@ from fairlead.formats.edn import (
 )
 from fairlead.formats.edn.reader import MAX_SAME_HASH
 
+# Measured, this takes three times as long and covers nothing that other tests don't.
+pytestmark = pytest.mark.no_cover
+
 FEW, MANY = 20_000, 100_000
 LONG = 2_000_000
 

@@ -12,7 +12,8 @@ from fairlead.formats.sexp import Char, Keyword, SexpError, Single, dumps, loads
 from tests.formats.oracles import Answer, Oracle, Refusal
 from tests.formats.sexp_examples import characters, chars, floats, macros, names, numbers, odd_texts, values
 
-pytestmark = pytest.mark.xdist_group("sbcl")
+# Measured, this takes three times as long and covers nothing that other tests don't.
+pytestmark = [pytest.mark.xdist_group("sbcl"), pytest.mark.no_cover]
 
 QUICKLY = settings(phases=[Phase.explicit, Phase.reuse, Phase.generate])
 """A failure names its text, so there is no need to ask many more questions in order to shrink an example."""

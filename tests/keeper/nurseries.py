@@ -47,6 +47,8 @@ class Daemon:
         self.frames: list[tuple[int, bytes]] = []
         self.handed: list[int] = []
         """The descriptors that came with STATE: the terminal, and the memory for a loan of it."""
+        self.received = 0
+        """How many bytes that the program printed have come."""
 
     def send(self, data: bytes) -> None:
         self._socket.sendall(data)
@@ -68,7 +70,13 @@ class Daemon:
             data, handed, _, _ = socket.recv_fds(self._socket, 1 << 20, 2)
             self.handed += handed
             assert data, f"the keeper closed the connection; got {self.frames}"
-            self.frames += self._decoder.feed(data)
+            self._take(data)
+
+    def _take(self, data: bytes) -> None:
+        for kind, payload in self._decoder.feed(data):
+            self.frames.append((kind, payload))
+            if kind == Kind.DATA:
+                self.received += len(payload) - OFFSET.size
 
     def until_kind(self, kind: Kind) -> bytes:
         """The payload of the first frame of a kind."""
@@ -83,7 +91,7 @@ class Daemon:
     @property
     def printed(self) -> bytes:
         """What the program printed since the keyframe, checked to be without gap or repeat."""
-        printed = b""
+        printed = bytearray()
         start = None
         for kind, payload in self.frames:
             if kind == Kind.DATA:
@@ -91,7 +99,7 @@ class Daemon:
                 start = offset if start is None else start
                 assert offset == start + len(printed), f"a gap or a repeat at {offset}"
                 printed += payload[OFFSET.size :]
-        return printed
+        return bytes(printed)
 
     def exit_code(self) -> int:
         code: int = NUMBER.unpack(self.until_kind(Kind.EXITED))[0]
@@ -100,7 +108,7 @@ class Daemon:
     def at_end(self) -> bool:
         """Whether the keeper closed the connection."""
         while data := self._socket.recv(1 << 20):
-            self.frames += self._decoder.feed(data)
+            self._take(data)
         return True
 
     def close(self) -> None:

@@ -15,8 +15,8 @@ import pytest
 
 from fairlead.keeper.base import READ_SIZE
 from fairlead.keeper.keeper import INPUT_WINDOW, MAX_BURST, WINDOW
-from fairlead.keeper.protocol import KEYFRAME, MARK, MAX_NOTE, NUMBER, OFFSET, RESIZE, Kind
-from tests.keeper.nurseries import Daemon, Nursery
+from fairlead.keeper.protocol import KEYFRAME, MARK, MAX_NOTE, NUMBER, RESIZE, Kind
+from tests.keeper.nurseries import Nursery
 
 
 @pytest.fixture
@@ -107,21 +107,17 @@ def test_resizes_keep_their_place_in_the_output(nursery: Nursery) -> None:
 def test_without_a_keyframe_the_program_waits_at_the_window_and_nothing_is_lost(nursery: Nursery) -> None:
     size = 3 * WINDOW
     daemon = nursery.start("a", f"head -c {size} /dev/zero | tr '\\0' x")
-    daemon.until(lambda: received_by(daemon) >= WINDOW)
+    daemon.until(lambda: daemon.received >= WINDOW)
     with pytest.raises(TimeoutError):  # it prints no more, and has not ended
         daemon.until_silent()
-    assert received_by(daemon) < WINDOW + MAX_BURST * READ_SIZE
+    assert daemon.received < WINDOW + MAX_BURST * READ_SIZE
 
     def is_over() -> bool:
-        daemon.tell(Kind.SET_KEYFRAME, KEYFRAME.pack(received_by(daemon), 0))
-        return any(kind == Kind.EXITED for kind, _ in daemon.frames)
+        daemon.tell(Kind.SET_KEYFRAME, KEYFRAME.pack(daemon.received, 0))
+        return daemon.frames[-1][0] == Kind.EXITED
 
     daemon.until(is_over)
     assert daemon.printed == b"x" * size
-
-
-def received_by(daemon: Daemon) -> int:
-    return sum(len(payload) - OFFSET.size for kind, payload in daemon.frames if kind == Kind.DATA)
 
 
 def test_input_is_counted_back_as_the_program_takes_it(nursery: Nursery) -> None:

@@ -104,7 +104,7 @@ def test_who_does_not_ask_any_more_is_let_go(monkeypatch: pytest.MonkeyPatch) ->
     assert len(session.taps) == 1
     monkeypatch.setattr(lines, "MAX_FOLLOWERS", 2)
     followers.add(session)  # in the place of the first
-    with pytest.raises(ValueError, match="2 clients follow sessions already"):
+    with pytest.raises(ValueError, match="2 clients are already following sessions"):
         followers.add(session)
     followers.remove(second)
     assert followers.find(second.id) is None

@@ -237,8 +237,8 @@ def test_a_file_is_never_replaced(path: Path) -> None:
     ("place", "reason"),
     [
         ("missing/work.cast", "no such directory: .*/missing"),
-        ("file/work.cast", "can't make .*: Not a directory"),
-        ("a\0b", "can't make .*: embedded null byte"),
+        ("file/work.cast", "can't create .*: Not a directory"),
+        ("a\0b", "can't create .*: embedded null byte"),
     ],
 )
 def test_a_file_that_cant_be_made_says_why(tmp_path: Path, place: str, reason: str) -> None:
@@ -263,7 +263,7 @@ def test_a_file_that_is_not_as_it_was_left_ends_the_recording(path: Path, spoil:
     recorder = create(path)
     recorder.printed(0, b"one")
     reason = spoil(path)  # type: ignore[operator]
-    with pytest.raises(RecordingError, match=f"can't go on with {path}: {reason}"):
+    with pytest.raises(RecordingError, match=f"can't continue {path}: {reason}"):
         recorder.flush()
     recorder.flush()
     assert recorder.over
@@ -292,7 +292,7 @@ def test_a_file_that_is_not_a_recording_of_ours_is_left_alone(tmp_path: Path) ->
             header + '[0.1, "o", "# fairlead offset=0 generation=0 time=0.000\\n"]\n',
             "does not say",
         ),
-        "half.cast": (header + "# fairlead offset=0 generation=0 time=0.000 held=abc\n", "can't go on"),
+        "half.cast": (header + "# fairlead offset=0 generation=0 time=0.000 held=abc\n", "can't continue"),
         "quoted.cast": (header + "# see # fairlead offset=0 generation=0 time=0.000\n", "does not say"),
         "text.cast": ("# fairlead offset=0 generation=0 time=0.000\n", "not an asciicast header"),
         "empty.cast": ("", "not an asciicast header"),

@@ -109,9 +109,9 @@ def test_a_recording_that_fails_is_told_and_the_session_goes_on(path: Path) -> N
     keeper.session.write_recording()
     keeper.session.heard(Kind.EXITED, NUMBER.pack(0))
     assert keeper.session.screen.text() == "one two"
-    assert keeper.notes == [{"recording_error": f"can't go on with {path}: the file was removed"}]
+    assert keeper.notes == [{"recording_error": f"can't continue {path}: the file was removed"}]
     (failed,) = (event for event in keeper.events if event.topic == "terminal/recording")
-    assert failed.data["error"] == f"can't go on with {path}: the file was removed"
+    assert failed.data["error"] == f"can't continue {path}: the file was removed"
 
 
 def test_after_a_daemon_that_could_not_record_the_screen_comes_first(path: Path) -> None:

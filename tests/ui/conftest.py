@@ -1,5 +1,10 @@
-"""A daemon in places of its own, as for the other clients."""
+"""Attached terminals leave the daemon as it was, so that the next test can use it."""
 
-from tests.client.conftest import hosting
+import pytest
 
-__all__ = ["hosting"]
+from tests.hosting import Hosting
+
+
+@pytest.fixture
+def hosting(lent: Hosting) -> Hosting:
+    return lent

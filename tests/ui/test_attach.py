@@ -32,7 +32,7 @@ def test_what_was_typed_right_before_leaving_still_gets_through(hosting: Hosting
         person.until("ready")
         person.press(b"last words\r")
         assert person.leave() == 0
-        assert "left work; `fairlead attach work` comes back" in person.text
+        assert "detached from work; `fairlead attach work` reattaches" in person.text
     hosting.wait_text("work", "got last words")
 
 
@@ -154,9 +154,9 @@ def test_a_control_key_pressed_twice_is_sent_once(hosting: Hosting) -> None:
 @pytest.mark.parametrize(
     ("escape", "fault"),
     [
-        ("d", "is a plain key, which could not be typed any more; use ctrl-KEY or several keys"),
+        ("d", "is a plain key, which could then not be typed; use ctrl-KEY or several keys"),
         ("ctrl-m", "has 'ctrl-m', which is the Enter key in a terminal"),
-        ("ctrl-a or ctrl-a d", "has 'ctrl-a', with which 'ctrl-a d' begins, so that it can't be typed"),
+        ("ctrl-a or ctrl-a d", "has 'ctrl-a', which is a prefix of 'ctrl-a d', so 'ctrl-a d' can't be typed"),
     ],
 )
 def test_an_escape_that_can_not_be_is_refused_with_a_sentence(
@@ -212,7 +212,9 @@ def test_everything_of_the_persons_terminal_is_there_again_after_leaving(hosting
         assert b"\x1bc" not in person.seen
         assert person.leave() == 0
         assert person.text.startswith(mine)
-        assert person.text.removeprefix(mine).strip() == "left work; `fairlead attach work` comes back"
+        assert (
+            person.text.removeprefix(mine).strip() == "detached from work; `fairlead attach work` reattaches"
+        )
 
 
 @pytest.mark.parametrize("size", [(80, 20), (60, 24), (100, 30), (40, 10)])
@@ -267,7 +269,7 @@ def test_on_the_main_screen_the_sessions_lines_are_in_the_scrollback_after_the_p
         person.until("end")
         assert not person.screen.alternate
         lines = person.text.split("\n")
-        first = lines.index("[attached to work; ctrl-\\ or ,,,d leaves it running]")
+        first = lines.index("[attached to work; ctrl-\\ or ,,,d detaches]")
         assert [line for line in lines[:first] if line][-2:] == ["mine 99", "$ fairlead attach work"]
         assert [line for line in lines[first + 1 :] if line] == [*map(str, range(1, 101)), "end"]
         assert person.leave() == 0
@@ -277,7 +279,7 @@ def test_on_the_main_screen_the_sessions_lines_are_in_the_scrollback_after_the_p
 def test_the_name_and_the_way_out_are_shown_until_a_key_is_pressed(hosting: Hosting) -> None:
     hosting.start("work", "seq 1 50; echo ready; while read line; do echo got $line; done")
     with Person(hosting, hint="true") as person:
-        person.until_all(["ready", "attached to work; ctrl-\\ or ,,,d leaves it running"])
+        person.until_all(["ready", "attached to work; ctrl-\\ or ,,,d detaches"])
         person.type(b"x\r")
         person.until("got x")
         person.until_screen(hosting, "work")
@@ -496,7 +498,7 @@ def test_a_writer_that_was_taken_over_still_sees_everything(hosting: Hosting) ->
         first.until("ready")
         with Person(hosting) as second:
             second.until("ready")
-            first.until("types here now")
+            first.until("has taken over")
             second.type(b"from the second\r")
             first.until("got from the second")
             assert first.leave() == second.leave() == 0
@@ -510,7 +512,7 @@ def test_a_writer_that_was_taken_over_is_told_by_whom_and_takes_it_back(hosting:
             second.until("ready")
             terminal = os.ttyname(second.theirs).removeprefix("/dev/")
             who = f"pid {second.client.pid} on {terminal}"
-            first.until(f"{who} types here now; Enter takes it back")  # the rest may have no room
+            first.until(f"{who} has taken over; Enter takes over")  # the rest may have no room
             first.press(b"not for the program, quite ")  # nor is its q for us
             time.sleep(UNREAD)  # in which nobody has read it
             first.press(b"\r")
@@ -519,7 +521,7 @@ def test_a_writer_that_was_taken_over_is_told_by_whom_and_takes_it_back(hosting:
             first.until("got mine again")
             first.until_screen(hosting, "work")
             assert first.leave() == 0
-            second.until("nobody types here now")
+            second.until("the writer of work has left")
             assert second.leave() == 0
 
 
@@ -532,7 +534,7 @@ def test_who_comes_back_is_what_it_was_and_takes_nothing_over(hosting: Hosting) 
         first.until("ready")
         with Person(hosting) as second:
             second.until("ready")
-            first.until("types here now")
+            first.until("has taken over")
             for number in range(4):
                 if number:
                     hosting.kill_daemon()
@@ -576,7 +578,7 @@ def test_keys_of_a_client_that_was_frozen_while_another_took_over_are_dropped(ho
                 typed_before(second, "three")
                 os.write(first.ours, b"evil\r")
                 os.kill(first.client.pid, signal.SIGCONT)
-                first.until("types here now")
+                first.until("has taken over")
                 typed_before(second, "four")
                 assert "evil" not in hosting.screen("work")
         finally:
@@ -589,7 +591,7 @@ def test_a_session_is_not_attached_in_itself(hosting: Hosting) -> None:
         "work", f"{fairlead} attach work; env -u FAIRLEAD_SESSION {fairlead} attach work; echo $?; read x"
     )
     with Person(hosting, cols=120) as person:
-        person.until_all(["fairlead attach: session 'work' can't be attached in itself", "1"])
+        person.until_all(["fairlead attach: can't attach to session 'work' from within itself", "1"])
         assert person.leave() == 0
 
 
@@ -602,8 +604,8 @@ def test_a_loop_of_sessions_is_refused_also_when_only_the_environment_tells(host
     hosting.environment["FAIRLEAD_SESSION"] = "a"
     try:
         for name, reason in (
-            ("c", "session 'c' shows session 'a', which this terminal is in: a loop"),
-            ("a", "session 'a' can't be attached in itself"),
+            ("c", "session 'c' shows session 'a', which contains this terminal: a loop"),
+            ("a", "can't attach to session 'a' from within itself"),
         ):
             with Person(hosting, "attach", name, cols=150) as person:
                 assert person.exit_code() == 1
@@ -670,6 +672,7 @@ def test_a_watcher_gets_a_redraw_with_r_and_when_its_window_changes(hosting: Hos
 
 
 def test_why_a_session_cant_be_shared_is_said_and_the_terminal_stays_as_it_was(hosting: Hosting) -> None:
+    hosting.run("daemon", "stop")
     hosting.environment["FAIRLEAD_TERMINAL_MAX_CONNECTIONS"] = "1"
     hosting.start("work", ECHO)
     with Person(hosting, "attach", "nobody") as person:
@@ -679,13 +682,13 @@ def test_why_a_session_cant_be_shared_is_said_and_the_terminal_stays_as_it_was(h
         first.until("ready")
         with Person(hosting) as person:
             assert person.exit_code() == 1
-            assert person.seen == b"fairlead attach: this session has as many clients as it may have\r\n"
+            assert person.seen == b"fairlead attach: this session has reached its limit of clients\r\n"
             assert termios.tcgetattr(person.theirs) == person.before
     hosting.environment["TERM"] = "dumb"
     with Person(hosting) as person:
         assert person.exit_code() == 1
         assert person.seen.startswith(
-            b"fairlead attach: this terminal can't be drawn on (TERM is dumb); use "
+            b"fairlead attach: this terminal has no cursor control (TERM is dumb); use "
         )
     assert hosting.run("attach", "a/b", check=False).returncode == 2
     assert hosting.run("attach", check=False).returncode == 2
@@ -709,7 +712,7 @@ def test_a_session_that_is_stopped_while_the_client_waits_for_a_daemon_is_gone(h
         hosting.run("stop", "work")
         person.client.send_signal(signal.SIGCONT)
         assert person.exit_code() == 1
-        assert "session 'work' is gone" in person.text
+        assert "session 'work' no longer exists" in person.text
 
 
 @pytest.mark.parametrize("words", [("attach", "work"), ("attach", "-w", "work")])

@@ -118,15 +118,15 @@ def test_a_large_read_is_passed_on_and_what_comes_after_it_counts() -> None:
     ("setting", "fault"),
     [
         ("x", "is a plain key"),
-        ("ctrl-", "after ctrl- comes one letter"),
-        ("ctrl-ab", "after ctrl- comes one letter"),
-        ("ctrl-é", "after ctrl- comes one letter"),
+        ("ctrl-", "ctrl- must be followed by one letter"),
+        ("ctrl-ab", "ctrl- must be followed by one letter"),
+        ("ctrl-é", "ctrl- must be followed by one letter"),
         ("ctrl-[", "the Escape key"),
         ("é,", "plain ASCII"),
         (" or ", "must not be empty"),
         (",,,,,,,,d", "has 9 keys; at most 8"),
         (" or ".join(["ctrl-a"] * 9), "has 9 escapes; at most 8"),
-        ("ctrl-a or ctrl-a d", "with which 'ctrl-a d' begins"),
+        ("ctrl-a or ctrl-a d", "which is a prefix of 'ctrl-a d'"),
     ],
 )
 def test_an_escape_that_can_not_be_typed_is_refused(setting: str, fault: str) -> None:

@@ -265,7 +265,7 @@ def test_a_file_that_cant_be_read_says_why(tmp_path: Path) -> None:
 def test_a_file_that_changes_while_it_is_played_is_an_error(story: Path) -> None:
     with Cast(str(story)) as cast:
         story.write_text("gone")
-        with pytest.raises(CastError, match="was changed while it was played"):
+        with pytest.raises(CastError, match="was changed during playback"):
             cast.event(3)
 
 

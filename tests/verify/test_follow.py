@@ -153,14 +153,16 @@ async def test_what_never_holds_is_sent_back_exactly_so_often_and_then_a_person_
             session.prompt("build it")
             assert await judging.many(4) == [
                 *[(1, "failed", "")] * 3,
-                (1, "failed", "it was sent back as often as it may be"),
+                (1, "failed", "it was already sent back the maximum number of times"),
             ]
             await judging.close()
         assert session.turns[0].corrections == 3
         assert [topic for topic, _ in host.told].count("verify/escalated") == 1
         last = host.reports.get(host.reports.list()[0].id)
         assert last is not None
-        assert last.sections[-1] == Section("Sent back?", "No: it was sent back as often as it may be.")
+        assert last.sections[-1] == Section(
+            "Sent back?", "No: it was already sent back the maximum number of times."
+        )
         judgement = host.judging.of(session.id)
         assert judgement is not None
         assert (judgement.shown["confidence"], bool(judgement.shown["escalated"])) == ("feedback", True)
@@ -185,7 +187,7 @@ async def test_what_a_person_asks_in_the_middle_begins_a_new_count(tmp_path: Pat
                 (1, "failed", TOO_LATE),  # turn 2 does not get what is meant for turn 1
                 (2, "failed", ""),
                 (2, "failed", ""),
-                (2, "failed", "it was sent back as often as it may be"),
+                (2, "failed", "it was already sent back the maximum number of times"),
             ]
             await judging.close()
         assert [turn.corrections for turn in session.turns] == [1, 2]
@@ -299,7 +301,7 @@ async def test_a_session_that_is_not_there_or_goes_is_said(tmp_path: Path) -> No
             with pytest.raises(Gone, match="the builder left: session_shutdown"):
                 await judging.next()
         async with following(host, session, Checks("verified")) as judging:
-            with pytest.raises(Gone, match="nobody listens on"):
+            with pytest.raises(Gone, match="nothing is listening on"):
                 await judging.next()
 
 
@@ -498,7 +500,7 @@ async def test_a_builder_that_went_for_good_is_given_up(
     async with raw(sockets, Checks("verified"), missed=lambda: looked.append(True)) as (builder, judging):
         await builder.live()
         builder.die()
-        with pytest.raises(Gone, match="nobody listens on"):
+        with pytest.raises(Gone, match="nothing is listening on"):
             await judging.next()
         assert looked
 

@@ -221,7 +221,7 @@ def test_a_damaged_file_is_set_aside_and_told(place: str) -> None:
         store.add(made())
         assert len(store.list()) == 1
         assert len(store.faults) == 1
-        assert f"set aside as {place}.corrupt-1" in store.faults[0]
+        assert f"was moved to {place}.corrupt-1" in store.faults[0]
     assert Path(f"{place}.corrupt-1").read_bytes().startswith(b"no database")
     assert Path(place).stat().st_mode & 0o077 == 0
 

@@ -20,7 +20,7 @@ from fairlead.wire.passepartout import (
     State,
     log,
 )
-from tests.wire.test_passepartout_framing import framed
+from tests.wire.passepartout_frames import framed
 
 CHECK = framed("(:TYPE :HEALTH-CHECK)")
 HELLO = framed('(:TYPE :EVENT :PAYLOAD (:ACTION :HANDSHAKE :VERSION "1" :CAPABILITIES (:AUTH)))')

@@ -29,7 +29,7 @@ from fairlead.wire.passepartout import (
     plist,
     user_input,
 )
-from tests.wire.test_passepartout_framing import framed, in_pieces
+from tests.wire.passepartout_frames import framed, in_pieces
 
 TOKEN = "sesame-Ä"
 AUTH = frame(Auth(TOKEN).plist)

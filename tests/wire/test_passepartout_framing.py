@@ -1,7 +1,6 @@
 """Passepartout's frames: six hex digits, then so many characters, however the bytes are split."""
 
 import tracemalloc
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -15,16 +14,7 @@ from fairlead.wire.passepartout import (
     Decoder,
     frame,
 )
-
-
-def framed(text: str) -> bytes:
-    """A text with its length before it, made without the code under test."""
-    return b"%06X" % len(text) + text.encode()
-
-
-def in_pieces(data: bytes, cuts: list[int]) -> list[bytes]:
-    places = sorted(min(cut, len(data)) for cut in cuts)
-    return [data[start:end] for start, end in pairwise([0, *places, len(data)])]
+from tests.wire.passepartout_frames import framed, in_pieces
 
 
 def fed(decoder: Decoder, pieces: list[bytes]) -> list[str | Broken]:

@@ -224,7 +224,7 @@ class Journal:
             flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
             journal._descriptor = os.open(path, flags, 0o600)
         except OSError as error:
-            raise JournalError(f"can't make {path}: {error.strerror}") from None
+            raise JournalError(f"can't create {path}: {error.strerror}") from None
         journal._lock()
         journal._write(msgspec.json.encode(_header_line(header)) + b"\n")
         return journal

@@ -134,7 +134,7 @@ class Job:
         """Do the call's work to its end, or until it is told to end and some grace is over."""
         running = asyncio.ensure_future(work)
         aborting = asyncio.ensure_future(self.aborted.wait())
-        result = Result("aborted; the tool did not end by itself", is_error=True)
+        result = Result("aborted; the tool did not stop in time", is_error=True)
         try:
             await asyncio.wait([running, aborting], return_when=asyncio.FIRST_COMPLETED)
             if not running.done():
@@ -155,4 +155,4 @@ def check_text(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise Refused("the text has half of a surrogate pair, which no file takes") from None
+        raise Refused("the text has half of a surrogate pair, which can't be written to a file") from None

@@ -183,7 +183,7 @@ class AgentStore:
             raise NotFound(f"Session file not found: {path}")
         reading = self._reading.get(path)
         if reading is not None and not reading.done():
-            raise JournalError(f"{path} is just being read; try again")
+            raise JournalError(f"{path} is being read; try again")
         self._reading.pop(path, None)
         return self._load(*(reading.result() if reading is not None else _read(path)))
 
@@ -336,9 +336,9 @@ class AgentStore:
         except NotFound:
             raise AskerGone(_GONE) from None
         except Refused:
-            raise AskerGone("its session does not wait for it any more") from None
+            raise AskerGone("its session no longer waits for it") from None
         except JournalError as error:
-            raise Unheard(f"the answer can't be written down: {error}") from None
+            raise Unheard(f"can't save the answer: {error}") from None
 
     def fate(self, question: Question) -> Asker | str | None:
         """What became of a question that no session asks any more: see `Inbox.reconcile`."""

@@ -10,40 +10,40 @@ from . import output
 from .arguments import USUAL_WIDTH, Command, Failure, HelpWanted, UsageError, nearest
 
 COMMANDS = {
-    "start": "start a program that keeps running",
+    "start": "start a program in a new session",
     "attach": "attach to a session's terminal",
     "ls": "list the sessions",
-    "stop": "end a session's program",
+    "stop": "stop a session's program, or an agent's turn",
     "send": "type into a session: text, keys, a paste",
-    "screen": "show what is on a session's screen, or make a picture of it",
-    "search": "find text in a session's screen and scrollback",
-    "wait": "wait until a session shows a text, falls quiet or ends",
+    "screen": "print a session's screen as text, or render it as an image",
+    "search": "search a session's screen and scrollback",
+    "wait": "wait until a session shows a text, goes quiet or ends",
     "logs": "print a session's output, and follow it with -f",
-    "record": "record what a session shows, to a file",
+    "record": "record a session to a file",
     "play": "play a recording",
-    "agent": "talk with an agent session, or ask it something in a script",
-    "agents": "list the agents of other makers that can be hosted",
-    "sessions": "list agent sessions, and find what was said in them",
-    "talk": "talk with the daemon, and through it with an agent session",
-    "approvals": "list what waits for your consent, and answer",
+    "agent": "chat with an agent session, or send it one prompt from a script",
+    "agents": "list other makers' agents that can be hosted",
+    "sessions": "list agent sessions, or search their messages",
+    "talk": "send messages and commands to the daemon",
+    "approvals": "list pending approvals, and answer them",
     "notify": "send yourself a notification",
-    "doctor": "check that everything works, and say what to fix",
+    "doctor": "check the daemon and its environment, and say what to fix",
     "rpc": "speak rpc-edn on standard input and output, for editors",
-    "run": "ask an agent for something and have it checked, for scripts",
-    "verify": "check every turn of a session, and send back what fails",
-    "reports": "show what verifiers have said",
+    "run": "send an agent one prompt and verify the result, for scripts",
+    "verify": "verify every turn of a session, and send failures back",
+    "reports": "show verifiers' reports",
     "hook": "report an agent's turns (called by its hooks)",
-    "config": "show every setting, and where it comes from",
+    "config": "show all settings and where they come from",
     "daemon": "run, stop or restart the daemon, or show its status",
     "completion": "print your shell's completion script",
 }
 
 GROUPS = {
     "Sessions": ("start", "attach", "ls", "stop"),
-    "What they show, and typing": ("screen", "logs", "search", "send", "wait"),
+    "Output and input": ("screen", "logs", "search", "send", "wait"),
     "Recordings": ("record", "play"),
     "Agents": ("agent", "agents", "sessions", "rpc"),
-    "Checked work": ("verify", "run", "reports", "hook"),
+    "Verification": ("verify", "run", "reports", "hook"),
     "Control": ("talk", "approvals", "notify", "doctor"),
 }
 """Which commands `--help` shows together; the others come last."""
@@ -63,13 +63,13 @@ USAGE = """\
 usage: fairlead COMMAND [ARGUMENT…]
 
 {groups}
-For more on a command, with examples: `fairlead help COMMAND`. A first session:
+See `fairlead help COMMAND` for details and examples. A first session:
 
-    fairlead start work -- bash     start it and attach to it; ctrl-\\ leaves it running
+    fairlead start work -- bash     start a shell and attach to it; ctrl-\\ detaches
     fairlead ls
     fairlead attach work
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 124 `wait` timed out, 130 interrupted;
+Exit codes: 0 done, 1 failed, 2 usage error, 124 `wait` timed out, 130 interrupted;
 `attach` and `wait --exit` return the program's own.
 """
 
@@ -155,7 +155,7 @@ def _run(name: str, words: list[str]) -> int:
         print(wanted.command.help(terminal_width() or USUAL_WIDTH), end="")
         return 0
     except UsageError as error:
-        output.complain(f"fairlead {name}: {error}\nfor more: `fairlead help {name}`")
+        output.complain(f"fairlead {name}: {error}\nsee `fairlead help {name}`")
         return 2
     except BrokenPipeError:
         raise
@@ -173,7 +173,7 @@ def _unread(name: str, why: str) -> None:
 
     versions.fault_notice = None  # the daemon would say the same
     if name not in QUIET:
-        _told(name, f"{why} (until that is mended, defaults hold here; the daemon keeps what it had)")
+        _told(name, f"{why} (until this is fixed, this command uses defaults; the daemon keeps its settings)")
 
 
 def _told(name: str, sentence: str) -> None:
@@ -194,7 +194,7 @@ def _usage() -> str:
 
     width = min(terminal_width() or USUAL_WIDTH, USUAL_WIDTH)
     grouped = {name for names in GROUPS.values() for name in names}
-    groups = {**GROUPS, "The rest": tuple(name for name in COMMANDS if name not in grouped)}
+    groups = {**GROUPS, "Other": tuple(name for name in COMMANDS if name not in grouped)}
     parts = []
     for title, names in groups.items():
         rows = "".join(fill(COMMANDS[name], width, f"    {name:<12}", " " * 16) + "\n" for name in names)

@@ -26,42 +26,43 @@ def _level(word: str) -> str:
 
 COMMAND = Command(
     "agent",
-    "Talk with an agent session, which goes on when you leave. Without a NAME it is a new one. What is\n"
-    "piped in belongs to the prompt. Without a terminal, or with --print or --json, one prompt is answered;\n"
-    "calls that need consent are then denied without --yes.\n\n"
-    "A NAME is given with --name, or as one word before a quoted PROMPT; alone, one word is a NAME, but\n"
-    "with --print, --json or --continue it is the PROMPT. Several words without quotes are the PROMPT:\n"
-    "    fairlead agent garden                talk with the session garden\n"
-    "    fairlead agent garden 'what is new?' the same, and say this first\n"
-    "    fairlead agent -p hello              ask the model: hello\n"
+    "Chat with an agent session. The session keeps running after you leave. Without a NAME, a new one is\n"
+    "created. Piped input is appended to the prompt. Without a terminal, or with --print or --json, it\n"
+    "sends one prompt and prints the answer; calls that need consent are then denied unless --yes is\n"
+    "given.\n\n"
+    "Give the NAME with --name, or as one word before a quoted PROMPT. A single word is a NAME, except\n"
+    "with --print, --json or --continue, where it is the PROMPT. Several unquoted words are the PROMPT:\n"
+    "    fairlead agent garden                chat with the session garden\n"
+    "    fairlead agent garden 'what is new?' the same, with a first prompt\n"
+    "    fairlead agent -p hello              send the prompt: hello\n"
     "    fairlead agent -p --name garden hello",
-    takes=(
-        Argument("prompt", "what to say first; see above how to name a session", optional=True, many=True),
-    ),
+    takes=(Argument("prompt", "the first prompt; to name a session, see above", optional=True, many=True),),
     options=(
-        Option("-n", "--name", value="NAME", help="the session of this name; then all words are the PROMPT"),
-        Option("-c", "--continue", help="go on with the last session of the directory"),
-        Option("-C", "--cwd", value="DIR", completes="directory", help="where the agent works (here)"),
-        Option("--with", value="AGENT", help="an agent of another maker: `fairlead agents` lists them"),
-        Option("--mode", value="MODE", help="with --with: the agent's mode from now on"),
-        Option("--sandbox", help="with --with: the agent can write nowhere but in the directory"),
-        Option("--model", value="PROVIDER/ID", help="ask this model from now on"),
-        Option("--thinking", value="LEVEL", kind=_level, help=f"how hard it thinks: {', '.join(LEVELS)}"),
+        Option("-n", "--name", value="NAME", help="use this session; all words are the PROMPT"),
+        Option("-c", "--continue", help="continue the directory's most recent session"),
+        Option(
+            "-C", "--cwd", value="DIR", completes="directory", help="the agent's working directory (here)"
+        ),
+        Option("--with", value="AGENT", help="use another maker's agent; `fairlead agents` lists them"),
+        Option("--mode", value="MODE", help="with --with: switch the agent to this mode"),
+        Option("--sandbox", help="with --with: let the agent write only in the directory"),
+        Option("--model", value="PROVIDER/ID", help="switch the session to this model"),
+        Option("--thinking", value="LEVEL", kind=_level, help=f"thinking level: {', '.join(LEVELS)}"),
         Option("-y", "--yes", help="allow every call that needs consent"),
         Option("-p", "--print", help="print only the answer"),
-        Option("-v", "--verbose", help="with --print: what tools do, on stderr"),
-        Option("--json", help="every event as JSON, one a line"),
+        Option("-v", "--verbose", help="with --print: report tool calls on stderr"),
+        Option("--json", help="print every event as JSON, one per line"),
         Option("--list-models", help="list the models"),
     ),
     either=("print", "json"),
     examples=(
         ("fairlead agent", "a new session here"),
-        ("fairlead agent garden", "the session called garden, created if there is none"),
-        ('fairlead agent -c "and now the tests"', "go on, and say this first"),
+        ("fairlead agent garden", "the session named garden, created if needed"),
+        ('fairlead agent -c "and now the tests"', "continue, with a first prompt"),
         ("git diff | fairlead agent -p 'review this'", "in a script"),
         ("fairlead agent --with claude garden", "with Claude Code, which goes on when you leave"),
     ),
-    codes={1: "the turn failed, or was ended by somebody", 3: "a call needed consent, and was denied"},
+    codes={1: "the turn failed or was aborted", 3: "a call needed consent and was denied"},
 )
 
 
@@ -75,15 +76,15 @@ def main(arguments: Sequence[str]) -> int:
     if agent_name is None and options.sandbox:
         raise UsageError("--sandbox needs --with AGENT: our own agent asks before it writes elsewhere")
     if name and goes_on:
-        raise UsageError("--continue and --name can't go together: a name finds its session by itself")
+        raise UsageError("--continue and --name can't be combined: a name already selects the session")
     if options.model is not None and not all(options.model.partition("/")[::2]):
         raise UsageError(f"--model needs PROVIDER/ID, not {options.model!r}")
     if sys.stdout is None:
-        raise Failure("standard output is closed; the answer would be lost")
+        raise Failure("standard output is closed, so the answer can't be printed")
     try:
         cwd = os.path.abspath(options.cwd or ".")
     except FileNotFoundError:
-        raise Failure("the working directory was deleted; --cwd names another") from None
+        raise Failure("the working directory was deleted; use --cwd to give another") from None
     if not os.path.isdir(cwd):
         raise Failure(f"{cwd} is not a directory")
 
@@ -103,7 +104,7 @@ def main(arguments: Sequence[str]) -> int:
         except TooLong as error:
             raise Failure(str(error)) from None
         if not prompt:
-            raise UsageError("missing PROMPT: give one, or pipe it in")
+            raise UsageError("missing PROMPT: pass it as an argument or on standard input")
     with connect(settings) as host:
         more = {"agent": agent_name, "mode": options.mode, "sandbox": options.sandbox or None}
         agent = host.agent(name, cwd=cwd, continue_last=goes_on, **more)

@@ -16,26 +16,26 @@ LISTED_LINES, LISTED_CHARACTERS = 40, 4000
 
 COMMAND = Command(
     "approvals",
-    "List what waits for your consent, of sessions and of the daemon itself: what will happen, why\n"
-    "you are asked, which session of which project asks, and the whole command or change. Or answer: the\n"
-    "first answer holds, from wherever it comes. A question whose asker is gone is lost; any answer\n"
-    "dismisses it. For a session that needs a person, `deny` and its name dismiss that.",
+    "List pending approvals, from sessions and from the daemon itself: what will happen, why consent\n"
+    "is needed, which session and project it comes from, and the full command or change. Or answer one; the\n"
+    "first answer from any client counts. An approval whose session is gone is marked lost; any answer\n"
+    "dismisses it. `deny SESSION` dismisses the notice that a session needs a person.",
     takes=(
         Argument(
             "answer",
-            "answer instead of listing: allow, always (also the same from now on), deny, or another answer\n"
-            "that the question has; show prints all of it",
+            "answer, or show one in full: allow, always (also the same call from now on), deny, show, or\n"
+            "another answer that the question offers",
             optional=True,
         ),
-        Argument("token", "which one, or the beginning of its token", optional=True),
+        Argument("token", "its token, or a unique prefix of it", optional=True),
     ),
     options=(JSON,),
     examples=(
-        ("fairlead approvals", "what waits?"),
-        ("fairlead approvals show 1f3c5a77", "all of it, not only the beginning and the end"),
-        ("fairlead approvals allow 1f3c5a77", "let it be done"),
+        ("fairlead approvals", "list all"),
+        ("fairlead approvals show 1f3c5a77", "print one in full"),
+        ("fairlead approvals allow 1f3c5a77", "allow it"),
     ),
-    codes={1: "no question with this token is waiting"},
+    codes={1: "no approval with this token is pending"},
 )
 
 
@@ -77,11 +77,10 @@ def _print_answer(given: str, answer: dict[str, Any], *, as_json: bool) -> int:
         print(json.dumps(answer, indent=2))
         return 0
     row = answer["approval"]
-    done = {"allow": "allowed", "always": "allowed, now and always,", "deny": "denied"}.get(
-        given, f"answered with {given}:"
-    )
+    known = {"allow": "allowed", "always": "always allowed", "deny": "denied"}
+    done = known.get(given, f"answered with {given}:")
     if row["lost"]:
-        done = "dismissed, as it is lost,"
+        done = "dismissed lost approval"
     elif row["kind"] == "escalation":
         done = "dismissed"
     print(

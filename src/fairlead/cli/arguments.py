@@ -20,8 +20,8 @@ NARROW = 72
 INDENT = "    "
 USUAL_CODES: dict[int | str, str] = {
     0: "done",
-    1: "failed; one line on stderr says why",
-    2: "wrong usage",
+    1: "failed; the reason is on stderr",
+    2: "usage error",
 }
 """What exit codes mean in every command, unless it says otherwise."""
 
@@ -45,7 +45,7 @@ class HelpWanted(Exception):
 def count(word: str) -> int:
     """A whole number from 1 on."""
     if not word.isdecimal() or not word.isascii() or int(word) < 1:
-        raise UsageError(f"a whole number of at least 1, not {word!r}")
+        raise UsageError(f"an integer of at least 1, not {word!r}")
     return int(word)
 
 
@@ -126,9 +126,9 @@ class Argument:
         return f"[{word}]" if self.optional else word
 
 
-JSON = Option("--json", help="print data as JSON, for programs")
-HELP = Option("-h", "--help", help="show this")
-SESSION = Argument("name", "which session", completes="session")
+JSON = Option("--json", help="print JSON")
+HELP = Option("-h", "--help", help="print this help")
+SESSION = Argument("name", "the session", completes="session")
 
 
 class Command:
@@ -260,7 +260,7 @@ def parsed(command: Command, words: Sequence[str]) -> Options:
     given = [name for name in command.either if values[name] not in (None, False)]
     if len(given) > 1:
         first, second = (name.replace("_", "-") for name in given[:2])
-        raise UsageError(f"--{first} and --{second} can't go together")
+        raise UsageError(f"--{first} and --{second} can't be combined")
     return Options(values | _placed(command, places) | {"tail": tail})
 
 
@@ -274,7 +274,7 @@ def _take(command: Command, word: str, rest: list[str], values: dict[str, Any]) 
         name, value = word[:2], word[2:] or None
     option = command.option(name)
     if option is None:
-        raise UsageError(f"there is no option {name}{_nearest(name, command)}")
+        raise UsageError(f"unknown option {name}{_nearest(name, command)}")
     if option is HELP:
         raise HelpWanted(command)
     if not option.value:
@@ -309,12 +309,12 @@ def _placed(command: Command, places: list[str]) -> dict[str, Any]:
         else:
             values[argument.name] = places.pop(0) if places else None
         if not values[argument.name] and values[argument.name] != "" and not argument.optional:
-            raise UsageError(f"{argument.shown} is missing; usage: {command.usage}")
+            raise UsageError(f"missing {argument.shown}; usage: {command.usage}")
         if argument.choices and values[argument.name] not in (*argument.choices, None):
             wanted = ", ".join(argument.choices)
             raise UsageError(f"{values[argument.name]!r} is not one of {wanted}")
     if places:
-        hint = f"; a command comes after --: -- {' '.join(places)}" if command.tail else ""
+        hint = f"; put the command after --: -- {' '.join(places)}" if command.tail else ""
         raise UsageError(f"unexpected argument {places[0]!r}{hint}")
     return values
 

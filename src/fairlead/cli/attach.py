@@ -12,19 +12,22 @@ if TYPE_CHECKING:
 
 COMMAND = Command(
     "attach",
-    "Attach to a session's terminal. What you type goes to its program; ctrl-\\ leaves it running, and so\n"
-    "do the keys , , , d one by one. ctrl-\\ pressed twice goes to the program. It reconnects when the\n"
-    "daemon restarts. It needs a terminal; scripts use screen, logs and send. [attach] in the configuration\n"
-    "sets the keys (escape), the hint and the screen. Of an agent the chat is opened.",
+    "Attach to a session's terminal. What you type goes to its program. ctrl-\\ detaches, and so do the\n"
+    "keys , , , d typed one by one; the program keeps running. Press ctrl-\\ twice to send it to the\n"
+    "program. attach reconnects when the daemon restarts. It needs a terminal; in scripts, use screen,\n"
+    "logs and send. The [attach] section of the configuration sets the keys (escape), the hint and the\n"
+    "screen. For an agent session it opens the chat.",
     takes=(SESSION,),
-    options=(Option("-w", "--watch", help="only look: q or ^C leaves, r draws again, arrows move a part"),),
-    examples=(
-        ("fairlead attach work", "press ctrl-\\ to leave"),
-        ("FAIRLEAD_ATTACH_ESCAPE='ctrl-a d' fairlead attach work", "leave as in screen"),
-        ("fairlead attach garden", "the chat with an agent of this name"),
-        ("fairlead attach -w work", "look over its shoulder; nothing you type reaches it"),
+    options=(
+        Option("-w", "--watch", help="read-only: q or ^C detaches, r redraws, arrows move the visible part"),
     ),
-    codes={0: "you left it", "program's": "it ended"},
+    examples=(
+        ("fairlead attach work", "press ctrl-\\ to detach"),
+        ("FAIRLEAD_ATTACH_ESCAPE='ctrl-a d' fairlead attach work", "detach as in screen"),
+        ("fairlead attach garden", "chat with the agent session garden"),
+        ("fairlead attach -w work", "watch; nothing you type reaches the program"),
+    ),
+    codes={0: "detached", "program's": "the program ended"},
 )
 
 

@@ -30,7 +30,7 @@ def _candidates(before: list[str], word: str) -> Iterator[str]:
     if not before:
         yield from (f"{name}\t{what}" for name, what in COMMANDS.items())
         if word.startswith("-"):
-            yield from ("--help\tshow all commands", "--version\twhich version this is")
+            yield from ("--help\tlist the commands", "--version\tprint the version")
         return
     name, *given = before
     command = command_of(name) if name in COMMANDS else None

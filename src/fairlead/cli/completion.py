@@ -68,8 +68,8 @@ complete -c fairlead -f -k -a '(__fairlead_complete)'
 
 COMMAND = Command(
     "completion",
-    "Print the script that lets a shell complete fairlead's commands, options, sessions and files.",
-    takes=(Argument("shell", "which shell", choices=tuple(SCRIPTS)),),
+    "Print a shell script that completes fairlead's commands, options, session names and files.",
+    takes=(Argument("shell", "the shell", choices=tuple(SCRIPTS)),),
     examples=(
         ('eval "$(fairlead completion bash)"', "in ~/.bashrc"),
         ('eval "$(fairlead completion zsh)"', "in ~/.zshrc, after compinit"),

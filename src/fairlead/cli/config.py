@@ -15,16 +15,20 @@ if TYPE_CHECKING:
 COMMAND = Command(
     "config",
     "Show every setting: its value, its default, and where it comes from. Changes to config.toml take\n"
-    "effect at once, except for what the daemon reads when it starts; values that differ in the running\n"
-    "daemon are shown. A mistake in the file is reported with its line. Keys and passwords are hidden.",
-    takes=(Argument("name", "only this setting or section, as agent or agent.model", optional=True),),
+    "effect immediately, except for settings that the daemon reads when it starts; where the running daemon\n"
+    "has another value, it is shown too. Errors in the file are reported with their line. Keys and\n"
+    "passwords are hidden.",
+    takes=(Argument("name", "a setting or section, such as agent.model or agent", optional=True),),
     options=(JSON,),
     examples=(
         ("fairlead config", "all settings"),
-        ("fairlead config agent", "those of one section"),
-        ("fairlead config --json | jq '.[] | select(.source != \"default\")'", "what was set"),
+        ("fairlead config agent", "one section"),
+        (
+            "fairlead config --json | jq '.[] | select(.source != \"default\")'",
+            "settings that differ from the default",
+        ),
     ),
-    codes={1: "config.toml has a mistake, or there is no such setting"},
+    codes={1: "config.toml has an error, or the setting does not exist"},
 )
 
 
@@ -45,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
         if not found:
             from .arguments import nearest
 
-            raise Failure(f"there is no setting {options.name!r}{nearest(options.name, names)}")
+            raise Failure(f"no setting {options.name!r}{nearest(options.name, names)}")
     if options.json:
         import json
 
@@ -84,7 +88,7 @@ def _of_daemon(settings: Settings) -> list[dict[str, Any]]:
 def _cells(row: dict[str, Any]) -> tuple[str, str, str, str]:
     note = ""
     if row["daemon"] != row["value"]:
-        note = f"; the daemon has {_text(row['daemon'])}: after daemon restart"
+        note = f"; the daemon has {_text(row['daemon'])} until it restarts"
     return row["name"], _text(row["value"]), _text(row["default"]), row["source"] + note
 
 

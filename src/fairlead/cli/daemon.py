@@ -20,39 +20,45 @@ LOOK_EVERY = 0.02
 
 COMMAND = Command(
     "daemon",
-    "The daemon serves all sessions. Any command starts it, one for each user, and it is restarted if it\n"
-    "dies. Sessions outlive it: stopping, restarting or killing it ends no program. After a stop, clients\n"
-    "that were connected say so and end; only a new command starts the daemon again.",
+    "The daemon serves all sessions. There is one per user; any command starts it, and it is restarted if\n"
+    "it dies. Sessions outlive it: stopping, restarting or killing the daemon ends no program. After a\n"
+    "stop, connected clients report it and exit; the next command starts the daemon again.",
     takes=(
-        Argument("what", "run stays in the foreground", choices=("status", "stop", "restart", "run", "unit")),
-        Argument("manager", "for unit: whose unit file", optional=True, choices=("systemd", "launchd")),
+        Argument(
+            "what",
+            "run runs it in the foreground; unit prints a service file",
+            choices=("status", "stop", "restart", "run", "unit"),
+        ),
+        Argument("manager", "for unit: the service manager", optional=True, choices=("systemd", "launchd")),
     ),
     options=(
-        Option("--news", value="FD", kind=int, help="for run: report there that it serves, or why not"),
-        Option("--supervised", help="for run: systemd or launchd restarts it, so the nursery doesn't"),
+        Option(
+            "--news", value="FD", kind=int, help="for run: report readiness or failure on this descriptor"
+        ),
+        Option("--supervised", help="for run: systemd or launchd restarts it, not the nursery"),
         Option("--asked-at", value="SECONDS", kind=float, help="for run: exit if it was stopped since then"),
-        Option("--json", help="for status: as JSON"),
+        Option("--json", help="for status: print JSON"),
     ),
     examples=(
-        ("fairlead daemon status", "is there one, and since when?"),
+        ("fairlead daemon status", "is it running, and since when?"),
         (
             "fairlead daemon restart",
-            "after an upgrade, or with the variables that are exported here; sessions go on",
+            "after an upgrade, or to pick up this shell's environment; sessions keep running",
         ),
-        ("fairlead daemon run", "in the foreground, to see what it logs"),
+        ("fairlead daemon run", "in the foreground, with its log on the terminal"),
         (
             "fairlead daemon unit systemd > ~/.config/systemd/user/fairlead.service",
             "then: systemctl --user enable --now fairlead",
         ),
     ),
-    codes={1: "for status: none is running, or it is hung; otherwise: failed"},
+    codes={1: "failed; for status: not running, or hung"},
 )
 
 
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
     if (options.manager is not None) != (options.what == "unit"):
-        raise UsageError("systemd and launchd go with `daemon unit`, which needs one of them")
+        raise UsageError("`daemon unit` needs systemd or launchd; the other subcommands take neither")
     match options.what:
         case "run":
             return _run(supervised=options.supervised, asked_at=options.asked_at, news=options.news)
@@ -132,7 +138,7 @@ def _stop() -> int:
     if answer is None:
         print("no daemon is running", file=sys.stderr)
         return 0
-    _until(_is_over, "the daemon does not end")
+    _until(_is_over, "the daemon did not stop")
     _print_interrupted(answer)
     return 0
 
@@ -140,7 +146,7 @@ def _stop() -> int:
 def _print_interrupted(answer: dict[str, Any]) -> None:
     """Say what the end of the daemon has cost."""
     if count := answer.get("interrupted_turns"):  # a daemon of an older version does not say it
-        what = "turn that was going on was" if count == 1 else "turns that were going on were"
+        what = "running turn was" if count == 1 else "running turns were"
         print(f"{count} {what} interrupted; `fairlead sessions` lists the sessions", file=sys.stderr)
 
 
@@ -149,7 +155,7 @@ def _end(found: HungDaemon, *, for_good: bool) -> None:
     from ..client import hung
     from ..system.settings import Settings
 
-    what = f"the daemon, process {found.pid}, {found.state} and is killed; its log says where it was"
+    what = f"the daemon, process {found.pid}, {found.state}; killing it (its log says where it was)"
     print(what, file=sys.stderr)
     try:
         hung.end(Settings(), found.pid, for_good=for_good)
@@ -190,12 +196,12 @@ def _restart() -> int:
         except ConnectionError:
             return False
 
-    _until(came_back, "the daemon did not come back")
+    _until(came_back, "the daemon did not restart")
     _print_interrupted(answer or {})
     if version != __version__:
         raise Failure(
-            f"the daemon is {version} again, and this is {__version__}: another installation starts it; "
-            "`fairlead daemon stop`, then any command of this one"
+            f"the daemon is still version {version}, this command is {__version__}: another installation "
+            "starts it; run `fairlead daemon stop`, then any command of this installation"
         )
     return 0
 
@@ -244,7 +250,7 @@ def _run(*, supervised: bool, asked_at: float | None, news: int | None) -> int:
                 told.stopped()
             return True
 
-        _until(is_served, "another daemon serves and does not make room")
+        _until(is_served, "another daemon is running and did not hand over")
     except BaseException as error:
         told.failed(error)
         raise

@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
 COMMAND = Command(
     "doctor",
-    "Check whether all is well: the daemon, its directories, sockets, databases and open files, disk, event\n"
-    "loop, nursery and keepers, PTYs, the emulator, journals, the model, door and notifications. Each check\n"
-    "that fails says what to do.",
+    "Check the daemon, its directories, sockets, databases and open files, the disk, the event loop, the\n"
+    "nursery and the keepers, PTYs, the emulator, journals, the model, the Passepartout door and\n"
+    "notifications. Each failed check says how to fix it.",
     options=(JSON,),
     examples=(
-        ("fairlead doctor", "what is wrong?"),
-        ("fairlead doctor --json | jq -r .status", "for a monitor"),
+        ("fairlead doctor", "run all checks"),
+        ("fairlead doctor --json | jq -r .status", "for monitoring"),
     ),
-    codes={0: "all is well, or nothing was started yet", 1: "it is not, or the daemon has died"},
+    codes={0: "healthy, or nothing has been started yet", 1: "a check failed, or the daemon has died"},
 )
 
 
@@ -48,7 +48,7 @@ def _found() -> dict[str, Any]:
     try:
         with Control(settings, start=False) as control:
             answer = control.ask("health")
-            running = {"name": "daemon", "status": "healthy", "detail": "it runs", "fix": ""}
+            running = {"name": "daemon", "status": "healthy", "detail": "running", "fix": ""}
             return {**answer, "checks": [running, *answer["checks"]]}
     except NoDaemon as error:
         return _without_daemon(settings, error)
@@ -66,26 +66,28 @@ def _without_daemon(settings: Any, why: Exception) -> dict[str, Any]:
     from ..system.settings import SettingError, safe_dir
     from .config import check
 
-    fix = f"any command starts it, such as `fairlead ls`; if not, see {settings.log_path}"
+    fix = (
+        f"run any command, such as `fairlead ls`, to start it; if it does not start, see {settings.log_path}"
+    )
     if isinstance(why, HungDaemon):
-        fix = f"fairlead daemon restart; {settings.log_path} then says where it hung"
+        fix = f"fairlead daemon restart; {settings.log_path} will say where it hung"
     checks = [Check("daemon", "unhealthy", str(why), fix)]
     if not isinstance(why, HungDaemon) and was_stopped(settings):
-        checks = [Check("daemon", "healthy", "not running; it starts by itself with the first command")]
+        checks = [Check("daemon", "healthy", "not running; the next command starts it")]
     try:
         check(settings)
     except SettingError as error:
-        mend = "correct it: no daemon starts so"
+        mend = "fix it: the daemon can't start with this error"
         if os.path.exists(settings.good_path):
-            mend = f"correct it; until then a daemon starts with the last good copy, {settings.good_path}"
+            mend = f"fix it; until then the daemon starts with the last good copy, {settings.good_path}"
         elif not isinstance(why, HungDaemon):
-            checks[0] = Check("daemon", "unhealthy", str(why), "correct the configuration first")
+            checks[0] = Check("daemon", "unhealthy", str(why), "fix the configuration first")
         checks.append(Check("configuration", "unhealthy", str(error), mend))
     for path, look in ((settings.runtime_dir, runtime_dir), (settings.state_dir, disk)):
         try:
             safe_dir(path)  # as any other command makes it
             checks.append(look(settings))
         except SettingError as error:
-            fix = "mend that, or set FAIRLEAD_RUNTIME_DIR and FAIRLEAD_STATE_DIR"
+            fix = "fix it, or set FAIRLEAD_RUNTIME_DIR and FAIRLEAD_STATE_DIR"
             checks.append(Check("directories", "unhealthy", str(error), fix))
     return {"status": overall(checks), "checked_at": None, "checks": to_builtins(checks)}

@@ -28,25 +28,25 @@ EVENTS = {"UserPromptSubmit": "start", "Stop": "stop", "StopFailure": "error", "
 
 COMMAND = Command(
     "hook",
-    "Report that an agent in a terminal session begins or ends a turn, so that it can be verified. Agents\n"
-    "call this from their hooks, with the hook's JSON on standard input or, like Codex's `notify`, as the\n"
-    "last word. When a turn ends and the session has a verifier, it waits for the verdict, and answers\n"
-    "with what is wrong, so that the agent goes on. Outside of a Fairlead session it does nothing. It never\n"
-    "fails the agent.",
+    "Report that an agent in a terminal session begins or ends a turn, so that the turn can be verified.\n"
+    "Agents call this from their hooks, with the hook's JSON on standard input or, like Codex's `notify`,\n"
+    "as the last argument. When a turn ends and the session has a verifier, it waits for the verdict; if\n"
+    "the turn failed, it returns the correction so that the agent continues. Outside a Fairlead session it\n"
+    "does nothing. It always exits with 0, so it never blocks the agent by failing.",
     takes=(
-        Argument("agent", "whose hook it is", choices=AGENTS, optional=True),
+        Argument("agent", "the agent that calls the hook", choices=AGENTS, optional=True),
         Argument("json", "the hook's JSON, if not on standard input", optional=True),
     ),
     options=(
         Option("--install", help="add the hooks to this agent's settings", value="AGENT"),
-        Option("--uninstall", help="take the hooks out of this agent's settings", value="AGENT"),
+        Option("--uninstall", help="remove the hooks from this agent's settings", value="AGENT"),
         Option("--print", help="with --install: only print what would be added"),
-        Option("-v", "--verbose", help="say on stderr what was done, or why nothing was"),
+        Option("-v", "--verbose", help="print on stderr what was done, or why nothing was"),
     ),
     examples=(
         ("fairlead hook --install claude --print", "what to add to Claude Code's settings"),
         ("fairlead hook --install codex", "add it to Codex's configuration"),
-        ("fairlead hook --uninstall claude", "take it out again; other hooks stay"),
+        ("fairlead hook --uninstall claude", "remove it; other hooks stay"),
         ('echo \'{"hook_event_name": "Stop"}\' | fairlead hook other', "from an agent of your own"),
     ),
 )
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
             return hook_settings.uninstall(options.uninstall)
         return hook_settings.install(options.install, only_print=options.print)
     if options.agent is None:
-        raise UsageError("AGENT is missing; usage: fairlead hook AGENT")
+        raise UsageError("missing AGENT; usage: fairlead hook AGENT")
     try:
         why, correction = _tell(options.agent, options.json)
         if correction:
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str]) -> int:
     except Exception as error:  # the agent must go on whatever is wrong here
         why = f"{type(error).__name__}: {error}"
     if options.verbose:
-        print(f"fairlead hook: {why or 'told'}", file=sys.stderr)
+        print(f"fairlead hook: {why or 'reported'}", file=sys.stderr)
     return 0
 
 
@@ -95,9 +95,9 @@ def _tell(agent: str, given: str | None) -> tuple[str, str]:
     name = said.get("hook_event_name") or said.get("type")
     event = EVENTS.get(str(name))
     if event is None:
-        return f"{name} is no event that matters; these do: {', '.join(EVENTS)}", ""
+        return f"{name} events are ignored; handled are {', '.join(EVENTS)}", ""
     if said.get("agent_id"):
-        return "it is of a sub-agent", ""
+        return "sub-agents' events are ignored", ""
     answer = _ask(
         is_waiting=name == "Stop",
         name=session,

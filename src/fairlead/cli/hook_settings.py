@@ -48,7 +48,7 @@ def _agent(name: str, option: str) -> _Agent:
             place = os.environ.get("CODEX_HOME") or os.path.expanduser("~/.codex")
             found = _Agent(f"{place}/config.toml", _codex_snippet, _with_codex, _without_codex)
         case _:
-            raise UsageError(f"{option} knows claude and codex, not {name!r}")
+            raise UsageError(f"{option} takes claude or codex, not {name!r}")
     # the file may be a link into a repository of settings
     return found._replace(path=os.path.realpath(found.path))
 
@@ -65,16 +65,16 @@ def install(name: str, *, only_print: bool) -> int:
         before = _read(path)
         after = agent.added(before or "")
         if after == before:
-            print(f"{path} has them already")
+            print(f"{path} already has the hooks")
             return 0
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         if before and agent.removed(before) == before:  # else it was kept when they were added first
             _write(_backup(path), before)
-            kept = f"; the file as it was is {_backup(path)}"
+            kept = f"; the original is {_backup(path)}"
         _write(path, after)
     except (OSError, ValueError) as error:
-        raise Failure(f"{path} can't be changed: {error}") from None
-    print(f"added to {path}{kept}")
+        raise Failure(f"can't change {path}: {error}") from None
+    print(f"added the hooks to {path}{kept}")
     return 0
 
 
@@ -85,7 +85,7 @@ def uninstall(name: str) -> int:
     try:
         before = _read(path)
         if before is None or (after := agent.removed(before)) == before:
-            print(f"{path} has none of them")
+            print(f"{path} does not have the hooks")
             return 0
         kept = _read(_backup(path))
         if kept is not None and agent.added(kept) == before:
@@ -97,8 +97,8 @@ def uninstall(name: str) -> int:
         if kept is not None:
             os.unlink(_backup(path))
     except (OSError, ValueError) as error:
-        raise Failure(f"{path} can't be changed: {error}") from None
-    print(f"taken out of {path}")
+        raise Failure(f"can't change {path}: {error}") from None
+    print(f"removed the hooks from {path}")
     return 0
 
 
@@ -148,10 +148,10 @@ def _settings(text: str) -> dict[str, Any]:
     """Claude Code's settings. Raises ValueError for what is none."""
     found = json.loads(text) if text.strip() else {}
     if not isinstance(found, dict) or not isinstance(found.get("hooks", {}), dict):
-        raise ValueError("it is not an object with an object of hooks")
+        raise ValueError("expected a JSON object in which `hooks`, if present, is an object")
     for event in TIMEOUTS:
         if not isinstance(found.get("hooks", {}).get(event, []), list):
-            raise ValueError(f"its hooks of {event} are not a list")
+            raise ValueError(f"`hooks.{event}` must be a list")
     return found
 
 

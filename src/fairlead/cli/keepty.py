@@ -110,7 +110,7 @@ def _begin(
                 probe.close()
                 return None
         time.sleep(0.005)
-    return f"nobody listens at {keepty.socket_path(options.id, os.environ)}"
+    return f"nothing is listening on {keepty.socket_path(options.id, os.environ)}"
 
 
 def _start(options: argparse.Namespace, command: list[str]) -> int:

@@ -34,7 +34,7 @@ def with_screen(control: Control, op: str, name: str, **params: Any) -> dict[str
         return control.ask(op, name=name, **params)
     except RequestError as error:
         session = other_kind(control, name, error)
-        raise unsupported(session, "has no screen", "`fairlead logs {}` prints what was said") from None
+        raise unsupported(session, "has no screen", "`fairlead logs {}` prints its messages") from None
 
 
 def unsupported(session: dict[str, Any], why: str, instead: str) -> Failure:

@@ -30,20 +30,20 @@ LOOK_EVERY = 0.2
 COMMAND = Command(
     "logs",
     "Print a session's output: its scrollback and its screen as text, one line for each line that the\n"
-    "program printed, however wide its terminal is. It still works for a while after the program has ended.\n"
-    "Of an agent it is what was said; what it was asked for has > before it.",
-    takes=(Argument("name", "which session", optional=True, completes="session"),),
+    "program printed, regardless of the terminal's width. It works for a while after the program has ended.\n"
+    "For an agent session, print its messages; prompts are marked with >.",
+    takes=(Argument("name", "the session", optional=True, completes="session"),),
     options=(
-        Option("-n", "--lines", value="N", kind=lines, help="only the last lines"),
+        Option("-n", "--lines", value="N", kind=lines, help="only the last N lines"),
         Option("-f", "--follow", help="print each new line until the program ends"),
         Option("--daemon", help="the daemon's own log"),
-        Option("--json", help='one object a line: {"line": number, "text": text, …}; see docs/cli.md'),
+        Option("--json", help='one object per line: {"line": number, "text": text, …}; see docs/cli.md'),
     ),
     examples=(
-        ("fairlead logs tests | grep -c FAILED", "all of it"),
+        ("fairlead logs tests | grep -c FAILED", "the whole output"),
         ("fairlead logs -n 20 work", "the last 20 lines"),
-        ("fairlead logs -f -n 0 build | tee build.log", "only what comes from now on, until it ends"),
-        ("fairlead logs --daemon -n 50", "what the daemon says"),
+        ("fairlead logs -f -n 0 build | tee build.log", "only new output, until the program ends"),
+        ("fairlead logs --daemon -n 50", "the daemon's log"),
     ),
     codes={0: "done; with -f, the program has ended"},
 )
@@ -72,17 +72,17 @@ class _Printer:
         self._has_all, self._oldest, got = answer["complete"], answer["oldest"], len(answer["lines"])
         if wanted is None and self.number > self._oldest:
             print(
-                f"fairlead logs: only the last {got} line{'s' * (got != 1)}: begins at line {self.number}",
+                f"fairlead logs: only the last {got} line{'s' * (got != 1)}, from line {self.number}",
                 file=sys.stderr,
             )
         elif not self._has_all and (wanted is None or got < wanted):
-            where = f": begins at line {self._oldest}" if self._oldest > 1 else ""
-            print(f"fairlead logs: earlier lines are not kept{where}", file=sys.stderr)
+            where = f"; this starts at line {self._oldest}" if self._oldest > 1 else ""
+            print(f"fairlead logs: earlier lines were dropped{where}", file=sys.stderr)
 
     def show_from(self, first: int, texts: Sequence[str], fate: str) -> None:
         """Show those of some lines that were not shown yet, by their numbers."""
         if (lost := first - self.number) > 0:
-            print(f"fairlead logs: {lost} line{'s' * (lost != 1)} {fate}", file=sys.stderr)
+            print(f"fairlead logs: {lost} line{'s' * (lost != 1)} missing: {fate}", file=sys.stderr)
             self.number = first
         self.show(texts[self.number - first :])
 
@@ -95,7 +95,7 @@ class _Printer:
             self.number = first + len(texts) - len(later)
             self.show(later)
         else:
-            self.show_from(first, texts, "were printed while there was no daemon and are not kept")
+            self.show_from(first, texts, "printed while no daemon was running")
 
     def skip(self, texts: Sequence[str]) -> None:
         """Lines that are known and not shown."""
@@ -117,7 +117,9 @@ class _Printer:
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
     if (options.name is None) != options.daemon:
-        raise UsageError("give NAME or --daemon")
+        raise UsageError(
+            "missing NAME or --daemon" if options.name is None else "NAME and --daemon can't be combined"
+        )
     printer = _Printer(as_json=options.json)
     if options.daemon:
         return _daemon_log(printer, options.lines, follow=options.follow)
@@ -193,7 +195,7 @@ def _follow_on(control: Control, printer: _Printer, name: str, answer: dict[str,
         answer = control.ask("terminal_lines", name=name, follower=follower, **{"from": expected})
         assert isinstance(answer["first"], int)
         assert isinstance(answer["lines"], list)
-        printer.show_from(answer["first"], answer["lines"], "came too fast and are left out")
+        printer.show_from(answer["first"], answer["lines"], "printed faster than they could be read")
 
 
 def after(texts: Sequence[str], shown: Sequence[str]) -> Sequence[str]:
@@ -209,7 +211,7 @@ def after(texts: Sequence[str], shown: Sequence[str]) -> Sequence[str]:
         count = min(end, len(tail))  # the oldest ones may be gone
         if texts[end - 1] == tail[-1] and list(texts[end - count : end]) == tail[-count:]:
             return texts[end:]
-    print("fairlead logs: the daemon restarted, and lines may be missing or come twice", file=sys.stderr)
+    print("fairlead logs: the daemon restarted; lines may be missing or repeated", file=sys.stderr)
     return texts
 
 

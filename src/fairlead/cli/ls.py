@@ -15,23 +15,22 @@ if TYPE_CHECKING:
 
 COMMAND = Command(
     "ls",
-    "List the sessions of all kinds: name, state, kind, directory, size, clients, how long nothing has\n"
-    "happened, the processor it uses (since the last look, or its start) and has used, its memory, and its\n"
-    "command, with its title if it has set one, or what an agent was asked first. Processor and memory are\n"
-    "of the program and all its children. Agents are listed while they are open and for a day after;\n"
-    "`fairlead sessions` has all of them.",
-    takes=(Argument("name", "which sessions (all)", optional=True, many=True, completes="session"),),
+    "List sessions of all kinds: name, state, kind, directory, size, clients, how long it has been quiet,\n"
+    "CPU usage (since the previous `ls`, or since the start), CPU time, memory, and the command with its\n"
+    "title, if it has set one; for an agent, its first prompt. CPU and memory include all child processes.\n"
+    "Agents are listed while they are open and for a day after; `fairlead sessions` lists all of them.",
+    takes=(Argument("name", "only these sessions", optional=True, many=True, completes="session"),),
     options=(
-        Option("-q", "--quiet", help="only the names, one a line"),
+        Option("-q", "--quiet", help="only the names, one per line"),
         Option("--kind", value="KIND", help="only sessions of this kind: terminal, agent, …"),
-        Option("--json", help="everything as JSON: seconds, bytes, and more than the table has room for"),
+        Option("--json", help="print JSON: times in seconds, sizes in bytes, more fields than the table"),
     ),
     examples=(
         ("fairlead ls", "all sessions"),
-        ("fairlead ls work && fairlead attach work", "is it there?"),
-        ("fairlead ls --json | jq '.[] | select(.idle > 60) | .name'", "which have been quiet for a minute?"),
+        ("fairlead ls work && fairlead attach work", "attach if the session exists"),
+        ("fairlead ls --json | jq '.[] | select(.idle > 60) | .name'", "sessions quiet for over a minute"),
     ),
-    codes={1: "a session that was named is not there; the others are listed"},
+    codes={1: "a named session does not exist; the others are listed"},
 )
 CHECK = 2
 """The column with what a verifier said, if one did."""
@@ -76,14 +75,14 @@ def main(arguments: Sequence[str]) -> int:
         for session in sessions:
             if why := session.get("recording_error"):
                 name = printable(session["name"])
-                print(f"{name} is not recorded any more: {printable(why)}", file=sys.stderr)
+                print(f"the recording of {name} stopped: {printable(why)}", file=sys.stderr)
             if why := (session.get("verdict") or {}).get("escalated"):
                 name = printable(session["name"])
                 how = f"`fairlead approvals deny {name}` dismisses it"
                 print(f"{name} needs a person: {printable(why)}; {how}", file=sys.stderr)
         if questions and not options.name:
-            wait = "1 question waits" if questions == 1 else f"{questions} questions wait"
-            print(f"{wait} for you: `fairlead approvals`", file=sys.stderr)
+            pending = "1 approval is" if questions == 1 else f"{questions} approvals are"
+            print(f"{pending} pending: `fairlead approvals`", file=sys.stderr)
     for name in missing:
         print(f"fairlead ls: no session {name!r}{nearest(name, list(found))}", file=sys.stderr)
     return 1 if missing else 0

@@ -9,15 +9,15 @@ from .arguments import Argument, Command, Option, parsed
 
 COMMAND = Command(
     "notify",
-    "Send a notification to all addresses in [notify] urls of config.toml. The daemon queues it, and sends\n"
-    "it once.",
-    takes=(Argument("text", "what to say; - takes it from standard input"),),
+    "Send a notification to every address in [notify] urls of config.toml. The daemon queues it and sends\n"
+    "it at most once.",
+    takes=(Argument("text", "the text; - reads it from standard input"),),
     options=(Option("-t", "--title", value="TITLE", help="a title"),),
     examples=(
-        ('make test; fairlead notify "tests ended with $?"', "when something long is over"),
-        ("fairlead notify --title build - < result.txt", "the text of a file"),
+        ('make test; fairlead notify "tests ended with $?"', "after a long command"),
+        ("fairlead notify --title build - < result.txt", "the contents of a file"),
     ),
-    codes={1: "there is nobody to notify, or the text has a secret in it"},
+    codes={1: "no address is configured, or the text contains a secret"},
 )
 
 

@@ -46,23 +46,23 @@ COMMAND = Command(
     "play",
     "Play a recording (asciicast, versions 2 and 3) in this terminal. If the output is not a terminal,\n"
     "all of it is written at once.\n\n"
-    "    space          pause, and go on\n"
-    "    .              when paused: the next event\n"
-    "    left, right    5 seconds back or on; also < and >\n"
-    "    0 … 9          go to that tenth\n"
-    "    + -            twice or half as fast\n"
-    "    q, ^C          leave",
+    "    space          pause and resume\n"
+    "    .              while paused: the next event\n"
+    "    left, right    5 seconds back or forward; also < and >\n"
+    "    0 … 9          jump to that tenth\n"
+    "    + -            double or halve the speed\n"
+    "    q, ^C          quit",
     takes=(Argument("file", "the recording", completes="file"),),
     options=(
-        Option("--speed", value="X", kind=speed, help="play this many times as fast (1)"),
+        Option("--speed", value="X", kind=speed, help="playback speed (1)"),
         Option("--from", value="TIME", kind=moment, help="start at: seconds, M:SS or H:MM:SS"),
         Option("--to", value="TIME", kind=moment, help="stop at"),
         Option("--idle-limit", value="S", kind=seconds, help="shorten pauses to at most this many seconds"),
     ),
     examples=(
         ("fairlead play demo.cast --speed 2 --idle-limit 1", "faster, and without long pauses"),
-        ("fairlead play demo.cast --from 1:30", "from there on"),
-        ("fairlead play demo.cast --to 5 | cat", "what the first five seconds printed"),
+        ("fairlead play demo.cast --from 1:30", "start at 1:30"),
+        ("fairlead play demo.cast --to 5 | cat", "print the output of the first five seconds"),
     ),
 )
 

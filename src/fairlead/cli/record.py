@@ -9,15 +9,15 @@ from .arguments import SESSION, Command, Option, parsed
 
 COMMAND = Command(
     "record",
-    "Record a session from now on, beginning with what its screen shows, until it ends. The file is an\n"
-    "asciicast (version 3), which `fairlead play` and asciinema play. Its path is printed.",
+    "Record a session from now until it ends, starting with the contents of its screen. The file is an\n"
+    "asciicast (version 3), which `fairlead play` and asciinema play. Prints the path of the file.",
     takes=(SESSION,),
     options=(
         Option(
             "-o",
             "--output",
             value="FILE",
-            help="to this new file instead of the usual place",
+            help="record to this new file instead of the default path",
             completes="file",
         ),
         Option("--stop", help="stop recording"),
@@ -25,10 +25,10 @@ COMMAND = Command(
     either=("output", "stop"),
     examples=(
         ("fairlead record work", "to ~/.local/state/fairlead/recordings/work-….cast"),
-        ("fairlead record work -o bug.cast", "to this file, which must not be there yet"),
-        ('fairlead play "$(fairlead record work --stop)"', "end the recording and look at it"),
+        ("fairlead record work -o bug.cast", "to this file, which must not exist yet"),
+        ('fairlead play "$(fairlead record work --stop)"', "stop the recording and play it"),
     ),
-    codes={1: "no such session, it is recorded already, or the file can't be made"},
+    codes={1: "no such session, it is already being recorded, or the file can't be created"},
 )
 
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from .arguments import Argument, Command, Failure, Option, count, parsed
+from .arguments import JSON, Argument, Command, Failure, Option, count, parsed
 
 if TYPE_CHECKING:
     from ..verify.store import Listed, ReportStore
@@ -26,31 +26,31 @@ MIN_PREFIX = 4
 
 COMMAND = Command(
     "reports",
-    "Show what verifiers have said, the newest first. With a session's name or id, or a project's\n"
-    "directory: only those. Needs no daemon.",
+    "List verifiers' reports, newest first: all of them, or those of one session or project. Needs no\n"
+    "daemon.",
     takes=(
         Argument(
             "of",
-            "a session's name, the beginning of its id, or a directory",
+            "a session's name, a prefix of its id, or a project directory",
             optional=True,
             completes="session",
         ),
     ),
     options=(
         Option("-n", "--limit", value="COUNT", kind=count, help=f"how many to show ({SHOWN})"),
-        Option("--show", value="ID", kind=count, help="one report, whole"),
+        Option("--show", value="ID", kind=count, help="print one report in full"),
         Option(
-            "--plot", value="FILE", bare="-", help="confidence over time: as an SVG file, or as a line here"
+            "--plot", value="FILE", bare="-", help="plot confidence over time: as an SVG file, or as one line"
         ),
-        Option("--json", help="everything as JSON"),
+        JSON,
     ),
     examples=(
-        ("fairlead reports", "the last ones"),
+        ("fairlead reports", "the latest reports"),
         ("fairlead reports work", "of one session"),
-        ("fairlead reports . --plot=confidence.svg", "this project's, as a picture"),
-        ("fairlead reports --show 12", "the whole report"),
+        ("fairlead reports . --plot=confidence.svg", "plot this project's reports"),
+        ("fairlead reports --show 12", "one report in full"),
     ),
-    codes={0: "there are some, and they were shown", 1: "there are none, or what was named is not there"},
+    codes={0: "reports were found", 1: "no reports, or no such session, project or report"},
 )
 
 
@@ -104,11 +104,11 @@ def _none(of: str | None) -> str:
     if of is None:
         return "no reports yet"
     if "/" in of or of in (".", ".."):
-        return f"no reports of the project {of}" if os.path.isdir(of) else f"there is no directory {of}"
+        return f"no reports for the project {of}" if os.path.isdir(of) else f"no such directory: {of}"
     if len(of) < MIN_PREFIX:
-        least = f"the beginning of an id has at least {MIN_PREFIX} characters, as fewer fit too many"
-        return f"no reports of a session named {of!r}; {least}"
-    return f"no reports of a session {of!r}, neither by its name nor by how its id begins"
+        least = f"a prefix of an id needs at least {MIN_PREFIX} characters"
+        return f"no reports for a session named {of!r}; {least}"
+    return f"no reports for a session with the name or id prefix {of!r}"
 
 
 def _id_of(name: str, settings: object) -> str | None:
@@ -134,7 +134,7 @@ def _whole(store: ReportStore, id: int, *, as_json: bool) -> int:
 
     report = store.get(id)
     if report is None:
-        raise Failure(f"there is no report {id}")
+        raise Failure(f"no report {id}")
     if as_json:
         print(msgspec.json.encode(report).decode())
         return 0

@@ -10,13 +10,14 @@ from .arguments import Command, Failure, Option, parsed
 
 COMMAND = Command(
     "rpc",
-    "Speak rpc-edn on standard input and output: one EDN map a line. Editors start this as their backend.\n"
-    "It carries lines to the daemon, so sessions go on when the editor ends. Diagnostics go to stderr.",
+    "Speak rpc-edn on standard input and output: one EDN map per line. Editors start this as their backend.\n"
+    "It relays the lines to the daemon, so sessions keep running when the editor exits. Diagnostics go to\n"
+    "stderr.",
     options=(Option("--standalone", help="run everything in this process, without the daemon"),),
     examples=(
         ('(setq psi-emacs-command \'("fairlead" "rpc"))', "in Emacs, for psi's UI"),
         ("fairlead --rpc-edn", "the same, as psi spells it"),
-        ("fairlead rpc --standalone", "agent sessions that last as long as this process"),
+        ("fairlead rpc --standalone", "sessions run in this process and end with it"),
     ),
 )
 
@@ -43,11 +44,11 @@ def _check_place() -> None:
     try:
         os.read(sys.stdin.fileno(), 0)
     except OSError as error:
-        raise Failure(f"standard input can't be read: {error.strerror}") from None
+        raise Failure(f"can't read standard input: {error.strerror}") from None
     try:
         os.write(sys.stdout.fileno(), b"")
     except OSError as error:
-        raise Failure(f"standard output can't be written: {error.strerror}") from None
+        raise Failure(f"can't write standard output: {error.strerror}") from None
     try:
         os.getcwd()
     except FileNotFoundError:

@@ -8,26 +8,28 @@ from .arguments import Argument, Command, Failure, Option, UsageError, parsed, s
 
 COMMAND = Command(
     "run",
-    "Ask an agent for something and have it checked: what fails goes back to the agent, at most as often as\n"
-    "[verifier] max_loops says. Prints what the agent says on stderr, and the report on stdout. A turn that\n"
-    "fails or is stopped is not checked.",
-    takes=(Argument("prompt", "what to do", many=True),),
+    "Send an agent one prompt and verify the result. Failures go back to the agent as corrections, at most\n"
+    "[verifier] max_loops times. Prints the agent's messages on stderr and the final report on stdout. A\n"
+    "turn that fails or is aborted is not verified.",
+    takes=(Argument("prompt", "the prompt", many=True),),
     options=(
-        Option("--verify", help="a command that checks; may be repeated", value="COMMAND", many=True),
-        Option("--persona", help="let a model judge as this one; may be repeated", value="NAME", many=True),
-        Option("--with", help="the agent of another maker that builds; see `fairlead agents`", value="AGENT"),
-        Option("--mode", help="with --with: the mode that it builds in", value="MODE"),
-        Option("--sandbox", help="with --with: it can write nowhere but in the directory"),
-        Option("--model", help="the model that builds, as provider/id", value="MODEL"),
-        Option("--verifier-model", help="the model that judges, as provider/id", value="MODEL"),
-        Option("--other-model", help="refuse to judge with the model that built"),
+        Option("--verify", help="a command that verifies; may be repeated", value="COMMAND", many=True),
+        Option(
+            "--persona", help="verify with a model as this persona; may be repeated", value="NAME", many=True
+        ),
+        Option("--with", help="build with another maker's agent; see `fairlead agents`", value="AGENT"),
+        Option("--mode", help="with --with: the agent's mode", value="MODE"),
+        Option("--sandbox", help="with --with: let the agent write only in the directory"),
+        Option("--model", help="the agent's model, as provider/id", value="MODEL"),
+        Option("--verifier-model", help="the verifier's model, as provider/id", value="MODEL"),
+        Option("--other-model", help="refuse to verify with the agent's own model"),
         Option("--quorum", help="how many of a panel must agree: all, majority or a number", value="WORD"),
-        Option("--copy", help="run the checks in a copy of the project that is thrown away"),
-        Option("--timeout", help="seconds that one check may take", value="SECONDS", kind=seconds),
-        Option("--name", help="go on with the session of this name, or begin it", value="NAME"),
-        Option("--yes", help="allow every tool call; otherwise those that need consent are denied"),
-        Option("--json", help="print the last report as JSON"),
-        Option("-q", "--quiet", help="don't print what the agent says"),
+        Option("--copy", help="run the commands in a temporary copy of the project"),
+        Option("--timeout", help="time limit for each command", value="SECONDS", kind=seconds),
+        Option("--name", help="use the session of this name, created if needed", value="NAME"),
+        Option("--yes", help="allow every tool call; otherwise calls that need consent are denied"),
+        Option("--json", help="print the final report as JSON"),
+        Option("-q", "--quiet", help="don't print the agent's messages"),
     ),
     examples=(
         ("fairlead run --yes --verify 'pytest -q' 'make the tests pass'", "in CI"),
@@ -36,9 +38,9 @@ COMMAND = Command(
     ),
     codes={
         0: "verified",
-        1: "failed after all corrections, or the turn failed, was stopped, or could not begin",
-        2: "wrong usage, or could not verify",
-        3: "verified, but calls were denied, as nobody was there to ask",
+        1: "failed after all corrections, or the turn failed, was aborted, or could not start",
+        2: "usage error, or could not verify",
+        3: "verified, but calls were denied because nobody could be asked",
     },
 )
 
@@ -46,9 +48,9 @@ COMMAND = Command(
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
     if not options.verify and not options.persona:
-        raise UsageError("missing a check: give --verify COMMAND or --persona NAME")
+        raise UsageError("missing --verify COMMAND or --persona NAME")
     if not all(map(str.strip, options.verify)):
-        raise UsageError("--verify needs a command, not an empty text")
+        raise UsageError("--verify needs a command; it is empty")
 
     import asyncio
 

@@ -153,7 +153,7 @@ async def _take(agent: aio.Agent, event: events.AgentEvent, job: Job) -> None:
             print(f"● {name} failed: {printable(text[:200])}", file=sys.stderr)
         case events.ApprovalWanted(id=id, summary=summary):
             if not job.allows_all:
-                _say(f"denied, as nobody is there to ask: {summary} (--yes allows it)")
+                _say(f"denied: {summary}: nobody could be asked; use --yes")
             with contextlib.suppress(RequestError):  # it may be told twice, or another client was first
                 await (agent.approve(id) if job.allows_all else agent.deny(id))
 

@@ -11,23 +11,25 @@ FORMS = ("ansi", "json", "html", "svg", "png")
 
 COMMAND = Command(
     "screen",
-    "Show what is on a session's screen, without touching it: as text, or in another form.",
+    "Print the contents of a session's screen, as text or in another format, without affecting the session.",
     takes=(SESSION,),
     options=(
-        Option("--ansi", help="with its colours, as escape sequences"),
+        Option("--ansi", help="text with colours, as escape sequences"),
         Option("--json", help="cells with their colours, the cursor, the modes and the title"),
-        Option("--html", help="as HTML"),
-        Option("--svg", help="as a scalable picture"),
-        Option("--png", help="as a picture; needs the extra 'picture'"),
-        Option("-s", "--scrollback", help="with the scrollback, as text or with --ansi"),
-        Option("-o", "--output", value="FILE", help="into a file; - is standard output", completes="file"),
+        Option("--html", help="HTML"),
+        Option("--svg", help="an SVG image"),
+        Option("--png", help="a PNG image; needs the extra 'picture'"),
+        Option("-s", "--scrollback", help="include the scrollback; for text and --ansi"),
+        Option(
+            "-o", "--output", value="FILE", help="write to a file; - is standard output", completes="file"
+        ),
     ),
     either=FORMS,
     examples=(
         ("fairlead screen work", "as text"),
-        ("fairlead screen work -s --ansi | less -R", "all there is, in colour"),
-        ("fairlead screen agent --png -o agent.png", "a picture"),
-        ("fairlead screen work --json | jq .cursor", "for a program"),
+        ("fairlead screen work -s --ansi | less -R", "screen and scrollback, in colour"),
+        ("fairlead screen agent --png -o agent.png", "as an image"),
+        ("fairlead screen work --json | jq .cursor", "the cursor's position"),
     ),
 )
 
@@ -36,10 +38,10 @@ def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
     form = next((form for form in FORMS if getattr(options, form)), "text")
     if options.scrollback and form not in ("text", "ansi"):
-        raise UsageError(f"--scrollback goes with text and --ansi, not with --{form}")
+        raise UsageError(f"--scrollback can't be combined with --{form}, only with text or --ansi")
     to_file = options.output not in (None, "-")
     if form == "png" and not to_file and sys.stdout.isatty():
-        raise UsageError("a terminal can't show a PNG; -o FILE writes it to a file")
+        raise UsageError("can't print a PNG to a terminal; write it to a file with -o FILE")
 
     from ..client.control import Control
     from .kinds import with_screen

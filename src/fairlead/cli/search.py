@@ -17,19 +17,18 @@ USUAL_LIMIT = 1000
 
 COMMAND = Command(
     "search",
-    "Find text in a session's screen and scrollback. It prints row:column: line for each match; row 0 is\n"
-    "the oldest. Lines are searched as they were printed, however they wrap. Of an agent, what was said is\n"
-    "searched.",
-    takes=(SESSION, Argument("text", "what to look for")),
+    "Search a session's screen and scrollback. Prints row:column: line for each match; row 0 is the oldest.\n"
+    "A wrapped line is searched as one line. For an agent session, search its messages.",
+    takes=(SESSION, Argument("text", "the text to search for")),
     options=(
-        Option("-e", "--regex", help="the text is a regular expression, in RE2's syntax"),
+        Option("-e", "--regex", help="the text is a regular expression (RE2 syntax)"),
         Option("-n", "--limit", value="N", kind=count, help="at most this many matches (1000)"),
         JSON,
     ),
     examples=(
-        ("fairlead search work Traceback", "where is it?"),
+        ("fairlead search work Traceback", "plain text"),
         ("fairlead search -e work '^E +\\w+Error'", "a regular expression"),
-        ("fairlead search tests FAILED --json", "for a program"),
+        ("fairlead search tests FAILED --json", "for scripts"),
     ),
     codes={0: "found", 1: "not found, or no such session"},
 )

@@ -9,24 +9,24 @@ from .arguments import JSON, SESSION, Argument, Command, Option, UsageError, par
 
 COMMAND = Command(
     "send",
-    "Type into a session: a text, then named keys. A text is typed as it is, without Enter at its end. A\n"
-    "text that begins with a dash comes after --. An agent is asked for the text, after its turn if it is\n"
-    "at work.",
-    takes=(SESSION, Argument("text", "what is typed; - takes it from standard input", optional=True)),
+    "Type into a session: a text, then named keys. The text is typed as is, without Enter at the end. Put a\n"
+    "text that starts with a dash after --. For an agent session, the text is a prompt; if a turn is\n"
+    "running, it is queued until the turn ends.",
+    takes=(SESSION, Argument("text", "the text to type; - reads it from standard input", optional=True)),
     options=(
         Option(
             "-k", "--key", value="KEY", many=True, help="Enter, Up, C-c, M-x, S-Tab, F5, …; may be repeated"
         ),
-        Option("-p", "--paste", help="give the text as a paste, marked as one if the program asked for that"),
+        Option("-p", "--paste", help="paste the text, bracketed if the program enabled bracketed paste"),
         JSON,
     ),
     examples=(
         ("fairlead send work 'make test' -k Enter", "type a command and run it"),
-        ("fairlead send work -k C-c -k Up -k Enter", "interrupt, and do the last one again"),
-        ("git diff | fairlead send -p agent -", "paste what another program prints"),
-        ("fairlead send garden 'now the roses'", "ask an agent for something"),
+        ("fairlead send work -k C-c -k Up -k Enter", "interrupt, then repeat the last command"),
+        ("git diff | fairlead send -p agent -", "paste the output of a command"),
+        ("fairlead send garden 'now the roses'", "prompt an agent"),
     ),
-    codes={1: "no such session, it has ended, or a key is unknown"},
+    codes={1: "no such session, it has ended, or an unknown key"},
 )
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from . import columns
-from .arguments import Argument, Command, Option, count, parsed
+from .arguments import JSON, Argument, Command, Option, count, parsed
 from .colours import coloured_check
 
 TYPE_CHECKING = False
@@ -27,20 +27,20 @@ DROPS = ("DIRECTORY", "MESSAGES", "CHECK", "LAST USED", "ID")
 
 COMMAND = Command(
     "sessions",
-    "List agent sessions, the last used first: when that was, how many messages, the name or what was said\n"
-    "first, the directory and the id. With a text: the places where it was said. Needs no daemon.",
-    takes=(Argument("text", "what to look for, in all that was said", optional=True, many=True),),
+    "List agent sessions, most recently used first: last use, number of messages, name or first prompt,\n"
+    "directory and id. With a text, search the messages of all sessions. Needs no daemon.",
+    takes=(Argument("text", "the text to search for", optional=True, many=True),),
     options=(
-        Option("--here", help="only sessions of this directory"),
+        Option("--here", help="only sessions in this directory"),
         Option("-n", "--limit", value="COUNT", kind=count, help=f"how many to show ({SHOWN})"),
-        Option("--json", help="everything as JSON"),
+        JSON,
     ),
     examples=(
-        ("fairlead sessions", "which were there?"),
-        ("fairlead sessions --here", "in this project"),
-        ("fairlead sessions flaky test", "where did we talk about that?"),
+        ("fairlead sessions", "the most recent sessions"),
+        ("fairlead sessions --here", "those of this project"),
+        ("fairlead sessions flaky test", "search all messages"),
     ),
-    codes={1: "nothing was found"},
+    codes={1: "no sessions or no matches"},
 )
 
 
@@ -129,7 +129,7 @@ def _search(transcripts: Transcripts, text: str, limit: int, cwd: str | None, *,
         places = [{**each._asdict(), "transcript": each.transcript._asdict()} for each in found]
         print(json.dumps(places, indent=2))
     elif not found:
-        print(f"nobody said {text!r}", file=sys.stderr)
+        print(f"no matches for {text!r}", file=sys.stderr)
     else:
         rows = [
             (_moment(each.timestamp), each.role, _line(each.snippet), each.transcript.id) for each in found
@@ -143,7 +143,7 @@ def _search(transcripts: Transcripts, text: str, limit: int, cwd: str | None, *,
 def _title(row: Transcript, waiting: Collection[str]) -> str:
     """What a session is called, after a mark if it waits for consent."""
     waits = "[waits for consent] " if row.id in waiting else ""
-    return waits + _line(row.name or row.first_message or "(nothing was said)")
+    return waits + _line(row.name or row.first_message or "(no messages)")
 
 
 def _line(text: str, width: int = 60) -> str:

@@ -11,27 +11,27 @@ from .arguments import Argument, Command, Failure, Option, count, parsed
 
 COMMAND = Command(
     "start",
-    "Start a program in a terminal of its own that outlives this one, and attach to it. Without a command,\n"
-    "it is your shell. ctrl-\\ leaves it running. If there is no terminal here, -d is implied.",
-    takes=(Argument("name", "what the session is called"),),
+    "Start a program in a new terminal session, and attach to it. The session outlives this terminal.\n"
+    "Without a command, start your shell. ctrl-\\ detaches. Without a terminal here, -d is implied.",
+    takes=(Argument("name", "the session's name"),),
     options=(
-        Option("-d", "--detach", help="start it and return at once"),
-        Option("--cwd", value="DIR", help="where it runs (here)", completes="directory"),
-        Option("--cols", value="N", kind=count, help="columns of its terminal (as this one has, or 80)"),
-        Option("--rows", value="N", kind=count, help="rows of its terminal (as this one has, or 24)"),
+        Option("-d", "--detach", help="start it without attaching"),
+        Option("--cwd", value="DIR", help="the working directory (here)", completes="directory"),
+        Option("--cols", value="N", kind=count, help="columns of its terminal (this terminal's, or 80)"),
+        Option("--rows", value="N", kind=count, help="rows of its terminal (this terminal's, or 24)"),
         Option(
             "--record",
             value="FILE",
             bare="",
-            help="record it, to a new file at the usual place or to this one",
+            help="record it, to this new file or to the default path",
             completes="file",
         ),
         Option("--json", help="print its name and process id as JSON; implies -d"),
     ),
     tail="COMMAND…",
     examples=(
-        ("fairlead start work", "your shell, in a session called work"),
-        ("fairlead start agent -- claude --continue", "a program; what comes after -- is its command"),
+        ("fairlead start work", "your shell, in a session named work"),
+        ("fairlead start agent -- claude --continue", "a program; its command follows --"),
         ("fairlead start demo --record=demo.cast", "recorded; then: fairlead play demo.cast"),
         (
             "fairlead start tests -d --cwd ~/src -- make test",
@@ -40,8 +40,8 @@ COMMAND = Command(
     ),
     codes={
         126: "the program can't be executed",
-        127: "there is no such program",
-        "program's": "if attached until the program ended",
+        127: "the program does not exist",
+        "program's": "if you stayed attached until it ended",
     },
 )
 
@@ -70,7 +70,9 @@ def main(arguments: Sequence[str]) -> int:
             )
     except RequestError as error:
         if error.code == "request/session-not-idle" and "running" in str(error):
-            raise Failure(f"{error}; `fairlead attach {shlex.quote(options.name)}` attaches to it") from None
+            raise Failure(
+                f"{error}; attach to it with `fairlead attach {shlex.quote(options.name)}`"
+            ) from None
         code = error.data.get("exit_code") if isinstance(error.data, dict) else None
         if code is None:
             raise
@@ -81,12 +83,10 @@ def main(arguments: Sequence[str]) -> int:
 
         print(json.dumps(answer))
     elif options.detach or not here:
-        print(
-            f"session {options.name} runs; `fairlead attach {shlex.quote(options.name)}` attaches to it",
-            file=sys.stderr,
-        )
+        attach_to = f"attach to it with `fairlead attach {shlex.quote(options.name)}`"
+        print(f"session {options.name} started; {attach_to}", file=sys.stderr)
         if answer.get("recording"):
-            print(f"recorded to {answer['recording']}", file=sys.stderr)
+            print(f"recording to {answer['recording']}", file=sys.stderr)
     else:
         from ..ui.attach import attach
 

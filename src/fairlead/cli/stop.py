@@ -9,16 +9,15 @@ from .arguments import JSON, Argument, Command, parsed
 
 COMMAND = Command(
     "stop",
-    "End a session's program: SIGHUP as from a terminal that is closed, then SIGTERM, some seconds of\n"
-    "grace, SIGKILL. Then the session is forgotten. An agent's turn is ended; its session stays, and can be\n"
-    "talked with again.",
-    takes=(Argument("name", "which sessions", many=True, completes="session"),),
+    "Stop a session's program: SIGHUP, as when a terminal is closed, then SIGTERM, and SIGKILL after some\n"
+    "seconds. The session is removed. For an agent session, abort the running turn; the session is kept.",
+    takes=(Argument("name", "the sessions", many=True, completes="session"),),
     options=(JSON,),
     examples=(
         ("fairlead stop work", "one session"),
         ("fairlead stop $(fairlead ls -q --kind terminal)", "all programs"),
     ),
-    codes={1: "a session is not there or does not end; the others were stopped"},
+    codes={1: "a session does not exist or did not stop; the others were stopped"},
 )
 
 

@@ -23,28 +23,28 @@ def _port(word: str) -> int:
 
 COMMAND = Command(
     "talk",
-    "Talk with the daemon: each line is said to an agent session, and its answer printed as it comes.\n"
-    "Lines that begin with a slash are for the daemon itself: /help lists them. Ctrl-C ends an answer,\n"
-    "Ctrl-D the conversation. Without a terminal, each line of the input is said, and it ends when all\n"
-    "answers have come.",
-    takes=(Argument("text", "say only this", optional=True, many=True),),
+    "Send messages to the daemon: each line is a prompt for an agent session, and its answer is printed as\n"
+    "it arrives. Lines that start with a slash are commands for the daemon; /help lists them. Ctrl-C\n"
+    "cancels an answer, Ctrl-D quits. Without a terminal, send each line of standard input and exit when\n"
+    "all answers have arrived.",
+    takes=(Argument("text", "send only this", optional=True, many=True),),
     options=(
-        Option("-s", "--session", value="NAME", help="the agent session, by its name or id"),
-        Option("--tcp", value="PORT", kind=_port, help="over TCP instead of the unix socket"),
-        Option("--token", value="FILE", completes="file", help="prove who you are by the token in a file"),
-        Option("--timeout", value="SECONDS", kind=seconds, help="how long the last answers may take (600)"),
+        Option("-s", "--session", value="NAME", help="the agent session, by name or id"),
+        Option("--tcp", value="PORT", kind=_port, help="connect over TCP instead of the unix socket"),
+        Option("--token", value="FILE", completes="file", help="authenticate with the token in this file"),
+        Option("--timeout", value="SECONDS", kind=seconds, help="time limit for the last answers (600)"),
     ),
     examples=(
         ("fairlead talk", "a conversation"),
-        ("fairlead talk /status", "one question"),
+        ("fairlead talk /status", "one command"),
         ("echo 'list src' | fairlead talk -s work", "in a script"),
     ),
     codes={
-        1: "something said could not be done, as there is no such session or command; an answer was lost\n"
-        "because the daemon restarted; or the daemon was stopped or can't be reached. At a terminal, what\n"
-        "was refused or lost is only shown",
-        124: "an answer did not come in time",
-        130: "interrupted by Ctrl-C; at a terminal, when no answer was under way",
+        1: "a message failed, for example because the session or command does not exist; an answer was lost\n"
+        "because the daemon restarted; or the daemon was stopped or can't be reached. At a terminal, failed\n"
+        "and lost messages are only reported",
+        124: "timed out waiting for an answer",
+        130: "interrupted by Ctrl-C; at a terminal, while no answer was pending",
     },
 )
 
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
             with open(options.token, encoding="ascii") as file:
                 token = file.read(1024).strip()
         except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is no token"
+            why = error.strerror if isinstance(error, OSError) else "it is not a token"
             raise UsageError(f"can't read {options.token}: {why}") from None
     is_person = sys.stdin.isatty() and not options.text
     settings = Settings()
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str]) -> int:
                 return converse(talk, nothing, wait, answer_wait)
         if not is_person:
             return converse(talk, sys.stdin, wait, answer_wait)
-        print(f"fairlead {talk.version}; /help lists commands, Ctrl-D ends", file=sys.stderr)
+        print(f"fairlead {talk.version}; /help lists commands, Ctrl-D quits", file=sys.stderr)
         while True:
             try:
                 code = converse(talk, sys.stdin, wait, answer_wait)

@@ -71,11 +71,11 @@ def found(settings: Settings, name: str, *, socket: str = "", project: str = "")
                     raise
                 missing = str(error)
         if why := foreign(settings.verifier_dir):
-            raise Failure(f"there is {missing}, and no Pi of yours can be found: {why}")
+            raise Failure(f"{missing}; Pi's sessions can't be searched: {why}")
         with contextlib.suppress(ValueError):
             socket = wire.socket_path(name, settings.verifier_dir)
         if not os.path.exists(socket):
-            raise Failure(f"nobody listens on {socket or 'its socket'}, and there is {missing}")
+            raise Failure(f"{missing}, and nothing is listening on {socket or 'a Pi socket of this name'}")
     id = os.path.basename(socket).removesuffix(".sock")
     return Target(id, socket, os.path.abspath(project or "."), _pi_file(id))
 
@@ -145,8 +145,8 @@ def checker(settings: Settings, target: Target, wanted: Wanted) -> Checker:
             info = chosen_model(places.catalog, wanted.model or persona.model, differs_from=differs_from)
             if (info.provider, info.id) == (guide.INFO.provider, guide.INFO.id):
                 raise PersonaError(
-                    f"the persona {name!r} needs a language model, and the offline guide is none; --model of "
-                    "`verify`, or --verifier-model of `run`, chooses one"
+                    f"the persona {name!r} needs a language model, which the offline guide is not; choose "
+                    "one with --model (`verify`) or --verifier-model (`run`)"
                 )
         except (PersonaError, ModelError) as error:
             raise Failure(str(error)) from None
@@ -276,7 +276,7 @@ async def watch(
     await checking.began(None)
     for warning in await warnings(wanted, checking):
         _say(warning)
-    say(f"checking the turns of {target.session_id} with {checking.name}")
+    say(f"verifying the turns of {target.session_id} with {checking.name}")
     try:
         async for judged in follower.judgements():
             writing.keep(judged.report)

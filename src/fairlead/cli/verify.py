@@ -8,40 +8,43 @@ from .arguments import Argument, Command, Failure, Option, UsageError, parsed, s
 
 COMMAND = Command(
     "verify",
-    "Check every turn of a session and say so; what fails goes back to the agent by itself, until it holds\n"
-    "or a person is called. The check is a command after --, one or more --check, a model as a --persona,\n"
-    "or several of these as a panel. It goes on until the session ends or ^C; to keep it, put it into a\n"
-    "session of its own: fairlead start check -- fairlead verify work -- pytest -q",
-    takes=(Argument("session", "name or id of the session, ours or a real Pi's", completes="session"),),
+    "Verify every turn of a session and report the result. Failures are sent back to the agent\n"
+    "automatically, until the turn is verified or a person is needed. The check is a command after --, one\n"
+    "or more --check, a model with --persona, or several of these as a panel. It runs until the session\n"
+    "ends or ^C; to keep it running, start it in a session: fairlead start check -- fairlead verify work --\n"
+    "pytest -q",
+    takes=(Argument("session", "a session's name or id, Fairlead's or Pi's", completes="session"),),
     options=(
-        Option("--check", help="a command to run; may be given several times", value="COMMAND", many=True),
-        Option("--persona", help="let a model judge as this one; may be repeated", value="NAME", many=True),
-        Option("--model", help="the model that judges, as provider/id", value="MODEL"),
-        Option("--other-model", help="refuse to judge with the model that built"),
+        Option("--check", help="a command to run; may be repeated", value="COMMAND", many=True),
+        Option(
+            "--persona", help="verify with a model as this persona; may be repeated", value="NAME", many=True
+        ),
+        Option("--model", help="the verifier's model, as provider/id", value="MODEL"),
+        Option("--other-model", help="refuse to verify with the agent's own model"),
         Option("--quorum", help="how many of a panel must agree: all, majority or a number", value="WORD"),
-        Option("--copy", help="run commands in a copy of the project that is thrown away"),
-        Option("--timeout", help="seconds that one command may take", value="SECONDS", kind=seconds),
+        Option("--copy", help="run the commands in a temporary copy of the project"),
+        Option("--timeout", help="time limit for each command", value="SECONDS", kind=seconds),
         Option("--steer", help="send corrections into the running turn of an agent session"),
-        Option("--once", help="judge the last turn, or the one that runs, send nothing back, and end"),
-        Option("--socket", help="the builder's socket, if it is not one of ours", value="PATH"),
-        Option("--project", help="the directory that is checked", value="DIR", completes="directory"),
+        Option("--once", help="verify the last or running turn, send nothing back, and exit"),
+        Option("--socket", help="the session's verifier socket, if it is not Fairlead's", value="PATH"),
+        Option("--project", help="the project directory to verify", value="DIR", completes="directory"),
         Option("-q", "--quiet", help="print only the reports, one line each"),
     ),
     tail="COMMAND…",
     examples=(
         ("fairlead verify work -- pytest -q", "run the tests after every turn"),
-        ("fairlead verify work --check 'ruff check' --check 'pytest -q' --copy", "one report of two"),
+        ("fairlead verify work --check 'ruff check' --check 'pytest -q' --copy", "two commands, one report"),
         (
             "fairlead verify work --persona reviewer --model openai/gpt-5",
-            "a second agent checks",
+            "a second model reviews",
         ),
         ("fairlead verify --once work -- make test && git push", "in a script"),
     ),
     codes={
         0: "the session ended; with --once: verified",
-        1: "it could not be done, as where a real Pi has its verifier, or the daemon was stopped;\n"
-        "with --once: the work failed",
-        2: "wrong usage; with --once: could not verify, no turn yet, or the turn failed or was stopped",
+        1: "can't verify this session (for example, its Pi already has a verifier), or the daemon was\n"
+        "stopped; with --once: verification failed",
+        2: "usage error; with --once: could not verify, no turn yet, or the turn failed or was aborted",
     },
 )
 
@@ -54,9 +57,9 @@ def main(arguments: Sequence[str]) -> int:
     if len(options.tail) == 1:
         checks[-1] = options.tail[0]
     if not checks and not options.persona:
-        raise UsageError("missing a check: give a command after --, --check COMMAND or --persona NAME")
+        raise UsageError("missing a check: a command after --, --check COMMAND or --persona NAME")
     if not all(map(str.strip, checks)):
-        raise UsageError("--check needs a command, not an empty text")
+        raise UsageError("--check needs a command; it is empty")
 
     import asyncio
 

@@ -20,28 +20,28 @@ NOT_WAITED = 125  # as timeout(1) has it, too
 
 COMMAND = Command(
     "wait",
-    "Wait until a session shows a text, its program falls quiet, or it ends; whichever comes first, if more\n"
-    "than one is given. An agent is waited for with --idle 0 or --exit: until its turn is over.",
+    "Wait until a session shows a text, goes quiet, or ends; with several conditions, until the first of\n"
+    "them holds. For an agent session, --idle 0 or --exit wait until its turn ends.",
     takes=(SESSION,),
     options=(
-        Option("--text", value="TEXT", help="until this is on the screen"),
+        Option("--text", value="TEXT", help="until this text is on the screen"),
         Option("--regex", value="REGEX", help="until this regular expression matches on the screen"),
         Option("--idle", value="SECONDS", kind=seconds, help="until nothing has been printed for this long"),
         Option("--exit", help="until the program has ended"),
         Option("--timeout", value="SECONDS", kind=seconds, help="give up after this long"),
-        Option("--json", help="print what happened as JSON; the exit code is the same"),
+        Option("--json", help="print the result as JSON; the exit code is the same"),
     ),
     examples=(
-        ("fairlead wait work --text passed --timeout 600", "ten minutes at the most"),
+        ("fairlead wait work --text passed --timeout 600", "for at most ten minutes"),
         (
             "fairlead wait agent --regex '^> $' --idle 5",
-            "until there is a prompt, or it says nothing for 5 s",
+            "until a prompt appears, or it is quiet for 5 s",
         ),
-        ("fairlead wait tests --exit && echo good", "--exit alone gives the program's own code"),
+        ("fairlead wait tests --exit && echo good", "--exit alone returns the program's exit code"),
     ),
     codes={
-        0: "it happened",
-        1: "the program ended before it did, or there is no such session",
+        0: "a condition holds",
+        1: "the program ended first, or there is no such session",
         124: "timed out",
         125: "with --exit alone: no such session, or no daemon",
         "program's": "with --exit alone",
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
     looks = options.text is not None or options.regex is not None or options.idle is not None
     if not looks and not options.exit:
-        raise UsageError("give at least one of --text, --regex, --idle and --exit")
+        raise UsageError("missing a condition: --text, --regex, --idle or --exit")
 
     from ..client.calls import RequestError
 
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str]) -> int:
     if answer["reason"] == "exit":
         code: int = answer["exit_code"]
         if not options.exit and not options.json:
-            ended = f"session {options.name!r} ended with {code} before it happened"
+            ended = f"session {options.name!r} ended with {code} first"
             print(f"fairlead wait: {ended}", file=sys.stderr)
         return 0 if options.exit and looks else code if options.exit else 1
     return 0

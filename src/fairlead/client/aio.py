@@ -78,11 +78,11 @@ class Terminal:
     async def wait_for(self, text: str, *, regex: bool = False, timeout: float | None = None) -> str:
         """Wait until the screen shows a text; returns what matched. Raises TimeoutError or Ended."""
         key = "regex" if regex else "text"
-        return str(await self._wait(f"{text!r} did not come", "match", timeout, **{key: text}))
+        return str(await self._wait(f"{text!r} did not appear", "match", timeout, **{key: text}))
 
     async def wait_quiet(self, seconds: float, *, timeout: float | None = None) -> None:
         """Wait until the program has printed nothing for so long. Raises TimeoutError or Ended."""
-        await self._wait(f"{self.name!r} did not fall quiet", "", timeout, idle=seconds)
+        await self._wait(f"{self.name!r} did not go quiet", "", timeout, idle=seconds)
 
     async def wait(self, *, timeout: float | None = None) -> int:
         """Wait until the program has ended; returns its exit code. Raises TimeoutError."""

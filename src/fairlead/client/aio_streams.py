@@ -154,9 +154,9 @@ class EventStream(Connection, Generic[E]):
         async with asyncio.timeout(timeout):
             while not self._events:
                 if self._source.is_over:
-                    raise EOFError("the turn is over")
+                    raise EOFError("the turn has ended")
                 if self._closed:
-                    raise ConnectionError("these events are closed")
+                    raise ConnectionError("this event stream is closed")
                 try:
                     await self._receive()
                 except ConnectionError as lost:
@@ -183,7 +183,7 @@ class EventStream(Connection, Generic[E]):
 
     async def _receive(self) -> None:
         if self._writer is None:  # a wait for the next daemon was given up
-            raise ConnectionError("the daemon is gone")
+            raise ConnectionError("the daemon is not running")
         reply, events, _ = self._source.receive(await self._reader.read(READ_SIZE))
         self._events += events
         if reply:

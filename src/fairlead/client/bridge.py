@@ -152,7 +152,7 @@ class Bridge:
         shown = []
         for line in self._frames.feed(data):
             if isinstance(line, TooLong):
-                why = f"a frame of the daemon was left out: it had more than {line.limit} bytes"
+                why = f"dropped a frame from the daemon: it had more than {line.limit} bytes"
                 print(f"fairlead rpc: {why}", file=sys.stderr)
             elif (frame := self._heard(line)) is not None:
                 shown.append(frame + b"\n")
@@ -246,7 +246,7 @@ class Bridge:
         lost = {id: op for id, op in self._pending.items() if id not in self._settling}
         self._pending = {id: self._pending[id] for id in self._settling}
         for id, op in lost.items():
-            why = "the daemon went away before it answered; it may or may not have done it"
+            why = "the daemon stopped before it answered; the request may or may not have been carried out"
             self._show(rpc.encode(rpc.Error(ErrorCode.FAILED, why, id, op, retryable=True)))
         self._offset = self._seq
         self._frames = LineBuffer(MAX_FRAME)

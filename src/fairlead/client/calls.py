@@ -138,7 +138,7 @@ def open_session(name: str | None, cwd: str, continue_last: bool, **more: str | 
         return Opened(answer["session_id"], answer["created"], answer["cursor"])
 
     if name and continue_last:
-        raise ValueError("either a name or continue_last: a name finds its session by itself")
+        raise ValueError("name and continue_last can't be combined: a name already selects the session")
     given = {"name": name or None, "continue": continue_last or None, "cwd": os.path.abspath(cwd)}
     return Call("open_session", given | more, result)
 

@@ -55,7 +55,7 @@ def end(settings: Settings, pid: int, *, for_good: bool) -> None:
     if lock_holder(settings) == pid:
         _signal(pid, signal.SIGKILL)
     if not _until_over(settings, pid, END_WAIT):
-        raise TimeoutError(f"process {pid} was killed and still holds {settings.lock_path}")
+        raise TimeoutError(f"process {pid} was killed but still holds {settings.lock_path}")
     if for_good:  # one that is just being started sees that it is not wanted any more
         with open(settings.lock_path, "r+b") as lock:
             try:

@@ -64,7 +64,7 @@ class Stopped(StartFailed):
     def __init__(self) -> None:
         NoDaemon.__init__(
             self,
-            "the daemon was stopped; sessions' programs go on, and any `fairlead` command starts it again",
+            "the daemon was stopped; programs keep running, and any `fairlead` command restarts the daemon",
         )
 
 
@@ -84,7 +84,7 @@ class HungDaemon(NoDaemon):
 class FullDaemon(HungDaemon):
     """There is a daemon, and as many clients have come to it as may: so it can't be asked to end, either."""
 
-    state = "has as many clients as it may have"
+    state = "has reached its limit of clients"
 
     def __init__(self, pid: int) -> None:
         NoDaemon.__init__(
@@ -146,8 +146,8 @@ def reached_daemon(settings: Settings) -> socket.socket | None:
     which rpc-edn answers with an error, before anything depends on it.
     """
     if len(os.fsencode(settings.rpc_path)) > MAX_SOCKET_PATH:
-        where = f"{settings.runtime_dir} is too long for a runtime directory"
-        raise SettingError(f"{where}: its sockets' paths may have {MAX_SOCKET_PATH} bytes")
+        where = f"the path of the runtime directory, {settings.runtime_dir}, is too long"
+        raise SettingError(f"{where}: the path of a socket in it may have at most {MAX_SOCKET_PATH} bytes")
     began = time.monotonic()
     try:
         connection = reached(settings.rpc_path, QUICK_ANSWER)
@@ -180,7 +180,7 @@ def reached_daemon(settings: Settings) -> socket.socket | None:
 
         if pid := lock_holder(settings):
             raise FullDaemon(pid)
-        raise NoDaemon(f"the daemon lets nobody in: {answer.decode(errors='replace').strip()}")
+        raise NoDaemon(f"the daemon refused the connection: {answer.decode(errors='replace').strip()}")
     return None
 
 
@@ -314,7 +314,9 @@ def _last_words(log_path: str, since: int) -> str:
     except OSError:
         lines = []
     said = [line.strip() for line in lines if line.strip()]
-    return f"{said[-1]} (in {log_path})" if said else f"it was killed, or ended without a word in {log_path}"
+    return (
+        f"{said[-1]} (in {log_path})" if said else f"it was killed, or exited without logging to {log_path}"
+    )
 
 
 def _launch(settings: Settings, asked_at: float) -> tuple[int, int]:

@@ -170,7 +170,7 @@ class Links:
         while True:
             async with self._opening:
                 if self._closed:
-                    raise ConnectionError("the host is closed")
+                    raise ConnectionError("this connection is closed")
                 for link in [each for each in self._links if not each.is_open]:
                     self._links.remove(link)
                     await link.close()

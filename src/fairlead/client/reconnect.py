@@ -87,7 +87,7 @@ class Reconnect:
         if self._starting is not None:
             self._starting.check()
         if self.is_over:
-            raise NoDaemon(f"the daemon is gone; see {settings.log_path}")
+            raise NoDaemon(f"the daemon did not come back; see {settings.log_path}")
 
 
 def repeating(call: Call[Any]) -> Reconnect:

@@ -184,9 +184,9 @@ class EventStream(Connection, Generic[E]):
         EOFError when the turn is over."""
         while not self._events:
             if self._source.is_over:
-                raise EOFError("the turn is over")
+                raise EOFError("the turn has ended")
             if self._closed:
-                raise ConnectionError("these events are closed")
+                raise ConnectionError("this event stream is closed")
             try:
                 self._receive(timeout)
             except ConnectionError as lost:
@@ -202,7 +202,7 @@ class EventStream(Connection, Generic[E]):
 
     def _receive(self, timeout: float | None) -> None:
         if self._socket is None:
-            raise ConnectionError("the daemon is gone")
+            raise ConnectionError("the daemon is not running")
         self._socket.settimeout(timeout)
         reply, events, _ = self._source.receive(self._socket.recv(READ_SIZE))
         self._events += events

@@ -58,11 +58,11 @@ def connect(settings: Settings, port: int | None = None) -> socket.socket:
         try:
             return socket.create_connection(("127.0.0.1", port), CONNECT_WAIT)
         except OSError as error:
-            raise NoDaemon(f"nobody serves port {port}: {error.strerror or error}") from None
+            raise NoDaemon(f"can't connect to port {port}: {error.strerror or error}") from None
     connected(settings).close()
     found = reached(settings.passepartout_path, CONNECT_WAIT)
     if found is None:
-        raise NoDaemon("the daemon's Passepartout door is switched off: [passepartout] enabled")
+        raise NoDaemon("the daemon's Passepartout door is disabled: set [passepartout] enabled")
     return found
 
 
@@ -119,7 +119,7 @@ class Talk:
         self.lost += self.unanswered
         lost, self.unanswered = self.unanswered, 0
         Reconnect().again(self._begin)
-        gone = f"; {lost} answer{'s are' if lost > 1 else ' is'} lost, ask again if need be" if lost else ""
+        gone = f"; {lost} answer{'s were' if lost > 1 else ' was'} lost, ask again if needed" if lost else ""
         self._line(f"{RECONNECTED}{gone}")
 
     def _begin(self) -> None:
@@ -135,16 +135,16 @@ class Talk:
         deadline = time.monotonic() + CONNECT_WAIT
         while not self.version:
             if time.monotonic() > deadline:
-                raise ConnectionError("no greeting came")
+                raise ConnectionError("timed out waiting for the daemon's greeting")
             self.read()
         if self._token is not None:
             self._send(self._wire.send(Auth(self._token)))
             while self._is_proven is None:
                 if time.monotonic() > deadline:
-                    raise ConnectionError("no answer came to the token")
+                    raise ConnectionError("timed out waiting for the daemon to check the token")
                 self.read()
             if not self._is_proven:
-                raise ConnectionError("the daemon does not know this token")
+                raise ConnectionError("the daemon rejected the token")
         self._silent_healths += 1  # we are shown what waits for consent once we have said something
         self._send(self._wire.send(HealthCheck()))
 
@@ -281,7 +281,7 @@ def converse(talk: Talk, typed: TextIO, wait: float, answer_wait: float = ANSWER
             talk.check()
             continue
         if not ready:
-            print("fairlead talk: no answer came in time", file=sys.stderr)
+            print("fairlead talk: timed out waiting for an answer", file=sys.stderr)
             return 124
         if talk in ready:
             try:

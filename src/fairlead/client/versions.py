@@ -22,7 +22,7 @@ def heard_fault(fault: str | None) -> None:
     global fault_notice
     if fault and fault_notice is not None:
         tell, fault_notice = fault_notice, None
-        tell(f"{fault} (until that is mended, what the file said before holds)")
+        tell(f"{fault} (until this is fixed, the daemon keeps its previous settings)")
 
 
 def heard(version: str | None) -> None:
@@ -32,6 +32,6 @@ def heard(version: str | None) -> None:
         return
     tell, notice = notice, None
     tell(
-        f"the daemon is of version {version or 'older than ours'}, this command of {__version__}; "
-        "`fairlead daemon restart` makes them the same, sessions go on"
+        f"the daemon has {f'version {version}' if version else 'an older version'}, this command has "
+        f"{__version__}; `fairlead daemon restart` updates the daemon, sessions keep running"
     )

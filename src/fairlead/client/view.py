@@ -22,7 +22,7 @@ class View:
 
     def __init__(self, name: str, role: RoleName, cols: int, rows: int) -> None:
         if role not in _ROLES:
-            raise ValueError(f"no role {role!r}; there are {', '.join(_ROLES)}")
+            raise ValueError(f"unknown role {role!r}; expected one of {', '.join(_ROLES)}")
         self.name = name
         self.role: RoleName = role
         self.pid = 0
@@ -127,4 +127,4 @@ class Attachment:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise ConnectionError(f"this client has left session {self._view.name!r}")
+            raise ConnectionError(f"this client has detached from session {self._view.name!r}")

@@ -87,7 +87,7 @@ class Actuators:
         if not key:
             raise ValueError("an actuator needs a name")
         if len(self._registered) >= MAX_ACTUATORS and key not in self._registered:
-            raise ValueError(f"there are {MAX_ACTUATORS} actuators already")
+            raise ValueError(f"{MAX_ACTUATORS} actuators are already registered")
         self._registered[key] = Registered(fn, quick)
 
     def load_entry_points(self) -> list[str]:
@@ -97,7 +97,7 @@ class Actuators:
         faults = []
         for point in entry_points(group=ENTRY_POINTS):
             if point.name.upper() in self._registered:
-                faults.append(f"actuator {point.name} of {point.value}: there is one of this name")
+                faults.append(f"actuator {point.name} of {point.value}: the name is already registered")
                 continue
             try:
                 self.register_actuator(point.name, point.load())
@@ -131,7 +131,7 @@ class Acting:
         """Begin an action. Returns why it was not done, or nothing; or what will end with that."""
         registered = self._actuators.find(action.target)
         if registered is None:
-            return self._refused(action, context, GiveUp(f"there is no actuator :{action.target}"))
+            return self._refused(action, context, GiveUp(f"unknown actuator :{action.target}"))
         failure: Exception | None = None
         if registered.quick and not inspect.iscoroutinefunction(registered.act):
             try:
@@ -139,13 +139,13 @@ class Acting:
                 if not inspect.isawaitable(result):
                     self._done(action, context, result, None)
                     return ""
-                raise TypeError(f"the actuator :{action.target} gives an awaitable and can't be quick")
+                raise TypeError(f"the actuator :{action.target} returns an awaitable and can't be quick")
             except Exception as error:
                 failure = error
         if isinstance(failure, GiveUp):
             return self._refused(action, context, failure)
         if len(self._tasks) >= MAX_ACTING + MAX_WAITING:
-            many = GiveUp(f"{len(self._tasks)} actions are under way already")
+            many = GiveUp(f"{len(self._tasks)} actions are already in progress")
             return self._refused(action, context, many)
         task = asyncio.get_running_loop().create_task(self._tried(registered, action, context, failure))
         self._tasks.add(task)
@@ -241,12 +241,12 @@ def shell(environment: Mapping[str, str], cwd: str, *, wait: float = SHELL_WAIT)
                     printed += data[: MAX_OUTPUT - len(printed)]
                 code = await process.wait()
         except TimeoutError:
-            raise GiveUp(f"`{action.text[:100]}` was ended after {wait:g} s") from None
+            raise GiveUp(f"`{action.text[:100]}` timed out after {wait:g} s") from None
         finally:
             await _ended(process)
         text = printed.decode("utf-8", "replace")
         if code:
             raise GiveUp(f"`{action.text[:100]}` ended with {code}: {text[-LOGGED:]}")
-        return text or "(nothing was printed)"
+        return text or "(no output)"
 
     return run

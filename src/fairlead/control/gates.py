@@ -121,15 +121,15 @@ def protocol(names: Callable[[], Collection[str]]) -> Gate:
 
     def judge(action: Action) -> Verdict:
         if action.target not in names():
-            return block(f"there is no actuator :{action.target}; there are {', '.join(sorted(names()))}")
+            return block(f"unknown actuator :{action.target}; known are {', '.join(sorted(names()))}")
         if len(action.text) > MAX_TEXT:
             return block(f"a text of {len(action.text)} characters; at most {MAX_TEXT} are allowed")
         if _is_command(action) and len(action.text) > MAX_COMMAND:
             return block(f"a command of {len(action.text)} characters; at most {MAX_COMMAND} are judged")
         if action.verb == "type" and not action.session:
-            return block("which session is to be typed into?")
+            return block("typing needs a session")
         if action.verb == "type" and (found := control_character(action.text)):
-            return block(f"a text with {found} in it is not typed: control characters are keys")
+            return block(f"a text with {found} is not typed: control characters are keys")
         return PASS
 
     return Gate("protocol", 1000, judge)
@@ -142,7 +142,7 @@ def secrets(clean: Callable[[str], str]) -> Gate:
         if action.target not in SHOWN and action.target != "SHELL":
             return PASS
         holds = clean(action.text) != action.text or clean(action.title) != action.title
-        return block("the text has a secret in it") if holds else PASS
+        return block("the text contains a secret") if holds else PASS
 
     return Gate("secrets", 900, judge)
 

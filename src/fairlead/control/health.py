@@ -140,7 +140,9 @@ class Lag:
         if late >= LAG_DEGRADED:
             status = "unhealthy" if late >= LAG_UNHEALTHY else "degraded"
         fix = (
-            "is the machine overloaded? `fairlead ls` shows what sessions use" if status != "healthy" else ""
+            "check the machine's load; `fairlead ls` shows each session's usage"
+            if status != "healthy"
+            else ""
         )
         return Check("event loop", status, f"at most {late * 1000:.0f} ms late in the last minute", fix)
 
@@ -154,14 +156,14 @@ def runtime_dir(settings: Settings) -> Check:
     try:
         found = os.lstat(path)
     except OSError as error:
-        fix = f"make it, or set FAIRLEAD_RUNTIME_DIR: mkdir -m 700 {path}"
+        fix = f"create it (mkdir -m 700 {path}), or set FAIRLEAD_RUNTIME_DIR"
         return Check(name, "unhealthy", f"{path}: {error.strerror}", fix)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-        return Check(name, "unhealthy", f"{path} is not a directory of ours", "set FAIRLEAD_RUNTIME_DIR")
+        return Check(name, "unhealthy", f"{path} is not a directory of this user", "set FAIRLEAD_RUNTIME_DIR")
     if found.st_mode & 0o077:
-        return Check(name, "unhealthy", f"others can enter {path}", f"chmod 700 {path}")
+        return Check(name, "unhealthy", f"other users can enter {path}", f"chmod 700 {path}")
     if not os.access(path, os.W_OK):
-        return Check(name, "unhealthy", f"{path} can't be written to", f"chmod 700 {path}")
+        return Check(name, "unhealthy", f"{path} is not writable", f"chmod 700 {path}")
     return Check(name, "healthy", path)
 
 
@@ -171,12 +173,12 @@ def disk(settings: Settings) -> Check:
     try:
         free = shutil.disk_usage(path).free
     except OSError as error:
-        return Check("disk space", "unhealthy", f"{path}: {error.strerror}", f"make it: mkdir -p {path}")
+        return Check("disk space", "unhealthy", f"{path}: {error.strerror}", f"create it: mkdir -p {path}")
     detail = f"{free / 2**30:.1f} GiB free at {path}"
     if free >= DISK_DEGRADED:
         return Check("disk space", "healthy", detail)
     status: Status = "degraded" if free >= DISK_UNHEALTHY else "unhealthy"
-    return Check("disk space", status, detail, "free some, or set FAIRLEAD_STATE_DIR to another disk")
+    return Check("disk space", status, detail, "free some space, or set FAIRLEAD_STATE_DIR to another disk")
 
 
 # --- how it is told ---------------------------------------------------------------------------------------

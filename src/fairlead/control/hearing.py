@@ -41,9 +41,9 @@ class Heard(NamedTuple):
 def hear(message: Message, client: Client) -> Heard:
     """What a proven client's message is."""
     if message.type is not Type.EVENT:
-        return Heard(None, [f"a client's {message.type} is not acted on; only an EVENT is"])
+        return Heard(None, [f"a {message.type} from a client is ignored; send an EVENT"])
     refused = [
-        f"{key} is the daemon's to say, and was dropped"
+        f"{key} was dropped: clients can't set it"
         for part in (message.plist, message.get("meta"), message.get("payload"))
         for key in _forged(part)
     ]
@@ -63,7 +63,7 @@ def hear(message: Message, client: Client) -> Heard:
         wanted = "an event needs a :SENSOR, or the :ACTION :CANCEL-STREAM"
         return Heard(None, [*refused, wanted])
     if sensor in FROM_INSIDE:
-        return Heard(None, [*refused, f"only the daemon itself has the sensor :{sensor.upper()}"])
+        return Heard(None, [*refused, f"clients can't send the sensor :{sensor.upper()}"])
     text = proto_get(payload, "text", default="")
     if not isinstance(text, str) or len(text) > MAX_TEXT:
         return Heard(None, [*refused, f":TEXT must be a string of at most {MAX_TEXT} characters"])
@@ -94,7 +94,9 @@ def _source(message: Message, refused: list[str]) -> str:
     if name in CHANNELS:
         return name
     if claimed not in (None, []):
-        refused.append(f":SOURCE is one of {', '.join(f':{each.upper()}' for each in CHANNELS)} for a client")
+        refused.append(
+            f":SOURCE is one of {', '.join(f':{each.upper()}' for each in CHANNELS)} from a client"
+        )
     return CHANNELS[0]
 
 

@@ -56,12 +56,12 @@ SHOWN_WAITING = 50
 HELP = """\
 /approvals          what waits for your consent
 /approve TOKEN      allow it
-/deny TOKEN         don't
-/status             the sessions, and how they are
-/run COMMAND        run a command, if the gates let it
+/deny TOKEN         deny it
+/status             list the sessions and their states
+/run COMMAND        run a command, if the gates allow it
 /send SESSION TEXT  type into a terminal session, with Enter
 /notify TEXT        send a notification
-Anything else is said to the agent session."""
+Anything else is a prompt for the agent session."""
 
 
 class Judged(NamedTuple):
@@ -128,13 +128,13 @@ class Control:
         if signal.depth > MAX_DEPTH:
             self.counts["too deep"] += 1
             log.warning("dropped %s: more than %d actions in a row", signal.sensor, MAX_DEPTH)
-            return f"what was done led to more than {MAX_DEPTH} other things"
+            return f"more than {MAX_DEPTH} actions in a row"
         if len(self._queue) >= MAX_SIGNALS:
             self.counts["too many"] += 1
-            return f"{MAX_SIGNALS} signals wait already"
+            return f"{MAX_SIGNALS} signals are already queued"
         if client and self._waiting_of[client] >= MAX_SIGNALS_OF_ONE:
             self.counts["too many"] += 1
-            return f"{MAX_SIGNALS_OF_ONE} of your signals wait already"
+            return f"{MAX_SIGNALS_OF_ONE} of your signals are already queued"
         if client:
             self._waiting_of[client] += 1
         heapq.heappush(self._queue, (signal.priority, next(self._numbers), signal))
@@ -170,7 +170,7 @@ class Control:
             if signal.sensor != "loop-error":
                 self.hear(Signal("loop-error", text=why, depth=signal.depth + 1, session=signal.session))
             if signal.sensor in SPOKEN:
-                self._answer(Context(signal), "", f"that could not be dealt with: {why}")
+                self._answer(Context(signal), "", f"internal error: {why}")
             return []
 
     # --- perceive, reason ---------------------------------------------------------------------------------
@@ -313,9 +313,9 @@ class Control:
                 lambda: self._store.settle(question.id, answer.allows, answer.by)
             )
         except DatabaseFault as error:
-            raise Unheard(f"the answer can't be written down: {error}") from None
+            raise Unheard(f"can't save the answer: {error}") from None
         if asked is None:
-            raise AskerGone("control.db has no such action any more")
+            raise AskerGone("control.db no longer has this action")
         self._inbox.withdraw(question.id, answer.by)
         context = self._askers.pop(asked.token, None)
         context = context or Context(Signal("approval-settled", source=asked.source))
@@ -398,7 +398,7 @@ class Control:
                 self._answer(context, f"typed into {action.session}")
                 return
             if len(self._answers) >= MAX_ANSWERS:
-                raise GiveUp(f"{MAX_ANSWERS} answers are under way already")
+                raise GiveUp(f"{MAX_ANSWERS} answers are already in progress")
             await self._prompt(action, context)
         except SessionFault as error:
             raise GiveUp(str(error)) from None
@@ -450,7 +450,7 @@ class Control:
                 if action.text:
                     self._soon(self._settle(action.text, action.verb == "approve", context), context)
                     return
-                fault = f"/{action.verb} wants a token; /approvals lists them"
+                fault = f"/{action.verb} needs a token; /approvals lists them"
             case "approvals":
                 waiting = self._inbox.open()
                 rows = [_listed(each) for each in waiting[:SHOWN_WAITING]]
@@ -463,7 +463,7 @@ class Control:
             case "help":
                 text = HELP
             case _:
-                fault = f"no command {action.text}; /help lists them"
+                fault = f"unknown command {action.text}; /help lists them"
         self._answer(context, text, fault)
 
     async def _status(self, context: Context) -> None:

@@ -50,7 +50,7 @@ def send_with_apprise(url: str, title: str, body: str) -> bool:
 
     sender = apprise.Apprise()
     if not sender.add(url):
-        raise GiveUp("an address in [notify] urls is none that Apprise knows")
+        raise GiveUp("Apprise does not recognize an address in [notify] urls")
     return bool(sender.notify(body=body, title=title))
 
 
@@ -96,7 +96,7 @@ class Notifier:
         if self._send is send_with_apprise and is_missing("apprise"):  # who asks is told, not only the log
             raise GiveUp(missing("notifications need Apprise", "notify"))
         if not self._urls:
-            raise GiveUp("nobody to notify: [notify] urls in config.toml is empty")
+            raise GiveUp("no address to notify: [notify] urls in config.toml is empty")
         try:
             body = middle(action.text, MAX_BODY)
             await self._on_thread(lambda: self._store.queue(list(self._urls), action.title, body))
@@ -128,7 +128,7 @@ class Notifier:
                 due = await self._on_thread(self._store.next_due)
                 pause = max(0.0, due - time.time()) if due is not None else None
             except DatabaseFault as error:
-                log.warning("notifications wait: %s", error)
+                log.warning("notifications are delayed: %s", error)
                 pause = TROUBLE_PAUSE
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):

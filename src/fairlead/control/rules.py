@@ -52,10 +52,10 @@ class Then(Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if bool(self.actuator) == bool(self.target):
-            raise ValueError("`then` wants an `actuator`")
+            raise ValueError("`then` needs an `actuator`")
         if self.verb == "type" and (found := control_character(self.text)):
             raise ValueError(
-                f"`text` of a rule that types must not have {found} in it; `enter = true` presses Enter"
+                f"`text` of a rule that types must not contain {found}; `enter = true` presses Enter"
             )
         if self.enter and self.verb != "type":
             raise ValueError('`enter` is for rules with `verb = "type"`')
@@ -81,11 +81,11 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True):
         sensor = sensor_of(self)
         near = meant(sensor, ours, MISTYPED)
         if sensor not in ours and near:  # else it is one that clients have
-            raise ValueError(f"there is no sensor {sensor}{near}")
+            raise ValueError(f"unknown sensor {sensor}{near}")
         known = {*FIELDS, *groups, *ours.get(sensor, ())}
         for field in _FIELD.findall(f"{self.then.text} {self.then.title} {self.then.session}"):
             if field not in known and (sensor in ours or field.isdigit()):
-                hint = meant(field, known) or f"; there are {', '.join(sorted(known))}"
+                hint = meant(field, known) or f"; known are {', '.join(sorted(known))}"
                 raise ValueError(f"{sensor} has no field {{{field}}}{hint}")
 
 

@@ -124,7 +124,7 @@ class ControlStore(Stored):
         def work(connection: sqlite3.Connection) -> None:
             (count,) = connection.execute("SELECT count(*) FROM approvals WHERE state = 'waiting'").fetchone()
             if count >= MAX_WAITING:
-                raise Full(f"{MAX_WAITING} actions wait for consent already")
+                raise Full(f"{MAX_WAITING} actions are already waiting for consent")
             connection.execute(
                 "INSERT INTO approvals (token, made, state, action, reason, trace, source)"
                 " VALUES (?, ?, 'waiting', ?, ?, ?, ?)",
@@ -175,7 +175,7 @@ class ControlStore(Stored):
         def work(connection: sqlite3.Connection) -> None:
             (count,) = connection.execute("SELECT count(*) FROM notices WHERE state = 'queued'").fetchone()
             if count + len(targets) > MAX_QUEUED:
-                raise Full(f"{count} notifications wait to be sent already")
+                raise Full(f"{count} notifications are already queued")
             now = time.time()
             connection.executemany(
                 "INSERT INTO notices (made, due, state, tries, target, title, body)"

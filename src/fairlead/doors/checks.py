@@ -15,6 +15,7 @@ from urllib.parse import quote, urlsplit
 from ..agent.models.catalog import OFFLINE, Catalog
 from ..agent.store import AgentStore
 from ..control.health import Check, Checker, Status
+from ..formats.shown import counted
 from ..keeper.protocol import VERSION
 from ..system.database import DatabaseFault, DatabaseThread
 from ..system.extras import adding, installing, is_missing
@@ -62,9 +63,9 @@ def host_checks(
 
     async def nursery() -> Check:
         if await host.nursery.answers():
-            return Check("nursery", "healthy", "it answers")
+            return Check("nursery", "healthy", "responding")
         is_gone = not host.nursery.is_connected
-        detail = "it is gone; the next session restarts it" if is_gone else "it does not answer"
+        detail = "not running; the next session restarts it" if is_gone else "not responding"
         return Check("nursery", "degraded", detail, "fairlead daemon restart" if is_gone else "kill it")
 
     def keepers() -> Check:
@@ -72,21 +73,20 @@ def host_checks(
         lost = len(sockets) - len(host.sessions)
         if lost > 0:
             fix = f"fairlead daemon restart; their sockets are in {settings.keepers_dir}"
-            return Check("keepers", "degraded", f"{lost} of {len(sockets)} don't answer", fix)
+            return Check("keepers", "degraded", f"{lost} of {len(sockets)} not responding", fix)
         if lost < 0:
             detail = f"{-lost} of {len(host.sessions)} have no socket in {settings.keepers_dir}"
-            return Check("keepers", "degraded", detail, "they make it again when the daemon restarts")
+            return Check("keepers", "degraded", detail, "fairlead daemon restart; keepers recreate it")
         count = len(host.sessions)
-        return Check("keepers", "healthy", f"{count} session{'s' * (count != 1)}, all connected")
+        return Check("keepers", "healthy", f"{counted(count, 'session')}, all connected")
 
     def sockets() -> Check:
         lost = lost_sockets()
         if not lost:
-            return Check("sockets", "healthy", "every session can be reached")
-        detail = f"{len(lost)} were deleted: {', '.join(lost[:NAMED])}"
-        return Check(
-            "sockets", "degraded", detail, "they come back by themselves, unless another program is there"
-        )
+            return Check("sockets", "healthy", "every session is reachable")
+        detail = f"{len(lost)} deleted: {', '.join(lost[:NAMED])}"
+        fix = "they are recreated automatically, unless another program uses the path"
+        return Check("sockets", "degraded", detail, fix)
 
     def shared() -> Check:
         name, found = "shared directories", []
@@ -95,20 +95,20 @@ def host_checks(
             if why := foreign(place):
                 found.append(why)
         if not found:
-            return Check(name, "healthy", ", ".join(places) or "none is needed")
+            return Check(name, "healthy", ", ".join(places) or "none needed")
         fix = (
-            "programs of keepty and Pi don't find sessions there, ours do: have it removed by its owner, "
-            "or set XDG_RUNTIME_DIR for keepty and [verifier] shared_dir for Pi"
+            "keepty's and Pi's programs can't find sessions there (Fairlead's can): have its owner remove "
+            "it, or set XDG_RUNTIME_DIR for keepty and [verifier] shared_dir for Pi"
         )
         return Check(name, "degraded", "; ".join(found), fix)
 
     def versions() -> Check:
         others = [each.id for each in host.sessions.values() if each.keeper_version != VERSION]
         if not others:
-            return Check("versions of keepers", "healthy", f"all speak version {VERSION}")
+            return Check("versions of keepers", "healthy", f"all have version {VERSION}")
         shown = ", ".join(others[:NAMED])
-        detail = f"{len(others)} sessions have keepers of another version: {shown}"
-        return Check("versions of keepers", "degraded", detail, "they work on; new sessions get new keepers")
+        detail = f"{counted(len(others), 'session')} with a keeper of another version: {shown}"
+        return Check("versions of keepers", "degraded", detail, "they keep working; new sessions are current")
 
     def emulator() -> Check:
         screen = Screen(8, 2)
@@ -118,9 +118,9 @@ def host_checks(
         finally:
             screen.close()
         if is_right:
-            return Check("emulator", "healthy", "it draws correctly")
+            return Check("emulator", "healthy", "draws correctly")
         fix = installing("--force-reinstall pyghostty")
-        return Check("emulator", "unhealthy", "it does not draw what it should", fix)
+        return Check("emulator", "unhealthy", "draws incorrectly", fix)
 
     async def all_databases() -> Check:
         async def of(store: Store) -> Sequence[str]:
@@ -135,7 +135,7 @@ def host_checks(
             return check
         fix = (
             check.fix
-            or "nothing more is needed if it was set aside or made again; else see its mode and disk"
+            or "nothing to do if it was moved or rebuilt; otherwise check its permissions and the disk"
         )
         status: Status = "unhealthy" if check.status == "unhealthy" else "degraded"
         more = [check.detail] if check.status != "healthy" else []
@@ -144,9 +144,9 @@ def host_checks(
     def journals() -> Check:
         faults = [fault for session in store.loaded for fault in session.journal.faults]
         if not faults:
-            return Check("journals", "healthy", f"{len(store.loaded)} are open, none has faults")
-        detail = f"{len(faults)} faults: {faults[0]}"
-        return Check("journals", "degraded", detail, "nothing is lost; `/status` in the session tells all")
+            return Check("journals", "healthy", f"{len(store.loaded)} open, no errors")
+        detail = f"{counted(len(faults), 'error')}: {faults[0]}"
+        return Check("journals", "degraded", detail, "nothing is lost; see `/status` in the session")
 
     async def models() -> Check:
         info = catalog.default()
@@ -167,13 +167,13 @@ def host_checks(
                 _, writer = await asyncio.open_connection(host_name, port)
         except (OSError, TimeoutError) as error:
             why = f"{host_name}:{port} can't be reached: {error or 'no answer'}"
-            return Check("model", "degraded", f"{name}: {why}", "is the network there, and base_url right?")
+            return Check("model", "degraded", f"{name}: {why}", "check the network and base_url")
         writer.close()
-        return Check("model", "healthy", f"{name}, and {host_name} answers")
+        return Check("model", "healthy", f"{name}; {host_name} is reachable")
 
     async def sandbox() -> Check:
         if await bubblewrap() is not None:
-            return Check("sandbox", "healthy", "bubblewrap keeps what personas run read-only")
+            return Check("sandbox", "healthy", "bubblewrap makes personas' commands read-only")
         # nothing is wrong with that: no secret is shown, but personas can do less
         return Check("sandbox", "healthy", f"none: {FALLBACK}; with bubblewrap they can run tests")
 
@@ -199,10 +199,10 @@ def terminals() -> Check:
         for descriptor in os.openpty():
             os.close(descriptor)
     except OSError as error:
-        fix = "end sessions; on Linux `sysctl kernel.pty.max` is the limit"
+        fix = "stop some sessions, or raise the limit (on Linux `sysctl kernel.pty.max`)"
         if error.errno == errno.EMFILE:
             fix = _more_files(*resource.getrlimit(resource.RLIMIT_NOFILE))
-        return Check("terminals", "unhealthy", f"no PTY can be opened: {error.strerror or error}", fix)
+        return Check("terminals", "unhealthy", f"can't open a PTY: {error.strerror or error}", fix)
     return Check("terminals", "healthy", "a PTY can be opened")
 
 
@@ -214,7 +214,7 @@ def open_files() -> Check:
     except OSError:  # there is not even one to look with
         count = limit
     if limit == resource.RLIM_INFINITY:
-        return Check("open files", "healthy", f"{count}, without a limit")
+        return Check("open files", "healthy", f"{count}, no limit")
     status: Status = "healthy"
     if count >= FILES_DEGRADED * limit:
         status = "unhealthy" if count >= FILES_UNHEALTHY * limit else "degraded"
@@ -226,10 +226,10 @@ def _more_files(limit: int, most: int) -> str:
     """How to let the daemon have more files open: a restart keeps its limit, as its process stays."""
     is_fixed = limit == most
     wanted = "MORE" if is_fixed else min(4 * limit, most) if most > limit else 4 * limit
-    first = "have root raise nofile in /etc/security/limits.conf and then " if is_fixed else ""
+    first = "have root raise nofile in /etc/security/limits.conf, then " if is_fixed else ""
     return (
-        f"the daemon may have {limit} files open: end sessions, or {first}`ulimit -n {wanted}; "
-        "fairlead daemon stop; fairlead ls` (sessions go on)"
+        f"the daemon may open {limit} files: stop some sessions, or {first}`ulimit -n {wanted}; "
+        "fairlead daemon stop; fairlead ls` (sessions keep running)"
     )
 
 
@@ -239,7 +239,7 @@ def databases(directory: str) -> Check:
     faults = [fault for path in paths if (fault := _fault_of(path))]
     if not faults:
         return Check("databases", "healthy", f"{len(paths)} readable")
-    fix = "move it away; `fairlead daemon restart` makes a new one"
+    fix = "move it away; `fairlead daemon restart` creates a new one"
     return Check("databases", "unhealthy", "; ".join(faults[:NAMED]), fix)
 
 

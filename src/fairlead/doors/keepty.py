@@ -58,7 +58,7 @@ class KeeptyDoor:
             try:
                 await self._listen(session, directory)
             except (OSError, ValueError) as error:
-                log.info("keepty's programs don't find session %s: %s", session.id, error)
+                log.info("keepty's programs can't find session %s: %s", session.id, error)
 
     async def _listen(self, session: Session, directory: str) -> None:
         try:
@@ -126,7 +126,7 @@ class KeeptyDoor:
         A session that shows itself, at once or through others, would feed its output to itself for ever.
         """
         if shown == within:
-            return f"session {shown!r} can't be attached in itself"
+            return f"can't attach to session {shown!r} from within itself"
         shows: dict[str, set[str]] = {}  # what each session shows
         for session, clients in self.connections.items():
             for client in clients:
@@ -136,7 +136,7 @@ class KeeptyDoor:
         while found:
             for each in shows.get(found.pop(), ()):
                 if each == within:
-                    return f"session {shown!r} shows session {within!r}, which this terminal is in: a loop"
+                    return f"session {shown!r} shows session {within!r}, which contains this terminal: a loop"
                 if each not in seen:
                     seen.add(each)
                     found.append(each)
@@ -214,7 +214,7 @@ class _Client(asyncio.Protocol):
             transport.abort()
             return
         if self._session not in self._door.connections or self._door.is_full(self._session):
-            self._refuse("this session has as many clients as it may have")
+            self._refuse("this session has reached its limit of clients")
             return
         self._door.connections[self._session].add(self)
         transport.set_write_buffer_limits(high=self._door.backlog, low=0)

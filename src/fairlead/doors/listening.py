@@ -67,9 +67,9 @@ class UnixServer:
             safe_dir(os.path.dirname(self.path))
             await self.open()
         except (OSError, SettingError) as error:
-            log.warning("%s was deleted and can't be made again: %s", self.path, error)
+            log.warning("%s was deleted and can't be recreated: %s", self.path, error)
             return False
-        log.warning("%s was deleted, and is there again", self.path)
+        log.warning("%s was deleted; recreated it", self.path)
         return True
 
     def close(self) -> None:

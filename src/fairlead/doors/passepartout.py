@@ -183,9 +183,9 @@ class PassepartoutDoor:
             for each in [each for each in self._clients if not each.is_open]:
                 each.drop()  # they were told why, and linger
             if self._full(client):
-                return f"there are {self._max} clients already"
+                return f"{self._max} clients are already connected"
         if not client.is_proven and sum(not each.is_proven for each in self._clients) >= MAX_UNPROVEN:
-            return f"{MAX_UNPROVEN} clients have not proved who they are already"
+            return f"{MAX_UNPROVEN} unauthenticated clients are already connected"
         self._clients.add(client)
         if self._sweep is None:
             self._sweep = asyncio.get_running_loop().call_later(SWEEP_EVERY, self._sweep_out)
@@ -390,7 +390,7 @@ class _Client(asyncio.Protocol):
         elif not self._begun or items:
             self._begun = self._active
         if held > SLICE and self._door.held > MAX_HELD:
-            self._end(f"more than {MAX_HELD} characters of unfinished frames are kept already")
+            self._end(f"clients' incomplete frames already hold more than {MAX_HELD} characters")
 
     def _heard(self, message: Message) -> None:
         what, refused = hear(message, self)
@@ -399,7 +399,7 @@ class _Client(asyncio.Protocol):
             self.send(log_message("; ".join(refused[:MAX_REFUSALS]), level))
         if isinstance(what, Cancel):
             if not self._door.room.cancel(self, what.session):
-                self.send(log_message("no answer is under way that could be cancelled", "info"))
+                self.send(log_message("no answer to cancel", "info"))
         elif what is not None and (why := self._door.room.hear(what)):
             self.send(log_message(f"not taken: {why}"))
 
@@ -421,7 +421,7 @@ class _Client(asyncio.Protocol):
         if not self.is_open or self._transport.is_closing():
             return
         if self._transport.get_write_buffer_size() > WRITE_LIMIT:
-            log.warning("a client reads nothing and is let go")
+            log.warning("disconnected a client that does not read")
             self.is_open = False
             self._transport.abort()
             return
@@ -461,13 +461,13 @@ class _Client(asyncio.Protocol):
         if not self.is_open or self._input:
             return
         if not self._wire.proven and now - self._came > PROOF_WAIT:
-            self._end(f"who are you? No proof came within {PROOF_WAIT:g} s")
+            self._end(f"not authenticated within {PROOF_WAIT:g} s")
         elif self._begun and now - self._begun > FRAME_WAIT:
             self._end(f"a frame was not complete within {FRAME_WAIT:g} s")
         elif self._ended and (now - self._active > ENDED_WAIT or not self._door.room.owes(self)):
             self.close()
         elif idle and now - self._active > idle:
-            self._end(f"nothing was said for {idle:g} s")
+            self._end(f"idle for {idle:g} s")
 
 
 @lru_cache

@@ -51,7 +51,7 @@ def agent_behind(connection: socket.socket | None, programs: Programs) -> str:
     if connection.family == socket.AF_UNIX:
         pid = peer_pid(connection)
         found = agent_of(pid, programs()) if pid is not None else ""
-        return "that is not known, as who connected is gone" if found is None else found
+        return "unknown: the process that connected is gone" if found is None else found
     owner = _peer_owner(connection)
     if owner is None:
         return ""
@@ -149,11 +149,13 @@ class Token:
         except FileNotFoundError:
             return self._made()
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-            raise PermissionError(f"{self._path} must be a file that only its owner can read: chmod 600")
+            raise PermissionError(f"{self._path} must be a file readable only by its owner: chmod 600")
         with open(self._path, encoding="ascii") as file:
             token = file.read(MAX_TOKEN).strip()
         if len(token) < TOKEN_BYTES:
-            raise PermissionError(f"{self._path} holds no token; remove it and a new one is made")
+            raise PermissionError(
+                f"{self._path} does not contain a token; remove it, and a new one is created"
+            )
         return token
 
     def _made(self) -> str:

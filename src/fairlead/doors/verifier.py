@@ -106,7 +106,7 @@ class VerifierDoor:
             self._places[builder.id] = place
             self._faults.pop(builder.id, None)
             for fault in faults:
-                log.info("verifiers of others don't find session %s: %s", builder.id, fault)
+                log.info("Pi's verifiers can't find session %s: %s", builder.id, fault)
         else:
             self._faults[builder.id] = "; ".join(faults)
             log.warning("session %s has no verifier socket: %s", builder.id, self._faults[builder.id])
@@ -216,11 +216,11 @@ class VerifierDoor:
             return "message is empty"
         turns = builder.turns
         if not turns:
-            return "there is no turn to correct yet"
+            return "no turn to correct yet"
         if not builder.is_working and turns[-1].outcome in STOPPED:
-            return "the turn was stopped, and a stopped turn is not sent back"
+            return "the turn was aborted, and an aborted turn is not sent back"
         if turns[-1].corrections >= self._max_loops:
-            reason = f"sent back {counted(self._max_loops, 'time')} already"
+            reason = f"already sent back {counted(self._max_loops, 'time')}"
             self._listener.escalated(builder.id, turns[-1].number, reason)
             return TOO_MANY_LOOPS
         try:
@@ -359,7 +359,7 @@ class _Verifier(asyncio.Protocol):
         if not is_our_user(transport.get_extra_info("socket")):
             self._transport.abort()
         elif len(self._place.verifiers) >= MAX_VERIFIERS:
-            self.leave(f"{MAX_VERIFIERS} verifiers are here already")
+            self.leave(f"{MAX_VERIFIERS} verifiers are already connected")
         else:
             self._place.verifiers.add(self)
             self._timer = loop.call_at(self._liveness.next, self._ping)

@@ -52,7 +52,7 @@ def front_matter(text: str, source: str) -> tuple[dict[str, Value], str]:
             raise FrontMatterError(f"{where}: expected 'key: value' or '- item', not {line.strip()[:60]!r}")
         key = match[1].replace("-", "_")
         if key in values:
-            raise FrontMatterError(f"{where}: {key} is said twice")
+            raise FrontMatterError(f"{where}: duplicate key {key}")
         if len(values) == MAX_KEYS:
             raise FrontMatterError(f"{where}: more than {MAX_KEYS} keys")
         items = None
@@ -71,7 +71,7 @@ def front_matter(text: str, source: str) -> tuple[dict[str, Value], str]:
 
 def _value(written: str, where: str) -> Value:
     if written.startswith(("&", "*", "!", "{", "%", "@")):
-        raise FrontMatterError(f"{where}: {written[0]!r} begins something of YAML that is not read here")
+        raise FrontMatterError(f"{where}: {written[0]!r} starts a YAML construct that is not supported here")
     if not written.startswith("["):
         return _scalar(written, where)
     inner = _without_comment(written)

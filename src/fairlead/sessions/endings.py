@@ -38,11 +38,11 @@ class Ending(NamedTuple):
     def sentence(self) -> str:
         match self.outcome:
             case "failed":
-                return f"the turn failed: {self.why or 'its builder does not say why'}"
+                return f"the turn failed: {self.why or 'the builder gives no reason'}"
             case "lost":
-                return "the turn did not end: the program that ran it went away"
+                return "the turn did not end: the program that ran it exited"
             case "aborted" | "interrupted":
-                return "the turn was stopped before its end"
+                return "the turn was aborted"
         return ""
 
 

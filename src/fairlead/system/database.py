@@ -126,7 +126,9 @@ class DatabaseThread:
             if self._is_closed:
                 raise DatabaseFault(f"{self._path} is closed")
             if len(self._works) >= MAX_WORKS:
-                raise DatabaseFault(f"{MAX_WORKS} works wait for {self._path} already; is it locked?")
+                raise DatabaseFault(
+                    f"{MAX_WORKS} operations are already queued for {self._path}; is it locked?"
+                )
             self._works.append((future, work))
             if self._thread is None:
                 name = f"fairlead {os.path.basename(self._path)}"
@@ -147,7 +149,7 @@ class DatabaseThread:
             self._changed.notify_all()
             done = self._changed.wait_for(lambda: self._is_idle and not self._works, seconds)
         if not done:
-            log.warning("%s is locked or busy; %d works wait for it in vain", self._path, len(self._works))
+            log.warning("%s is locked or busy; %d operations were not done", self._path, len(self._works))
         return done
 
     def _work(self) -> None:
@@ -332,13 +334,13 @@ class Database:
                 self._set_aside("it is not a file", path, (path,))
             elif found.st_uid == os.geteuid() and found.st_mode & 0o600 != 0o600:
                 os.chmod(path, 0o600)
-                self._fault(f"{path} had mode {stat.S_IMODE(found.st_mode):04o}; it was made 0600")
+                self._fault(f"{path} had mode {stat.S_IMODE(found.st_mode):04o}; it was changed to 0600")
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def _do_without_file(self, why: str) -> sqlite3.Connection:
         """Begin anew without a file of ours: SQLite has a nameless one, which it removes itself."""
         self.close()
-        self._fault(f"{self.path} can't be used ({why}); it is made again in memory each time")
+        self._fault(f"{self.path} can't be used ({why}); it is rebuilt in memory each time")
         self.is_in_memory = True
         connection = self._connect("")
         connection.execute(f"PRAGMA max_page_count = {MAX_PAGES_IN_MEMORY}")
@@ -351,8 +353,8 @@ class Database:
             return
         if version > known and not self._derived:
             raise DatabaseFault(
-                f"{self.path} has version {version} of its schema, from a newer fairlead;"
-                f" this one knows {known}"
+                f"{self.path} has schema version {version}, from a newer Fairlead;"
+                f" this one supports version {known}"
             )
         if version > known:
             raise sqlite3.DatabaseError(_NEWER)
@@ -395,9 +397,7 @@ class Database:
                     break
                 except BlockingIOError:
                     if time.monotonic() > deadline:
-                        raise DatabaseFault(
-                            f"another process has been opening {self.path} for too long"
-                        ) from None
+                        raise DatabaseFault(f"timed out: another process is opening {self.path}") from None
                     time.sleep(OPEN_PAUSE)
             yield
         finally:
@@ -423,7 +423,7 @@ class Database:
                     os.rename(each, kept + each.removeprefix(path))
                 else:
                     os.unlink(each)
-        fate = f"was set aside as {kept}" if is_kept else "was removed, to be made again"
+        fate = f"was moved to {kept}" if is_kept else "was removed and will be rebuilt"
         self._fault(f"{path} can't be read ({why}); it {fate}")
 
     def _fault(self, fault: str) -> None:

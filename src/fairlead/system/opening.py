@@ -33,7 +33,7 @@ class PathError(ValueError):
 def resolve(path: str, cwd: Path) -> Path:
     """Where a path leads, from `cwd`. It need not exist. Raises PathError."""
     if "\0" in path:
-        raise PathError("a path must not have a NUL character in it")
+        raise PathError("a path must not contain a NUL character")
     if len(path) > MAX_PATH:
         raise PathError(f"a path must have at most {MAX_PATH} characters, not {len(path)}")
     if path == "~" or path.startswith("~/"):
@@ -103,7 +103,7 @@ def open_regular(
     try:
         real = Path(os.path.realpath(path))
         if within is not None and not leads_into(real, within):
-            raise OSError(errno.EXDEV, f"it is a link that leads out of {shown(within)}", shown(path))
+            raise OSError(errno.EXDEV, f"it is a link to outside of {shown(within)}", shown(path))
         descriptor = open_here(real, flags)
     except ValueError as error:  # a PathError, or a name that can't be one
         raise OSError(errno.ELOOP, str(error), shown(path)) from None
@@ -140,7 +140,7 @@ def _explained(error: OSError, part: str, parent: int, path: Path) -> OSError | 
         is_link = False
     if is_link or error.errno == errno.ELOOP:
         return PathError(
-            f"{shown(path)}: there is a link by now, or a circle of links, and it is not followed"
+            f"{shown(path)}: it is now a symbolic link, or a loop of links, which is not followed"
         )
     error.filename = shown(path)
     return error

@@ -274,8 +274,8 @@ class Settings:
                 raise self._unknown((*path, key), f"setting {key!r} in {name}", known)
 
     def _unknown(self, path: tuple[str, ...], what: str, known: Collection[str]) -> SettingError:
-        hint = _meant(path[-1], known) or f"; there are {', '.join(known)}"
-        return SettingError(f"{self.place_of(*path)}: there is no {what}{hint}")
+        hint = _meant(path[-1], known) or f"; known are {', '.join(known)}"
+        return SettingError(f"{self.place_of(*path)}: unknown {what}{hint}")
 
     def place_of(self, *path: str) -> str:
         """The file and the line where something is set, for messages."""
@@ -331,7 +331,7 @@ class Settings:
         """A setting that is a text."""
         found, where = self._value(section, key)
         if not isinstance(found, str) or not found.strip():
-            return str(self._usual(section, key, where, f"must be a text, not {found!r}"))
+            return str(self._usual(section, key, where, f"must be a non-empty string, not {found!r}"))
         return found
 
     def flag(self, section: str, key: str) -> bool:
@@ -445,8 +445,8 @@ def tables_from(value: object, kind: type[T], where: str, limit: int) -> tuple[T
 MAX_WORD = 80
 """How many characters of a wrong word are compared and shown."""
 _TYPES = {
-    "str": "a text",
-    "int": "a whole number",
+    "str": "a string",
+    "int": "an integer",
     "float": "a number",
     "bool": "true or false",
     "array": "a list",
@@ -473,7 +473,7 @@ def explained(error: Exception, kind: type) -> str:
         wanted = " or ".join(word for each in types[1].split(" | ") if (word := _TYPES.get(each, each)))
         return f"{key} must be {wanted}, not {_TYPES.get(types[2]) or types[2]}".lstrip()
     if field := re.fullmatch(r"Object (missing required|contains unknown) field `(.*)`", fault):
-        return f"{field[2]} is missing" if field[1][0] == "m" else f"there is no setting {field[2]}"
+        return f"missing setting {field[2]}" if field[1][0] == "m" else f"unknown setting {field[2]}"
     return str(error)
 
 
@@ -502,7 +502,7 @@ def _read(path: str) -> bytes:
     except OSError as error:
         raise SettingError(f"can't read {path}: {error.strerror}") from None
     if len(data) > MAX_CONFIG:
-        raise SettingError(f"{path} has more than {MAX_CONFIG} bytes")
+        raise SettingError(f"{path} is larger than {MAX_CONFIG} bytes")
     return data
 
 
@@ -536,7 +536,7 @@ def safe_dir(path: str) -> str:
         _make_all(path)
         found = os.lstat(path)
     except OSError as error:
-        raise SettingError(f"can't make {path}: {error.strerror}") from None
+        raise SettingError(f"can't create {path}: {error.strerror}") from None
     if why := _foreign(path, found):
         raise SettingError(why)
     if found.st_mode & 0o077:
@@ -551,13 +551,13 @@ def foreign(path: str) -> str:
     except FileNotFoundError:
         return ""
     except OSError as error:
-        return f"can't look at {path}: {error.strerror}"
+        return f"can't access {path}: {error.strerror}"
     return _foreign(path, found)
 
 
 def _foreign(path: str, found: os.stat_result) -> str:
     if not stat.S_ISDIR(found.st_mode):
-        return f"{path} is not a directory; a link there is not safe"
+        return f"{path} is not a directory; a symbolic link is not accepted"
     if found.st_uid == os.getuid():
         return ""
     import pwd

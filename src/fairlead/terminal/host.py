@@ -232,7 +232,7 @@ class Host:
         for path in filter(is_served, paths):
             raise HostError("exists", f"another program serves {path}")
         if len(self.sessions) >= self._settings.count("terminal", "max_sessions"):
-            raise HostError("limit", f"there are {len(self.sessions)} sessions already")
+            raise HostError("limit", f"the limit of {len(self.sessions)} sessions is reached")
         if not os.path.isdir(cwd):
             raise HostError("invalid", f"no such directory: {cwd}")
         return {
@@ -301,7 +301,7 @@ class Host:
         if session.state is State.ENDED:
             raise HostError("invalid", f"session {name!r} has ended")
         if session.recording is not None:
-            raise HostError("exists", f"session {name!r} is recorded already, to {session.recording}")
+            raise HostError("exists", f"session {name!r} is already being recorded, to {session.recording}")
         return self._recorded(name, path or True, session.record)
 
     def _new_recording(self, name: str, wanted: bool | str, spec: Spec) -> str:
@@ -336,7 +336,7 @@ class Host:
         try:
             await self._connect(path)
         except TimeoutError:
-            log.warning("the keeper at %s does not answer; it is left alone", path)
+            log.warning("the keeper at %s does not respond; leaving it alone", path)
         except (OSError, HostError) as error:
             if is_served(path):  # it lives, and may let the next daemon in
                 log.error("the keeper at %s can't be taken over: %s", path, error)
@@ -426,7 +426,7 @@ class Host:
             self._later(self._shut_down(session))
             return
         if event.topic == "terminal/recording" and "error" in event.data:
-            log.warning("session %s is not recorded any more: %s", session.id, event.data["error"])
+            log.warning("the recording of session %s stopped: %s", session.id, event.data["error"])
         if event.topic == "terminal/exited":
             self._ended[session] = time.monotonic() - (session.ended_for or 0.0)
             if session in self._exits:
@@ -469,7 +469,9 @@ class Host:
         if session.state is State.ENDED or self._closing:
             return
         if is_served(path):
-            log.error("the keeper of session %s lets us in no more; another daemon may have it", session.id)
+            log.error(
+                "the keeper of session %s refuses the connection; another daemon may have it", session.id
+            )
             self._drop(session)
             return
         with contextlib.suppress(OSError):

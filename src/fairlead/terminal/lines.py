@@ -132,7 +132,7 @@ class Followers:
             if follower.is_gone or now - follower.asked_at > PATIENCE:
                 self.remove(follower)
         if len(self._followers) >= MAX_FOLLOWERS:
-            raise ValueError(f"{MAX_FOLLOWERS} clients follow sessions already")
+            raise ValueError(f"{MAX_FOLLOWERS} clients are already following sessions")
         follower = Follower(session)
         self._followers[follower.id] = follower
         return follower

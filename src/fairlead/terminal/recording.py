@@ -114,7 +114,7 @@ class Recorder:
         except FileNotFoundError:
             raise RecordingError(f"no such directory: {os.path.dirname(path)}") from None
         except (OSError, ValueError) as error:
-            raise RecordingError(f"can't make {path}: {_reason(error)}") from None
+            raise RecordingError(f"can't create {path}: {_reason(error)}") from None
         now = time.time()
         recorder.offset, recorder.generation = offset, generation
         recorder._last = int(now % 1 * 1000)
@@ -143,7 +143,7 @@ class Recorder:
             recorder._resume()
         except (OSError, ValueError) as error:
             recorder._release()
-            raise RecordingError(f"can't go on with {path}: {_reason(error)}") from None
+            raise RecordingError(f"can't continue {path}: {_reason(error)}") from None
         return recorder
 
     def _resume(self) -> None:
@@ -307,7 +307,7 @@ class Recorder:
 
     def _failed(self, reason: str) -> RecordingError:
         self._release()
-        return RecordingError(f"can't go on with {self.path}: {reason}")
+        return RecordingError(f"can't continue {self.path}: {reason}")
 
     def _release(self) -> None:
         self.over = True

@@ -631,7 +631,7 @@ class Session:
         self._recorder = None
         self.remember(recording=None, recording_error=error[:MAX_REASON] or None)
         if error:
-            self.say(f"this session is not recorded any more: {error}")
+            self.say(f"the recording of this session stopped: {error}")
         self._tell("terminal/recording", path=path, recording=False, **({"error": error} if error else {}))
 
     # --- clients ------------------------------------------------------------------------------------------

@@ -84,7 +84,7 @@ def attach(name: str, *, watch: bool = False) -> int:
         return 1
     if os.environ.get("TERM", "") in ("", "dumb"):
         print(
-            "fairlead attach: this terminal can't be drawn on (TERM is "
+            "fairlead attach: this terminal has no cursor control (TERM is "
             f"{os.environ.get('TERM') or 'not set'}); use `fairlead screen {name}` or "
             f"`fairlead logs -f {name}`",
             file=sys.stderr,
@@ -362,7 +362,7 @@ class _Sharing:
             if self._absent >= ABSENT_TRIES:
                 hint = _meant(self._name, self._settings) or "; `fairlead ls` lists them"
                 missing = f"no session {self._name!r}{hint}"
-                gone = f"session {self._name!r} is gone"
+                gone = f"session {self._name!r} no longer exists"
                 raise Left(1, f"fairlead attach: {gone if self._was_there else missing}")
             return
         self._absent = 0
@@ -383,7 +383,7 @@ class _Sharing:
             self._absent = 0
         elif self._ending is None:
             if self._reconnect.is_over:
-                raise Left(1, f"fairlead attach: session {self._name!r} lets nobody in")
+                raise Left(1, f"fairlead attach: session {self._name!r} refuses connections")
             time.sleep(RETRY_PAUSE)
 
     def _receive_first(self, connection: socket.socket) -> None:
@@ -447,7 +447,7 @@ class _Sharing:
         first, self._was_there = not self._was_there, True
         saw_daemon(self._settings)
         if self._pid and message.pid != self._pid:
-            raise Left(1, f"fairlead attach: session {self._name!r} is gone; another one has its name now")
+            raise Left(1, f"fairlead attach: session {self._name!r} was replaced by another of this name")
         self._pid = message.pid
         self._granted = message.wishes
         if not self._granted & keepty.Wish.DIRECT:
@@ -544,7 +544,7 @@ class _Sharing:
     def _greet(self) -> None:
         """Tell the name and the way out, if the person wants that."""
         out = "q" if self._watch else self._options.way_out
-        hint = f"{'watching' if self._watch else 'attached to'} {self._name}; {out} leaves it running"
+        hint = f"{'watching' if self._watch else 'attached to'} {self._name}; {out} detaches"
         if not self._options.alternate:
             rows = self._terminal.size[1]
             line = f"[{hint}]" if self._options.hint else ""
@@ -587,8 +587,8 @@ class _Sharing:
         self._displaced_at = time.monotonic()
         self._let_go()
         self._note_until = None
-        who = f"{writer} types here now" if writer else f"nobody types here now ({self._name})"
-        self._note = f"{who}; Enter takes it back, {self._options.way_out} leaves"
+        who = f"{writer} has taken over" if writer else f"the writer of {self._name} has left"
+        self._note = f"{who}; Enter takes over, {self._options.way_out} detaches"
         if self._view is None:
             self._draw_note()
 
@@ -647,7 +647,7 @@ class _Sharing:
 
     def _paint(self) -> None:
         if self._view is not None and not self._terminal.behind:
-            note = self._note or f"{self._name}; q leaves"
+            note = self._note or f"{self._name}; q detaches"
             self._terminal.show_now(self._view.paint(*self._terminal.size, note))
 
     # --- the person ---------------------------------------------------------------------------------------
@@ -712,7 +712,7 @@ class _Sharing:
                 return
 
     def _leave(self) -> None:
-        left = f"left {self._name}; `fairlead attach {self._name}` comes back"
+        left = f"detached from {self._name}; `fairlead attach {self._name}` reattaches"
         raise Left(0, "\n".join(filter(None, (self._told, left))))
 
     def _last_words(self) -> None:

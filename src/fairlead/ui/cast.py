@@ -78,7 +78,7 @@ class Cast:
         except AsciicastError:
             found = None
         if found is None:
-            raise CastError(f"{self.path} was changed while it was played")
+            raise CastError(f"{self.path} was changed during playback")
         return found._replace(time=self._times[number])
 
     def until(self, time: float) -> int:

@@ -40,16 +40,18 @@ def escapes_of(settings: Settings) -> dict[Presses, str]:
         value = settings.section("attach").get("escape", "ctrl-\\ or ,,,d")
     names = value if isinstance(value, list) else value.split(" or ") if isinstance(value, str) else None
     if not names or not all(isinstance(each, str) for each in names):
-        raise _wrong(value, 'must be a text like "ctrl-\\\\", "ctrl-a d" or ",,,d", or a list of them')
+        raise _wrong(value, 'must be a string such as "ctrl-\\\\", "ctrl-a d" or ",,,d", or a list of them')
     if len(names) > MAX_ESCAPES:
-        raise _wrong(value, f"has {len(names)} escapes; at most {MAX_ESCAPES} are possible")
+        raise _wrong(value, f"has {len(names)} escapes; at most {MAX_ESCAPES} are allowed")
     found: dict[Presses, str] = {}
     for name in names:
         found[_keys(name)] = " ".join(name.split())
     for one, first in found.items():
         for other, second in found.items():
             if one != other and other[: len(one)] == one:
-                raise _wrong(value, f"has {first!r}, with which {second!r} begins, so that it can't be typed")
+                raise _wrong(
+                    value, f"has {first!r}, which is a prefix of {second!r}, so {second!r} can't be typed"
+                )
     return found
 
 
@@ -59,7 +61,7 @@ def _keys(name: str) -> Presses:
         if word.lower().startswith("ctrl-"):
             key = word[5:].lower()
             if len(key) != 1 or not ((key.isascii() and key.isalpha()) or key in "[\\]^_"):
-                raise _wrong(name, f"has {word!r}; after ctrl- comes one letter or one of [ \\ ] ^ _")
+                raise _wrong(name, f"has {word!r}; ctrl- must be followed by one letter or one of [ \\ ] ^ _")
             if key in _TAKEN:
                 raise _wrong(name, f"has {word!r}, which is the {_TAKEN[key]} key in a terminal")
             keys.append(ord(key.upper()) & 0x1F)
@@ -70,9 +72,9 @@ def _keys(name: str) -> Presses:
     if not keys:
         raise _wrong(name, "must not be empty")
     if len(keys) > MAX_KEYS:
-        raise _wrong(name, f"has {len(keys)} keys; at most {MAX_KEYS} are possible")
+        raise _wrong(name, f"has {len(keys)} keys; at most {MAX_KEYS} are allowed")
     if len(keys) == 1 and keys[0] >= 0x20:
-        raise _wrong(name, "is a plain key, which could not be typed any more; use ctrl-KEY or several keys")
+        raise _wrong(name, "is a plain key, which could then not be typed; use ctrl-KEY or several keys")
     return tuple(keys)
 
 

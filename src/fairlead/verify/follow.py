@@ -35,7 +35,7 @@ LEFT = "session_shutdown"
 OCCUPIED = "duplicate connection"
 """The reason of a real Pi's bye to a second verifier."""
 
-ONLY_JUDGES = "this verifier only judges"
+ONLY_JUDGES = "this verifier does not send corrections"
 TOO_LATE = "the next turn began before this one was checked"
 """Why a report is no more about the turn that it was asked for."""
 
@@ -63,7 +63,7 @@ class Judged(NamedTuple):
     """Why the builder did not take the correction, if it did not."""
 
 
-_SAID = {"max loops exceeded": "it was sent back as often as it may be"}
+_SAID = {"max loops exceeded": "it was already sent back the maximum number of times"}
 """What Pi's words on the wire mean."""
 
 
@@ -126,7 +126,7 @@ class Follower:
                 while self._stops.qsize() > 1:
                     self._stops.get_nowait()
                 if self._tells_all and not self._newest and self._stops.empty():
-                    raise Gone(f"{self._session_id} has had no turn yet, so there is none to judge")
+                    raise Gone(f"{self._session_id} has had no turn yet")
             while True:
                 stop = await self._stops.get()
                 if isinstance(stop, Gone):
@@ -231,7 +231,7 @@ class Follower:
             for answer in (*self._acks.values(), self._heard):
                 if answer is not None and not answer.done():
                     answer.set_exception(ConnectionError("the builder went away"))
-            self._told("the builder went away; looking for it")
+            self._told("lost the session; reconnecting")
             wait = self._patience
 
     @staticmethod
@@ -256,7 +256,7 @@ class Follower:
                 await link.send(wire.Ping(nonce=_SETTLED))
                 return link
             if asyncio.get_running_loop().time() > deadline:
-                raise Gone(f"nobody listens on {self._path}")
+                raise Gone(f"nothing is listening on {self._path}")
             if self._missed is not None:
                 await asyncio.to_thread(self._missed)
             await asyncio.sleep(LOOK_AGAIN)
@@ -327,7 +327,7 @@ class Follower:
                     "end that one, then run this again"
                 )
             case Broken(reason=reason):
-                self._told(f"the builder sent what makes no sense: {reason}")
+                self._told(f"the builder sent an invalid message: {reason}")
 
 
 _SETTLED, _REPORTED = "settled", "reported"

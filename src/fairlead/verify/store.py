@@ -161,7 +161,7 @@ class Judgement(NamedTuple):
     def line(self) -> str:
         """In a few words, for status lines."""
         call = f", a person is needed: {self.escalated}" if self.escalated else ""
-        later = "; the turn after it is not checked" if self.stale else ""
+        later = "; the turn after it is not verified" if self.stale else ""
         return f"turn {self.turn}: {self.confidence.value}{later}{call}"
 
     @property

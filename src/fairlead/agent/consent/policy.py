@@ -201,7 +201,7 @@ class Policy(Struct, frozen=True):
             if rule.then == "deny":
                 return Verdict("deny", f"a rule says: {rule}", rule)
         if self.allows_all:
-            return Verdict("allow", "all is allowed that no rule denies")
+            return Verdict("allow", "everything is allowed that no rule denies")
         answers = [rule for rule in fitting if rule in self.remembered][-1:]
         for rule in answers or sorted(fitting, key=lambda rule: -_STRICTNESS[rule.then]):
             return Verdict(rule.then, f"a rule says: {rule}", rule)
@@ -234,7 +234,7 @@ def _care(effect: Effect, path: Path) -> str:
     if effect == "write" and ".git" in (part.casefold() for part in path.parts):
         return "what is in .git can make git run commands"
     if effect == "write" and (path.match("fairlead/config.toml") or str(path) == _own_config()):
-        return "it is the configuration of Fairlead, with its rules"
+        return "it is Fairlead's configuration, which holds these rules"
     return ""
 
 
@@ -262,7 +262,7 @@ class _Hit(Struct, frozen=True):
         if self.is_sure:
             return Verdict(self.rule.then, f"{shown}: a rule says: {self.rule}", self.rule)
         why = f" ({self.part.why})" if self.part.why else ""
-        return Verdict("ask", f"{shown} may be what a rule is about{why}: {self.rule}", self.rule)
+        return Verdict("ask", f"{shown} may match a rule{why}: {self.rule}", self.rule)
 
 
 def _hit(rule: Rule, part: Part) -> _Hit | None:

@@ -244,7 +244,7 @@ class Catalog:
         if provider not in self._providers and provider not in KNOWN:
             names = ", ".join({**KNOWN, **self._providers})
             raise SettingError(
-                f"{whose}: there is no provider {provider!r}, only {names}; [providers.{provider}] adds it"
+                f"{whose}: unknown provider {provider!r}; known are {names}; add it as [providers.{provider}]"
             )
 
     def _chosen(self) -> ModelInfo:
@@ -318,7 +318,7 @@ class Catalog:
     def lend(self, variable: str, key: str) -> None:
         """Use a client's key. It is kept in memory alone. Raises ModelError if it can be none."""
         if variable not in self.key_variables() or not is_key(key.strip()):
-            raise ModelError("refused", f"what {variable} holds is no key: a key is one word of ASCII")
+            raise ModelError("refused", f"the value of {variable} is not a key: a key is one word of ASCII")
         self._lent[variable] = key.strip()
 
     # --- entering keys ------------------------------------------------------------------------------------
@@ -327,13 +327,13 @@ class Catalog:
         """Where a person gets a key that can be entered for a provider. Raises ModelError if none can be."""
         names = [name for name in {**KNOWN, **self._providers} if self._takes_key(name)]
         if provider not in names:
-            others = f"; there are {', '.join(names)}"
-            why = f"it is not known{others}"
+            others = f"; providers with keys are {', '.join(names)}"
+            why = f"unknown provider{others}"
             if self._is_set(provider):
-                why = f"config.toml says where its key is: {self.new_key(provider)}"
+                why = f"config.toml sets its key: {self.new_key(provider)}"
             elif provider == OFFLINE or provider in KNOWN or provider in self._providers:
-                why = f"it needs none{others}"
-            raise ModelError("refused", f"no key can be entered for {provider}: {why}")
+                why = f"it needs no key{others}"
+            raise ModelError("refused", f"can't enter a key for {provider}: {why}")
         known = KNOWN.get(provider)
         return known.keys_at if known else ""
 
@@ -341,7 +341,7 @@ class Catalog:
         """Keep a key that a person has entered. Raises ModelError, ValueError or OSError."""
         self.keys_at(provider)
         if self._entered is None:
-            raise ModelError("refused", "no keys can be kept here")
+            raise ModelError("refused", "keys can't be stored here")
         self._entered.enter(provider, key)
 
     def forget_key(self, provider: str) -> bool:
@@ -435,7 +435,7 @@ def _listed(tables: object) -> list[ModelInfo]:
         whose = f"[[models]] {fields.get('id', number)}"
         unknown = fields.keys() - set(ModelInfo.__struct_fields__)
         if unknown:
-            raise SettingError(f"{whose}: there is no setting {', '.join(sorted(map(str, unknown)))}")
+            raise SettingError(f"{whose}: unknown setting {', '.join(sorted(map(str, unknown)))}")
         fields = {"name": fields.get("id"), "max_output": 0, **fields}
         info = _convert(fields, ModelInfo, whose)
         if info.provider == OFFLINE:

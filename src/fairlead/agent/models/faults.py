@@ -123,17 +123,17 @@ def empty(server: Server, info: ModelInfo) -> ModelError:
     return _error(*_EMPTY, info)
 
 
-_EMPTY: tuple[Kind, str] = "broken", "the answer is empty; say it in other words, or choose another model"
+_EMPTY: tuple[Kind, str] = "broken", "the answer is empty; rephrase the prompt, or choose another model"
 
 
 def _cut(server: Server) -> tuple[Kind, str]:
-    return "busy", f"{server.place} ended the connection in the middle of the answer; ask again"
+    return "busy", f"{server.place} closed the connection in the middle of the answer; try again"
 
 
 def _no_stream(server: Server, info: ModelInfo) -> tuple[Kind, str]:
     what = "a web page" if server.is_page else server.content_type
     table = f"base_url of [providers.{info.provider}]"
-    return "refused", f"{server.place} answered with {what}, not with a stream of events; check {table}"
+    return "refused", f"{server.place} answered with {what}, not with an event stream; check {table}"
 
 
 def fault_of(
@@ -172,7 +172,7 @@ def _of_connection(causes: list[BaseException], info: ModelInfo, server: Server)
     if has(ssl.SSLCertVerificationError) or _says(causes, "CERTIFICATE_VERIFY_FAILED"):
         return (
             "refused",
-            f"the certificate of {place} is not trusted; install its authority, or check {table}",
+            f"the certificate of {place} is not trusted; install its certificate authority, or check {table}",
         )
     if has(ssl.SSLError) or _says(causes, "[SSL:"):
         return (
@@ -180,19 +180,19 @@ def _of_connection(causes: list[BaseException], info: ModelInfo, server: Server)
             f"{place} does not speak TLS; should {table} begin with http:// instead of https://?",
         )
     if has(socket.gaierror) or _says(causes, "Name or service not known", "nodename nor servname"):
-        return "busy", f"there is no host {place}; is the network up, and {table} right?"
+        return "busy", f"unknown host {place}; check the network and {table}"
     if has(httpx2.ConnectTimeout, httpx2.PoolTimeout):
         return "busy", f"{place} did not accept a connection within {CONNECT_TIMEOUT:g} s; is it reachable?"
     if has(httpx2.ConnectError, ConnectionRefusedError):
-        return "busy", f"nothing answers at {place}; start that server, or check {table}"
+        return "busy", f"can't connect to {place}; start that server, or check {table}"
     if has(httpx2.ReadTimeout, httpx2.WriteTimeout):
-        return "busy", f"{place} was silent for {SILENCE_TIMEOUT:g} s; ask again, or look at that server"
+        return "busy", f"{place} sent nothing for {SILENCE_TIMEOUT:g} s; try again, or check that server"
     if has(httpx2.UnsupportedProtocol, httpx2.InvalidURL):
-        return "refused", f"{table} is no address of a server; it must begin with http:// or https://"
+        return "refused", f"{table} is not a valid URL; it must begin with http:// or https://"
     if has(httpx2.TransportError, OSError):
         if server.status:
             return _cut(server)
-        return "busy", f"{place} ended the connection without an answer; is {table} right?"
+        return "busy", f"{place} closed the connection without an answer; check {table}"
     return None
 
 
@@ -207,18 +207,18 @@ def _of_response(
     ):
         return "overflow", f"the conversation is longer than the model's window{number}{told}"
     if isinstance(error, theirs.ModelQuotaExceededError):
-        return "refused", f"the account has no credit left{number}{told}; see your plan and billing there"
+        return "refused", f"the account has no credit left{number}{told}; check your plan and billing"
     if status is None:
         return _of_kind(error, told, server, new_key)
     if status in (401, 403) or (status == 400 and _KEY_WORDS.search(words)):
         return "refused", f"the key was refused{number}{told}; to change it, {new_key}"
     if status == 404:
         where = f"{server.place} does not know this model or path{number}{told}"
-        return "refused", f"{where}; see `fairlead agent --list-models`, and base_url"
+        return "refused", f"{where}; check `fairlead agent --list-models` and base_url"
     if status == 429:
-        return "busy", f"asked too often{number}{told}; wait a while"
+        return "busy", f"rate limit exceeded{number}{told}; try again later"
     if status in _BUSY or status >= 500:
-        return "busy", f"{server.place} has trouble of its own{number}{told}; try again later"
+        return "busy", f"{server.place} had an internal error{number}{told}; try again later"
     return "refused", f"{server.place} refused the request{number}{told}"
 
 
@@ -246,7 +246,7 @@ def _of_stream(error: Exception, words: str, info: ModelInfo, server: Server) ->
         return _no_stream(server, info)
     if _STOPPED in words:
         return _EMPTY if server.is_done else _cut(server)
-    return "broken", f"{server.place} sent what is no answer of a model; ask again, or check that server"
+    return "broken", f"{server.place} sent an invalid answer; try again, or check that server"
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -57,8 +57,8 @@ HELP = f"""{OFFLINE} I can:
 - `run: pytest -q`
 - ``edit notes.txt: replace `old` with `new` ``
 - `write notes.txt: some text`
-- `summarize`, which says what was asked so far
-- `when sent back:` on a line of its own, and below it what to do if a verifier is not content
+- `summarize`, which lists the requests so far
+- `when sent back:` on a line of its own, followed by what to do if verification fails
 Join several with "then" or put each on its own line. Choose another model for real conversation."""
 
 
@@ -126,7 +126,7 @@ def _decide(request: ModelRequest) -> tuple[str, list[ToolCallMade]]:
         return HELP, []
     words = _wanted(asked, request.messages)
     if not words and asked.origin == "correction":
-        return f"The work was sent back, and I can't mend it by myself. {AGAIN} {OFFLINE}", []
+        return f"The work was sent back, and I can't fix it myself. {AGAIN} {OFFLINE}", []
     if _wants_summary(words, request):
         return _summary(request.messages), []
     if len(words) > MAX_REQUEST:
@@ -189,7 +189,7 @@ def _report(
     lines = []
     for step, result in done:
         if result is None:
-            lines.append(f"Could not {step.title}: no result came back.")
+            lines.append(f"Could not {step.title}: no result arrived.")
         elif result.is_error:
             lines.append(f"Could not {step.title}: {_excerpt(text_of(result))}")
         else:
@@ -239,7 +239,7 @@ def _summary(messages: Sequence[Message]) -> str:
         for part in message.calls
         if "path" in part.arguments
     )
-    lines = [f"{len(asked)} requests so far; the last ones:" if asked else "Nothing was asked so far."]
+    lines = [f"{len(asked)} requests so far; the last ones:" if asked else "No requests so far."]
     lines += [f"- {_short(each)}" for each in asked[-SUMMED_REQUESTS:]]
     if touched:
         lines.append("Files and directories: " + ", ".join(list(touched)[-SUMMED_REQUESTS:]))

@@ -137,7 +137,9 @@ def read(path: str) -> list[list[Timed]]:
     first, *lines = data.split(b"\n")
     header = _object(first, path, 1)
     if header.get("cassette") != VERSION:
-        raise ModelError("broken", f'{path} is no cassette: its first line must be {{"cassette": {VERSION}}}')
+        raise ModelError(
+            "broken", f'{path} is not a cassette: its first line must be {{"cassette": {VERSION}}}'
+        )
     answers: list[list[Timed]] = []
     current: list[Timed] = []
     for number, line in enumerate(lines, 2):

@@ -108,7 +108,7 @@ class Memory(Stored):
         """Keep a text. Raises MemoryFault."""
         text = storable(text).strip()
         if not text:
-            raise MemoryFault("there is nothing to remember: the text is blank")
+            raise MemoryFault("nothing to remember: the text is blank")
         if len(text) > MAX_TEXT:
             raise MemoryFault(f"a text of {len(text)} characters; at most {MAX_TEXT} can be remembered")
         kept_tags, kept_kind = _checked_tags(tags), _checked_tag(kind, "kind")

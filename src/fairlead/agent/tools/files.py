@@ -427,7 +427,7 @@ def _save(path: Path, name: str, text: str, seen: os.stat_result | None) -> int:
         )
     with directory(path.parent, create=seen is None) as parent:
         if _identity(_look(path.name, parent)) != _identity(seen):
-            raise ValueError(f"{name} was changed by somebody else just now; read it again")
+            raise ValueError(f"{name} was just changed by another process; read it again")
         if seen is not None and not os.access(path.name, os.W_OK, dir_fd=parent):
             raise ValueError(f"{name} is write-protected")
         new = f".fairlead-{secrets.token_hex(8)}"

@@ -52,7 +52,7 @@ def as_op_error(op: str, error: Exception) -> OpError:
     if known is not None:
         return OpError(known, str(error)) if isinstance(known, ErrorCode) else known(error)
     if isinstance(error, OSError) and error.errno == errno.EMFILE:
-        why = "the daemon has as many files open as it may; `fairlead doctor` says what to do"
+        why = "the daemon has reached its limit of open files; `fairlead doctor` says what to do"
         return OpError(ErrorCode.FAILED, why)
     return OpError(ErrorCode.FAILED, f"{op} failed: {type(error).__name__}: {error}")
 

@@ -224,7 +224,7 @@ class _Connection(asyncio.Protocol):
 
     def _ask_to_go(self) -> None:
         if self._wire.state is rpc.State.NOT_READY and not self._transport.is_closing():
-            why = f"no handshake came within {HANDSHAKE_WAIT:g} s"
+            why = f"no handshake within {HANDSHAKE_WAIT:g} s"
             self._transport.write(rpc.encode(rpc.Error(ErrorCode.FAILED, why)))
             self._transport.close()
 
@@ -232,7 +232,7 @@ class _Connection(asyncio.Protocol):
         """Answer there from now on."""
         self._transport = transport
         if not self._door.arrived(self):
-            error = rpc.Error(ErrorCode.MAX_PENDING_EXCEEDED, "the daemon has as many clients as it may have")
+            error = rpc.Error(ErrorCode.MAX_PENDING_EXCEEDED, "the daemon has reached its limit of clients")
             transport.write(rpc.encode(error))
             transport.close()
 

@@ -44,26 +44,26 @@ WIDTH = 39
 """How wide the lines above and below a list are."""
 
 HELP = {
-    "/help": "this list",
+    "/help": "list the commands",
     "/status": "show the state of the session",
     "/history": "list the messages of the session",
-    "/new": "begin a new session",
+    "/new": "start a new session",
     "/resume [path]": "resume a session from its file",
     "/tree [id]": "switch to another session",
     "/tree name id name": "rename a session",
     "/model [provider id]": "choose a model",
-    "/thinking [level]": f"how hard the model thinks: {', '.join(THINKING_LEVELS)}",
+    "/thinking [level]": f"set the thinking level: {', '.join(THINKING_LEVELS)}",
     "/compact [instructions]": "summarize older messages",
     "/prompts": "list the prompt templates; /name runs one",
     "/skills": "list the skills that models can read",
     "/worktree": "list the git worktrees",
-    "/remember text #tag": "keep something for all sessions",
-    "/jobs [status]": "list the tool calls that run or ran lately",
-    "/job id": "show one of them",
-    "/cancel-job id": "end one of them; the turn goes on",
+    "/remember text #tag": "store a note for all sessions",
+    "/jobs [status]": "list running and recent tool calls",
+    "/job id": "show a tool call",
+    "/cancel-job id": "cancel a tool call; the turn continues",
     "/login [provider]": "enter a provider's key",
-    "/logout [provider]": "forget keys that were entered",
-    "/quit": "leave; the session stays",
+    "/logout [provider]": "delete entered keys",
+    "/quit": "leave; the session is kept",
 }
 
 

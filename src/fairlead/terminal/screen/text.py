@@ -113,7 +113,7 @@ def search(
     taken `SEARCH_SECONDS`.
     """
     if not needle:
-        raise ValueError("there is nothing to search for: the text is empty")
+        raise ValueError("nothing to search for: the text is empty")
     pattern = compiled(needle, literal=not regex)
     deadline = time.monotonic() + SEARCH_SECONDS
     found: list[Match] = []

@@ -66,8 +66,8 @@ QUEUED_ROWS = 4
 """How many are shown of what waits to be said."""
 
 _ANSWERS: dict[str, bool | str] = {"y": True, "a": "always", "n": False}
-_OFFLINE = "no language model is connected; /model or --model chooses one"
-_KEYS = "/help lists commands, \\ Enter goes on in the next line, ^D leaves"
+_OFFLINE = "no language model is connected; choose one with /model or --model"
+_KEYS = "/help lists commands, \\ Enter inserts a line break, ^D leaves"
 
 
 def chat(agent: Agent, settings: Settings, *, prompt: str = "", yes: bool = False) -> int:
@@ -274,7 +274,7 @@ class _Chat:
         state = self._following.state
         if state is not None and state.is_idle and state.data.get("was_interrupted"):
             self._end_turn()
-            self._talk.note("the last turn was interrupted; say something to go on")
+            self._talk.note("the last turn was interrupted; send a prompt to continue")
         if self._prompt:
             prompt, self._prompt = self._prompt, ""
             self._say(prompt)
@@ -288,7 +288,7 @@ class _Chat:
         self._asked.clear()
         for text in unheard:
             self._ours.remove(text)
-            self._talk.note("the daemon did not hear what was said last; Enter says it again")
+            self._talk.note("your last prompt did not reach the daemon; press Enter to send it again")
             self._line.set(self._line.text or text)
         self._queued.clear()
 
@@ -434,7 +434,7 @@ class _Chat:
 
     def _asking(self) -> list[Row]:
         wanted = next(iter(self._wanted.values()))
-        more = f" ({len(self._wanted) - 1} more wait)" if len(self._wanted) > 1 else ""
+        more = f" ({len(self._wanted) - 1} more pending)" if len(self._wanted) > 1 else ""
         keys = " y yes · a always · n no" if self._takes_answer() else ""
         what = ends(one_line(wanted.summary, MAX_WHAT), self._screen.columns - 2)  # the rest may be far above
         return [(f"? {what}", "yellow"), (f"allow {marked(wanted.tool)}?{keys}{more}", "yellow")]
@@ -548,7 +548,8 @@ class _Chat:
         items = action["ui/action"]["ui/items"]
         chosen = int(text) if text.isdecimal() and text.isascii() else 0
         if text and not 0 < chosen <= len(items):
-            self._talk.note(f"{'1' if len(items) == 1 else f'a number from 1 to {len(items)}'}, or nothing")
+            numbers = "1" if len(items) == 1 else f"a number from 1 to {len(items)}"
+            self._talk.note(f"enter {numbers}, or nothing to cancel")
             return
         self._action = None
         given = {"request_id": action["request_id"], "action_name": action["ui/action"]["ui/action_name"]}
@@ -602,7 +603,7 @@ class _Chat:
         if self._line.text.strip() in ("/quit", "/exit"):
             self._leave()
         if not self._following.ready or not self._greeted:
-            self._talk.note("the daemon is away; Enter says it when it is back")
+            self._talk.note("not connected to the daemon; press Enter again when it is back")
             return
         if self._line.is_secret:
             self._log_in(self._line.take().strip())
@@ -655,16 +656,16 @@ class _Chat:
             if self._stops > MAX_STOPS:
                 self._leave()
             if self._stops == 1:
-                self._talk.note("interrupting after this step; ^C again ends it at once")
+                self._talk.note("interrupting after this step; ^C again aborts it immediately")
             self._ask("interrupt" if self._stops == 1 else "abort")
         elif self._line.text:
             self._line.set("")
         else:
-            self._talk.note("^D or /quit leaves")
+            self._talk.note("press ^D or enter /quit to leave")
 
     def _leave(self) -> None:
         state = self._following.state
         name = (state.data.get("session_name") if state is not None else "") or self._name
-        goes_on = "; it goes on" if self._is_busy else ""
+        goes_on = "; its turn is still running" if self._is_busy else ""
         how = f"fairlead agent {clean(name)}" if name and len(name.split()) == 1 else "fairlead agent -c"
-        raise Left(0, f"left {clean(name) or 'the session'}{goes_on}; `{how}` comes back")
+        raise Left(0, f"left {clean(name) or 'the session'}{goes_on}; `{how}` continues it")

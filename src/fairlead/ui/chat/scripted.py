@@ -38,7 +38,9 @@ def piped() -> str:
         return ""
     data = sys.stdin.buffer.read(MAX_INPUT + 1)
     if len(data) > MAX_INPUT:
-        raise TooLong(f"standard input has more than {MAX_INPUT} bytes; put it into a file and name that")
+        raise TooLong(
+            f"standard input has more than {MAX_INPUT} bytes; put it in a file and name that in the prompt"
+        )
     return data.decode("utf-8", "replace").strip("\n")
 
 
@@ -66,7 +68,8 @@ def answer(agent: Agent, prompt: str, *, yes: bool, as_json: bool, verbose: bool
                 if not decided:
                     was_denied = True
                     summary = marked(event.summary).replace("\n", " ")
-                    print(f"fairlead agent: not allowed: {summary}; --yes allows all", file=sys.stderr)
+                    denied = f"denied: {summary}: nobody could be asked; use --yes"
+                    print(f"fairlead agent: {denied}", file=sys.stderr)
     except KeyboardInterrupt:
         with contextlib.suppress(RequestError, ConnectionError):
             agent.abort()

@@ -66,10 +66,10 @@ class Persona(Struct, frozen=True, kw_only=True):
     def note(self) -> str:
         """What people must know about where it is from, if anything."""
         if self.is_of_project:
-            return f"the persona {self.name} is of the project that is checked: {self.source}"
+            return f"the persona {self.name} belongs to the project that is verified: {self.source}"
         if self.overlooked:
             use = f"--persona {OF_PROJECT}{self.name} takes it"
-            return f"the project has a persona {self.name} too, which is not used ({use}): {self.overlooked}"
+            return f"the project also has a persona {self.name}, which is not used ({use}): {self.overlooked}"
         return ""
 
     def system_prompt(self, *, session_id: str, session_file: str, socket_path: str = "") -> str:
@@ -103,9 +103,7 @@ def parse_persona(text: str, source: str, name: str = "") -> Persona:
         raise PersonaError(f"{source}: a name has letters, digits, '.', '_' and '-', not {given!r}")
     loops = values.get("max_loops", MAX_LOOPS)
     if not isinstance(loops, int) or not 0 <= loops <= MOST_LOOPS:
-        raise PersonaError(
-            f"{source}: max_loops must be a whole number from 0 to {MOST_LOOPS}, not {loops!r}"
-        )
+        raise PersonaError(f"{source}: max_loops must be an integer from 0 to {MOST_LOOPS}, not {loops!r}")
     if not body.strip():
         raise PersonaError(f"{source}: there must be a text below the front matter")
     return Persona(
@@ -163,7 +161,7 @@ def load(name: str, project: Path | None = None, configuration: Path | None = No
         # its front matter can't say another name, which would be that of another judge in reports
         return replace(parse_persona(_read(ours), str(ours), bare), name=name, is_of_project=True)
     there = ", ".join(each.name for each in available(project, configuration)[0])
-    raise PersonaError(f"there is no persona {name!r}; there are {there}")
+    raise PersonaError(f"unknown persona {name!r}; known are {there}")
 
 
 def available(

@@ -94,7 +94,7 @@ def problem(command: str, ran: Ran, place: Path) -> str:
         return f"it could not be started: {last.strip() or f'exit code {code}'}"
     number = -code if code < 0 else code - 128
     if number in _ENDED_BY:
-        return f"somebody ended it with signal {number}"
+        return f"it was killed with signal {number}"
     if code == TIMED_OUT and _TIMEOUT.search(command):
         return "it ran into its own time limit (exit code 124)"
     told = summaries(ran.text)

@@ -452,7 +452,7 @@ class AgentOps:
         dropped = session.abort()
         if not dropped:
             return fields(accepted=True)
-        note = f"Not said, as the turn was aborted: {dropped}"
+        note = f"Not sent, because the turn was aborted: {dropped}"
         shown = fields(id=call.id, message=note, level="warning", extension_id="fairlead")
         call.caller.event("ui/notification", shown, id=call.id)
         return fields(accepted=True, dropped_steering_text=dropped)

@@ -68,7 +68,7 @@ class ControlOps:
         if judged and (outcome := judged[0].outcome_later) is not None:
             why = await asyncio.shield(outcome)  # it goes on if its client leaves
         if why:
-            raise OpError(ErrorCode.FAILED, f"the notification is not sent: {why}")
+            raise OpError(ErrorCode.FAILED, f"the notification was not sent: {why}")
         return fields(accepted=True)
 
 

@@ -69,7 +69,7 @@ class Lending:
     async def lend_key(self, call: Call, variable: str, key: str) -> Data:
         wanted = self._wanted.get((call.caller, variable))
         if wanted is None or self._keyring is None:
-            raise OpError(ErrorCode.FAILED, "nobody asked for this key")
+            raise OpError(ErrorCode.FAILED, "the daemon did not ask for this key")
         try:
             self._keyring.lend(variable, key)
         except ModelError as error:
@@ -91,11 +91,11 @@ class AgentLogin:
     def begin(self, caller: Caller, provider: str) -> tuple[str, str]:
         """A client wants to log in; gives where a key is to be had, and what to do. Raises ModelError."""
         if self._keyring is None:
-            raise ModelError("refused", "no keys can be kept here")
+            raise ModelError("refused", "keys can't be stored here")
         url = self._keyring.keys_at(provider)
         self._pending[caller] = provider
         place = f"Get one at {url}, and enter it" if url else "Enter the key"
-        return url, f"{provider} has no login by OAuth here; it takes a key. {place} to log in."
+        return url, f"{provider} has no OAuth login here; it needs a key. {place} to log in."
 
     def forget(self, provider: str) -> bool:
         """Log out; tells whether there was anything to forget."""
@@ -142,13 +142,13 @@ class AgentLogin:
     def _keep(self, caller: Caller, key: str) -> None:
         provider = self._pending.get(caller)
         if provider is None or self._keyring is None:
-            raise OpError(ErrorCode.NO_PENDING_LOGIN, "no login was begun")
+            raise OpError(ErrorCode.NO_PENDING_LOGIN, "no login in progress")
         try:
             self._keyring.enter_key(provider, key)
         except ValueError as error:
             raise invalid("input", error) from None
         except (ModelError, SettingError, OSError) as error:
-            raise OpError(ErrorCode.FAILED, f"the key can't be kept: {error}") from None
+            raise OpError(ErrorCode.FAILED, f"can't store the key: {error}") from None
         del self._pending[caller]
 
 

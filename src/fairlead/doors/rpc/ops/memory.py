@@ -30,7 +30,7 @@ class AgentMemory:
 
     async def _run(self, work: Callable[[Memory], T]) -> T:
         if (memory := self._memory) is None:
-            raise OpError(ErrorCode.FAILED, "there is no memory here")
+            raise OpError(ErrorCode.FAILED, "this process has no memory store")
         try:
             return await memory.thread.run(lambda: work(memory))
         except DatabaseFault as error:

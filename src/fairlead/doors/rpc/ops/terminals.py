@@ -162,7 +162,7 @@ class TerminalOps:
         if session.state is not State.RUNNING:
             raise OpError(ErrorCode.INVALID_PARAMS, f"session {session.id!r} is {session.state.value}")
         if session.untyped > MAX_UNTYPED:
-            message = f"session {session.id!r} does not read: {session.untyped} bytes wait to be typed"
+            message = f"session {session.id!r} does not read its input: {session.untyped} bytes are queued"
             raise OpError(ErrorCode.FAILED, message)
         screen = session.screen
         try:
@@ -230,7 +230,7 @@ class TerminalOps:
     ) -> Data:
         session = self._host.find(name)
         if (needle is None) == (regex is None):
-            raise OpError(ErrorCode.INVALID_PARAMS, "one of :needle and :regex is wanted")
+            raise OpError(ErrorCode.INVALID_PARAMS, "expected either :needle or :regex")
         text, given = needle or regex or "", "needle" if regex is None else "regex"
         try:
             compiled(text, literal=regex is None)  # a wrong one costs nothing more
@@ -255,7 +255,7 @@ class TerminalOps:
         """Wait until the screen shows a text, the program has been quiet for a while, or it has ended."""
         session = self._host.find(name)
         if text is None and regex is None and idle is None and not exit:
-            raise OpError(ErrorCode.INVALID_PARAMS, "one of :text, :regex, :idle and :exit is wanted")
+            raise OpError(ErrorCode.INVALID_PARAMS, "expected at least one of :text, :regex, :idle and :exit")
         try:
             patterns = [compiled(text, literal=True)] if text is not None else []
             patterns += [compiled(regex, multiline=True)] if regex is not None else []
@@ -301,7 +301,7 @@ class TerminalOps:
         session = self._host.find(name)
         if stop:
             if (recording := session.recording) is None:
-                raise OpError(ErrorCode.INVALID_PARAMS, f"session {session.id!r} is not recorded")
+                raise OpError(ErrorCode.INVALID_PARAMS, f"session {session.id!r} is not being recorded")
             session.stop_recording()
             return fields(path=recording)
         return fields(path=self._host.record(session.id, path))
@@ -334,7 +334,7 @@ async def _png(session: Session, drawing: asyncio.Semaphore) -> str:
             draw = session.screen.png_of_now()
             return await asyncio.to_thread(lambda: base64.b64encode(draw()).decode())
     except TimeoutError:
-        raise OpError(ErrorCode.FAILED, f"the picture was not done within {DRAW_WAIT:g} s") from None
+        raise OpError(ErrorCode.FAILED, f"rendering the image took longer than {DRAW_WAIT:g} s") from None
     except (ImportError, ValueError) as error:  # there is no Pillow, or the screen is too large
         raise OpError(ErrorCode.FAILED, str(error)) from None
 

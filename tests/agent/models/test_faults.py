@@ -14,10 +14,10 @@ from tests.agent.faulty_server import FAULTS, KINDS, FaultyServer, Kind, ended, 
 KEY = "sk-a-very-secret-key"
 MODELS = {"openai": "lab/test", "anthropic": "anthropic/claude-sonnet-4-6", "google": "google/gemini-2.5-pro"}
 LS = ToolSpec("ls", "List a directory.", {"type": "object", "properties": {"path": {"type": "string"}}})
-CUT = "ended the connection in the middle of the answer; ask again"
-NO_ANSWER = "ended the connection without an answer; is base_url of [providers."
-STREAM = "not with a stream of events; check base_url of [providers."
-NONSENSE = "sent what is no answer of a model; ask again, or check that server"
+CUT = "closed the connection in the middle of the answer; try again"
+NO_ANSWER = "closed the connection without an answer; check base_url of [providers."
+STREAM = "not with an event stream; check base_url of [providers."
+NONSENSE = "sent an invalid answer; try again, or check that server"
 
 SAID: dict[str, tuple[str, str]] = {
     "cut before text": ("busy", CUT),
@@ -34,12 +34,15 @@ SAID: dict[str, tuple[str, str]] = {
     "JSON of something else": ("busy", CUT),
     "text": ("refused", f"answered with text/plain, {STREAM}"),
     "JSON, not events": ("refused", f"answered with application/json, {STREAM}"),
-    "empty": ("broken", "the answer is empty; say it in other words, or choose another model"),
+    "empty": ("broken", "the answer is empty; rephrase the prompt, or choose another model"),
     "nothing": ("busy", CUT),
-    "a gateway's page": ("busy", "has trouble of its own (502): 502 Bad Gateway; try again later"),
-    "an empty 500": ("busy", "has trouble of its own (500); try again later"),
-    "a 404 page": ("refused", "does not know this model or path (404): Sign in; see `fairlead agent --list-"),
-    "busy": ("busy", "asked too often (429): slow down; wait a while"),
+    "a gateway's page": ("busy", "had an internal error (502): 502 Bad Gateway; try again later"),
+    "an empty 500": ("busy", "had an internal error (500); try again later"),
+    "a 404 page": (
+        "refused",
+        "does not know this model or path (404): Sign in; check `fairlead agent --list-",
+    ),
+    "busy": ("busy", "rate limit exceeded (429): slow down; try again later"),
     "not HTTP": ("busy", NO_ANSWER),
     "a bad key": ("refused", "the key was refused (401): Incorrect API key provided: …; to change it"),
 }
@@ -94,14 +97,14 @@ def test_a_server_that_is_not_there_is_told_by_its_address(kind: Kind) -> None:
     with socket.create_server(("127.0.0.1", 0)) as once:
         port = once.getsockname()[1]
     found = fault(kind, f"http://127.0.0.1:{port}/v1")
-    assert f"nothing answers at 127.0.0.1:{port}; start that server, or check base_url" in str(found)
+    assert f"can't connect to 127.0.0.1:{port}; start that server, or check base_url" in str(found)
     assert found.kind == "busy"
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_name_that_nobody_knows_is_told(kind: Kind) -> None:
     found = fault(kind, "http://nowhere.invalid/v1")
-    assert "there is no host nowhere.invalid; is the network up, and base_url" in str(found)
+    assert "unknown host nowhere.invalid; check the network and base_url" in str(found)
     assert found.kind == "busy"
 
 
@@ -118,7 +121,7 @@ def test_a_server_that_says_nothing_is_given_up(kind: Kind, monkeypatch: pytest.
     monkeypatch.setattr("fairlead.agent.models.faults.SILENCE_TIMEOUT", 0.2)
     with FaultyServer(None) as server:
         found = fault(kind, server.base_url(kind))
-    assert "was silent for 0.2 s; ask again, or look at that server" in str(found)
+    assert "sent nothing for 0.2 s; try again, or check that server" in str(found)
     assert found.kind == "busy"
 
 

@@ -144,7 +144,7 @@ def test_a_cassette_can_be_written_by_hand(tmp_path: Path) -> None:
     [
         ("", "line 1: must be a JSON object"),
         ("[1]\n", "line 1: must be a JSON object"),
-        ('{"cassette": 2}\n', "is no cassette"),
+        ('{"cassette": 2}\n', "is not a cassette"),
         ('{"cassette": 1}\nnonsense\n', "line 2: must be a JSON object"),
         ('{"cassette": 1}\n{"event": "dance"}\n', "line 2: `event` must be one of text, thinking"),
         ('{"cassette": 1}\n{"event": ["text"]}\n', "line 2: `event` must be one of"),

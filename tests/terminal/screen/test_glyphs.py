@@ -118,7 +118,7 @@ def test_a_font_that_lacks_a_character_is_passed_over(monkeypatch: pytest.Monkey
 
 
 def test_the_fonts_and_their_licences_are_in_the_package() -> None:
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     fonts = root / "src/fairlead/fonts"
     for font in picture._OUR_FONTS:
         path = Path(font)

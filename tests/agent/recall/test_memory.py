@@ -244,7 +244,7 @@ def test_a_file_that_is_no_database_is_set_aside_and_told(place: str) -> None:
     mind = Memory(place)
     mind.remember("a new beginning")
     (fault,) = mind.faults
-    assert f"it was set aside as {place}.corrupt-1" in fault
+    assert f"it was moved to {place}.corrupt-1" in fault
     assert Path(f"{place}.corrupt-1").read_bytes().startswith(b"this is no database")
     assert mind.stats().faults == (fault,)
     mind.close()
@@ -261,7 +261,7 @@ def test_a_file_that_is_damaged_while_it_is_used_is_set_aside_and_told(place: st
     mind = Memory(place)
     mind.remember("after")
     mind.recall("entry")
-    assert "was set aside" in mind.faults[0]
+    assert "was moved to" in mind.faults[0]
     assert Path(f"{place}.corrupt-1").read_bytes()[4096 * 3 :] == bytes(damaged[4096 * 3 :])
     assert mind.count() <= 1
     mind.close()
@@ -300,7 +300,7 @@ def test_a_file_of_a_newer_version_is_left_alone(place: str) -> None:
     with Memory(place) as mind:
         mind.remember("x")
         mind._database.run(lambda connection: connection.execute("PRAGMA user_version = 99"))
-    with pytest.raises(MemoryFault, match="has version 99 of its schema, from a newer fairlead"):
+    with pytest.raises(MemoryFault, match="has schema version 99, from a newer Fairlead"):
         Memory(place).recent()
     assert not os.path.exists(f"{place}.corrupt-1")
 
@@ -425,7 +425,7 @@ def test_a_process_that_opens_for_too_long_is_told(place: str, monkeypatch: pyte
     monkeypatch.setattr(database, "OPEN_SECONDS", 0.05)
     holder = Memory(place)
     holder.count()
-    with holder._database._alone(), pytest.raises(MemoryFault, match="another process has been opening"):
+    with holder._database._alone(), pytest.raises(MemoryFault, match="another process is opening"):
         Memory(place).count()
     holder.close()
 

@@ -194,7 +194,7 @@ def test_a_call_without_a_result_is_not_made_again() -> None:
     made = Assistant((ToolCall("x", "ls", {}),), INFO.provider, INFO.id)
     got = answer(User("ls"), made)
     assert calls(got) == []
-    assert "no result came back" in said(got)
+    assert "no result arrived" in said(got)
 
 
 @pytest.mark.parametrize("words", ["dance for me", "what is the meaning of life?", "then"])

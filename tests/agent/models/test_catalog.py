@@ -232,7 +232,7 @@ def test_a_key_that_is_refused_is_changed_where_it_comes_from(
     if not setting:
         assert found.keys_at("lab") == ""
         return
-    with pytest.raises(ModelError, match=r"config\.toml says where its key is: ") as caught:
+    with pytest.raises(ModelError, match=r"config\.toml sets its key: ") as caught:
         found.keys_at("lab")
     assert advice in str(caught.value)
 
@@ -248,21 +248,21 @@ def test_keys_are_in_no_repr() -> None:
     ("text", "words"),
     [
         ('[agent]\nmodel = "gpt-5"', "[agent] model must be \"provider/id\", not 'gpt-5'"),
-        ('[agent]\nmodel = "nobody/x"', "[agent] model: there is no provider 'nobody'"),
+        ('[agent]\nmodel = "nobody/x"', "[agent] model: unknown provider 'nobody'"),
         ('[agent]\nmodel = "offline/x"', "offline has guide and replay, not 'x'"),
-        ("[agent]\nmodel = 5", "[agent]: model must be a text, not a whole number"),
+        ("[agent]\nmodel = 5", "[agent]: model must be a string, not an integer"),
         ("[providers]\nlab = 5", "[providers.lab] must be a table"),
         ("providers = 5", "[providers] must hold tables"),
         ('[providers.lab]\nkind = "openai"', "[providers.lab] needs a base_url"),
         ('[providers.lab]\nkind = "pigeon"', "[providers.lab]: kind must be one of openai, "),
         ('[providers.lab]\nbase_url = "lab:80"', "base_url must begin with http:// or https://"),
-        ('[providers.lab]\nbase_ulr = "x"', "[providers.lab]: there is no setting base_ulr"),
+        ('[providers.lab]\nbase_ulr = "x"', "[providers.lab]: unknown setting base_ulr"),
         ('[providers.offline]\nkind = "openai"', "offline can't be configured"),
         ("models = 5", "[[models]] must be a list of tables"),
         ('[[models]]\nprovider = "openai"', "[[models]] 1: "),
-        ('[[models]]\nprovider = "nobody"\nid = "x"', "[[models]] x: there is no provider 'nobody'"),
+        ('[[models]]\nprovider = "nobody"\nid = "x"', "[[models]] x: unknown provider 'nobody'"),
         ('[[models]]\nprovider = "offline"\nid = "x"', "offline can't be configured"),
-        ('[[models]]\nprovider = "openai"\nid = "x"\nwindwo = 1', "there is no setting windwo"),
+        ('[[models]]\nprovider = "openai"\nid = "x"\nwindwo = 1', "unknown setting windwo"),
         ('[[models]]\nprovider = "openai"\nid = "x"\nwindow = 0', "window must be positive"),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 from fairlead.terminal.screen.agent_input import Input, shown_input
 from fairlead.terminal.screen.screen import Screen
 
-SCREENS = Path(__file__).parents[1] / "data/agent-screens"
+SCREENS = Path(__file__).parents[2] / "data/agent-screens"
 EXPECTED = {
     "empty": Input.EMPTY,
     "empty-accepting-edits": Input.EMPTY,

@@ -15,7 +15,7 @@ from fairlead.verify.project import places
 from fairlead.verify.project.places import Sight
 from tests.verify.attacks import IN_A_SHELL, READS, SEARCHES, SECRET
 from tests.verify.projects import ENVIRONMENT, git, repository, write
-from tests.verify.test_sandbox import BOTH, reader
+from tests.verify.readers import BOTH, reader
 
 
 @pytest.fixture

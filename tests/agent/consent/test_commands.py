@@ -680,13 +680,12 @@ def test_a_redirection_out_of_an_allowed_directory_asks() -> None:
     [
         ("git log; git -C . push -f", "`git -C . push -f`: a rule says: ask bash git push*"),
         ("ls && timeout 5 rm x", "`rm x`: a rule says: deny bash rm *"),
-        ("git $X", "`git $X` may be what a rule is about: ask bash git push*"),
+        ("git $X", "`git $X` may match a rule: ask bash git push*"),
         ("make", "no rule allows `make`"),
-        ("eval $X", "`eval $X` may be what a rule is about: ask bash git push*"),
+        ("eval $X", "`eval $X` may match a rule: ask bash git push*"),
         (
             "git -c a.b='!x' y",
-            "`git -c a.b='!x' y` may be what a rule is about (`git -c` can make git run commands): "
-            "ask bash git push*",
+            "`git -c a.b='!x' y` may match a rule (`git -c` can make git run commands): ask bash git push*",
         ),
         ("for x in a; do git log; done", "it is more than a list of simple commands: `for`"),
         ("git log\x1b[2J; rm x\x07", "`rm x\\x07`: a rule says: deny bash rm *"),

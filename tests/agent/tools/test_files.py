@@ -286,7 +286,7 @@ def test_a_circle_of_links_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "b").symlink_to("a")
     result = call(Read(), tmp_path, path="a")
     assert result.is_error
-    assert "circle of links" in result.text
+    assert "loop of links" in result.text
 
 
 # --- ls -------------------------------------------------------------------------------------------------
@@ -468,7 +468,7 @@ def test_edit_does_not_overwrite_what_somebody_else_wrote_meanwhile(tmp_path: Pa
     path.write_text("one")
     seen = path.stat()
     path.write_text("somebody's work")
-    with pytest.raises(ValueError, match="changed by somebody else"):
+    with pytest.raises(ValueError, match="just changed by another process"):
         _save(path, "a", "ours", seen)
     assert path.read_text() == "somebody's work"
     assert os.listdir(tmp_path) == ["a"]

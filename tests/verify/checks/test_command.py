@@ -245,9 +245,9 @@ def test_a_failing_test_is_feedback_with_the_part_that_helps(project: Path) -> N
     [
         ("no-such-program --x", "could not be started: .*no-such-program"),
         ("./docs/page.md", "could not be started: .*Permission denied"),
-        ("kill -9 $$", "somebody ended it with signal 9"),
-        ("kill -INT $$", "somebody ended it with signal 2"),
-        ("(exit 143)", "somebody ended it with signal 15"),
+        ("kill -9 $$", "it was killed with signal 9"),
+        ("kill -INT $$", "it was killed with signal 2"),
+        ("(exit 143)", "it was killed with signal 15"),
         ("timeout 0.01 sleep 5", "it ran into its own time limit"),
         (f"{PYTEST} nowhere.py", r"pytest was called wrongly \(exit code 4\)"),
         (f"{PYTEST} --no-such-option", r"pytest was called wrongly \(exit code 4\)"),

@@ -166,13 +166,13 @@ def test_yes_allows_all_that_no_rule_denies() -> None:
     ("value", "words"),
     [
         ({}, "must be a list of tables"),
-        ([{"tool": "bash"}], "number 1: then is missing"),
+        ([{"tool": "bash"}], "number 1: missing setting then"),
         ([{"tool": "bash", "then": "maybe"}], "number 1: then must be one of allow, ask, deny, not 'maybe'"),
         ([{"tool": "bash", "then": "ask", "match": "x", "path": "y"}], "either `match`"),
-        ([{"tool": "bash", "then": "ask", "when": 1}], "there is no setting when"),
+        ([{"tool": "bash", "then": "ask", "when": 1}], "unknown setting when"),
         ([{"tool": "read", "then": "ask", "path": "../x"}], "must not have .. in it"),
         ([{"tool": "read", "then": "ask", "path": "{a,b}" * 20}], "braces"),
-        (["x"], "number 1: must be a table, not a text"),
+        (["x"], "number 1: must be a table, not a string"),
         (
             [{"tool": "bsah", "then": "ask"}],
             "number 1: no tool 'bsah'; there are read, ls, find, grep, edit, ",

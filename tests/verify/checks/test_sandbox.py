@@ -4,7 +4,6 @@ import asyncio
 import os
 import socket
 import stat
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -13,25 +12,13 @@ from pathlib import Path
 import pytest
 
 from fairlead.verify.checks import sandbox
-from fairlead.verify.checks.sandbox import Enforcement, Outcome, ReadOnly, bubblewrap
-from tests import peers
+from fairlead.verify.checks.sandbox import Enforcement, Outcome, ReadOnly
 from tests.verify.projects import ENVIRONMENT, fingerprint, git, repository, write
-
-BOTH: tuple[Enforcement, ...] = ("bubblewrap", "allow-list")
+from tests.verify.readers import BOTH, reader
 
 
 def run(only: ReadOnly, command: str) -> Outcome:
     return asyncio.run(only.run(command))
-
-
-def reader(project: Path, enforcement: Enforcement, **more: object) -> ReadOnly:
-    if enforcement == "bubblewrap":
-        peers.require("bwrap")
-        if asyncio.run(bubblewrap()) is None:
-            tried = subprocess.run(["bwrap", "--unshare-all", "--ro-bind", "/", "/", "true"], check=False)
-            assert tried.returncode != 0, "bubblewrap works here, but our way of calling it does not"
-            pytest.skip("bubblewrap can't make namespaces here: only the allow-list can be tried")
-    return ReadOnly(project, ENVIRONMENT, enforcement=enforcement, **more)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")

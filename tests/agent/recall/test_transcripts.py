@@ -472,7 +472,7 @@ def test_an_index_that_is_damaged_is_made_again_and_told(sessions: Sessions, tmp
     place.write_bytes(b"no database" * 1000)
     sessions.index.scan()
     assert len(sessions.places("apple")) == 1
-    assert "was removed, to be made again" in sessions.index.faults[0]
+    assert "was removed and will be rebuilt" in sessions.index.faults[0]
     assert sorted(path.name for path in place.parent.glob("*corrupt*")) == []
 
 

@@ -70,17 +70,17 @@ def test_tools_may_be_written_after_each_other_and_most_keys_be_left_out() -> No
             "---\nname: x\nwhat is this\n---\nB",
             "x.md, line 3: expected 'key: value' or '- item', not 'what is this'",
         ),
-        ("---\nname: x\nname: y\n---\nB", "x.md, line 3: name is said twice"),
+        ("---\nname: x\nname: y\n---\nB", "x.md, line 3: duplicate key name"),
         ("---\n- a\n---\nB", "x.md, line 2: expected 'key: value'"),
         ('---\nname: "x\n---\nB', "x.md, line 2: a text in double quotes must end with one"),
         ("---\nname: 'x\n---\nB", "x.md, line 2: a text in single quotes must end with one"),
         ("---\ntools: [a, b\n---\nB", "x.md, line 2: a list must end with ']'"),
-        ("---\nname: &x\n---\nB", "x.md, line 2: '&' begins something of YAML"),
+        ("---\nname: &x\n---\nB", "x.md, line 2: '&' starts a YAML construct"),
         (
             "---\nname: x\nmax_loops: often\n---\nB",
-            "x.md: max_loops must be a whole number from 0 to 100, not 'often'",
+            "x.md: max_loops must be an integer from 0 to 100, not 'often'",
         ),
-        ("---\nname: x\nmax_loops: 2.5\n---\nB", "max_loops must be a whole number"),
+        ("---\nname: x\nmax_loops: 2.5\n---\nB", "max_loops must be an integer"),
         ("---\nname: ../x\n---\nB", "a name has letters"),
         ("---\nname: [a]\n---\nB", "x.md: name must be a text, not a list"),
         ("---\nname: x\n---\n \n", "x.md: there must be a text below"),
@@ -112,7 +112,7 @@ def test_a_project_does_not_replace_the_judge_that_was_named(tmp_path: Path) -> 
     assert load("reviewer", project, config).body == "of the user"
     theirs = load("project:reviewer", project, config)
     assert (theirs.name, theirs.body) == ("project:reviewer", "of the project")
-    assert "is of the project that is checked: " in theirs.note
+    assert "belongs to the project that is verified: " in theirs.note
     minimal(config, "mine", "of the user")
     write(project / PLACE, "posing.md", "---\nname: reviewer\n---\nI pose as another.\n")
     assert load("posing", project, config).name == "posing"
@@ -121,7 +121,7 @@ def test_a_project_does_not_replace_the_judge_that_was_named(tmp_path: Path) -> 
     names = ["mine", "posing", "project:reviewer", "reviewer", "security", "tester"]
     assert [each.name for each in found] == names
     assert [str(each) for each in faults] == [f"{config}/broken.md, line 1: expected a line '---'"]
-    with pytest.raises(PersonaError, match="there is no persona 'project:tester'"):
+    with pytest.raises(PersonaError, match="unknown persona 'project:tester'"):
         load("project:tester", project, config)
 
 
@@ -138,7 +138,7 @@ def test_a_persona_of_a_project_is_a_file_there_and_no_link(tmp_path: Path) -> N
             load(name, project)
     with pytest.raises(PersonaError, match=r"pipe.md: it is a named pipe, not a regular file"):
         load("pipe", project)
-    with pytest.raises(PersonaError, match="there is no persona 'none'"):
+    with pytest.raises(PersonaError, match="unknown persona 'none'"):
         load("none", project, project / PLACE)
     (tmp_path / "other" / PLACE.parent).mkdir(parents=True)
     (tmp_path / "other" / PLACE).symlink_to(elsewhere)
@@ -156,7 +156,7 @@ def test_a_name_can_not_lead_elsewhere(tmp_path: Path, name: str) -> None:
 
 
 def test_one_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) -> None:
-    with pytest.raises(PersonaError, match="no persona 'nobody'; there are reviewer, security, tester"):
+    with pytest.raises(PersonaError, match="unknown persona 'nobody'; known are reviewer, security, tester"):
         load("nobody", tmp_path)
 
 

@@ -99,7 +99,7 @@ def test_too_many_works_are_refused(held: Held, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(database, "MAX_WORKS", 2)
     for _ in range(2):
         held.thread.submit(held.notes)
-    with pytest.raises(DatabaseFault, match="2 works wait"):
+    with pytest.raises(DatabaseFault, match="2 operations are already queued"):
         held.thread.submit(held.notes)
 
 
