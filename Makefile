@@ -103,6 +103,7 @@ demo: setup ## show both ends of each protocol talking, frame by frame
 	$(BIN)/python demo/protocols.py
 	$(BIN)/python demo/terminal.py
 	$(BIN)/python demo/agent.py
+	$(BIN)/python demo/hosted.py
 	$(BIN)/python demo/verify.py
 	$(BIN)/python demo/control.py
 

@@ -151,3 +151,16 @@ def test_the_demo_of_agents_shows_a_session_that_outlives_the_editor() -> None:
     )
     assert (done.stderr, done.returncode) == ("", 0)
     assert "Another editor, the same session, and all 8 messages are there." in done.stdout
+
+
+def test_the_demo_of_hosted_agents_shows_a_permission_that_outlives_the_daemon() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "demo" / "hosted.py"],
+        capture_output=True,
+        text=True,
+        timeout=4 * WAIT,
+        check=False,
+    )
+    assert (done.stderr, done.returncode) == ("", 0)
+    assert "The next one has the same question" in done.stdout
+    assert "yes-once done" in done.stdout

@@ -30,9 +30,9 @@ SEE = {
 }
 """The pages that explain the settings of each section."""
 TABLES = (
-    ("[providers.NAME]", ("providers", "NAME"), PROVIDER_KEYS),
-    ("[[models]]", (), MODEL_KEYS),
-    ("[agents.NAME]", (), AGENT_KEYS),
+    ("[providers.NAME]", ("providers", "NAME"), PROVIDER_KEYS, "models"),
+    ("[[models]]", (), MODEL_KEYS, "models"),
+    ("[agents.NAME]", (), AGENT_KEYS, "hosted"),
 )
 
 
@@ -65,13 +65,12 @@ def with_tables(page: str) -> str:
     for section, table in SETTINGS.items():
         rows = [(key, variable_of(section, key), setting) for key, setting in table.items()]
         parts.append(f"## [{section}]\n\nSee {SEE[section]}.\n\n{_rows(rows)}")
-    for title, path, keys in TABLES:
+    for title, path, keys, page_of in TABLES:
         head = "| key | variable | what it means |\n|---|---|---|\n"
         names = {key: f"`{variable_of(*path)}_{key.upper()}`" if path else "none" for key in keys}
         rows_of = "".join(f"| `{key}` | {names[key]} | {means} |\n" for key, means in keys.items())
-        parts.append(
-            f"## {title}\n\nA change takes effect at once. See [models.md](models.md).\n\n{head}{rows_of}"
-        )
+        see = f"A change takes effect at once. See [{page_of}.md]({page_of}.md)."
+        parts.append(f"## {title}\n\n{see}\n\n{head}{rows_of}")
     made = "\n".join(parts)
     return f"{before}{BEGIN}\n{made}\n{END}{after}"
 

@@ -9,6 +9,7 @@ What it does, the words of a prompt say, one after the other:
     refuse, fail, die, late     end the turn so: with an error, with its process, or speaking after it
     bad, long, files, twice     send lines that make no sense or are too long, ask for what was not offered,
                                 answer twice
+    write:PATH, reach:PATH      write a file, or say which files are in a directory
     deaf, mute                  close its input, or its output
     mode, recall                say its mode, or what it was told before
 
@@ -62,7 +63,9 @@ class Turn(threading.Thread):
         for word in self.text.split():
             word = "build" if word == "Fix" else word  # as a correction says it
             does = getattr(self, f"do_{word}", None)
-            if does is None:
+            if word.startswith(("write:", "reach:")):
+                self.say(self.tried(*word.split(":", 1)) + " ")
+            elif does is None:
                 self.say(word + " ")
             elif (ended := does()) is not None:
                 reason = ended
@@ -221,6 +224,18 @@ class Turn(threading.Thread):
         self.agent.send(id=self.request, result={"stopReason": "end_turn"})
         self.say("by the way")
         return ""
+
+    @staticmethod
+    def tried(what: str, path: str) -> str:
+        try:
+            if what == "write":
+                with open(path, "w") as file:
+                    file.write("written")
+                return f"{path}: written"
+            found = [name for _, _, names in os.walk(path) for name in names]
+            return f"reach: {' '.join(found) or 'nothing is there'}"
+        except OSError as error:
+            return f"{path}: {error.strerror}"
 
     def do_mode(self) -> None:
         self.say(f"mode {self.agent.mode} ")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from fairlead.client.control import RequestError
+from fairlead.system.settings import Settings
 from tests.hosted.small import SmallHosting
 from tests.hosting import is_alive
 
@@ -269,3 +270,29 @@ def test_work_that_fails_its_check_is_sent_back_until_it_holds(small: SmallHosti
     assert [each.get("origin") for each in users] == [None, "correction"]
     reports = json.loads(small.run("reports", "one", "--json").stdout)
     assert [each["confidence"] for each in reports] == ["verified", "feedback"]
+
+
+def test_in_a_sandbox_an_agent_writes_to_its_project_and_nowhere_else(small: SmallHosting) -> None:
+    path = Path(Settings(small.environment).config_path)
+    path.write_text(f'{path.read_text()}sandbox = ["{small.agent_dir}"]\n')
+    outside = Path(small.environment["HOME"], "outside.txt")
+    done = small.talk(f"write:{outside} write:inside.txt reach:{small.directory}/run done")
+    assert done.returncode == 0, done.stderr
+    said = small.told()[-1]
+    assert f"{outside}: Read-only file system" in said
+    assert "inside.txt: written" in said
+    assert "reach: nothing is there" in said
+    assert not outside.exists()
+    assert (small.project / "inside.txt").exists()
+    assert small.found()["sandbox"] is True
+    with pytest.raises(RequestError, match="sandbox of one can't be changed"):
+        small.open(sandbox=False)
+    path.write_text(path.read_text().replace("sandbox = [", "# "))
+    assert small.run("agent", "--with", "small", "--sandbox", "-p", "hello", check=False).returncode == 1
+
+
+def test_without_a_sandbox_nothing_keeps_an_agent_from_writing_elsewhere(small: SmallHosting) -> None:
+    outside = Path(small.environment["HOME"], "outside.txt")
+    small.talk(f"write:{outside}")
+    assert outside.exists()
+    assert small.found()["sandbox"] is False

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.verify.checks.sandbox import Enforcement, ReadOnly, bubblewrap
+from fairlead.system.bubblewrap import bubblewrap
+from fairlead.verify.checks.sandbox import Enforcement, ReadOnly
 from tests import peers
 from tests.verify.projects import ENVIRONMENT
 

@@ -122,7 +122,7 @@ def _shown(row: dict[str, Any], *, is_whole: bool) -> str:
         and f"look at it, ask it for something else, or `fairlead approvals dismiss {token}`",
         "why": row["reason"],
         "who": _who(row),
-        "answers": ", ".join(f"{value} ({label})" for value, label in zip(row["options"], row["labels"]))
+        "answer": ", ".join(f"{value} ({label})" for value, label in zip(row["options"], row["labels"]))
         if row.get("labels")
         else "",
         "asked": row["asked_at"] and time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row["asked_at"])),

@@ -21,12 +21,13 @@ from ..daemon.checkers import (
     chosen_model,
 )
 from ..formats.columns import printable
+from ..system.bubblewrap import bubblewrap
 from ..system.database import DatabaseFault
 from ..system.settings import Settings, foreign
 from ..verify.checks.command import Commands
 from ..verify.checks.panel import PanelError, needed, parse_quorum
 from ..verify.checks.persona import PersonaError, load
-from ..verify.checks.sandbox import FALLBACK, bubblewrap
+from ..verify.checks.sandbox import FALLBACK
 from ..verify.follow import Follower, Gone, Judged, Left, Occupied
 from ..verify.outcome import deeds_of, ending_of, judged_by_deeds, judged_by_outcome, not_checked
 from ..verify.report import Confidence, Report, Status, correction, not_verified, render

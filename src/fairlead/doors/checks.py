@@ -17,12 +17,13 @@ from ..agent.store import AgentStore
 from ..control.health import Check, Checker, Status
 from ..formats.shown import counted
 from ..keeper.protocol import VERSION
+from ..system.bubblewrap import bubblewrap
 from ..system.database import DatabaseFault, DatabaseThread
 from ..system.extras import adding, installing, is_missing
 from ..system.settings import Settings, foreign
 from ..terminal.host import Host
 from ..terminal.screen.screen import Screen
-from ..verify.checks.sandbox import FALLBACK, bubblewrap
+from ..verify.checks.sandbox import FALLBACK
 from ..wire import keepty
 
 

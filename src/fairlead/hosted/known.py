@@ -26,6 +26,8 @@ class Agent(Struct, frozen=True, forbid_unknown_fields=True):
     mode: str = ""
     model: str = ""
     sandbox: bool = False
+    writable: tuple[str, ...] = ()
+    """Where it may write besides its project when it is in a sandbox."""
     install: str = ""
     """The line that installs it."""
     about: str = ""
@@ -64,7 +66,7 @@ class _Table(Struct, frozen=True, forbid_unknown_fields=True):
     env: dict[str, str] = {}
     mode: str = ""
     model: str = ""
-    sandbox: bool | None = None
+    sandbox: bool | list[str] | None = None
 
 
 def agents_in(config: Mapping[str, object]) -> dict[str, Agent]:
@@ -98,7 +100,8 @@ def _changed(name: str, known: Agent, table: _Table) -> Agent:
         {**known.env, **table.env},
         table.mode or known.mode,
         table.model or known.model,
-        known.sandbox if table.sandbox is None else table.sandbox,
+        known.sandbox if table.sandbox is None else bool(table.sandbox),
+        tuple(map(os.path.expanduser, table.sandbox)) if isinstance(table.sandbox, list) else known.writable,
         known.install if table.command is None else "",
         known.about,
     )

@@ -20,6 +20,7 @@ from ..system.settings import SettingError, Settings
 from .known import Agent, agents_in
 from .pipe import Ended, Pipe, PipeError
 from .pipes import Pipes
+from .sandbox import NoSandbox, sandboxed
 from .session import STOP_GRACE, HostedError, HostedSession
 
 log = logging.getLogger("fairlead")
@@ -39,6 +40,7 @@ class HostedRoom:
 
     def __init__(self, settings: Settings, nursery: NurseryLink, environ: Mapping[str, str]) -> None:
         self._environ = environ
+        self._runtime_dir = settings.runtime_dir
         self._pipes = Pipes(settings, nursery)
         self._found: dict[str, Pipe] = {}
         self._redactor = Redactor(secret_values(environ))
@@ -150,6 +152,15 @@ class HostedRoom:
         environment = {**self._environ, **agent.env, AGENT_MARK: session.id}
         run = secrets.token_hex(4)
         try:
+            if session.is_sandboxed:
+                command = await sandboxed(
+                    command,
+                    str(session.cwd),
+                    environment,
+                    writable=agent.writable,
+                    hidden=[self._runtime_dir],
+                )
+                environment["TMPDIR"] = "/tmp"
             return await self._pipes.start(
                 f"{session.agent}-{session.id[:8]}",
                 command,
@@ -157,6 +168,8 @@ class HostedRoom:
                 environment=environment,
                 note={"session": session.id, "agent": session.agent, "run": run},
             )
+        except NoSandbox as error:
+            raise HostedError(f"{session.agent} can't be started in a sandbox: {error}") from None
         except PipeError as error:
             raise HostedError(f"{session.agent}: {self.clean(str(error))}") from None
 

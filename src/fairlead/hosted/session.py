@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -43,6 +44,8 @@ STOP_GRACE = 3.0
 """Seconds between SIGTERM and SIGKILL for an agent."""
 MAX_STDERR = 2000
 """How many characters of an agent's last errors are told."""
+UNSAID_SECONDS = 300.0
+"""Seconds for which a prompt is still said that no agent has heard when the daemon died."""
 GONE = "the agent ended"
 _SETTING = ("session/set_mode", "session/set_config_option")
 
@@ -136,24 +139,26 @@ class HostedSession(Conversation):
             self._without_agent()
 
     def _load(self, past: context.Past) -> None:
-        """What waited to be said when the last daemon ended is said: the agent went on without it."""
-        queued, kept = dict(past.queued), past._replace(queued={})
-        super()._load(kept)
+        """What waited to be said when the last daemon ended is said if the agent went on without it; else it
+        is dropped, as its turn is lost."""
+        queued = past.queued if self._found is not None and self._is_ours else {}
+        super()._load(past._replace(queued={}) if queued else past)
         for state in past.states:
             if isinstance(state, Custom) and state.custom_type == CHOSEN and isinstance(state.data, dict):
                 self.chosen |= state.data
-        if self._is_ours:
-            for id, text in queued.items():
-                self.prompts.follow_ups.append(user(text, prompt=id))
+        for id, text in queued.items():
+            self.prompts.follow_ups.append(user(text, prompt=id))
 
     def _without_agent(self) -> None:
         """No program of the agent is there any more. A turn that it worked on is lost; what it never heard
-        is said to the next one."""
-        if not self._doings.has_ended:
-            if self.was_interrupted or self.approvals:
-                self._doings.lose(GONE, context.LOST)
+        is said to the next one, unless that is long ago."""
+        had_ended = self._doings.has_ended
+        unsaid = self._unsaid()
+        self._resumes = had_ended and bool(unsaid) and _age(unsaid[-1][1]) < UNSAID_SECONDS
+        if not self._resumes and (self.was_interrupted or self.approvals):
+            self._doings.lose(GONE, context.LOST)
+        if not had_ended:
             self._doings.end()
-        self._resumes = bool(self._unsaid() or self.prompts.follow_ups)
 
     # --- what it is -----------------------------------------------------------------------------------------
 
@@ -712,6 +717,10 @@ class HostedSession(Conversation):
         said = self._agents.clean(visible(end.stderr.decode("utf-8", "replace").strip()))
         tail = middle(said, MAX_STDERR)
         return f"{self.agent} ended with {how}" + (f": {tail}" if tail else "")
+
+
+def _age(said: User) -> float:
+    return time.time() - said.timestamp / 1000
 
 
 def _chosen(approval: Approval, option: str) -> Choice:

@@ -198,6 +198,6 @@ AGENT_KEYS: Mapping[str, str] = {
     "env": "a table of variables for its process alone; their values are shown nowhere",
     "mode": "the mode in which its sessions begin, in the agent's own words",
     "model": "the model that it asks, in the agent's own words",
-    "sandbox": "whether it can write nowhere but in the session's directory",
+    "sandbox": "`true`: it can write only in the session's directory; a list of directories: there, too",
 }
 """What a table [agents.NAME] may have, and what it means."""

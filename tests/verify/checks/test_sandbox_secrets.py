@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fairlead.agent.secrets import is_secret_file
+from fairlead.system import bubblewrap
 from fairlead.verify.checks import sandbox
 from fairlead.verify.checks.sandbox import Enforcement, Outcome, ReadOnly
 from fairlead.verify.project import places
@@ -43,7 +44,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(place))
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     monkeypatch.setattr(places, "SCRATCH", ("/var/tmp", "/run"))
-    monkeypatch.setattr(sandbox, "_sockets", list)  # those of other tests in /tmp come and go
+    monkeypatch.setattr(sandbox, "sockets_of_all", list)  # those of other tests in /tmp come and go
     return place
 
 
@@ -148,7 +149,7 @@ def test_a_home_within_another_hidden_place_is_there_and_empty(
 def test_memory_and_shared_memory_are_limited_in_the_sandbox(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sandbox, "HIDDEN_BYTES", 1024 * 1024)
+    monkeypatch.setattr(bubblewrap, "HIDDEN_BYTES", 1024 * 1024)
     only = reader(repository(tmp_path / "project"), "bubblewrap")
 
     def run(command: str) -> Outcome:
@@ -156,7 +157,7 @@ def test_memory_and_shared_memory_are_limited_in_the_sandbox(
 
     assert "No space left" in run("head -c 2000000 /dev/zero > /dev/shm/x").text
     assert "Read-only" in run("echo x > /dev/x").text
-    assert "MemoryError" in run(f"python3 -c 'bytearray({sandbox.MEMORY_BYTES})'").text
+    assert "MemoryError" in run(f"python3 -c 'bytearray({bubblewrap.MEMORY_BYTES})'").text
     assert run("ulimit -c").text == "0"
 
 

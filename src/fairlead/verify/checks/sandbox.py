@@ -22,6 +22,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from ...system.bubblewrap import LIMITED, Bubblewrap, bubblewrap, sockets_of_all
 from ..project import places
 from ..project.places import Sight, is_within
 from ..project.repository import BASE, NoRepository, Shadow, git_directories, kept_config
@@ -40,18 +41,10 @@ MAX_SHOWN = 200
 """How many characters of a refused command are kept."""
 MAX_SOCKETS = 1000
 """How many sockets of other programs can be covered."""
-PRIVATE_BYTES = 512 * 1024 * 1024
-"""How many bytes may be written to /tmp of a sandbox,"""
-HIDDEN_BYTES = 64 * 1024 * 1024
-"""and to each other directory that is its own, such as /dev/shm and the home."""
-MEMORY_BYTES = 4 * 1024 * 1024 * 1024
-"""How much memory a process may have that is its own."""
 MAX_COMMANDS = 100
 """How many commands are kept for the report."""
 MAX_STARTS = 3
 """How often a sandbox is started: a socket that was to be covered may be gone when it comes to that."""
-PROBE_SECONDS = 10.0
-"""How long it may take to see whether bubblewrap works."""
 
 _WRITE_REFUSED = "Read-only file system"
 """What programs say when a sandbox has kept them from writing."""
@@ -63,38 +56,6 @@ FALLBACK = (
     "test runners, variables, redirections and every file outside of the project are refused"
 )
 """What people are told where there is no sandbox."""
-_LIMITED = (
-    "/bin/sh",
-    "-c",
-    f'ulimit -c 0; ulimit -d {MEMORY_BYTES // 1024} 2>/dev/null; exec "$@"',
-    "sh",
-)
-"""Begins a command line with limits of memory; a core file would be a copy of it."""
-
-
-class Bubblewrap(Struct, frozen=True):
-    """How bubblewrap is called here. Older versions lack the two things that may be false."""
-
-    program: str
-    has_sizes: bool
-    has_no_nesting: bool
-
-    @property
-    def options(self) -> tuple[str, ...]:
-        return (
-            self.program,
-            *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
-            *self.private("/dev/shm"),
-            *("--remount-ro", "/dev"),
-            *("--unshare-user", "--unshare-all", "--cap-drop", "ALL", "--die-with-parent", "--new-session"),
-            *(("--disable-userns",) if self.has_no_nesting else ()),
-        )
-
-    def private(self, path: str) -> tuple[str, ...]:
-        """The options for an empty directory of its own."""
-        most = PRIVATE_BYTES if path == "/tmp" else HIDDEN_BYTES
-        size = ("--size", str(most)) if self.has_sizes else ()
-        return (*size, "--tmpfs", path)
 
 
 class Outcome(Struct, frozen=True):
@@ -220,9 +181,9 @@ class ReadOnly:
             "PYTEST_ADDOPTS": "-p no:cacheprovider",
         }
         shell = shutil.which("bash", path=self.environment.get("PATH")) or "/bin/sh"
-        inside = ("--chdir", str(self.project), "--", *_LIMITED, shell, "-c", command)
+        inside = ("--chdir", str(self.project), "--", *LIMITED, shell, "-c", command)
         for is_last in (*[False] * (MAX_STARTS - 1), True):
-            sockets = _sockets()
+            sockets = sockets_of_all()
             if len(sockets) > MAX_SOCKETS:
                 return self._refuse(command, f"there are more than {MAX_SOCKETS} sockets to cover")
             stage = Stage((*wrap.options, *self._places(wrap, sockets), *inside), environment)
@@ -408,7 +369,7 @@ class _Listed:
         found = shutil.which(words[0], path=self._path)
         if found is None:
             raise _Refused(f"{words[0]!r} is not installed outside of the project")
-        argv = (*_LIMITED, found, *before, *arguments)
+        argv = (*LIMITED, found, *before, *arguments)
         return Stage(argv, environment, not program.drops_errors, program.pipes_errors)
 
     def outcome(self) -> Outcome:
@@ -465,46 +426,3 @@ def _outside(project: Path) -> list[str]:
         return []
     real = map(os.path.realpath, reversed(found or ()))
     return [each for each in dict.fromkeys(real) if os.path.isdir(each)]
-
-
-def _sockets() -> list[str]:
-    """The sockets of all programs that have a path. A read-only file system does not keep one from them."""
-    try:
-        with open("/proc/net/unix", "rb") as file:
-            lines = file.read().split(b"\n")[1:]
-    except OSError:
-        return []
-    paths = (fields[7] for line in lines if len(fields := line.split(maxsplit=7)) == 8)
-    plain = {os.fsdecode(path) for path in paths if path.startswith(b"/")}
-    return sorted(os.path.realpath(path) for path in plain if os.path.exists(path))
-
-
-# --- whether bubblewrap works -----------------------------------------------------------------------------
-
-_found: Bubblewrap | None = None
-_looked_at: str | None = None
-
-
-async def bubblewrap() -> Bubblewrap | None:
-    """How bubblewrap works here; None if it does not. It is tried once."""
-    global _found, _looked_at  # noqa: PLW0603 - what a machine can do does not change
-    program = shutil.which("bwrap") or ""
-    if _looked_at != program:
-        _found = await _probe(program) if program else None
-        _looked_at = program
-    return _found
-
-
-async def _probe(program: str) -> Bubblewrap | None:
-    """Try what is needed: that it starts, and that it really keeps from writing."""
-    probe = "! echo x 2>/dev/null > /fairlead-probe && test -w /tmp && echo works"
-    for is_new in (True, False):
-        wrap = Bubblewrap(program, is_new, is_new)
-        argv = (*wrap.options, *wrap.private("/tmp"), "--", *_LIMITED, "/bin/sh", "-c", probe)
-        try:
-            ran = await run([Stage(argv, _bare())], Path("/"), time_limit=PROBE_SECONDS)
-        except OSError:
-            return None
-        if ran.code == 0 and ran.text.strip() == "works":
-            return wrap
-    return None
