@@ -14,7 +14,7 @@ from pathlib import Path
 from agent import Client, row, timed
 from multiplexers import Fairlead, command_of
 
-from fairlead.daemon.checkers import CommandChecker, Places, Target
+from fairlead.daemon.checkers import CheckerEnvironment, CommandChecker, Target
 from fairlead.verify.checks.command import Commands
 from fairlead.verify.follow import Follower
 from fairlead.verify.report import Confidence, Report, Status
@@ -49,7 +49,8 @@ async def overhead(contender: Fairlead, place: Path) -> list[float]:
     del told
     plain = {key.name: value for key, value in target_of.items()}
     target = Target(plain["session-id"], plain["socket"], plain["project"], plain["file"])
-    checker = CommandChecker(Commands(commands=("test -d .",)), target, Places(contender.settings))
+    environment = CheckerEnvironment(contender.settings)
+    checker = CommandChecker(Commands(commands=("test -d .",)), target, environment)
     follower = Follower(target.socket, target.session_id, checker.check, began=checker.began)
     topics = ["session/turn-ended", "verify/report"]
     await asyncio.to_thread(lambda: client.ask("subscribe", topics=topics))

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fairlead.client.control import Control
+from fairlead.client.connection import DaemonConnection
 from fairlead.system.settings import Settings
 
 SMALL = Path(__file__).parents[1] / "tests" / "hosted" / "small_agent.py"
@@ -62,7 +62,7 @@ class Demo:
         deadline = time.monotonic() + WAIT
         while True:
             try:
-                with Control(Settings(self.environment), start=False) as control:
+                with DaemonConnection(Settings(self.environment), start=False) as control:
                     return control.ask(op, **params)
             except ConnectionError:  # the next daemon is on its way
                 if time.monotonic() > deadline:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.client.calls import RequestError
-from fairlead.client.control import Control
+from fairlead.client.connection import DaemonConnection
 from fairlead.system.settings import Settings
 
 GUARD = Path(__file__).parent / "loop_guard"
@@ -102,11 +102,11 @@ class Hosting:
         """The daemon's answer to a request; a daemon is started if need be."""
         settings = Settings(self.environment)
         try:
-            with Control(settings, start=False) as control:
+            with DaemonConnection(settings, start=False) as control:
                 return control.ask(op, **params)
         except ConnectionError:
             self.run("ls")  # in a process with the right environment, which the daemon inherits
-        with Control(settings, start=False) as control:
+        with DaemonConnection(settings, start=False) as control:
             return control.ask(op, **params)
 
     def wait_text(self, name: str, text: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fairlead.client.control import RequestError
+from fairlead.client.connection import RequestError
 from tests.client.persons import Person
 from tests.hosting import Hosting
 

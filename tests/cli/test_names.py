@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.client.control import RequestError
+from fairlead.client.connection import RequestError
 from fairlead.client.sdk import connect
 from fairlead.system.settings import Settings
 from tests.hosting import Hosting

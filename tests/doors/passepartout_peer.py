@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from fairlead.client.control import Control
+from fairlead.client.connection import DaemonConnection
 from fairlead.formats.sexp import Keyword
 from fairlead.system.settings import Settings
 from fairlead.wire.faults import Broken
@@ -40,7 +40,7 @@ def kill_and_wait(hosting: Hosting) -> None:
 
     def is_back() -> bool:
         try:
-            with Control(Settings(hosting.environment), start=False) as control:
+            with DaemonConnection(Settings(hosting.environment), start=False) as control:
                 return bool(control.ask("daemon_status")["pid"] != pid)
         except ConnectionError:
             return False

@@ -27,7 +27,7 @@ from fairlead.agent.tools import standard_tools
 from fairlead.agent.tools.terminals import LocalTerminals
 from fairlead.client import bridge
 from fairlead.client.calls import plain
-from fairlead.client.following import Following
+from fairlead.client.following import EventStream
 from fairlead.daemon import agents as agent_room
 from fairlead.doors.rpc import frames as agent_frames
 from fairlead.doors.rpc import history as agent_history
@@ -437,7 +437,7 @@ async def test_requests_are_done_in_their_order(tmp_path: Path) -> None:
 async def test_who_follows_misses_nothing_even_if_it_has_heard_nothing_yet(tmp_path: Path) -> None:
     async with serving(tmp_path, replay(tmp_path, says("one"))) as host:
         client = await host.client(topics=TOPICS)
-        following = Following(host.store.loaded[0].id)
+        following = EventStream(host.store.loaded[0].id)
 
         async def follow() -> list[AgentEvent]:
             reader, writer = await asyncio.open_unix_connection(host._path)

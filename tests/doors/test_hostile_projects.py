@@ -16,7 +16,7 @@ import pytest
 from fairlead.agent.journal import Journal, Said
 from fairlead.agent.messages import user
 from fairlead.client.calls import RequestError
-from fairlead.client.control import Control
+from fairlead.client.connection import DaemonConnection
 from fairlead.system.settings import Settings
 from tests.agent.openai_server import OpenAiServer, answer
 from tests.cli.configured import configure, lab
@@ -55,7 +55,7 @@ def test_pipes_in_a_project_hold_up_nobody(hosting: Hosting, project: Path) -> N
     assert "hello" in done.stdout
     assert f"{project}/AGENTS.md is not used: it is a named pipe, not a regular file" in done.stderr
     assert f"{project}/AGENTS.md is not used" in hosting.log()
-    with Control(Settings(hosting.environment), start=False) as control:
+    with DaemonConnection(Settings(hosting.environment), start=False) as control:
         session = control.ask("open_session", cwd=str(project))["session_id"]
         for op, params in (
             ("command", {"text": "/worktree"}),

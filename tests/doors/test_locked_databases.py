@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fairlead.client.calls import plain
-from fairlead.client.control import Control
+from fairlead.client.connection import DaemonConnection
 from fairlead.system.settings import Settings
 from fairlead.wire import rpc
 from tests.client.editors import Editor
@@ -138,7 +138,7 @@ def test_a_daemon_starts_while_its_databases_are_locked_and_reads_them_later(
 
     def status() -> dict[str, Any] | None:
         try:
-            with Control(settings, start=False) as control:
+            with DaemonConnection(settings, start=False) as control:
                 return control.ask("daemon_status")
         except ConnectionError:
             return None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.client.control import Control
+from fairlead.client.connection import DaemonConnection
 from fairlead.client.sdk import connect
 from fairlead.system.settings import Settings
 from tests.hosting import Hosting
@@ -62,7 +62,7 @@ def test_a_long_journal_holds_up_nobody(hosting: Hosting) -> None:
     mark.mkdir()
     (mark / "waiting").touch()
     hosting.run("ls")
-    with Control(Settings(hosting.environment), start=False) as control:
+    with DaemonConnection(Settings(hosting.environment), start=False) as control:
         assert control.ask("switch_session", session_id="by-id")["session_file"] == str(by_id)
         assert control.ask("switch_session", session_path=str(by_path))["session_id"] == "by-path"
         control.ask("command", text=f"/resume {by_command}")
@@ -79,7 +79,7 @@ def test_a_long_journal_holds_up_nobody(hosting: Hosting) -> None:
 def test_prompts_in_a_session_of_many_messages_hold_up_nobody(hosting: Hosting) -> None:
     path = long_journal(hosting, "many", MANY, 12, "user", "assistant", "assistant", "assistant")
     hosting.run("ls")
-    with Control(Settings(hosting.environment), start=False) as control:
+    with DaemonConnection(Settings(hosting.environment), start=False) as control:
         assert control.ask("switch_session", session_id="many")["session_file"] == str(path)
         for number in range(3):
             control.ask("prompt", message=f"say: hello {number}")

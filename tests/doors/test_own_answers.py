@@ -21,12 +21,12 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tell
 
 SCRIPT = """\
 import json, os, subprocess, sys, time
-from fairlead.client.control import Control
+from fairlead.client.connection import DaemonConnection
 from fairlead.system.settings import Settings
 from tests.doors.passepartout_peer import Peer
 
 def waiting():
-    with Control(Settings(os.environ), start=False) as control:
+    with DaemonConnection(Settings(os.environ), start=False) as control:
         return [row["token"] for row in control.ask("approvals")["approvals"]]
 
 while not waiting():
@@ -45,7 +45,7 @@ for door, words, environment in (
     said[door] = done.stdout + done.stderr
 with Peer(int(sys.argv[1])) as lisp:
     said["tcp"] = lisp.ask(f"/approve {token}")
-with Control(Settings(os.environ), start=False) as control:
+with DaemonConnection(Settings(os.environ), start=False) as control:
     try:
         said["rpc"] = str(control.ask("resolve_dialog", dialog_id=token, result=True))
     except Exception as error:

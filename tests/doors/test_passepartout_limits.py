@@ -15,7 +15,7 @@ import pytest
 from fairlead.control.signals import Client, Signal
 from fairlead.doors import passepartout as door_module
 from fairlead.doors.passepartout import PassepartoutDoor
-from fairlead.doors.proof import Token, owner_by_netlink, owner_in_table, peer_uid
+from fairlead.doors.peer_proof import Token, owner_by_netlink, owner_in_table, peer_uid
 from fairlead.formats.sexp import Keyword
 from fairlead.system.settings import Settings
 from fairlead.wire.passepartout import MAX_CHARACTERS, Health, Message, plist

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from fairlead.client.control import Control
+from fairlead.client.connection import DaemonConnection
 from fairlead.system.settings import Settings
 from tests.hosting import Hosting
 
@@ -54,7 +54,10 @@ def test_a_heavy_search_of_a_long_scrollback_lets_others_be_served_meanwhile(
     line = "ab" * 35
     hosting.start("long", f"i=0; while [ $i -lt 6000 ]; do echo {line}; i=$((i+1)); done; echo ready; read x")
     hosting.wait_text("long", "ready")
-    with ThreadPoolExecutor(1) as threads, Control(Settings(hosting.environment), start=False) as other:
+    with (
+        ThreadPoolExecutor(1) as threads,
+        DaemonConnection(Settings(hosting.environment), start=False) as other,
+    ):
         searching = threads.submit(hosting.ask, "terminal_search", name="long", regex=HEAVY)
         for _ in range(20):
             other.ask("daemon_status")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.client.control import Control
+from fairlead.client.connection import DaemonConnection
 from fairlead.client.launch import NoDaemon
 from fairlead.system.settings import Settings
 from fairlead.terminal.screen.screen import Screen
@@ -46,7 +46,7 @@ def kill_quickly(hosting: Hosting) -> int:
 
     def is_killed() -> bool:
         try:
-            with Control(Settings(hosting.environment), start=False) as control:
+            with DaemonConnection(Settings(hosting.environment), start=False) as control:
                 found.append(control.ask("daemon_status")["pid"])
         except (NoDaemon, ConnectionError):
             return False
@@ -63,7 +63,7 @@ def test_a_whole_life_is_recorded(hosting: Hosting, tmp_path: Path) -> None:
     hosting.start("work", "stty size; read line; stty size; exit 5", f"--record={path}")
     hosting.wait_text("work", "24 80")
     assert hosting.sessions()["work"]["recording"] == str(path)
-    with Control(Settings(hosting.environment), start=False) as control:
+    with DaemonConnection(Settings(hosting.environment), start=False) as control:
         control.ask("terminal_resize", name="work", cols=100, rows=30)
     hosting.until(lambda: "100x30" in path.read_text())
     hosting.run("send", "work", "-k", "Enter")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.client.control import Control
+from fairlead.client.connection import DaemonConnection
 from fairlead.system.settings import Settings
 from fairlead.wire import keepty
 from tests.hosting import Hosting, is_alive
@@ -58,7 +58,7 @@ def test_a_sessions_socket_and_its_directory_come_back(hosting: Hosting) -> None
 def test_the_daemons_own_sockets_come_back(hosting: Hosting) -> None:
     settings = Settings(hosting.environment)
     paths = [settings.rpc_path, settings.passepartout_path]
-    with Control(settings, start=False) as connected:
+    with DaemonConnection(settings, start=False) as connected:
         pid = connected.ask("daemon_status")["pid"]
         for path in paths:
             os.unlink(path)

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import fairlead
-from fairlead.client.control import Control
+from fairlead.client.connection import DaemonConnection
 from fairlead.system.settings import Settings
 from fairlead.wire import keepty
 from fairlead.wire.keepty import Role
@@ -179,7 +179,7 @@ def test_an_upgrade_in_place_keeps_all_sessions_and_their_clients(tmp_path: Path
     hosting.use()
     try:
         hosting.run("ls")
-        with Control(Settings(hosting.environment)) as control:
+        with DaemonConnection(Settings(hosting.environment)) as control:
             pids = {
                 f"s{number}": control.ask(
                     "terminal_start",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.client.control import RequestError
+from fairlead.client.connection import RequestError
 from fairlead.system.settings import Settings
 from tests.hosted.small import SmallHosting
 from tests.hosting import is_alive

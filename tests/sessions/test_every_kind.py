@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from fairlead.client.control import RequestError
+from fairlead.client.connection import RequestError
 from fairlead.client.sdk import Host, connect
 from fairlead.events import PromptEnded, PromptStarted, SessionEvent, SessionSaid, SessionTurnEnded
 from fairlead.formats.sexp import Keyword

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 
-from fairlead.client.control import Control
+from fairlead.client.connection import DaemonConnection
 from fairlead.keeper.protocol import OFFSET, Kind
 from fairlead.system.fair import MAX_BACKLOG, Feed, Line
 from fairlead.system.settings import Settings
@@ -164,7 +164,7 @@ def test_another_sessions_echo_does_not_wait_for_a_flood() -> None:
         flood = r"import os; input('begun'); os.write(1, b'\x1bc.' * 60_000 + b'drawn'); input()"
         hosting.run("start", "flood", "-d", "--", "python3", "-c", flood)
         hosting.wait_text("flood", "begun")
-        with Control(Settings(hosting.environment), start=False) as control:
+        with DaemonConnection(Settings(hosting.environment), start=False) as control:
             control.ask("terminal_send", name="flood", keys=["Enter"])
             while "begun" in control.ask("terminal_screen", name="flood")["screen"]:
                 pass

@@ -1,4 +1,4 @@
-"""Following a session as its verifier: the loop of checks and corrections, and builders that go away."""
+"""EventStream a session as its verifier: the loop of checks and corrections, and builders that go away."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from .events import Approval, Event
 from .journal import Custom, Entry, Journal, JournalError, Said, SessionInfo
 from .messages import Assistant, Image, Message, Text, ToolCall, ToolResult, Usage, User, now, user
 from .models import ModelError, ModelInfo
-from .parts import Busy, Dropped, Job, Phase, Refused, Stats, check_text
+from .ports import Busy, Dropped, Job, Phase, Refused, Stats, check_text
 from .prompts import Prompts
 from .tools import Result
 

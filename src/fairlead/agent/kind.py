@@ -21,7 +21,7 @@ from .journal import JournalError, Said
 from .live import LiveAgent
 from .log_lines import log_lines
 from .messages import User, text_of
-from .parts import Busy, Refused
+from .ports import Busy, Refused
 from .recall.transcripts import Transcript, Transcripts
 from .store import AgentStore, NotFound
 

@@ -10,7 +10,7 @@ from . import context, events
 from .conversation import Conversation
 from .events import Event
 from .messages import User
-from .parts import Refused
+from .ports import Refused
 from .store import AgentStore
 
 

@@ -19,7 +19,7 @@ from .context import DROPPED, QUEUED, RESTARTED
 from .events import Event
 from .journal import Custom, Journal, JournalError
 from .messages import User, text_of
-from .parts import Refused
+from .ports import Refused
 
 MAX_QUEUED = 100
 """How many messages may wait to be said."""

@@ -40,7 +40,7 @@ from .models import (
     ModelRequest,
 )
 from .models.catalog import priced
-from .parts import Busy, Decision, Job, Judge, Judged, Models, Phase, Refused, Stats
+from .ports import Busy, Decision, Job, Judge, Judged, Models, Phase, Refused, Stats
 from .tools import Context, Result, Tool, Touch
 
 __all__ = ["AgentSession", "Busy", "Decision", "Job", "Judge", "Models", "Phase", "Refused", "Stats"]

@@ -27,7 +27,7 @@ from .consent.approvals import question_of
 from .conversation import Conversation
 from .events import Approval, ApprovalSettled, ApprovalWanted, Event, Loaded, Unloaded, Updated
 from .journal import Journal, JournalError, directory_of
-from .parts import Judge, Models, Refused
+from .ports import Judge, Models, Refused
 from .session import AgentSession
 from .tools import Tool
 

@@ -21,10 +21,10 @@ COMMAND = Command(
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
 
-    from ..client.control import Control
+    from ..client.connection import DaemonConnection
     from ..formats.columns import printable
 
-    with Control() as control:
+    with DaemonConnection() as control:
         rows = control.ask("agents")["agents"]
     if options.json:
         import json

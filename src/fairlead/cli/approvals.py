@@ -48,9 +48,9 @@ def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
     if (options.answer is None) != (options.token is None):
         raise UsageError("an answer, or show, needs a token; `fairlead approvals` lists them")
-    from ..client.control import Control
+    from ..client.connection import DaemonConnection
 
-    with Control() as control:
+    with DaemonConnection() as control:
         if options.answer not in (None, "show"):
             token, given = options.token, options.answer
             if given == "dismiss":

@@ -78,10 +78,10 @@ def _without_screen(name: str) -> dict[str, Any] | None:
     if any(map(os.path.exists, paths)):
         return None
 
-    from ..client.control import Control, RequestError
+    from ..client.connection import DaemonConnection, RequestError
 
     try:
-        with Control() as control:
+        with DaemonConnection() as control:
             session: dict[str, Any] = control.ask("session_find", name=name)["session"]
     except (RequestError, ConnectionError) as error:  # attaching says what is wrong, if it comes so far
         if isinstance(error, RequestError) and not _has_terminal():

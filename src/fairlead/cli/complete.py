@@ -94,12 +94,12 @@ def _things(kind: str) -> Iterator[str]:
 def _sessions() -> Iterator[str]:
     import signal
 
-    from ..client.control import Control, RequestError
+    from ..client.connection import DaemonConnection, RequestError
     from ..client.launch import NoDaemon
 
     signal.setitimer(signal.ITIMER_REAL, ANSWER_WAIT)  # which ends this process, and the shell has no names
     try:
-        with Control(start=False) as control:
+        with DaemonConnection(start=False) as control:
             for session in control.ask("session_list", brief=True)["sessions"]:
                 yield f"{session['name']}\t{session['what'][:60]}".split("\n")[0]
     except (NoDaemon, RequestError, OSError):

@@ -76,10 +76,10 @@ def check(settings: Settings) -> None:
 
 def _of_daemon(settings: Settings) -> list[dict[str, Any]]:
     """What the daemon works with, if there is one."""
-    from ..client.control import Control, RequestError
+    from ..client.connection import DaemonConnection, RequestError
 
     try:
-        with Control(settings, start=False) as control:
+        with DaemonConnection(settings, start=False) as control:
             rows: list[dict[str, Any]] = control.ask("config")["rows"]
             return rows
     except (ConnectionError, RequestError):  # none, or an older one

@@ -77,11 +77,11 @@ def main(arguments: Sequence[str]) -> int:
 
 def _ask(op: str, **params: object) -> dict[str, Any] | None:
     """The daemon's answer, or None if there is no daemon. Raises HungDaemon."""
-    from ..client.control import Control
+    from ..client.connection import DaemonConnection
     from ..client.launch import HungDaemon, NoDaemon
 
     try:
-        with Control(start=False) as control:
+        with DaemonConnection(start=False) as control:
             return control.ask(op, **params)
     except HungDaemon:
         raise
@@ -187,10 +187,10 @@ def _restart() -> int:
 
     def came_back() -> bool:
         nonlocal version
-        from ..client.control import Control
+        from ..client.connection import DaemonConnection
 
         try:
-            with Control() as control:
+            with DaemonConnection() as control:
                 status = control.ask("daemon_status")
                 version = status["version"]
                 return bool(status["started_at"] > before)

@@ -40,13 +40,13 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _found() -> dict[str, Any]:
-    from ..client.control import Control
+    from ..client.connection import DaemonConnection
     from ..client.launch import NoDaemon
     from ..system.settings import Settings
 
     settings = Settings()
     try:
-        with Control(settings, start=False) as control:
+        with DaemonConnection(settings, start=False) as control:
             answer = control.ask("health")
             running = {"name": "daemon", "status": "healthy", "detail": "running", "fix": ""}
             return {**answer, "checks": [running, *answer["checks"]]}

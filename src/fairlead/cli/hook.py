@@ -116,7 +116,7 @@ def _ask(*, is_waiting: bool, **turn: Any) -> dict[str, Any]:
     import time
     import uuid
 
-    from ..client.control import Control
+    from ..client.connection import DaemonConnection
 
     began = time.monotonic()
     tries_until = began + DAEMON_WAIT
@@ -125,7 +125,7 @@ def _ask(*, is_waiting: bool, **turn: Any) -> dict[str, Any]:
         turn["request_id"] = uuid.uuid4().hex
     while True:
         try:
-            with Control(start=False) as control:
+            with DaemonConnection(start=False) as control:
                 if is_waiting:
                     turn["timeout"] = max(1.0, began + STOP_WAIT - time.monotonic())
                 tries_until = time.monotonic() + (VERDICT_DAEMON_WAIT if is_waiting else DAEMON_WAIT)

@@ -83,13 +83,13 @@ def _begin(
     options: argparse.Namespace, command: list[str], directory: str | None, owner: int | None = None
 ) -> str | None:
     """Start a session whose program waits for the first writer; gives what went wrong."""
-    from ..client.control import Control, RequestError
+    from ..client.connection import DaemonConnection, RequestError
     from ..client.launch import NoDaemon, reached_session
     from ..system.settings import SettingError, Settings
 
     settings = Settings()
     try:
-        with Control(settings) as control:
+        with DaemonConnection(settings) as control:
             control.ask(
                 "terminal_start",
                 name=options.id,
@@ -218,13 +218,13 @@ def _broker(options: argparse.Namespace, command: list[str]) -> int:
 
 def _until_exit(id: str) -> int:
     """Wait for a session's program, through the death of daemons; gives its exit code."""
-    from ..client.control import Control, RequestError
+    from ..client.connection import DaemonConnection, RequestError
     from ..client.launch import StartFailed
     from ..client.reconnect import RETRY_PAUSE
 
     while True:
         try:
-            with Control() as control:
+            with DaemonConnection() as control:
                 answer = control.ask("terminal_wait", name=id, exit=True)
         except StartFailed:
             raise

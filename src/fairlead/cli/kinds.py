@@ -10,14 +10,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..client.control import Control, RequestError
+    from ..client.connection import DaemonConnection, RequestError
 
 NOT_FOUND = "request/not-found"
 
 
-def other_kind(control: Control, name: str, error: RequestError) -> dict[str, Any]:
+def other_kind(control: DaemonConnection, name: str, error: RequestError) -> dict[str, Any]:
     """The session of another kind that has this name. Raises the error that was got if there is none."""
-    from ..client.control import RequestError
+    from ..client.connection import RequestError
 
     if error.code != NOT_FOUND:
         raise error
@@ -38,9 +38,9 @@ def say_which(name: str, answer: dict[str, Any]) -> None:
         print(f"fairlead: {meant}", file=sys.stderr)
 
 
-def with_screen(control: Control, op: str, name: str, **params: Any) -> dict[str, Any]:
+def with_screen(control: DaemonConnection, op: str, name: str, **params: Any) -> dict[str, Any]:
     """The answer of an op that only sessions with a screen have."""
-    from ..client.control import RequestError
+    from ..client.connection import RequestError
 
     try:
         return control.ask(op, name=name, **params)

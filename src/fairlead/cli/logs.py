@@ -1,6 +1,6 @@
 """`fairlead logs`: what a session has printed, or the daemon's own log, and what is printed from now on.
 
-Following asks the daemon for the next lines by their numbers, so that a line that was lost is noticed. When
+EventStream asks the daemon for the next lines by their numbers, so that a line that was lost is noticed. When
 the daemon restarts, the lines that were printed last are looked for in what the next one has, and it goes on
 after them.
 """
@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import IO, Any
 
-    from ..client.control import Control
+    from ..client.connection import DaemonConnection
 
 OVERLAP = 200
 """How many of the last lines are looked for after a restart of the daemon."""
@@ -126,10 +126,10 @@ def main(arguments: Sequence[str]) -> int:
     if options.follow:
         return _follow(printer, options.name, options.lines)
 
-    from ..client.control import Control, RequestError
+    from ..client.connection import DaemonConnection, RequestError
 
     limit = None if options.lines is None else min(max(options.lines, 1), MOST_LINES)
-    with Control() as control:
+    with DaemonConnection() as control:
         try:
             answer = control.ask("terminal_lines", name=options.name, limit=limit)
         except RequestError as error:
@@ -148,7 +148,7 @@ def main(arguments: Sequence[str]) -> int:
 def _follow(printer: _Printer, name: str, last: int | None) -> int:
     import time
 
-    from ..client.control import Control, RequestError
+    from ..client.connection import DaemonConnection, RequestError
     from ..client.reconnect import ABSENCE, Reconnect
     from .kinds import other_kind, unsupported
 
@@ -156,7 +156,7 @@ def _follow(printer: _Printer, name: str, last: int | None) -> int:
     reconnect = Reconnect(ABSENCE)
     while True:
         try:
-            with Control() as control:
+            with DaemonConnection() as control:
                 reconnect.reached()
                 answer = control.ask("terminal_lines", name=name, follow=True)
                 texts = answer["lines"]
@@ -176,7 +176,7 @@ def _follow(printer: _Printer, name: str, last: int | None) -> int:
             time.sleep(reconnect.pause(error))
         except RequestError as error:
             if not begun:
-                with Control() as control:
+                with DaemonConnection() as control:
                     session = other_kind(control, name, error)
                 instead = "`fairlead wait {} --idle 0` waits until its turn is over"
                 if "chat" in session["can"]:
@@ -187,7 +187,7 @@ def _follow(printer: _Printer, name: str, last: int | None) -> int:
             return 0  # it was stopped while there was no daemon, or is long over
 
 
-def _follow_on(control: Control, printer: _Printer, name: str, answer: dict[str, object]) -> None:
+def _follow_on(control: DaemonConnection, printer: _Printer, name: str, answer: dict[str, object]) -> None:
     """Print each new line until the program has ended."""
     follower = answer["follower"]
     while not answer.get("ended"):

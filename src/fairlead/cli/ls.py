@@ -46,11 +46,11 @@ UUID_LENGTH, UUID_DASHES = 36, 4
 
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
-    from ..client.control import Control, RequestError
+    from ..client.connection import DaemonConnection, RequestError
 
     found: list[dict[str, Any]] = []
     missing: list[str] = []
-    with Control() as control:
+    with DaemonConnection() as control:
         try:
             answer = control.ask("session_list", brief=options.quiet or None, kind=options.kind)
         except RequestError as error:

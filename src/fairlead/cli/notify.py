@@ -23,9 +23,9 @@ COMMAND = Command(
 
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
-    from ..client.control import Control
+    from ..client.connection import DaemonConnection
 
     text = sys.stdin.read() if options.text == "-" else options.text
-    with Control() as control:
+    with DaemonConnection() as control:
         control.ask("notify", text=text, title=options.title)
     return 0

@@ -35,11 +35,11 @@ COMMAND = Command(
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
 
-    from ..client.control import Control
+    from ..client.connection import DaemonConnection
     from .kinds import with_screen
 
     path = os.path.abspath(options.output) if options.output is not None else None
-    with Control() as control:
+    with DaemonConnection() as control:
         print(
             with_screen(control, "terminal_record", options.name, path=path, stop=options.stop or None)[
                 "path"

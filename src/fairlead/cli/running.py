@@ -24,8 +24,8 @@ from .verifier import (
     FAILED,
     UNSURE,
     VERIFIED,
+    DurableChecker,
     Wanted,
-    Written,
     checked,
     checker,
     coloured,
@@ -66,7 +66,7 @@ async def run(settings: Settings, job: Job, wanted: Wanted) -> int:
         checking = checker(settings, target, wanted)
         for warning in await warnings(wanted, checking):
             _say(warning)
-        writing = Written(settings, target, checking)
+        writing = DurableChecker(settings, target, checking)
         follower = Follower(
             target.socket,
             target.session_id,
@@ -114,7 +114,7 @@ async def _first(waiting: Any, judging: asyncio.Task[Any]) -> None:
         judging.result()
 
 
-async def _judge(follower: Follower, writing: Written) -> tuple[Report, int]:
+async def _judge(follower: Follower, writing: DurableChecker) -> tuple[Report, int]:
     async for judged in follower.judgements():
         writing.keep(judged.report)
         show(judged, quiet=True, to_stderr=True)

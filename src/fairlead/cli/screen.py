@@ -43,10 +43,10 @@ def main(arguments: Sequence[str]) -> int:
     if form == "png" and not to_file and sys.stdout.isatty():
         raise UsageError("can't print a PNG to a terminal; write it to a file with -o FILE")
 
-    from ..client.control import Control
+    from ..client.connection import DaemonConnection
     from .kinds import with_screen
 
-    with Control() as control:
+    with DaemonConnection() as control:
         answer = with_screen(
             control,
             "terminal_screen",

@@ -37,11 +37,11 @@ COMMAND = Command(
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
 
-    from ..client.control import Control, RequestError
+    from ..client.connection import DaemonConnection, RequestError
 
     how = "regex" if options.regex else "needle"
     given = {how: options.text, "limit": options.limit}
-    with Control() as control:
+    with DaemonConnection() as control:
         try:
             matches = control.ask("terminal_search", name=options.name, **given)["matches"]
         except RequestError as error:

@@ -38,9 +38,9 @@ def main(arguments: Sequence[str]) -> int:
         raise UsageError("--paste needs a TEXT")
     text = sys.stdin.read() if options.text == "-" else options.text
 
-    from ..client.control import Control, RequestError
+    from ..client.connection import DaemonConnection, RequestError
 
-    with Control() as control:
+    with DaemonConnection() as control:
         how = "paste" if options.paste else "text"
         try:
             answer = control.ask("terminal_send", name=options.name, keys=options.key or None, **{how: text})

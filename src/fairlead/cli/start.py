@@ -52,12 +52,12 @@ USUAL_SIZE = (80, 24)
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
 
-    from ..client.control import Control, RequestError
+    from ..client.connection import DaemonConnection, RequestError
 
     here = sys.stdin.isatty() and sys.stdout.isatty()
     size = os.get_terminal_size(sys.stdin.fileno()) if here else os.terminal_size((0, 0))
     try:
-        with Control() as control:
+        with DaemonConnection() as control:
             answer = control.ask(
                 "terminal_start",
                 name=options.name,

@@ -27,11 +27,11 @@ SHOWN = 60
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
 
-    from ..client.control import Control, RequestError
+    from ..client.connection import DaemonConnection, RequestError
     from .kinds import say_which
 
     ended: list[dict[str, object]] = []
-    with Control() as control:
+    with DaemonConnection() as control:
         for name in options.name:
             try:
                 answer = control.ask("session_stop", name=name)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..agent.models import ModelError, guide
 from ..daemon.checkers import (
     Checker,
+    CheckerEnvironment,
     CommandChecker,
     ModelChecker,
     PanelChecker,
-    Places,
     Target,
     chosen_model,
 )
@@ -62,9 +62,9 @@ def found(settings: Settings, name: str, *, socket: str = "", project: str = "")
     """The session that is meant: one of ours, or a builder whose socket is there. Raises Failure."""
     if not socket:
         from ..client.calls import RequestError
-        from ..client.control import Control
+        from ..client.connection import DaemonConnection
 
-        with Control(settings) as control:
+        with DaemonConnection(settings) as control:
             try:
                 return _of_ours(control.ask("verify_target", name=name), project)
             except RequestError as error:
@@ -107,12 +107,12 @@ def waker(settings: Settings, target: Target, *, waits: bool = False) -> Callabl
         return None
 
     from ..client.calls import RequestError
-    from ..client.control import Control
+    from ..client.connection import DaemonConnection
     from ..client.launch import Stopped
 
     def wake() -> None:
         try:
-            with Control(settings, start=not waits) as control:
+            with DaemonConnection(settings, start=not waits) as control:
                 control.ask("verify_target", name=target.session_id)
         except Stopped as error:
             raise Gone(str(error)) from None
@@ -130,7 +130,7 @@ def waker(settings: Settings, target: Target, *, waits: bool = False) -> Callabl
 
 def checker(settings: Settings, target: Target, wanted: Wanted) -> Checker:
     """What checks the turns. Raises Failure or ValueError."""
-    places = Places(settings)
+    places = CheckerEnvironment(settings)
     members: list[Checker] = []
     if wanted.commands:
         name = wanted.commands[0] if len(wanted.commands) == 1 else f"{len(wanted.commands)} commands"
@@ -171,7 +171,7 @@ def checked(settings: Settings, wanted: Wanted, builder: str, project: str, agen
     name = builder or f"{agent}/"
     if agent is None:
         try:
-            model = chosen_model(Places(settings).catalog, builder)
+            model = chosen_model(CheckerEnvironment(settings).catalog, builder)
         except ModelError as error:
             raise Failure(str(error)) from None
         name = f"{model.provider}/{model.id}"
@@ -190,7 +190,7 @@ def _path(text: str) -> Any:
     return Path(text)
 
 
-class Written:
+class DurableChecker:
     """Has each verification written down before it runs, so that none is lost when this process is killed.
 
     Reports of our own sessions are kept by the daemon; those of others by us.
@@ -256,7 +256,7 @@ async def watch(
 ) -> int:
     """Check turns until the session ends, or one if `once`. Gives the exit code."""
     checking = checker(settings, target, wanted)
-    writing = Written(settings, target, checking)
+    writing = DurableChecker(settings, target, checking)
     say: Callable[[str], None] = _nothing if quiet else _say
     # one that runs in a session of ours goes on when the daemon is stopped, as its session does
     waits = target.is_ours and not once and bool(os.environ.get("FAIRLEAD_SESSION"))

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..client.control import Control, RequestError
+    from ..client.connection import DaemonConnection, RequestError
     from .arguments import Options
 
 TIMED_OUT = 124  # as timeout(1) has it
@@ -98,14 +98,14 @@ def _answer(options: Options) -> dict[str, Any]:
     import time
 
     from ..client.calls import Call, RequestError
-    from ..client.control import Control
+    from ..client.connection import DaemonConnection
 
     began = time.monotonic()
     left = options.timeout
     other = ""
     given = {"name": options.name, "text": options.text, "regex": options.regex, "idle": options.idle}
     given["exit"] = options.exit or None
-    with Control() as control:
+    with DaemonConnection() as control:
         while True:
             try:
                 op = "session_wait" if other else "terminal_wait"
@@ -125,7 +125,7 @@ def _answer(options: Options) -> dict[str, Any]:
                 return answer
 
 
-def _other(control: Control, options: Options, error: RequestError) -> str:
+def _other(control: DaemonConnection, options: Options, error: RequestError) -> str:
     """The id of the session that is waited for, which is no terminal."""
     from .kinds import other_kind, unsupported
 

@@ -26,7 +26,7 @@ from ..system.settings import Settings
 from . import calls
 from .aio_streams import AgentEvents, Attached, Connection, Events, answer
 from .calls import Answer, Call, Ended, Format, Opened, RequestError, nothing
-from .following import Asking, Following, Turn, TurnFailed, Watching
+from .following import Asking, EventStream, Turn, TurnFailed, Watching
 from .launch import want_daemon
 from .links import Links
 from .view import RoleName, View
@@ -139,7 +139,7 @@ class Agent:
 
     def events(self, *, since: str | None = None) -> AgentEvents:
         """Follow how the session is, and what happens in it from now on, or since a cursor."""
-        return AgentEvents(Following(self.id, since), self._links.settings)
+        return AgentEvents(EventStream(self.id, since), self._links.settings)
 
     async def steer(self, text: str) -> None:
         """Say something in the middle of a turn; begins one if there is none."""

@@ -12,7 +12,7 @@ from typing import Any, Generic, Self, TypeVar
 from ..events import AgentEvent, Event
 from ..system.settings import Settings
 from .calls import RequestError, answer_dialog
-from .control import READ_SIZE
+from .connection import READ_SIZE
 from .following import Asking, Subscription, Turn
 from .links import Links, close_writer, daemon, found
 from .reconnect import Reconnect

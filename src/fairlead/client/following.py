@@ -1,6 +1,6 @@
 """The connection on which a client receives events: of all sessions, of one agent session, or of one turn.
 
-Does no I/O: the SDKs' streams and the chat do that. A `Following` outlives its connection: after the daemon
+Does no I/O: the SDKs' streams and the chat do that. A `EventStream` outlives its connection: after the daemon
 went away, `begin` starts it on the next one, and what was missed comes first.
 """
 
@@ -154,7 +154,7 @@ class Watching(Subscription[Event]):
         return b""
 
 
-class Following(Subscription[AgentEvent]):
+class EventStream(Subscription[AgentEvent]):
     """Receives what happens in one agent session. Until it is `ready`, its state now comes, then what was
     missed since the cursor. With `receipts` it also receives how each prompt ended."""
 
@@ -197,7 +197,7 @@ class Following(Subscription[AgentEvent]):
         return True
 
 
-class Turn(Following):
+class Turn(EventStream):
     """Sends a prompt, and follows the session until the turn is over. If the daemon dies in the middle and
     the turn with it, the last event says that it was interrupted."""
 

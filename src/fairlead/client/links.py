@@ -13,7 +13,7 @@ from ..system.settings import Settings
 from ..wire import rpc
 from ..wire.faults import Broken
 from .calls import Call, RequestError, plain
-from .control import READ_SIZE
+from .connection import READ_SIZE
 from .launch import connected
 from .reconnect import repeating
 

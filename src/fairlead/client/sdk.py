@@ -26,8 +26,8 @@ from ..events import Approve, Outcome
 from ..system.settings import Settings
 from . import calls
 from .calls import Answer, Call, Ended, Format, Opened, RequestError, nothing
-from .control import Control
-from .following import Asking, Following, Turn, TurnFailed, Watching
+from .connection import DaemonConnection
+from .following import Asking, EventStream, Turn, TurnFailed, Watching
 from .launch import want_daemon
 from .streams import AgentEvents, Attached, Connection, Events, answer
 from .view import RoleName, View
@@ -41,7 +41,7 @@ T = TypeVar("T")
 class Terminal:
     """One terminal session."""
 
-    def __init__(self, control: Control, name: str) -> None:
+    def __init__(self, control: DaemonConnection, name: str) -> None:
         self.name = name
         self._control = control
 
@@ -116,7 +116,7 @@ class Agent:
     """One agent session: a conversation with turns. Made by `Host.agent`. `id` and `name` are the session's;
     `created` is true if there was none before; `events(since=agent.cursor)` misses nothing since then."""
 
-    def __init__(self, control: Control, opened: Opened, name: str) -> None:
+    def __init__(self, control: DaemonConnection, opened: Opened, name: str) -> None:
         self.id, self.created, self.cursor = opened
         self.name = name
         self._control = control
@@ -140,7 +140,7 @@ class Agent:
 
     def events(self, *, since: str | None = None) -> AgentEvents:
         """Follow how the session is, and what happens in it from now on, or since a cursor."""
-        return AgentEvents(Following(self.id, since), self._control.settings)
+        return AgentEvents(EventStream(self.id, since), self._control.settings)
 
     def steer(self, text: str) -> None:
         """Say something in the middle of a turn; begins one if there is none."""
@@ -210,7 +210,7 @@ class Session:
     """One session of any kind. Made by `Host.session`. What only some kinds can do is in `Terminal` and
     `Agent`."""
 
-    def __init__(self, control: Control, row: Answer) -> None:
+    def __init__(self, control: DaemonConnection, row: Answer) -> None:
         self.id: str = row["id"]
         self.kind: str = row["kind"]
         self.name: str = row["name"]
@@ -254,7 +254,7 @@ class Host(Connection):
     def __init__(self, settings: Settings | None = None) -> None:
         settings = settings or Settings()
         want_daemon(settings)
-        self._control = Control(settings)
+        self._control = DaemonConnection(settings)
 
     def close(self) -> None:
         """End the connection; sessions go on."""

@@ -15,7 +15,7 @@ from typing import Generic, Self, TypeVar
 from ..events import AgentEvent, Event
 from ..system.settings import Settings
 from .calls import RequestError, answer_dialog, find_terminal, no_session
-from .control import READ_SIZE, Control
+from .connection import READ_SIZE, DaemonConnection
 from .following import Asking, Subscription, Turn
 from .launch import connected, session_socket
 from .reconnect import Reconnect
@@ -40,7 +40,7 @@ def let_in(view: View, settings: Settings) -> tuple[socket.socket, list[bytes]]:
 def _asked_in(view: View, settings: Settings) -> tuple[socket.socket, list[bytes]]:
     connection = session_socket(view.name, settings)
     if connection is None:
-        with Control(settings) as control:
+        with DaemonConnection(settings) as control:
             control.call(find_terminal(view.name))  # which says what it is instead
         raise no_session(view.name)
     output: list[bytes] = []
@@ -230,7 +230,7 @@ class AgentEvents(EventStream[AgentEvent]):
         return self._source.cursor
 
 
-def answer(control: Control, turn: Turn, asking: Asking, timeout: float | None) -> str:
+def answer(control: DaemonConnection, turn: Turn, asking: Asking, timeout: float | None) -> str:
     """The answer of a turn, with consent as it was decided beforehand."""
     deadline = None if timeout is None else time.monotonic() + timeout
     with AgentEvents(turn, control.settings) as events, contextlib.suppress(EOFError):

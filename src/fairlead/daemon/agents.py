@@ -22,7 +22,7 @@ from ..agent.library import Library
 from ..agent.live import posted
 from ..agent.models.catalog import Catalog
 from ..agent.models.keys import Keys
-from ..agent.parts import Judge, Judged
+from ..agent.ports import Judge, Judged
 from ..agent.query.graph import register_graph
 from ..agent.query.registry import Registry
 from ..agent.query.resolvers import SESSION_ID, session_resolvers
@@ -33,7 +33,7 @@ from ..agent.store import AgentStore, Place
 from ..agent.tools import Touch, standard_tools
 from ..agent.tools.terminals import Terminals
 from ..doors.judging import Judging
-from ..doors.proof import Programs
+from ..doors.peer_proof import Programs
 from ..doors.rpc.frames import display_name
 from ..doors.rpc.handlers import Clients
 from ..doors.rpc.ops.agents import AgentOps, Latest

@@ -86,7 +86,7 @@ class Checker(Protocol):
     def close(self) -> None: ...
 
 
-class Places:
+class CheckerEnvironment:
     """What checkers need from the settings."""
 
     def __init__(self, settings: Settings) -> None:
@@ -159,7 +159,7 @@ class _Watching:
 class CommandChecker(_Watching):
     """Runs commands."""
 
-    def __init__(self, commands: Commands, target: Target, places: Places) -> None:
+    def __init__(self, commands: Commands, target: Target, places: CheckerEnvironment) -> None:
         super().__init__(target.project)
         self.name = commands.name
         self._commands = commands
@@ -209,7 +209,7 @@ class PanelChecker:
 class ModelChecker(_Watching):
     """Lets a model judge, as a persona, with tools that only read."""
 
-    def __init__(self, persona: Persona, info: ModelInfo, target: Target, places: Places) -> None:
+    def __init__(self, persona: Persona, info: ModelInfo, target: Target, places: CheckerEnvironment) -> None:
         super().__init__(target.project)
         self.name = persona.name
         self.notes = [persona.note] if persona.note else []

@@ -25,7 +25,7 @@ from ..control.sessions import ControlSessions
 from ..control.signals import Priority, Signal
 from ..control.store import ControlStore
 from ..doors.passepartout import PassepartoutDoor
-from ..doors.proof import Programs
+from ..doors.peer_proof import Programs
 from ..doors.rpc.ops.control import ControlOps
 from ..formats.guess import meant
 from ..sessions import feed

@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 
-from ..agent.parts import ABORT_GRACE
+from ..agent.ports import ABORT_GRACE
 from ..agent.tools.terminals import LocalTerminals
 from ..doors.rpc import happenings
 from ..doors.rpc.handlers import Clients

@@ -28,7 +28,7 @@ from ..verify.report import Confidence, Report, Status, capped, with_evidence
 from ..verify.store import FORMER, Escalation, Judgement, Pending, ReportStore, with_call
 from ..wire import verifier as wire
 from ..wire.rpc import fields
-from .proof import Programs
+from .peer_proof import Programs
 from .verifier import VerifierDoor, log
 
 Data = Mapping[Any, Any]

@@ -22,8 +22,8 @@ from functools import lru_cache
 from typing import Any, Protocol, cast
 
 from .. import __version__
-from ..control.hearing import Cancel, hear
 from ..control.signals import Client, Signal
+from ..control.stimuli import Cancel, hear
 from ..formats.sexp import Keyword
 from ..keeper.credentials import is_our_user
 from ..system.settings import Settings
@@ -46,7 +46,7 @@ from ..wire.passepartout import (
     log as log_message,
 )
 from .listening import UnixServer
-from .proof import Programs, Token, agent_behind, peer_uid
+from .peer_proof import Programs, Token, agent_behind, peer_uid
 
 log = logging.getLogger("fairlead.passepartout")
 

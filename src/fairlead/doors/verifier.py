@@ -32,7 +32,7 @@ from ..wire import verifier as wire
 from ..wire.faults import Broken
 from ..wire.verifier import BuilderConnection, Event, EventName, Prompt, Report
 from .listening import UnixServer
-from .proof import Programs, agent_behind
+from .peer_proof import Programs, agent_behind
 
 log = logging.getLogger("fairlead")
 

@@ -21,7 +21,7 @@ from ..agent.events import Approval, Choice, Event
 from ..agent.journal import Custom, Entry, Journal, JournalError, Said
 from ..agent.messages import StopReason, Text, ToolCall, Usage, User, user
 from ..agent.models import ModelInfo
-from ..agent.parts import Dropped, Refused
+from ..agent.ports import Dropped, Refused
 from ..formats.shown import middle, visible
 from ..sessions.questions import ALLOW, DENY
 from ..wire import acp

@@ -262,7 +262,7 @@ class Delivery:
         try:
             self._check_input()
             before = session.inputs
-            session.type(session.screen.paste(text))
+            session.send_input(session.screen.paste(text))
             deadline = time.monotonic() + PASTE_WAIT
             while True:
                 await asyncio.sleep(PASTE_LOOK)
@@ -276,7 +276,7 @@ class Delivery:
         except ValueError as error:
             self._fail(str(error))
             return
-        session.type(b"\r")
+        session.send_input(b"\r")
         self._send(text, "typed")
         self._told("typed", "")
         self._save()

@@ -98,7 +98,7 @@ class TerminalKind:
         if session.state is not State.RUNNING:
             raise NotSupported(f"session {id!r} {_STANDING[session.state]}")
         check_typing(session)
-        session.type(text.encode("utf-8", "replace") + (b"\r" if enter else b""))
+        session.send_input(text.encode("utf-8", "replace") + (b"\r" if enter else b""))
 
     async def interrupt(self, id: str, prompt: str | None = None) -> None:
         """Press Ctrl-C. A prompt was done when it was typed, and nothing of it is left to end."""

@@ -461,7 +461,7 @@ class Session:
         if self._unkept >= QUIET_KEYFRAME:
             self.keep()
 
-    def type(self, data: bytes) -> None:
+    def send_input(self, data: bytes) -> None:
         """Give the program input."""
         self.inputs += 1
         if calling_agent.get():
@@ -737,7 +737,7 @@ class Session:
         )
         match decided, message:
             case Verdict.ACT, keepty.Input(data=data):
-                self.type(data)
+                self.send_input(data)
                 if self._untaken >= INPUT_WINDOW:
                     viewer.pause()
                     self._paused.add(viewer)

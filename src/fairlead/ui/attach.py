@@ -122,9 +122,12 @@ def has_terminal() -> bool:
 
 def _print_last_screen(name: str, settings: Settings) -> None:
     """Print what an ended session showed last, which was gone from the alternate screen at once."""
-    from ..client.control import Control, RequestError
+    from ..client.connection import DaemonConnection, RequestError
 
-    with contextlib.suppress(RequestError, OSError, SettingError), Control(settings, start=False) as control:
+    with (
+        contextlib.suppress(RequestError, OSError, SettingError),
+        DaemonConnection(settings, start=False) as control,
+    ):
         shown = str(control.ask("terminal_screen", name=name, format="ansi")["screen"]).rstrip()
         print(shown, end="\x1b[0m\n", flush=True)
 

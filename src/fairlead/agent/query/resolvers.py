@@ -18,7 +18,7 @@ from ..journal import Said
 from ..library import Library
 from ..messages import Assistant, ToolResult, text_of
 from ..models import ModelInfo
-from ..parts import Phase
+from ..ports import Phase
 from ..worktrees import git_branch
 from .registry import Inputs, Params, QueryError, Resolver, TextKeys, Thread
 

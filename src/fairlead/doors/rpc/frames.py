@@ -21,7 +21,7 @@ from ...agent.events import Event
 from ...agent.journal import Compaction, Entry, Said
 from ...agent.library import Page
 from ...agent.messages import Assistant, Image, Message, Text, Thinking, ToolResult, Usage, User, text_of
-from ...agent.parts import Phase
+from ...agent.ports import Phase
 from ...agent.worktrees import git_branch
 from ...formats.edn import Keyword
 from ...formats.shown import one_line, visible

@@ -28,7 +28,7 @@ from ...wire.lines import TooLong
 from ...wire.rpc import ErrorCode, Request, fields
 from ...wire.rpc_catalog import OPS, PARAMS, TOPICS, Op, arguments
 from ..listening import UnixServer
-from ..proof import Programs, agent_behind
+from ..peer_proof import Programs, agent_behind
 from .handlers import MISSING, Call, Clients, Handler, OpError, as_op_error, run_handler
 from .ops.agents import AgentOps
 

@@ -18,7 +18,7 @@ from ...agent.journal import JournalError, Said
 from ...agent.library import Page
 from ...agent.messages import Assistant, ToolResult, User, text_of
 from ...agent.models import THINKING_LEVELS, ModelError
-from ...agent.parts import Busy, Job, Refused
+from ...agent.ports import Busy, Job, Refused
 from ...agent.store import NotFound
 from ...agent.worktrees import worktrees
 from ...formats.edn import Keyword
@@ -165,7 +165,7 @@ class AgentCommands:
     def _shown(self, call: Call, session: Conversation) -> None:
         """How the session in focus is after a command; if that is another one than before, all of them."""
         if call.caller.focus not in (None, session.id):
-            self._sessions.show(call, self._sessions.found(str(call.caller.focus)))
+            self._sessions.show(call, self._sessions.find(str(call.caller.focus)))
         else:
             self._sessions.show_session(call.caller, session, call.id)
 
@@ -212,7 +212,7 @@ class AgentCommands:
                 entry = actions.text_of(actions.part(value, "entry-id"))
                 if id:
                     await self._sessions.read(id)
-                    found = self._sessions.found(id)
+                    found = self._sessions.find(id)
                     self._enter(doing, await self._sessions.forked(found, entry) if entry else found)
 
     # --- answers --------------------------------------------------------------------------------------------
@@ -291,7 +291,7 @@ class AgentCommands:
         self._say(doing, _list("Message history", rows or ["  (empty)"]))
 
     async def _new(self, doing: Doing) -> None:
-        session = self._sessions.created(doing.caller)
+        session = self._sessions.create(doing.caller)
         self._sessions.enter(doing.call, session)
         self._say(doing._replace(session=session), "[New session started]", "new_session")
 
@@ -357,7 +357,7 @@ class AgentCommands:
         with contextlib.suppress(NotFound, JournalError):
             if found:
                 await self._sessions.read(found[0])
-                return self._sessions.found(found[0])
+                return self._sessions.find(found[0])
         self._say(doing, f"Session not found in context: {id}")
         return None
 

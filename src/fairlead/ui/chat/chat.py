@@ -16,8 +16,8 @@ import time
 from typing import Any
 
 from ...client.calls import Opened, RequestError
-from ...client.control import READ_SIZE
-from ...client.following import PROMPT_ENDED, Answered, Following
+from ...client.connection import READ_SIZE
+from ...client.following import PROMPT_ENDED, Answered, EventStream
 from ...client.hung import lock_holder
 from ...client.launch import reached
 from ...client.reconnect import LOST, RECONNECTED, RETRY_PAUSE, Reconnect
@@ -117,7 +117,7 @@ class _Chat:
         self._line = Line(history)
         # the daemon
         # what was said before is recalled; in a new session nothing was
-        self._following = Following(agent.id, agent.cursor if agent.created else None, receipts=True)
+        self._following = EventStream(agent.id, agent.cursor if agent.created else None, receipts=True)
         self._connection: socket.socket | None = None
         self._unsent = b""
         self._asked: dict[str, tuple[str, str]] = {}  # op and text of requests without an answer
@@ -375,7 +375,7 @@ class _Chat:
             self._connection = None
         self._end_turn()
         self._created, self._name = opened.created, ""
-        self._following = Following(opened.id, opened.cursor if opened.created else None, receipts=True)
+        self._following = EventStream(opened.id, opened.cursor if opened.created else None, receipts=True)
         self._look_at = 0.0
         self._greeted = False
         self._missed.clear()

@@ -23,7 +23,7 @@ from ....agent.kind import AgentKind
 from ....agent.library import Library, Shelf
 from ....agent.messages import Assistant, Image, User, text_of
 from ....agent.models import ModelError, ModelInfo
-from ....agent.parts import Busy, Models, Phase, Refused
+from ....agent.ports import Busy, Models, Phase, Refused
 from ....agent.query.registry import InvalidQuery, QueryError, Registry, answer, parse_entity
 from ....agent.query.resolvers import SESSION_ID
 from ....agent.recall.export import html
@@ -142,14 +142,14 @@ class AgentOps:
         """The session that a request means."""
         caller = call.caller
         if call.session_id is not None:
-            return self.found(call.session_id)
+            return self.find(call.session_id)
         if caller.focus is not None:
             try:
                 return self._store.find(caller.focus)
             except (NotFound, JournalError):
                 caller.focus = None
         here = self.sessions_of(caller)
-        session = here[-1 if caller.project is not None else 0] if here else self.created(caller)
+        session = here[-1 if caller.project is not None else 0] if here else self.create(caller)
         caller.focus = session.id
         return session
 
@@ -175,9 +175,9 @@ class AgentOps:
                 caller.focus = self.resumed(path).id
                 return
         with contextlib.suppress(*_NO_SESSION):  # what needs a session will say why there is none
-            caller.focus = self.created(caller).id
+            caller.focus = self.create(caller).id
 
-    def found(self, id: str) -> Conversation:
+    def find(self, id: str) -> Conversation:
         return self._store.find(id)
 
     async def persisted(self, caller: Caller) -> list[tuple[str, str, str]]:
@@ -202,7 +202,7 @@ class AgentOps:
     def resumed(self, path: str) -> Conversation:
         return self._store.resume(path)
 
-    def created(
+    def create(
         self,
         caller: Caller,
         parent: Conversation | None = None,
@@ -222,7 +222,7 @@ class AgentOps:
         """What a handshake's response says of the session in focus."""
         if caller.focus is None:
             return {}
-        session = self.found(caller.focus)
+        session = self.find(caller.focus)
         return {
             "session_id": session.id,
             "model_id": session.model.id,
@@ -370,7 +370,7 @@ class AgentOps:
             if _is_for(caller, question):
                 caller.event(topic, data if caller.increments or psi is None else {**data, **psi})
 
-    def entered(self, call: Call, session: Conversation) -> Data:
+    def focus(self, call: Call, session: Conversation) -> Data:
         """A client switches to another session: it is shown all of it, then answered."""
         self.enter(call, session)
         self.show(call, session)
@@ -498,7 +498,7 @@ class AgentOps:
     async def _answer_dialog(self, call: Call, id: str, option: str) -> Data:
         named = call.session_id
         if named is not None:
-            self.found(named)
+            self.find(named)
         try:
             question = self._inbox.find(id)
             if named is not None and question.session not in (None, named):
@@ -520,15 +520,15 @@ class AgentOps:
     @op
     async def new_session(self, call: Call, parent_session: Any = None, name: str = "") -> Data:
         if call.session_id is not None:
-            self.found(call.session_id)
+            self.find(call.session_id)
         if name:
             await self._store.check_name(name)
         is_child = isinstance(parent_session, str) and parent_session
-        session = self.created(call.caller, self.found(parent_session) if is_child else None)
+        session = self.create(call.caller, self.find(parent_session) if is_child else None)
         if name:
             call.caller.focus = session.id
             session.set_name(name)
-        return self.entered(call, session)
+        return self.focus(call, session)
 
     @op
     async def open_session(
@@ -551,7 +551,7 @@ class AgentOps:
         if session is None:
             if name:
                 await self._store.check_name(name)
-            session = self.created(caller, cwd=cwd, agent=agent)
+            session = self.create(caller, cwd=cwd, agent=agent)
             if isinstance(session, HostedSession) and sandbox is not None:
                 session.choose(sandbox=sandbox)
         elif sandbox is not None and sandbox is not session.more.get("sandbox"):
@@ -601,7 +601,7 @@ class AgentOps:
             raise OpError(ErrorCode.NOT_FOUND, why) from None
         if not call.caller.increments:  # psi's UI forgets, with the response, what it was shown before
             asyncio.get_running_loop().call_soon(self._show, call.caller, session)
-        return self.entered(call, session)
+        return self.focus(call, session)
 
     @op
     async def list_sessions(self, call: Call) -> Data:
@@ -613,7 +613,7 @@ class AgentOps:
 
     @op
     async def fork(self, call: Call, entry_id: str) -> Data:
-        return self.entered(call, await self.forked(self.session(call), entry_id))
+        return self.focus(call, await self.forked(self.session(call), entry_id))
 
     async def forked(self, session: Conversation, entry_id: str) -> Conversation:
         try:

@@ -14,7 +14,7 @@ from typing import Any
 from ....agent import events
 from ....agent.conversation import Conversation
 from ....agent.events import Event
-from ....agent.parts import Job
+from ....agent.ports import Job
 from ....formats.edn import Keyword
 from ....wire.rpc import ErrorCode, fields
 from ..handlers import Call, Caller, Data, OpError, invalid, op

@@ -7,7 +7,7 @@ from typing import Any
 
 from ....agent.conversation import Conversation
 from ....agent.models import THINKING_LEVELS, ModelInfo
-from ....agent.parts import Refused
+from ....agent.ports import Refused
 from ....formats.edn import Keyword
 from ....wire.rpc import ErrorCode, fields
 from ..handlers import Call, Data, OpError, invalid, op

@@ -169,7 +169,7 @@ class TerminalOps:
             typed = b"".join(screen.key(name) for name in keys or ())
         except ValueError as error:
             raise OpError(ErrorCode.INVALID_PARAMS, str(error)) from None
-        session.type(text.encode() + (screen.paste(paste) if paste else b"") + typed)
+        session.send_input(text.encode() + (screen.paste(paste) if paste else b"") + typed)
         return fields(accepted=True)
 
     @op

@@ -15,13 +15,13 @@ from .calls import Call, RequestError, plain
 from .launch import connected, raise_if_hung
 from .reconnect import repeating
 
-__all__ = ["Control", "RequestError"]
+__all__ = ["DaemonConnection", "RequestError"]
 
 T = TypeVar("T")
 READ_SIZE = 65_536
 
 
-class Control:
+class DaemonConnection:
     """Requests to the daemon, one after the other. If it goes away, the next request finds the next one."""
 
     def __init__(self, settings: Settings | None = None, *, start: bool = True) -> None:
@@ -31,7 +31,7 @@ class Control:
         self._wire = rpc.ClientConnection()
         self._connected()
 
-    def __enter__(self) -> Control:
+    def __enter__(self) -> DaemonConnection:
         return self
 
     def __exit__(self, *error: object) -> None:

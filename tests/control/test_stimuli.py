@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.control.hearing import FORGED, Cancel, hear
 from fairlead.control.signals import CHANNELS, FROM_INSIDE, MAX_TEXT, Priority, Signal
+from fairlead.control.stimuli import FORGED, Cancel, hear
 from fairlead.formats.sexp import Keyword, loads
 from fairlead.wire.passepartout import Message
 from tests.control.rooms import Client
