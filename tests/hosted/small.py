@@ -63,7 +63,7 @@ class SmallHosting(Hosting):
         return [line for message in self.messages(name) for line in _lines(message)]
 
     def wait_idle(self, name: str = "one") -> None:
-        self.until(lambda: self.found(name)["state"] == "idle")
+        self.until(lambda: self.found(name)["state"] in ("idle", "failed"))
 
     def question(self, name: str = "one") -> dict[str, Any]:
         """The question that a session asks, when it does."""
