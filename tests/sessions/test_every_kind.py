@@ -190,7 +190,7 @@ def test_an_unknown_kind_is_refused_with_those_that_there_are(hosting: Hosting) 
 def test_its_name_is_refused_to_every_other_kind(
     hosting: Hosting, case: Case, name: str, tmp_path: Path
 ) -> None:
-    article = "a" if case.kind == "terminal" else "an"
+    article = "an" if case.kind[0] in "aeiou" else "a"
     taken = f"{article} {case.kind} session is already called '{name}'; choose another name"
     if case.kind != "terminal":
         assert taken in hosting.run("start", name, "-d", "--", "true", check=False).stderr
@@ -478,8 +478,8 @@ def test_attaching_opens_what_it_has_or_says_what_to_use(hosting: Hosting, case:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("screen", "{}"), "has no screen; `fairlead logs {}` prints what was said"),
-        (("record", "{}"), "has no screen; `fairlead logs {}` prints what was said"),
+        (("screen", "{}"), "has no screen; `fairlead logs {}` prints its messages"),
+        (("record", "{}"), "has no screen; `fairlead logs {}` prints its messages"),
         (("send", "{}", "-k", "C-c"), "takes no keys; `fairlead send {} TEXT` asks it for something"),
         (("wait", "{}", "--text", "x"), "has no screen; `fairlead wait {} --idle 0` waits until its turn is"),
         (("logs", "-f", "{}"), "has no output that -f could follow; `fairlead "),

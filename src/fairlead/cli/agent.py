@@ -58,7 +58,6 @@ COMMAND = Command(
     examples=(
         ("fairlead agent", "a new session here"),
         ("fairlead agent garden", "the session named garden, created if needed"),
-        ('fairlead agent -c "and now the tests"', "continue, with a first prompt"),
         ("git diff | fairlead agent -p 'review this'", "in a script"),
         ("fairlead agent --with claude garden", "with Claude Code, which goes on when you leave"),
     ),

@@ -11,7 +11,10 @@ COMMAND = Command(
     "List the agents of other makers that `fairlead agent --with AGENT` talks with: where the program of\n"
     "each is, or the line that installs it. [agents.NAME] in the configuration adds one, or changes one.",
     options=(JSON,),
-    examples=(("fairlead agents", "which are there?"),),
+    examples=(
+        ("fairlead agents", "which agents there are, and how to install the others"),
+        ("fairlead agent --with claude", "chat with one of them"),
+    ),
 )
 
 

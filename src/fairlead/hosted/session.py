@@ -125,7 +125,7 @@ class HostedSession(Conversation):
         self._found = pipe
         self._failing = ""
         self._fault = ""  # why the agent that was to be started is no more
-        self._outcome: events.Outcome = "failed"
+        self._ends_as: events.Outcome = "failed"
         self._awaits = False  # the agent was told something, and how that ended is not looked at yet
         self._over = asyncio.Event()
         self._news = asyncio.Event()
@@ -355,7 +355,7 @@ class HostedSession(Conversation):
             return "failed"
         await self._ended_turn()
         self._awaits = False
-        return self._outcome
+        return self._ends_as
 
     @property
     def _wanted_end(self) -> events.Outcome:
@@ -673,7 +673,7 @@ class HostedSession(Conversation):
         if ending.stop == "length":
             self._tell(events.Failed(self.id, f"{self.agent}: the answer was cut at the limit of tokens"))
         is_interrupted = ending is ABORTED and stopping == "interrupted"
-        self._outcome = "interrupted" if is_interrupted else ending.outcome
+        self._ends_as = "interrupted" if is_interrupted else ending.outcome
         self.is_answering = False
         self._over.set()
 
@@ -696,7 +696,7 @@ class HostedSession(Conversation):
         if link is None:
             return
         why = f"{self.agent}: {self._failing}" if self._failing else self._described(end)
-        self._failing, self._outcome = "", "failed"
+        self._failing, self._ends_as = "", "failed"
         self._doings.at(link.at)
         with contextlib.suppress(JournalError):  # then the next daemon says it
             if self._is_prompted:
