@@ -320,6 +320,7 @@ class HostedSession(Conversation):
     async def end_agent(self) -> None:
         """End the agent's program. The session stays: the next prompt starts it again."""
         self.go_on()
+        await self.idle()
         if self._link is not None:
             self.failed("it was stopped")
             assert self._stopping is not None
