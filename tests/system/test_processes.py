@@ -6,6 +6,7 @@ import asyncio
 import os
 import pty
 import subprocess
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -81,7 +82,10 @@ def test_the_foreground_of_a_terminal_is_found(child: subprocess.Popen[bytes]) -
         found = processes.foreground(pid)
         assert found is not None
         assert found.pid == pid
-        assert processes.members(set(), tty=tty) == {pid}
+        deadline = time.monotonic() + 30.0
+        while processes.members(set(), tty=tty) != {pid}:  # `tty` itself may not be gone yet
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
     finally:
         os.kill(pid, 9)
         os.waitpid(pid, 0)
