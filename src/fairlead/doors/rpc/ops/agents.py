@@ -18,15 +18,14 @@ from ....agent import events
 from ....agent.conversation import Conversation
 from ....agent.events import Event
 from ....agent.images import MAX_IMAGES, checked_images
-from ....agent.journal import Entry, JournalError, Said
+from ....agent.journal import JournalError, Said
 from ....agent.kind import AgentKind
 from ....agent.library import Library, Shelf
-from ....agent.messages import Assistant, Image, User, text_of
+from ....agent.messages import Image, text_of
 from ....agent.models import ModelError, ModelInfo
-from ....agent.ports import Busy, Models, Phase, Refused
+from ....agent.ports import Busy, Models, Refused
 from ....agent.query.registry import InvalidQuery, QueryError, Registry, answer, parse_entity
 from ....agent.query.resolvers import SESSION_ID
-from ....agent.recall.export import html
 from ....agent.recall.memory import Memory
 from ....agent.store import AgentStore, NotFound, id_of
 from ....formats import edn
@@ -36,7 +35,6 @@ from ....hosted.session import HostedSession
 from ....sessions.inbox import AnsweredAlready, NoSuchOption, NotOpen
 from ....sessions.questions import Answer, Question
 from ....sessions.session import new_id
-from ....system.opening import UNFOLLOWED
 from ....wire.rpc import ErrorCode, EventData, fields
 from ....wire.rpc_catalog import OWN_TOPICS, PARAMS
 from ...judging import Judging
@@ -45,6 +43,7 @@ from ..handlers import FAULTS, MISSING, Call, Caller, Data, OpError, accepted, h
 from ..history import BadCursor, History
 from ..slash import AgentCommands, commands_of
 from ..telling import Telling, hears, missed_by_others
+from .contents import AgentContents
 from .hosted import HostedOps
 from .jobs import AgentJobs, JobBoard
 from .login import AgentLogin, Keyring, Lending
@@ -55,8 +54,6 @@ SHOWN_DIALOGS = 50
 """How many questions a client is asked when it comes; the others are in `fairlead approvals`."""
 _PERSISTED = """[{{(:psi.session/list{})
  [:psi.session-info/path :psi.session-info/name :psi.session-info/first-message]}}]"""
-WRITTEN = 1024 * 1024
-"""How many characters of a page are written in one go: others can't run while they are encoded."""
 MAX_TRIED = 3
 """How many journals of a directory are tried before a client gets a new session."""
 _UI_TOPICS = frozenset(
@@ -119,13 +116,14 @@ class AgentOps:
         login = AgentLogin(keyring, self.session)
         self._lending = Lending(keyring)
         jobs = AgentJobs(self.session, lambda: self.loaded)
+        about = AgentContents(self.session)
         choosing = AgentModels(self.session, lambda: self.models)
         remembering = AgentMemory(memory, self.session)
         self.noted = remembering.noted
         self._commands = AgentCommands(self, login, store.rename)
         others = [HostedOps(hosted, self.session)] if hosted is not None else []
         self.ops = handlers_of(
-            self, login, self._lending, jobs, choosing, remembering, self._commands, *others
+            self, login, self._lending, jobs, about, choosing, remembering, self._commands, *others
         )
 
     @property
@@ -709,71 +707,6 @@ class AgentOps:
             result = await session.bash(command)
         return fields(output=result.text, is_error=result.is_error, details=frames.plain(result.details))
 
-    @op
-    async def export_html(self, call: Call, path: str = "") -> Data:
-        """Write the conversation as a page: to a path, or beside the journal. Never over another file."""
-        session = self.session(call)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | UNFOLLOWED | (os.O_EXCL if path else os.O_TRUNC)
-        path = path or session.journal.path.removesuffix(".jsonl") + ".html"
-        path = os.path.join(session.cwd, os.path.expanduser(path))
-        name, said = frames.display_name(session), session.messages
-
-        def write() -> None:
-            with open(os.open(path, flags, 0o600), "w", encoding="utf-8", errors="replace") as file:
-                page = html(name, said)
-                for at in range(0, len(page), WRITTEN):
-                    file.write(page[at : at + WRITTEN])
-
-        try:
-            await asyncio.to_thread(write)
-        except OSError as error:
-            raise OpError(ErrorCode.FAILED, f"can't write {path}: {error.strerror}") from None
-        return fields(path=path)
-
-    @op
-    async def get_session_stats(self, call: Call) -> Data:
-        session = self.session(call)
-        stats = session.stats
-        return fields(
-            stats=fields(
-                phase=session.phase.value,
-                is_idle=session.is_idle,
-                is_streaming=session.phase in (Phase.STREAMING, Phase.RETRYING),
-                is_compacting=session.phase is Phase.COMPACTING,
-                is_retrying=session.phase is Phase.RETRYING,
-                model=fields(provider=session.model.provider, id=session.model.id),
-                thinking_level=session.effective_thinking,
-                pending_messages=session.pending_messages,
-                retry_attempt=session.retry_attempt,
-                auto_retry_enabled=session.auto_retry,
-                auto_compaction_enabled=session.auto_compaction,
-                context_fraction=session.context_tokens / session.model.window
-                if session.model.window
-                else None,
-                journal_entries=len(session.journal.entries),
-                session_id=session.id,
-                session_file=session.journal.path,
-                user_messages=stats.user_messages,
-                assistant_messages=stats.assistant_messages,
-                tool_calls=stats.tool_calls,
-                tool_results=stats.tool_results,
-                total_messages=len(session.messages),
-                usage=frames.usage(stats.usage),
-            )
-        )
-
-    @op
-    async def get_fork_messages(self, call: Call) -> Data:
-        branch = frames.recent(self.session(call).journal.branch)
-        prompts = [fields(entry_id=entry.id, text=text_of(said)) for entry, said in _prompts(branch)]
-        return fields(messages=prompts)
-
-    @op
-    async def get_last_assistant_text(self, call: Call) -> Data:
-        said = self.session(call).messages
-        last = next((text_of(each) for each in reversed(said) if isinstance(each, Assistant)), None)
-        return fields(text=last)
-
 
 async def _none(*, name: str | None, cwd: str | None) -> None:
     """Nothing is known of journals that are not open."""
@@ -814,11 +747,3 @@ def _images(given: Any) -> list[Image]:
 def _string(given: Any, name: str) -> str | None:
     value = given.get(Keyword(name)) if isinstance(given, Mapping) else None
     return value if isinstance(value, str) else None
-
-
-def _prompts(branch: list[Entry]) -> list[tuple[Entry, User]]:
-    return [
-        (entry, entry.body.message)
-        for entry in branch
-        if isinstance(entry.body, Said) and isinstance(entry.body.message, User)
-    ]
