@@ -353,11 +353,13 @@ def test_it_calls_a_person_when_it_was_sent_back_too_often(
         stderr=subprocess.PIPE,
         text=True,
     ) as verifier:
-        assert verifier.stderr is not None
-        assert "verifying the turns" in verifier.stderr.readline()
-        worked(hosting, case, name, "wrong")
-        hosting.until(lambda: bool(waiting(hosting, name)))
-        verifier.terminate()
+        try:
+            assert verifier.stderr is not None
+            assert "verifying the turns" in verifier.stderr.readline()
+            worked(hosting, case, name, "wrong")
+            hosting.until(lambda: bool(waiting(hosting, name)))
+        finally:
+            verifier.terminate()
     assert lisp.sensed("VERIFIER-ESCALATED").get("payload", "reason")
     until_said(hosting, name, "found that it is not right yet")
     ((token, kind),) = waiting(hosting, name).items()
