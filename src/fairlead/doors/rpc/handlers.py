@@ -110,6 +110,10 @@ class Clients:
     def discard(self, client: Caller) -> None:
         self._all.discard(client)
 
+    def want(self, topic: str) -> bool:
+        """True if any of them wants events of this topic."""
+        return any(client.wants(topic) for client in self._all)
+
     def event(self, topic: str, data: Mapping[Any, Any]) -> None:
         """Send an event to all clients that want it; it is encoded once."""
         data = EventData(data)

@@ -6,29 +6,21 @@ from typing import Any
 
 from ...sessions import feed
 from ...wire.rpc import fields
-from .handlers import Clients, Data
+from .handlers import Clients
 
 
 def follow(happenings: feed.Feed, clients: Clients) -> None:
     """Tell the clients of a door what happens from now on; an event is encoded once for all of them."""
 
     def happened(event: feed.Event) -> None:
-        if (found := told(event)) is not None:
-            clients.event(*found)
+        if (found := _told(event)) is not None and clients.want(topic := f"sessions/{found[0]}"):
+            clients.event(topic, fields(session_id=event.session, **found[1]))
 
     happenings.listen(happened)
 
 
-def told(event: feed.Event) -> tuple[str, Data] | None:
-    """An event's topic and data, or None if it has no topic."""
-    found = _told(event)
-    if found is None:
-        return None
-    topic, more = found
-    return f"sessions/{topic}", fields(session_id=event.session, **more)
-
-
 def _told(event: feed.Event) -> tuple[str, dict[str, Any]] | None:
+    """An event's topic and data, or None if it has no topic."""
     match event:
         case feed.Created():
             return "created", {}
