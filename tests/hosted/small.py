@@ -14,6 +14,8 @@ from fairlead.system.settings import Settings
 from tests.hosting import Hosting
 
 SMALL = Path(__file__).parent / "small_agent.py"
+KEY = "sk-small-0123456789-abcdef"
+"""A key in the agent's environment."""
 
 
 class SmallHosting(Hosting):
@@ -28,7 +30,9 @@ class SmallHosting(Hosting):
         path = Path(Settings(self.environment).config_path)
         path.parent.mkdir(mode=0o700, parents=True)
         command = json.dumps([sys.executable, str(SMALL), *can])
-        env = f'{{ SMALL_AGENT_DIR = "{self.agent_dir}", SMALL_AGENT_STEP = "0.02" }}'
+        env = (
+            f'{{ SMALL_AGENT_DIR = "{self.agent_dir}", SMALL_AGENT_STEP = "0.02", SMALL_API_KEY = "{KEY}" }}'
+        )
         path.write_text(f"[agents.small]\ncommand = {command}\nenv = {env}\n{config}")
 
     def open(self, name: str = "one", **more: Any) -> str:
@@ -40,10 +44,10 @@ class SmallHosting(Hosting):
     def say(self, text: str, name: str = "one") -> None:
         self.ask("session_prompt", name=name, text=text)
 
-    def talk(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def talk(self, *words: str, name: str = "one") -> subprocess.CompletedProcess[str]:
         """`fairlead agent --with small -p --name one WORDS…`, whatever comes of it."""
         return self.run(
-            "agent", "--with", "small", "-C", str(self.project), "-p", "--name", "one", *words, check=False
+            "agent", "--with", "small", "-C", str(self.project), "-p", "--name", name, *words, check=False
         )
 
     def found(self, name: str = "one") -> dict[str, Any]:
