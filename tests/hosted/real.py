@@ -102,6 +102,8 @@ REAL: Mapping[str, Real] = {
 class RealHosting(AgentHosting):
     """Places whose configuration has a real agent that asks this model."""
 
+    patience = 150.0  # on a busy machine some need half a minute to start
+
     def __init__(self, agent: str, model: ModelServer) -> None:
         self.agent = agent
         self.real = REAL[agent]
