@@ -21,7 +21,8 @@ from ...events import (
     ToolUpdate,
     TurnBegan,
 )
-from .view import PRINTED_LINES, Row, Screen, clean, marked, question, result, title, wrapped
+from ...formats.shown import call_title
+from .view import PRINTED_LINES, Row, Screen, clean, marked, question, result, wrapped
 
 OPEN_ROWS = 8
 """How many rows are shown of a line that is not at its end yet; then all of it."""
@@ -126,7 +127,7 @@ class Talk:
             case ToolStarted(_, name):
                 self._doing = f"calling {clean(name)}"
             case ToolRunning(id, name, arguments):
-                self._running[id] = title(name, arguments)
+                self._running[id] = call_title(name, arguments)
                 self._doing = f"running {clean(name)}"
                 self._since = time.monotonic()
                 self.show([(f"● {self._running[id]}", "")], "tool")
