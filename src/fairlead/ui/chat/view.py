@@ -30,9 +30,6 @@ Row = tuple[str, str]
 
 STYLES = {"": "", "dim": "2", "bold": "1", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
-LADDER = {"perfect": "green", "verified": "green", "partial": "yellow", "feedback": "yellow", "failed": "red"}
-"""What verifiers say of a turn, from the best to the worst, and how it is shown."""
-
 _SEQUENCE = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[PX^_][^\x1b]*\x1b\\|[ -/]*[0-OQ-WYZ`-~])"
 )
