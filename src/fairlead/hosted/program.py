@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Awaitable, Callable
 
 import msgspec
@@ -102,19 +103,25 @@ class AgentProgram:
 
     async def _greeted(self) -> None:
         """Wait until the agent has answered for the first time, or has ended. Raises HostedError."""
-        loop = asyncio.get_running_loop()
-        began, is_told = loop.time(), False
+        began, is_told = time.monotonic(), False
+        gibberish = None
         while (link := self.link) is not None and link.connection.agent is None:
-            waited = loop.time() - began
-            if waited >= (limit := GIBBERISH_SECONDS if link.unread else HELLO_SECONDS):
+            now = time.monotonic()
+            if link.unread and gibberish is None:
+                gibberish = now
+            left = began + HELLO_SECONDS - now
+            if gibberish is not None:
+                left = min(left, gibberish + GIBBERISH_SECONDS - now)
+            if left <= 0:
                 what = b"".join(link.unread).decode("utf-8", "replace")
-                said = f"; it printed: {self._quoted(what)}" if link.unread else ""
-                raise await self._given_up(f"it does not speak ACP: no answer within {limit:g} s{said}")
-            if waited >= SILENT_SECONDS and not is_told:
+                said = f"; it printed: {self._quoted(what)}" if what else ""
+                raise await self._given_up(f"it does not speak ACP: it does not answer{said}")
+            silent = began + SILENT_SECONDS - now
+            if silent <= 0 and not is_told:
                 is_told = True
                 self._notice(await self._with_errors(link, f"{self._agent} has not answered yet"))
             else:
-                await self._changed(0.0 if is_told else SILENT_SECONDS - waited, limit - waited)
+                await self._changed(left, silent)
 
     async def _changed(self, *limits: float) -> None:
         """Wait for news of the agent, for as long as the smallest limit that is more than nothing."""
