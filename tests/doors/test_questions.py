@@ -212,8 +212,9 @@ def test_whoever_is_second_is_told_who_answered_what(hosting: Hosting, tape: Pat
         assert said.startswith(f"denied {token}: bash $ touch made (session garden (")
         late = hosting.run("approvals", "allow", token, check=False)
         assert f"{token} was answered already: denied by tui at 20" in late.stderr
-        error = editor.ask("resolve_dialog", dialog_id=token, result=True)
-        assert "was answered already: denied by tui at 20" in error.message
+        assert editor.ask("resolve_dialog", dialog_id=token, result=True) == {"accepted": False}
+        (note,) = (frame for frame in editor.frames if getattr(frame, "topic", "") == "ui/notification")
+        assert f"{token} was answered already: denied by tui at 20" in plain(note.data)["message"]
         kill_and_wait(hosting)
     late = hosting.run("approvals", "allow", token, check=False)
     assert f"{token} was answered already: denied by tui at 20" in late.stderr

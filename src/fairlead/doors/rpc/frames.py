@@ -158,6 +158,12 @@ def whole_message(entry_id: str, said: Message) -> Data:
     return shown
 
 
+def said_elsewhere(session_id: str, text: str) -> Data:
+    """What was said to a session, for a client whose person did not type it."""
+    content = [fields(type=Keyword("text"), text=text)]
+    return fields(role="user", content=content, text=text, session_id=session_id)
+
+
 def ended_message(session_id: str, why: str) -> Data:
     """The message at the end of a turn whose model had no last word, or has shown it already."""
     return fields(
