@@ -319,13 +319,13 @@ def test_an_editor_is_asked_one_thing_at_a_time_and_again_what_it_may_have_lost(
         hosting.until(lambda: hosting.run("approvals").stdout.count("    asked ") == count)
 
     editor = editors("garden")
-    editor.ask("subscribe", topics=["ui/dialog-requested", "ui/notification", "session/updated"])
+    editor.ask("subscribe", topics=["ui/dialog-requested", "ui/notification", "footer/updated"])
     editor.ask("prompt", message="run: echo one")
     first = event(editor, topic)["dialog_id"]
     beside = editors("garden")
     beside.ask("new_session")
     beside.ask("prompt", message="run: echo two")
-    waiting(2)
+    event(editor, "footer/updated", status_line="1 waiting for consent, 1 in another session")
     assert asked() == ["$ echo one"]
     hosting.kill_daemon()
     waiting(2)

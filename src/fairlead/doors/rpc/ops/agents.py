@@ -301,8 +301,14 @@ class AgentOps:
         self._show_footer(caller, session, id)
 
     def _show_footer(self, caller: Caller, session: Conversation, id: str | None = None) -> None:
+        """The footer of a session, and of the one in focus: that tells of the others, and editors show it
+        alone."""
+        shown = [session]
+        if not caller.increments and caller.focus not in (None, session.id):
+            shown += [each for each in (self._store.get(str(caller.focus)),) if each is not None]
         if caller.wants("footer/updated"):
-            caller.event("footer/updated", self._footer(caller, session), id=id)
+            for each in shown:
+                caller.event("footer/updated", self._footer(caller, each), id=id)
 
     def _show_context(self, caller: Caller, id: str | None = None) -> None:
         if caller.wants("context/updated"):
@@ -317,7 +323,8 @@ class AgentOps:
         beside: list[Conversation] = []
         if caller.project is not None:
             beside = [each for each in self.sessions_of(caller) if each is not session]
-        return frames.footer_updated(session, beside, self.verdict(session))
+        elsewhere = sum(each.session != session.id for each in self.dialogs.waiting(caller))
+        return frames.footer_updated(session, beside, self.verdict(session), elsewhere)
 
     def verdict(self, session: Conversation) -> str:
         """What verifiers said of a session last, in a few words."""

@@ -86,10 +86,14 @@ class DialogOps:
     def _concerned(self, question: Question) -> list[Caller]:
         return [caller for caller in self._callers() if _is_for(caller, question)]
 
+    def waiting(self, caller: Caller) -> list[Question]:
+        """What waits for a person and concerns a client."""
+        return [each for each in self._inbox.consents if _is_for(caller, each)]
+
     def ask(self, caller: Caller, id: str | None = None) -> None:
-        """Ask a client what waits and concerns it, its own session first: all of it, or one thing."""
+        """Ask a client what waits, its own session first: all of it, or one thing."""
         caller.asked = None
-        waiting = [each for each in self._inbox.consents if _is_for(caller, each)]
+        waiting = self.waiting(caller)
         waiting.sort(key=lambda question: question.session != caller.focus)
         for question in waiting[: SHOWN_DIALOGS if caller.increments else 1]:
             self._ask(caller, question, id)
