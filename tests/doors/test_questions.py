@@ -266,12 +266,12 @@ async def test_a_client_is_asked_about_its_own_project(tmp_path: Path) -> None:
             own[name] = await each.ask("open_session", cwd=str(tmp_path / (name or "")))
             await each.ask("subscribe", topics=["ui/dialog-requested"])
         await clients["garden"].ask("prompt", message="note milk")
-        late = {name: await client(name) for name in ("garden", "other", None)}
         asked = {}
         for name in ("garden", None):
             asked[name] = await clients[name].until("ui/dialog-requested")
             assert asked[name]["project"] == str(tmp_path / "garden")
             assert asked[name]["session_id"] == own["garden"]["session_id"]
+        late = {name: await client(name) for name in ("garden", "other", None)}
         for name, each in late.items():
             await each.ask("open_session", cwd=str(tmp_path / (name or "")))
             await each.ask("subscribe", topics=["ui/dialog-requested"])
