@@ -24,6 +24,29 @@ settings.load_profile(
 )
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks at the marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests of a module that share something, such as a daemon, in one process: others would make
+    what they share once more."""
+    for item in items:
+        if isinstance(item, pytest.Function) and item.get_closest_marker("xdist_group") is None:
+            known = item._fixtureinfo.name2fixturedefs
+            if any(each.scope == "module" for name in known for each in known[name]):
+                item.add_marker(pytest.mark.xdist_group(item.module.__name__))
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Write down which tests fail, for `tools/pytest-again`."""
+    if report.failed and (path := os.environ.get("FAILED_TESTS")) and "PYTEST_XDIST_WORKER" not in os.environ:
+        name = report.nodeid
+        with open(path, "a+") as file:
+            file.seek(0)
+            if name.rfind("@") > name.rfind("]"):  # what xdist adds for its groups
+                name = name.rpartition("@")[0]
+            if f"{name}\n" not in file.readlines():
+                file.write(f"{name}\n")
+
+
 @pytest.fixture(scope="session")
 def peer() -> Callable[[str], str]:
     """Give the path of a real program, as in `peer("sbcl")`; skip the test, or fail in CI, without it."""
