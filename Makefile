@@ -59,7 +59,7 @@ test: setup peers lint types imports ## run every check and the tests
 	tools/pytest-again -n $(JOBS) --durations=30 $(ARGS) $(MEASURED:%=--ignore=%)
 
 test-peers: setup ## the tests that take long or need others: installing, many sessions, real peers
-	tools/peers --python
+	tools/peers --python --npm
 	PATH="$$PATH:$(CURDIR)/.venv/peers/bin" tools/pytest-again -m peers -n $(JOBS) $(ARGS)
 
 soak: setup ## the tests that kill daemons, with 200 kills each

@@ -301,7 +301,7 @@ def test_a_session_still_waits_after_a_restart_and_takes_no_other_prompt(
     assert "[waits for consent]" in hosting.run("sessions").stdout
     assert json.loads(hosting.run("sessions", "--json").stdout)[0]["waits"] is True
     assert "1 approval is pending: `fairlead approvals`" in hosting.run("ls").stderr
-    assert "streaming, 1 wait for consent" in hosting.run("talk", "/status").stdout
+    assert "asks, 1 wait for consent" in hosting.run("talk", "/status").stdout
     editor = Editor(hosting, project)
     editor.ask("handshake")
     editor.ask("subscribe")

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from ..formats.columns import printable
+from ..formats.ladder import word_for
 from .arguments import Argument, Command, Option, UsageError, parsed
 from .colours import coloured_check
 from .kinds import NOT_FOUND
@@ -124,7 +125,7 @@ def _check(session: dict[str, Any]) -> str:
     verdict = session.get("verdict")
     if not verdict:
         return "-"
-    said = "-" if verdict.get("stale") else verdict["confidence"]
+    said = "-" if verdict.get("stale") else word_for(verdict["confidence"])
     return f"{said}!" if verdict["escalated"] else said
 
 

@@ -135,7 +135,7 @@ class Daemon:
         handlers = handlers_of(
             self,
             TerminalOps(host, terminals.kind, terminals.turns, directory, terminals.all_opened),
-            SessionOps(directory),
+            SessionOps(directory, feed),
             VerifyOps(judging.door, directory, judging.reports),
             self._control.ops,
         )

@@ -20,8 +20,9 @@ from ..system.settings import SettingError, Settings
 from .known import Agent, agents_in
 from .pipe import Ended, Pipe, PipeError
 from .pipes import Pipes
+from .program import STOP_GRACE, HostedError
 from .sandbox import NoSandbox, sandboxed
-from .session import STOP_GRACE, HostedError, HostedSession
+from .session import HostedSession
 
 log = logging.getLogger("fairlead")
 

@@ -9,10 +9,10 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
+from ..jsonrpc import MAX_ID, Id
 from .base import ENTRIES, SessionId, Wire
 from .content import Block, ConfigOption, Modes, ToolCallDetails
-from .jsonrpc import Id
-from .limits import MAX_ID, MAX_OPTIONS
+from .limits import MAX_OPTIONS
 
 VERSION = 1
 """The version of the protocol that is spoken here."""

@@ -551,7 +551,7 @@ class AgentOps:
                 await self._store.check_name(name)
             session = self.create(caller, cwd=cwd, agent=agent)
             if isinstance(session, HostedSession) and sandbox is not None:
-                session.choose(sandbox=sandbox)
+                session.settings.choose(sandbox=sandbox)
         elif sandbox is not None and sandbox is not session.more.get("sandbox"):
             raise Refused(f"the sandbox of {frames.display_name(session)} can't be changed: use another name")
         if mode is not None:
