@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 
 import pytest
+from _pytest.nodeid import NodeId
 from hypothesis import HealthCheck, settings
 
 from tests import hosting, lending, peers
@@ -24,15 +25,21 @@ settings.load_profile(
 )
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks at the marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of a module that share something, such as a daemon, in one process: others would make
-    what they share once more."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep tests that share something, such as a daemon, in one process: another one would start it again.
+
+    These are the tests of a group (`pytest.mark.xdist_group`) and those of a module that use a fixture of its
+    scope. xdist 3.8 reads groups from the end of a test's id, but can't write them there with pytest 9.2.
+    """
+    if not getattr(config.option, "loadgroup", False):
+        return
     for item in items:
-        if isinstance(item, pytest.Function) and item.get_closest_marker("xdist_group") is None:
-            known = item._fixtureinfo.name2fixturedefs
-            if any(each.scope == "module" for name in known for each in known[name]):
-                item.add_marker(pytest.mark.xdist_group(item.module.__name__))
+        group = next(item.iter_markers("xdist_group"), None)
+        known = item._fixtureinfo.name2fixturedefs if isinstance(item, pytest.Function) else {}
+        if group is not None:
+            item._id = NodeId.parse(f"{item.nodeid}@{group.args[0]}")
+        elif any(each.scope == "module" for name in known for each in known[name]):
+            item._id = NodeId.parse(f"{item.nodeid}@{item.nodeid.partition('::')[0]}")
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
