@@ -366,7 +366,9 @@ class AgentOps:
 
     def _messages(self, caller: Caller, session: Conversation) -> list[Data]:
         branch = frames.recent(session.journal.branch)
-        return frames.transcript(branch) if caller.increments else frames.shown_transcript(branch)
+        if caller.increments:
+            return frames.transcript(branch)
+        return [frames.for_editor(row) for row in frames.shown_transcript(branch)]
 
     # --- talking ------------------------------------------------------------------------------------------
 
