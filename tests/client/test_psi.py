@@ -152,6 +152,23 @@ def test_the_last_session_of_a_directory_is_there_again_also_after_a_restart(
     assert {row["id"] for row in told(first, "context/updated")[-1]["sessions"]} >= {id}
 
 
+def test_an_editor_that_connects_again_has_the_session_that_it_had_in_focus(
+    hosting: Hosting, editors: Editors
+) -> None:
+    editor = editors("garden")
+    first = state(editor)["session_id"]
+    editor.ask("new_session")
+    editor.ask("prompt", message="help")  # the other one is used last
+    editor.idle()
+    editor.ask("switch_session", session_id=first)
+    editor.backend.kill()
+    hosting.run("daemon", "stop")
+    again = editors("garden")
+    assert state(again)["session_id"] == first
+    kept = list(Path(hosting.environment["XDG_RUNTIME_DIR"], "fairlead/editors").iterdir())
+    assert [each.read_text() for each in kept] == [first]
+
+
 def test_a_session_made_beside_is_in_the_tree_of_the_same_directory(editors: Editors) -> None:
     one, other = editors("garden"), editors("garden")
     made = one.ask("new_session", name="roses")["session_id"]

@@ -188,7 +188,7 @@ PARAMS: Mapping[str, Kind] = MappingProxyType(
 
 
 _TABLE = """
-handshake: / client-info protocol-version cwd project key-names -> server-info
+handshake: / client-info protocol-version cwd project session-id key-names -> server-info
     begin; all else waits for it
 ping: -> pong protocol-version
     answer at once
