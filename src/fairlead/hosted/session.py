@@ -23,6 +23,7 @@ from ..agent.messages import StopReason, Text, ToolCall, Usage, User, user
 from ..agent.models import ModelInfo
 from ..agent.ports import Dropped, Refused
 from ..formats.shown import middle, visible
+from ..sessions.inbox import calling_agent
 from ..sessions.questions import ALLOW, DENY
 from ..wire import acp
 from ..wire.faults import Broken, LocalError
@@ -287,6 +288,9 @@ class HostedSession(Conversation):
         self.chosen |= settings
 
     def set_mode(self, mode: str) -> str:
+        """Have the agent work in another mode, in which it may ask for less. Raises Refused."""
+        if agent := calling_agent.get():
+            raise Refused(f"only a person may choose the mode, and a command of an agent ({agent:.80}) asks")
         if self.work.modes is not None and mode not in self.modes:
             raise Refused(f"{self.agent} has no mode {mode!r}; there are {', '.join(self.modes)}")
         self.choose(mode=mode)
