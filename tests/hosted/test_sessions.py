@@ -318,6 +318,22 @@ def test_in_a_sandbox_an_agent_has_nothing_done_by_the_daemon_outside(
     assert not [each for each in small.ask("session_list")["sessions"] if each["name"] == "control"]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a process has in its environment")
+def test_a_command_of_an_agent_does_not_choose_the_mode(small: SmallHosting) -> None:
+    id = small.open()
+    script = (
+        "import sys; from fairlead.client.connection import DaemonConnection\n"
+        "with DaemonConnection() as control:\n"
+        "    control.ask(sys.argv[1], session_id=sys.argv[2], **{sys.argv[3]: sys.argv[4]})\n"
+    )
+    for words in (("set_mode", id, "mode", "bold"), ("command", id, "text", "/mode bold")):
+        marked = {**small.environment, "FAIRLEAD_AGENT": id}
+        subprocess.run([sys.executable, "-c", script, *words], env=marked, capture_output=True, check=False)
+        assert small.found()["mode"] != "bold", words
+    small.ask("set_mode", session_id=id, mode="bold")
+    assert small.found()["mode"] == "bold"
+
+
 def test_without_a_sandbox_nothing_keeps_an_agent_from_writing_elsewhere(small: SmallHosting) -> None:
     outside = Path(small.environment["HOME"], "outside.txt")
     small.talk(f"write:{outside}")
