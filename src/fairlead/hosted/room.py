@@ -44,7 +44,7 @@ class HostedRoom:
         self._runtime_dir = settings.runtime_dir
         self._pipes = Pipes(settings, nursery)
         self._found: dict[str, Pipe] = {}
-        self._redactor = Redactor(secret_values(environ))
+        self.secrets = Redactor(secret_values(environ))
         self._ending: set[asyncio.Task[None]] = set()
         self._take(self._read(settings))
         settings.joined(self._changing)
@@ -64,13 +64,18 @@ class HostedRoom:
     def _take(self, agents: dict[str, Agent]) -> None:
         self._agents = agents
         for agent in agents.values():
-            self._redactor.learn(secret_values(agent.env))
+            self.secrets.learn(secret_values(agent.env))
 
     @property
     def programs(self) -> list[Program]:
         """All agents, and whether their programs are there."""
         path = self._environ.get("PATH")
         return [Program(name, agent, agent.found(path)) for name, agent in self._agents.items()]
+
+    def agent_programs(self) -> dict[int, str]:
+        """The processes of agents and their keepers, with their sessions."""
+        found = ((each, str(each.note.get("session", ""))) for each in self._pipes)
+        return {pid: id for each, id in found for pid in (each.pid, each.keeper_pid) if pid and id}
 
     # --- life -----------------------------------------------------------------------------------------------
 
@@ -130,9 +135,6 @@ class HostedRoom:
     def describe(self, session: HostedSession) -> Agent:
         return self._agents.get(session.agent, Agent())
 
-    def clean(self, text: str) -> str:
-        return self._redactor.text(text)
-
     def forget(self, pipe: Pipe) -> None:
         self._pipes.forget(pipe)
 
@@ -172,7 +174,7 @@ class HostedRoom:
         except NoSandbox as error:
             raise HostedError(f"{session.agent} can't be started in a sandbox: {error}") from None
         except PipeError as error:
-            raise HostedError(f"{session.agent}: {self.clean(str(error))}") from None
+            raise HostedError(f"{session.agent}: {self.secrets.text(str(error))}") from None
 
 
 class _Unheard:
