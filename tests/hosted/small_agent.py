@@ -167,7 +167,7 @@ class Turn(threading.Thread):
 
     def do_child(self) -> None:
         code = "import os, time; os.setsid(); print(os.getpid(), flush=True); time.sleep(600)"
-        child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+        child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env={})
         assert child.stdout is not None
         self.say(child.stdout.readline())
 
@@ -360,6 +360,7 @@ class Agent:
         self.lock = threading.Lock()
         self.turn: Turn | None = None
         self.mode = MODES[0]
+        self.model = "tiny"
         self.is_deaf = False
         self.history: list[str] = []
         self.directory = os.environ.get("SMALL_AGENT_DIR", "")
@@ -429,7 +430,7 @@ class Agent:
                     return {"error": {"code": -32000, "message": "Authentication required"}}
                 if "stuck" in self.can:
                     return None
-                return {"result": {"sessionId": f"small-{os.getpid()}", "modes": modes}}
+                return {"result": {"sessionId": f"small-{os.getpid()}", "modes": modes, **self.options()}}
             case "session/load" | "session/resume":
                 try:
                     with open(f"{self.directory}/{params['sessionId']}") as file:
@@ -440,6 +441,9 @@ class Agent:
                     for text in self.history:
                         self.replay(params["sessionId"], text)
                 return {"result": {"modes": modes}}
+            case "session/set_config_option":
+                self.model = params["value"]
+                return {"result": self.options()}
             case "session/set_mode":
                 self.mode = params["modeId"]
                 return {"result": {}}
@@ -451,6 +455,13 @@ class Agent:
                 self.turn.start()
                 return None
         return {"error": {"code": -32601, "message": "Method not found"}}
+
+    def options(self) -> dict[str, Any]:
+        if "models" not in self.can:
+            return {}
+        values = [{"value": name, "name": name.title()} for name in ("tiny", "huge")]
+        option = {"id": "m", "name": "Model", "category": "model", "type": "select", "options": values}
+        return {"configOptions": [{**option, "currentValue": self.model}]}
 
     def replay(self, session: str, text: str) -> None:
         for kind in ("user_message_chunk", "agent_message_chunk"):

@@ -65,7 +65,8 @@ class Bubblewrap:
 
 
 def sockets_of_all() -> list[str]:
-    """The sockets of all programs that have a path. A read-only file system does not keep one from them."""
+    """The sockets of all programs that have a path, and that our user can reach. A read-only file system does
+    not keep one from them."""
     try:
         with open("/proc/net/unix", "rb") as file:
             lines = file.read().split(b"\n")[1:]
@@ -73,7 +74,28 @@ def sockets_of_all() -> list[str]:
         return []
     paths = (fields[7] for line in lines if len(fields := line.split(maxsplit=7)) == 8)
     plain = {os.fsdecode(path) for path in paths if path.startswith(b"/")}
-    return sorted(os.path.realpath(path) for path in plain if os.path.exists(path))
+    found = {os.path.realpath(path) for path in plain if os.path.exists(path)}
+    directories: dict[str, bool] = {}
+    return sorted(path for path in found if _is_reached(os.path.dirname(path), directories))
+
+
+def _is_reached(directory: str, known: dict[str, bool]) -> bool:
+    """Whether our user can go to a directory, without what root may do: in a sandbox nobody may do that."""
+    if directory not in known:
+        parent = os.path.dirname(directory)
+        try:
+            mode = os.stat(directory)
+        except OSError:
+            known[directory] = False
+            return False
+        if mode.st_uid == os.geteuid():
+            searchable = mode.st_mode & 0o100
+        elif mode.st_gid in (os.getegid(), *os.getgroups()):
+            searchable = mode.st_mode & 0o010
+        else:
+            searchable = mode.st_mode & 0o001
+        known[directory] = bool(searchable) and (parent == directory or _is_reached(parent, known))
+    return known[directory]
 
 
 _found: Bubblewrap | None = None

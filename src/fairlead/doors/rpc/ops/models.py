@@ -17,7 +17,7 @@ class AgentModels:
     """The models that there are. `session` finds the session that a request means."""
 
     def __init__(
-        self, session: Callable[[Call], Conversation], models: Callable[[], Sequence[ModelInfo]]
+        self, session: Callable[[Call], Conversation], models: Callable[[Call], Sequence[ModelInfo]]
     ) -> None:
         self.session = session
         self._models = models
@@ -27,8 +27,9 @@ class AgentModels:
         session = self.session(call)
         try:
             info = session.set_model(provider, model_id)
-        except Refused:
-            raise OpError(ErrorCode.UNKNOWN_MODEL, "unknown model") from None
+        except Refused as error:
+            why = "unknown model" if session.own_models is None else str(error)
+            raise OpError(ErrorCode.UNKNOWN_MODEL, why) from None
         return fields(model=fields(provider=info.provider, id=info.id))
 
     @op
@@ -50,7 +51,7 @@ class AgentModels:
 
     @op
     async def get_available_models(self, call: Call) -> Data:
-        return fields(models=[_model_row(info) for info in self._models()])
+        return fields(models=[_model_row(info) for info in self._models(call)])
 
 
 def _level(value: str | int) -> str:
