@@ -15,6 +15,8 @@ from fairlead.system.settings import Settings
 from tests.hosting import Hosting
 
 SMALL = Path(__file__).parent / "small_agent.py"
+KEY = "sk-small-0123456789-abcdef"
+"""A key in the agent's environment."""
 
 
 class AgentHosting(Hosting):
@@ -42,10 +44,10 @@ class AgentHosting(Hosting):
     def say(self, text: str, name: str = "one") -> None:
         self.ask("session_prompt", name=name, text=text)
 
-    def talk(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def talk(self, *words: str, name: str = "one") -> subprocess.CompletedProcess[str]:
         """`fairlead agent --with AGENT -p --name one WORDS…`, whatever comes of it."""
         return self.run(
-            "agent", "--with", self.agent, "-C", str(self.project), "-p", "--name", "one", *words, check=False
+            "agent", "--with", self.agent, "-C", str(self.project), "-p", "--name", name, *words, check=False
         )
 
     def found(self, name: str = "one") -> dict[str, Any]:
@@ -103,7 +105,9 @@ class SmallHosting(AgentHosting):
         self.agent_dir = self.directory / "agent"
         self.agent_dir.mkdir()
         command = json.dumps([sys.executable, str(SMALL), *can])
-        env = f'{{ SMALL_AGENT_DIR = "{self.agent_dir}", SMALL_AGENT_STEP = "0.02" }}'
+        env = (
+            f'{{ SMALL_AGENT_DIR = "{self.agent_dir}", SMALL_AGENT_STEP = "0.02", SMALL_API_KEY = "{KEY}" }}'
+        )
         self.configure(f"[agents.small]\ncommand = {command}\nenv = {env}\n{config}")
 
     @property

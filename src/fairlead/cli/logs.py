@@ -42,7 +42,6 @@ COMMAND = Command(
     ),
     examples=(
         ("fairlead logs tests | grep -c FAILED", "the whole output"),
-        ("fairlead logs -n 20 work", "the last 20 lines"),
         ("fairlead logs -f -n 0 build | tee build.log", "only new output, until the program ends"),
         ("fairlead logs -f garden", "watch what an agent says and does"),
         ("fairlead logs --daemon -n 50", "the daemon's log"),

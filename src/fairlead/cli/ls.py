@@ -24,7 +24,9 @@ COMMAND = Command(
     takes=(Argument("name", "only these sessions", optional=True, many=True, completes="session"),),
     options=(
         Option("-q", "--quiet", help="only the names, one per line"),
-        Option("--kind", value="KIND", help="only sessions of this kind: terminal, agent, …"),
+        Option(
+            "--kind", value="KIND", completes="kind", help="only sessions of this kind: terminal, agent, …"
+        ),
         Option("--json", help="print JSON: times in seconds, sizes in bytes, more fields than the table"),
     ),
     examples=(

@@ -4,8 +4,11 @@ what the agent itself has. Journals what is chosen; sends nothing.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
+
+import msgspec
 
 from ..agent.journal import Custom, Journal
 from ..agent.models import ModelInfo
@@ -14,8 +17,17 @@ from ..wire import acp
 from ..wire.acp.base import Wire
 from .state import Work
 
+T = TypeVar("T")
+log = logging.getLogger("fairlead")
+
 CHOSEN = "fairlead/hosted"
 """The custom entry that has how a session is set: the agent's own session, mode, model, sandbox."""
+MAX_SIZE = 256 * 1024
+"""How many bytes of JSON an agent's modes, options or commands may have; the first ones are kept."""
+MAX_ID = 1024
+"""How many characters a mode may have."""
+MAX_LISTED = 30
+"""How many modes or models an error names."""
 MODEL = "model"
 """The category of the option that chooses an agent's model."""
 
@@ -84,6 +96,12 @@ class AgentSettings:
         return modes.current_mode_id if modes is not None else self.wanted_mode
 
     @property
+    def models(self) -> Sequence[str]:
+        """The models that the agent lets be chosen, as far as it is known."""
+        option = self._option(MODEL)
+        return _values(option) if option is not None else []
+
+    @property
     def modes(self) -> Sequence[str]:
         """The modes that the agent has."""
         modes = self._work().modes
@@ -91,41 +109,43 @@ class AgentSettings:
 
     def check_mode(self, mode: str) -> None:
         """Raises Refused if the agent is known not to have this mode."""
-        if self._work().modes is not None and mode not in self.modes:
-            raise Refused(f"{self._agent} has no mode {mode!r}; there are {', '.join(self.modes)}")
+        if self._work().session and mode not in self.modes:
+            known = f"there are {_listed(self.modes)}" if self.modes else "it has no modes"
+            raise Refused(f"{self._agent} has no mode {mode!r}; {known}")
 
     def choose_model(self, id: str) -> acp.SetConfigOption | None:
         """Choose a model; returns what the agent has to be told, if it is there. Raises Refused."""
         told = None
         if self._work().session:
-            option = self._option(MODEL)
-            if option is None:
-                raise Refused(f"{self._agent} does not let its model be set")
-            known = _values(option)
-            if id not in known:
-                raise Refused(f"{self._agent} has no model {id!r}; there are {', '.join(known)}")
+            option = self._model_option(id)
             told = acp.SetConfigOption(session_id=self._work().session, config_id=option.id, value=id)
         self.choose(model=id)
         self.model = ModelInfo(self._agent, id, id, window=self._work().window)
         return told
 
-    def missing(self) -> tuple[list[Wire], list[str]]:
-        """What an agent with an open session has to be told, and sentences about what it can't be."""
+    def missing(self) -> list[Wire]:
+        """What an agent with an open session has to be told. Raises Refused if it has no such mode or
+        model."""
         requests: list[Wire] = []
-        faults: list[str] = []
         session, mode = self._work().session, self.wanted_mode
         model = str(self.values.get("model") or self._described().model)
         if mode and mode != self.mode:
-            if mode in self.modes:
-                requests.append(acp.SetMode(session_id=session, mode_id=mode))
-            else:
-                faults.append(
-                    f"{self._agent} has no mode {mode!r}; there are {', '.join(self.modes) or 'none'}"
-                )
+            self.check_mode(mode)
+            requests.append(acp.SetMode(session_id=session, mode_id=mode))
+        if model:
+            option = self._model_option(model)
+            if model != option.current_value:
+                requests.append(acp.SetConfigOption(session_id=session, config_id=option.id, value=model))
+        return requests
+
+    def _model_option(self, model: str) -> acp.ConfigOption:
+        """The agent's option that has this model among its values. Raises Refused."""
         option = self._option(MODEL)
-        if model and option is not None and model != option.current_value:
-            requests.append(acp.SetConfigOption(session_id=session, config_id=option.id, value=model))
-        return requests, faults
+        if option is None:
+            raise Refused(f"{self._agent} does not let its model be set; leave it out")
+        if model not in self.models:
+            raise Refused(f"{self._agent} has no model {model!r}; there are {_listed(self.models)}")
+        return option
 
     # --- what the agent says ------------------------------------------------------------------------------
 
@@ -134,18 +154,34 @@ class AgentSettings:
         self._work().session = id
         if self.values.get("session") != id:
             self.choose(session=id)
-        self._work().modes = modes or self._work().modes
+        if modes is not None:
+            known = self.bounded(modes.available_modes, "modes")
+            self._work().modes = acp.Modes(
+                current_mode_id=modes.current_mode_id[:MAX_ID], available_modes=known
+            )
         if options is not None:
             self.take_options(options)
 
     def take_mode(self, mode: str) -> None:
+        mode = mode[:MAX_ID]
         work = self._work()
         if work.modes is not None and work.modes.current_mode_id != mode:
             work.modes = acp.Modes(current_mode_id=mode, available_modes=work.modes.available_modes)
             self._changed()
 
+    def bounded(self, values: tuple[T, ...], what: str) -> tuple[T, ...]:
+        """As many of an agent's values as can be kept."""
+        kept, size = 0, 0
+        for value in values:
+            size += len(msgspec.json.encode(value))
+            if size > MAX_SIZE:
+                log.warning("%s has too many %s: %d of %d are kept", self._agent, what, kept, len(values))
+                break
+            kept += 1
+        return values[:kept]
+
     def take_options(self, options: tuple[acp.ConfigOption, ...]) -> None:
-        self._work().options = options
+        self._work().options = self.bounded(options, "options")
         self.take_model()
         self._changed()
 
@@ -158,6 +194,12 @@ class AgentSettings:
 
     def _option(self, category: str) -> acp.ConfigOption | None:
         return next((each for each in self._work().options if each.category == category), None)
+
+
+def _listed(words: Sequence[str]) -> str:
+    """Words as an error has them."""
+    more = len(words) - MAX_LISTED
+    return ", ".join(words[:MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _values(option: acp.ConfigOption) -> list[str]:

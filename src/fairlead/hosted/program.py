@@ -7,9 +7,14 @@ the middle. What the agent says is handled by the session (`link.Handler`).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import time
 from collections.abc import Awaitable, Callable
 
+import msgspec
+
+from ..agent.ports import Refused
 from ..formats.shown import middle, visible
 from ..wire import acp
 from .chosen import AgentSettings
@@ -21,6 +26,12 @@ log = logging.getLogger("fairlead")
 
 OPEN_SECONDS = 120.0
 """Seconds that an agent has to start and to open a session."""
+HELLO_SECONDS = 60.0
+"""Seconds of those that it has to answer at all: some are slow to load."""
+GIBBERISH_SECONDS = 8.0
+"""The same for one that prints what is no message: it may be a warning, or it may speak no ACP."""
+SILENT_SECONDS = 10.0
+"""After so many seconds without an answer a person is told of it."""
 STOP_GRACE = 3.0
 """Seconds between SIGTERM and SIGKILL for an agent."""
 MAX_STDERR = 2000
@@ -82,14 +93,57 @@ class AgentProgram:
                     await asyncio.wait([self._stopping])
                 if self.link is None:
                     await self._begin()
+                if (link := self._opened()) is None:
+                    await self._greeted()
                 while (link := self._opened()) is None:
-                    self.news.clear()
-                    await self.news.wait()
+                    await self._changed()
                 return link
         except TimeoutError:
-            why = f"it did not open a session within {OPEN_SECONDS:g} s"
-            self.fail(why)
-            raise HostedError(f"{self._agent}: {why}") from None
+            raise await self._given_up(f"it did not open a session within {OPEN_SECONDS:g} s") from None
+
+    async def _greeted(self) -> None:
+        """Wait until the agent has answered for the first time, or has ended. Raises HostedError."""
+        began, is_told = time.monotonic(), False
+        gibberish = None
+        while (link := self.link) is not None and link.connection.agent is None:
+            now = time.monotonic()
+            if link.unread and gibberish is None:
+                gibberish = now
+            left = began + HELLO_SECONDS - now
+            if gibberish is not None:
+                left = min(left, gibberish + GIBBERISH_SECONDS - now)
+            if left <= 0:
+                what = b"".join(link.unread).decode("utf-8", "replace")
+                said = f"; it printed: {self._quoted(what)}" if what else ""
+                raise await self._given_up(f"it does not speak ACP: it does not answer{said}")
+            silent = began + SILENT_SECONDS - now
+            if silent <= 0 and not is_told:
+                is_told = True
+                self._notice(await self._with_errors(link, f"{self._agent} has not answered yet"))
+            else:
+                await self._changed(left, silent)
+
+    async def _changed(self, *limits: float) -> None:
+        """Wait for news of the agent, for as long as the smallest limit that is more than nothing."""
+        self.news.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(min((each for each in limits if each > 0), default=None)):
+                await self.news.wait()
+
+    async def _given_up(self, why: str) -> HostedError:
+        """End an agent with which nothing can be done; returns what people are told."""
+        if (link := self.link) is not None:
+            why = await self._with_errors(link, why)
+        self.fail(why)
+        return HostedError(f"{self._agent}: {why}")
+
+    async def _with_errors(self, link: AgentLink, why: str) -> str:
+        tail = (await link.pipe.stderr_tail()).decode("utf-8", "replace").strip()
+        return f"{why}; its last errors: {self._quoted(tail)}" if tail else why
+
+    def _quoted(self, text: str) -> str:
+        """What a program printed, as people may see it."""
+        return middle(self._clean(visible(text.strip())), MAX_STDERR)
 
     async def _begin(self) -> None:
         self._fault = ""
@@ -123,10 +177,11 @@ class AgentProgram:
             self._open_session(link, agent.agent_capabilities)
             return None
         if not link.work.is_configured:
+            try:
+                requests = self._settings.missing()
+            except Refused as error:
+                raise HostedError(str(error)) from None
             link.work.is_configured = True
-            requests, faults = self._settings.missing()
-            for fault in faults:
-                self._notice(fault)
             for params in requests:
                 link.request(params)
             return None if requests else link
@@ -161,11 +216,19 @@ class AgentProgram:
             case _:
                 if failure.error.code == acp.ErrorCode.AUTH_REQUIRED:
                     why = f"{why}: log in with its own program first"
+                elif failure.method == "initialize":
+                    why = f"it does not speak ACP: {why}"
                 self.fail(why)
 
     def said(self, failure: acp.Failure) -> str:
         """The agent's own words about what it does not do."""
-        return self._clean(visible(failure.error.message))[:MAX_STDERR]
+        more = failure.error.data
+        if isinstance(more, dict):  # as agents have it that say no more than "Internal error"
+            more = next((more[key] for key in ("details", "message", "error") if key in more), more)
+        if more and not isinstance(more, str):
+            more = msgspec.json.encode(more).decode()
+        told = failure.error.message
+        return self._quoted(f"{told}: {more}" if more and more not in told else told)
 
     # --- its end ------------------------------------------------------------------------------------------
 
@@ -198,8 +261,7 @@ class AgentProgram:
 
     def _described(self, end: Ended) -> str:
         how = end.failure or (f"signal {end.signal}" if end.signal else f"exit code {end.code}")
-        said = self._clean(visible(end.stderr.decode("utf-8", "replace").strip()))
-        tail = middle(said, MAX_STDERR)
+        tail = self._quoted(end.stderr.decode("utf-8", "replace"))
         return f"{self._agent} ended with {how}" + (f": {tail}" if tail else "")
 
 

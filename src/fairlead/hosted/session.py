@@ -9,7 +9,6 @@ its turn fails; the next prompt starts it again, and has it resume its own sessi
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,14 +19,16 @@ from ..agent.answer import NOTHING_USED, Answer
 from ..agent.conversation import Aborted, Conversation
 from ..agent.events import Approval, Choice, Event
 from ..agent.journal import Entry, Journal, JournalError, Said
-from ..agent.messages import Text, ToolCall, Usage, User, user
+from ..agent.messages import Text, ToolCall, Usage, User, text_of, user
 from ..agent.models import ModelInfo
 from ..agent.ports import Dropped, Refused
+from ..agent.secrets import Redactor
+from ..formats.shown import middle
 from ..sessions.questions import ALLOW, DENY
 from ..wire import acp
 from ..wire.faults import Broken, LocalError
 from .chosen import AgentSettings, Described
-from .doings import LOST_CALL, UNENDED_CALL, Doings
+from .doings import LOST_CALL, UNENDED_CALL, Doings, TooMuch
 from .ending import ABORTED, Ending, ending_of, usage_of
 from .link import AgentLink
 from .pipe import Ended, Pipe
@@ -41,7 +42,11 @@ CANCEL_SECONDS = 10.0
 """Seconds that an agent has to end a turn that was cancelled, before it is ended itself."""
 UNSAID_SECONDS = 300.0
 """Seconds for which a prompt is still said that no agent has heard when the daemon died."""
+MAX_NOTICE = 2000
+"""How many characters of what an agent wants people to know are told."""
 GONE = "the agent ended"
+NOT_SENT = "not sent: the daemon restarted before the agent got it"
+"""What the last message of a turn says that never began, because nobody was there for long."""
 
 
 class Agents(Protocol):
@@ -56,8 +61,9 @@ class Agents(Protocol):
     def forget(self, pipe: Pipe) -> None:
         """An agent has ended, and nobody needs to know more of it."""
 
-    def clean(self, text: str) -> str:
-        """A text without secrets."""
+    @property
+    def secrets(self) -> Redactor:
+        """What must be in no journal and no event."""
 
 
 class HostedSession(Conversation):
@@ -88,15 +94,16 @@ class HostedSession(Conversation):
             lambda: agents.start(self),
             self._attach,
             self._notice,
-            agents.clean,
+            agents.secrets.text,
         )
         self._found = pipe
         self._ends_as: events.Outcome = "failed"
         self._awaits = False  # the agent was told something, and how that ended is not looked at yet
         self._over = asyncio.Event()
         super().__init__(journal, self.settings.model, listen, is_ours=is_ours, past=past)
-        self._doings = Doings(journal, self._approvals, self._tell, agents.clean, lambda: self.model)
+        self._doings = Doings(journal, self._approvals, self._tell, agents.secrets, lambda: self.model)
         self._resumes = pipe is not None
+        self._unsent: list[User] = []  # prompts that no agent has got, and none will
         if pipe is None and is_ours:
             self._without_agent()
 
@@ -113,12 +120,13 @@ class HostedSession(Conversation):
     def _without_agent(self) -> None:
         """No program of the agent is there any more. A turn that it worked on is lost; what it never heard
         is said to the next one, unless that is long ago."""
-        had_ended = self._doings.has_ended
-        unsaid = self._unsaid()
-        self._resumes = had_ended and bool(unsaid) and _age(unsaid[-1][1]) < UNSAID_SECONDS
+        unsaid = [said for _, said in self._unsaid(self._doings.told)]
+        self._resumes = bool(unsaid) and _age(unsaid[-1]) < UNSAID_SECONDS
         if not self._resumes and (self.was_interrupted or self.approvals):
-            self._doings.lose(GONE, context.LOST)
-        if not had_ended:
+            self._doings.lose(GONE, NOT_SENT if unsaid else context.LOST)
+            self._unsent = [said for said in unsaid if isinstance(said.prompt, str)]
+            self.unsaid += [f"The daemon restarted before this was said: {text_of(said)}" for said in unsaid]
+        if not self._doings.has_ended:
             self._doings.end()
 
     # --- what it is -----------------------------------------------------------------------------------------
@@ -166,11 +174,11 @@ class HostedSession(Conversation):
     def _link(self) -> AgentLink | None:
         return self._program.link
 
-    def _unsaid(self) -> list[tuple[Entry, User]]:
-        """What people said last and the agent was not told."""
+    def _unsaid(self, told: str = "") -> list[tuple[Entry, User]]:
+        """What people said last, after the entry of which it is known that the agent was told it."""
         found: list[tuple[Entry, User]] = []
         for entry in reversed(self.journal.branch):
-            if entry.id == self.work.said:
+            if entry.id == (told or self.work.said):
                 break
             if isinstance(entry.body, Said):
                 if not isinstance(entry.body.message, User):
@@ -184,6 +192,9 @@ class HostedSession(Conversation):
         pipe, self._found = self._found, None
         if pipe is not None:
             self._attach(pipe)
+        unsent, self._unsent = self._unsent, []
+        for said in unsent:
+            self._tell(events.PromptEnded(self.id, str(said.prompt), "dropped", context.RESTARTED))
         resumes, self._resumes = self._resumes, False
         if resumes and self.is_idle and (self._awaits or self._unsaid() or self.prompts.follow_ups):
             self._begin(self._resume())
@@ -303,7 +314,9 @@ class HostedSession(Conversation):
         blocks = [block for _, said in unsaid for block in self._blocks(said)]
         self._over.clear()
         self._awaits = True
+        self.work.aside = 0
         self.work.said = unsaid[-1][0].id if unsaid else self.work.said
+        self._doings.note_told(self.work.said)
         self._link.request(acp.Prompt(session_id=self.work.session, prompt=tuple(blocks)))
         self.is_answering = True
 
@@ -358,6 +371,13 @@ class HostedSession(Conversation):
     def handle(self, item: acp.Item) -> None:
         assert self._link is not None
         self._doings.at(self._link.at)
+        try:
+            self._handle(item, self._link)
+        except TooMuch as error:
+            self.failed(str(error))
+        self._program.news.set()
+
+    def _handle(self, item: acp.Item, link: AgentLink) -> None:
         match item:
             case acp.Notification(params=acp.SessionUpdate() as update):
                 self._updated(update)
@@ -367,20 +387,19 @@ class HostedSession(Conversation):
                 self._asked(item.id, asked)
             case acp.Request():
                 code = acp.ErrorCode.METHOD_NOT_FOUND
-                self._link.send(self._link.connection.fail(item.id, code, f"{item.method} was not offered"))
+                link.send(link.connection.fail(item.id, code, f"{item.method} was not offered"))
             case acp.Failure():
                 self._request_failed(item)
             case acp.Refused(reason=reason, reply=reply):
                 log.debug("%s of %s: %.300s", self.agent, self.id, reason)
-                self._link.send(reply)
+                link.send(reply)
             case acp.Notification(params=acp.CancelRequest() as cancelled):
                 self._withdrawn(cancelled.request_id)
             case Broken():
                 self.failed(str(item))
-        self._program.news.set()
 
     def keep(self, work: Work) -> None:
-        work.pieces = self._doings.answer.pieces
+        self._doings.keep(work)
 
     def _updated(self, update: acp.SessionUpdate) -> None:
         work, in_turn = self.work, self._program.is_prompted
@@ -388,7 +407,7 @@ class HostedSession(Conversation):
             return
         match update.update:
             case acp.AvailableCommands(available_commands=commands):
-                work.commands = commands
+                work.commands = self.settings.bounded(commands, "commands")
             case acp.CurrentMode(current_mode_id=mode):
                 self.settings.take_mode(mode)
             case acp.ConfigOptionsChanged(config_options=options):
@@ -399,6 +418,8 @@ class HostedSession(Conversation):
                 self.model = self.settings.model
             case _ if work.is_replaying or not work.session:
                 return
+            case _ if not in_turn and not self._takes_aside():
+                return
             case acp.AgentMessageChunk(content=block):
                 self._doings.say(block_text(block), is_thought=False, in_turn=in_turn)
             case acp.AgentThoughtChunk(content=block):
@@ -408,7 +429,15 @@ class HostedSession(Conversation):
             case acp.Plan(entries=entries):
                 self._doings.plan(entries)
             case acp.AgentNotice(title=title, description=more):
-                self._notice(": ".join(filter(None, (title, more))))
+                self._notice(middle(": ".join(filter(None, (title, more))), MAX_NOTICE))
+
+    def _takes_aside(self) -> bool:
+        """Whether what the agent says now, between two turns, is taken."""
+        assert self._link is not None
+        takes = self._doings.takes_aside(self._link.size)
+        if takes is None:
+            self._notice(f"{self.agent} says too much between turns: the rest is left out")
+        return bool(takes)
 
     def _answered(self, answer: acp.Answer) -> None:
         work = self.work
@@ -451,7 +480,7 @@ class HostedSession(Conversation):
         self._end_turn(ABORTED if self.work.stopping else failed)
 
     def _notice(self, text: str) -> None:
-        self._tell(events.Noticed(self.id, text))
+        self._tell(events.Noticed(self.id, self._agents.secrets.text(text)))
 
     def _set(self) -> None:
         """The agent is set otherwise than before."""
@@ -462,6 +491,8 @@ class HostedSession(Conversation):
 
     def _end_turn(self, ending: Ending, usage: Usage = NOTHING_USED, why: str = UNENDED_CALL) -> None:
         """Nothing more comes of what the agent was told. Calls that are open end with `why`."""
+        if self.work.stopping and ending.outcome == "done":
+            ending = ABORTED
         for request in self._doings.withdraw("the turn ended"):
             if self._link is not None and request in self._link.connection.theirs:
                 answer = acp.PermissionResult(outcome=acp.Cancelled())
@@ -486,20 +517,20 @@ class HostedSession(Conversation):
             return
         why, self._ends_as = self._program.why_ended(end), "failed"
         self._doings.at(link.at)
-        with contextlib.suppress(JournalError):  # then the next daemon says it
-            if self._program.is_prompted:
-                is_stopped = bool(self.work.stopping)
-                self._program.link = None
+        was_prompted, self._program.link = self._program.is_prompted, None
+        try:
+            if was_prompted:
                 self._doings.withdraw(GONE)
                 failed = Ending("failed", "error", why)
-                self._end_turn(ABORTED if is_stopped else failed, why=LOST_CALL)
-            self._program.link = None
+                self._end_turn(ABORTED if self.work.stopping else failed, why=LOST_CALL)
             self._doings.end()
-        self._program.link = None
-        self._agents.forget(link.pipe)
-        self._over.set()
-        self._program.news.set()
-        self._tell(events.Updated(self.id))
+        except JournalError:
+            log.warning("session %s: the next daemon will say how its agent ended", self.id)
+        finally:
+            self._agents.forget(link.pipe)
+            self._over.set()
+            self._program.news.set()
+            self._tell(events.Updated(self.id))
 
 
 def _age(said: User) -> float:

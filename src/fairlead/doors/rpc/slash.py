@@ -157,7 +157,7 @@ class AgentCommands:
             self._say_prompt(doing, page)
             more = {"fallback": Keyword("template")}
         elif first.startswith("/") and name in session.commands:
-            session.follow_up(text)
+            session.follow_up(text, id=self._sessions.typed(call))
         else:
             self._say(doing, f"[not a command] {text}")
         self._shown(call, session)
@@ -239,6 +239,7 @@ class AgentCommands:
         """Let the editor's person choose."""
         data = actions.action(name, doing.call.id, items)
         doing.caller.event("ui/frontend-action-requested", data, id=doing.call.id)
+        doing.caller.asked = doing.call.id
 
     # --- the commands ---------------------------------------------------------------------------------------
 
@@ -453,7 +454,7 @@ class AgentCommands:
     def _say_prompt(self, doing: Doing, page: Page) -> None:
         """Begin a turn with a prompt that is written down."""
         try:
-            doing.session.prompt(page.said(doing.words))
+            doing.session.prompt(page.said(doing.words), id=self._sessions.typed(doing.call))
         except (Busy, JournalError) as error:
             self._say(doing, f"Can't say {page.name}: {error}", "error")
 
