@@ -40,6 +40,7 @@ PARAMS: dict[str, Wire] = {
     "session/close": acp.CloseSession(session_id=SESSION),
     "session/delete": acp.DeleteSession(session_id=SESSION),
     "session/set_mode": acp.SetMode(session_id=SESSION, mode_id="plan"),
+    "session/set_model": acp.SetModel(session_id=SESSION, model_id="big"),
     "session/set_config_option": acp.SetConfigOption(session_id=SESSION, config_id="model", value="big"),
     "session/prompt": acp.Prompt(session_id=SESSION, prompt=(TEXT,)),
     "session/cancel": acp.Cancel(session_id=SESSION),
