@@ -144,7 +144,7 @@ def test_an_answer_that_streams_can_be_interrupted(real: RealHosting) -> None:
     assert halt.reached.wait(real.patience)
     real.ask("abort", session_id=id)
     real.wait_idle("halted")
-    assert own_words(real, "halted")[-1] == "[aborted]"
+    assert "[aborted]" in own_words(real, "halted")
     halt.opened.set()
     real.say("greet", "halted")
     real.wait_idle("halted")
