@@ -232,7 +232,7 @@ session_lines: name / limit from timeout -> lines first oldest complete next
     what was printed, or said and done, as text: the last lines, or what follows `from` [beside repeatable]
 session_wait: name / timeout -> matched reason outcome
     wait until a program has ended, or an agent's turn is over [beside cancellable repeatable]
-verify_target: name -> session-id kind socket project file model line
+verify_target: name -> session-id kind socket project file model line turns
     where a session's verifiers connect [beside]
 verify_reports: / session-id limit -> reports
     what verifiers reported
