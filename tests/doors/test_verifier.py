@@ -765,6 +765,25 @@ async def test_evidence_that_makes_no_sense_is_left_out(tmp_path: Path) -> None:
         assert (row.session_id, row.duration, row.kind) == (session.id, 0.0, "remote")
 
 
+@served
+async def test_nobody_is_called_for_a_turn_that_was_followed_by_another(tmp_path: Path) -> None:
+    async with room(tmp_path) as host:
+        session = host.session()
+        verifier = await host.verifier(session)
+        for _ in range(2):
+            session.prompt("hi")
+            await verifier.until("event", name="stop")
+        verifier.report(1, "unsure")
+        await verifier.answered()
+        assert (await host.until("verify/report"))["turn"] == 1
+        assert host.inbox.open() == []
+        verifier.report(2, "unsure")
+        assert (await host.until("verify/escalated"))["turn"] == 2
+        session.prompt("a person asks again")
+        await verifier.until("event", name="start")
+        assert host.inbox.open() == []
+
+
 BEGINS = """
 import sys
 from fairlead.verify.store import ReportStore

@@ -419,7 +419,8 @@ class Judging:
         )
         self._tell("verify/report", data)
         self._feed.post(feed.Judged(session_id, report.turn, report.confidence.value, report.summary))
-        if report.confidence is Confidence.FAILED and not is_older:  # it could not be judged
+        is_superseded = is_older or (live is not None and bool(live.turns) and not is_last)
+        if report.confidence is Confidence.FAILED and not is_superseded:  # it could not be judged
             self.escalated(session_id, report.turn, report.summary)
 
     def escalated(self, session_id: str, turn: int, reason: str) -> None:

@@ -72,6 +72,11 @@ class HostedRoom:
         path = self._environ.get("PATH")
         return [Program(name, agent, agent.found(path)) for name, agent in self._agents.items()]
 
+    def agent_programs(self) -> dict[int, str]:
+        """The processes of agents and their keepers, with their sessions."""
+        found = ((each, str(each.note.get("session", ""))) for each in self._pipes)
+        return {pid: id for each, id in found for pid in (each.pid, each.keeper_pid) if pid and id}
+
     # --- life -----------------------------------------------------------------------------------------------
 
     async def open(self) -> None:

@@ -24,6 +24,7 @@ from ..agent.models import ModelInfo
 from ..agent.ports import Dropped, Refused
 from ..agent.secrets import Redactor
 from ..formats.shown import middle
+from ..sessions.inbox import calling_agent
 from ..sessions.questions import ALLOW, DENY
 from ..wire import acp
 from ..wire.faults import Broken, LocalError
@@ -249,6 +250,9 @@ class HostedSession(Conversation):
         self._link.send(self._link.connection.respond(request, acp.PermissionResult(outcome=outcome)))
 
     def set_mode(self, mode: str) -> str:
+        """Have the agent work in another mode, in which it may ask for less. Raises Refused."""
+        if agent := calling_agent.get():
+            raise Refused(f"only a person may choose the mode, and a command of an agent ({agent:.80}) asks")
         self.settings.check_mode(mode)
         self.settings.choose(mode=mode)
         if self._link is not None and self.work.modes is not None:

@@ -188,7 +188,7 @@ PARAMS: Mapping[str, Kind] = MappingProxyType(
 
 
 _TABLE = """
-handshake: / client-info protocol-version cwd project key-names -> server-info
+handshake: / client-info protocol-version cwd project session-id key-names -> server-info
     begin; all else waits for it
 ping: -> pong protocol-version
     answer at once
@@ -244,9 +244,9 @@ config: -> rows
 daemon_status: -> version pid started-at sessions supervised runtime-dir log-path passepartout-port
     how the daemon is [repeatable]
 daemon_stop: / handover -> accepted started-at interrupted-turns dropped-prompts
-    stop the daemon; sessions stay [beside]
+    stop the daemon; sessions stay [beside for_person]
 daemon_restart: / env python -> accepted started-at interrupted-turns dropped-prompts
-    restart the daemon [beside]
+    restart the daemon [beside for_person]
 health: -> status checked-at checks
     check the daemon and what it needs [beside]
 approvals: / token -> approvals
@@ -334,7 +334,7 @@ cycle_thinking_level: / session-id -> thinking-level
 get_available_models: / session-id -> models
     the models [repeatable]
 set_mode: mode / session-id -> mode modes
-    choose the mode of an agent that has some
+    choose the mode of an agent that has some [for_person]
 agents: -> agents
     the agents of other makers that can be hosted [repeatable]
 remember: text / tags session-id -> id

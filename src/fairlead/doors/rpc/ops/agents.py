@@ -165,10 +165,16 @@ class AgentOps:
         for each in meant:
             await self._store.prepare(each)
 
-    async def arrived(self, caller: Caller) -> None:
-        """A client greets. One of a directory gets the last session of that, or a new one, as its focus."""
+    async def arrived(self, caller: Caller, wanted: str | None = None) -> None:
+        """A client greets. One of a directory gets the session that it wants, the last one of the directory,
+        or a new one as its focus."""
         if caller.project is None or caller.focus is not None:
             return
+        if wanted is not None:
+            await self._store.prepare(wanted)
+            with contextlib.suppress(*_NO_SESSION):
+                caller.focus = self.find(wanted).id
+                return
         paths = await asyncio.to_thread(self._store.journals_of, caller.project)
         for path in paths[:MAX_TRIED]:
             await self._store.prepare(path)
@@ -366,7 +372,9 @@ class AgentOps:
 
     def _messages(self, caller: Caller, session: Conversation) -> list[Data]:
         branch = frames.recent(session.journal.branch)
-        return frames.transcript(branch) if caller.increments else frames.shown_transcript(branch)
+        if caller.increments:
+            return frames.transcript(branch)
+        return [frames.for_editor(row) for row in frames.shown_transcript(branch)]
 
     # --- talking ------------------------------------------------------------------------------------------
 
