@@ -10,6 +10,7 @@ What it does, the words of a prompt say, one after the other:
     bad, long, files, twice     send lines that make no sense or are too long, ask for what was not offered,
                                 answer twice
     write:PATH, reach:PATH      write a file, or say which files are in a directory
+    env:NAME                    say a variable of its environment backwards
     knock:PORT:PATH             send a file to a port, and say what comes back
     deaf, mute                  close its input, or its output
     mode, model, recall         say its mode or model, or what it was told before
@@ -80,7 +81,9 @@ class Turn(threading.Thread):
         for word in self.text.split():
             word = "build" if word == "Fix" else word  # as a correction says it
             does = getattr(self, f"do_{word}", None)
-            if word.startswith(("write:", "reach:", "knock:")):
+            if word.startswith("env:"):
+                self.say(os.environ.get(word[4:], "none")[::-1] + " ")
+            elif word.startswith(("write:", "reach:", "knock:")):
                 self.say(self.tried(*word.split(":", 1)) + " ")
             elif does is None:
                 self.say(word + " ")

@@ -168,6 +168,8 @@ PARAMS: Mapping[str, Kind] = MappingProxyType(
         "rows": COUNT,
         "scrollback": BOOLEAN,
         "sandbox": BOOLEAN,
+        "mcp-servers": VECTOR,
+        "once": BOOLEAN,
         "session-id": NON_BLANK,
         "session-path": NON_BLANK._replace(wanted="non-empty path string"),
         "since": NON_BLANK,
@@ -232,7 +234,7 @@ session_lines: name / limit from timeout -> lines first oldest complete next
     what was printed, or said and done, as text: the last lines, or what follows `from` [beside repeatable]
 session_wait: name / timeout -> matched reason outcome
     wait until a program has ended, or an agent's turn is over [beside cancellable repeatable]
-verify_target: name -> session-id kind socket project file model line
+verify_target: name -> session-id kind socket project file model line turns
     where a session's verifiers connect [beside]
 verify_reports: / session-id limit -> reports
     what verifiers reported
@@ -271,7 +273,8 @@ interrupt: / session-id -> accepted pending dropped-steering-text
     end the turn after the running tool [repeatable]
 new_session: / session-id parent-session name -> session-id session-file
     create a session and switch to it
-open_session: / name continue cwd agent mode sandbox -> session-id session-file created cursor
+open_session: / name continue cwd agent mode sandbox mcp-servers once -> \
+session-id session-file created cursor
     the session of that name, or the last one of the directory, or a new one, with the agent that is named
 switch_session: / session-id session-path -> session-id session-file
     switch to another session
