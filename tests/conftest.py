@@ -8,7 +8,7 @@ import pytest
 from _pytest.nodeid import NodeId
 from hypothesis import HealthCheck, settings
 
-from tests import hosting, lending, peers
+from tests import hosting, leftovers, lending, peers
 from tests.scheduling import Groups
 
 # Coverage and a busy machine make single examples slow, which says nothing about the code under test.
@@ -66,8 +66,15 @@ def peer() -> Callable[[str], str]:
     return peers.require
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _run() -> Iterator[None]:
+    """A run that is killed leaves nothing behind."""
+    with leftovers.ended_afterwards():
+        yield
+
+
 @pytest.fixture(scope="session")
-def _lender() -> Iterator[None]:
+def _lender(_run: None) -> Iterator[None]:
     yield
     lending.close()
 
