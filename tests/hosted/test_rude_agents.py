@@ -191,21 +191,21 @@ def test_a_model_can_not_be_chosen_where_the_agent_has_none(shared: SmallHosting
 
 def test_models_are_those_of_the_agent(shared: SmallHosting, name: str) -> None:
     path = Path(Settings(shared.environment).config_path)
-    command = json.dumps([sys.executable, str(SMALL), "models"])
+    command = json.dumps([sys.executable, str(SMALL), "options"])
     path.write_text(f"{path.read_text()}\n[agents.modelled]\ncommand = {command}\n")
     words = ["agent", "--with", "modelled", "--name", name, "-p"]
-    assert shared.run(*words, "--model", "modelled/huge", "hello").stdout.strip() == "hello"
-    assert shared.found(name)["model"] == "modelled/huge"
+    assert shared.run(*words, "--model", "modelled/quick", "hello").stdout.strip() == "hello"
+    assert shared.found(name)["model"] == "modelled/quick"
     id = shared.found(name)["id"]
     found = shared.ask("get_available_models", session_id=id)["models"]
     assert [(each["provider"], each["id"], each["name"]) for each in found] == [
-        ("modelled", "tiny", "Tiny"),
-        ("modelled", "huge", "Huge"),
+        ("modelled", "wise", "Wise"),
+        ("modelled", "quick", "Quick"),
     ]
-    assert "modelled/huge" in shared.run("agent", "--list-models").stdout
-    done = shared.run(*words, "--model", "modelled/hugee", "hello", check=False)
+    assert "modelled/quick" in shared.run("agent", "--list-models").stdout
+    done = shared.run(*words, "--model", "modelled/quickk", "hello", check=False)
     assert done.returncode == 1
-    assert "modelled has no model 'hugee'; there are tiny, huge" in done.stderr
+    assert "modelled has no model 'quickk'; there are wise, quick" in done.stderr
 
 
 def test_an_agent_is_tried(shared: SmallHosting) -> None:

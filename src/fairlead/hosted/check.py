@@ -108,8 +108,8 @@ class Trial:
         assert link is not None
         self._agent = link.connection.agent
         match item:
-            case acp.Answer(result=acp.NewSessionResult(session_id=id, modes=modes, config_options=options)):
-                self._settings.opened(id, modes, options)
+            case acp.Answer(result=acp.NewSessionResult(session_id=id) as result):
+                self._settings.opened(id, result)
             case acp.Failure():
                 self._program.refused(item, link.work)
             case acp.Refused(reply=reply):

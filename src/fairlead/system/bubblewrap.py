@@ -65,8 +65,8 @@ class Bubblewrap:
 
 
 def sockets_of_all() -> list[str]:
-    """The sockets of all programs that have a path, and that our user can reach. A read-only file system does
-    not keep one from them."""
+    """The sockets of all programs that have a path and can be reached. A read-only file system does not keep
+    one from them."""
     try:
         with open("/proc/net/unix", "rb") as file:
             lines = file.read().split(b"\n")[1:]
@@ -75,27 +75,22 @@ def sockets_of_all() -> list[str]:
     paths = (fields[7] for line in lines if len(fields := line.split(maxsplit=7)) == 8)
     plain = {os.fsdecode(path) for path in paths if path.startswith(b"/")}
     found = {os.path.realpath(path) for path in plain if os.path.exists(path)}
-    directories: dict[str, bool] = {}
-    return sorted(path for path in found if _is_reached(os.path.dirname(path), directories))
+    groups = {os.getegid(), *os.getgroups()}
+    return sorted(path for path in found if _is_reached(path, groups))
 
 
-def _is_reached(directory: str, known: dict[str, bool]) -> bool:
-    """Whether our user can go to a directory, without what root may do: in a sandbox nobody may do that."""
-    if directory not in known:
-        parent = os.path.dirname(directory)
+def _is_reached(path: str, groups: set[int]) -> bool:
+    """Whether our user gets to a path without privileges, which nobody has in a sandbox: what lies in a
+    directory of another user can't be covered there, and need not be."""
+    while (path := os.path.dirname(path)) != "/":
         try:
-            mode = os.stat(directory)
+            found = os.stat(path)
         except OSError:
-            known[directory] = False
             return False
-        if mode.st_uid == os.geteuid():
-            searchable = mode.st_mode & 0o100
-        elif mode.st_gid in (os.getegid(), *os.getgroups()):
-            searchable = mode.st_mode & 0o010
-        else:
-            searchable = mode.st_mode & 0o001
-        known[directory] = bool(searchable) and (parent == directory or _is_reached(parent, known))
-    return known[directory]
+        bit = 0o010 if found.st_gid in groups else 0o001
+        if found.st_uid != os.geteuid() and not found.st_mode & bit:
+            return False
+    return True
 
 
 _found: Bubblewrap | None = None

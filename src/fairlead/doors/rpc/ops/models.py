@@ -28,7 +28,7 @@ class AgentModels:
         try:
             info = session.set_model(provider, model_id)
         except Refused as error:
-            why = "unknown model" if session.own_models is None else str(error)
+            why = str(error) if session.kind == "hosted" else "unknown model"
             raise OpError(ErrorCode.UNKNOWN_MODEL, why) from None
         return fields(model=fields(provider=info.provider, id=info.id))
 
