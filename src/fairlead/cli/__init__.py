@@ -56,9 +56,6 @@ UNTOLD = ("complete", "daemon", "hook", "rpc")
 QUIET = ("complete", "doctor", "hook")
 """Commands that don't say that config.toml can't be read: nobody reads it, or it is among what they find."""
 
-CONFIGURED = ("agent", "config", "run", "notify", "verify", "approvals", "sessions")
-"""Commands that say that config.toml was changed and has a mistake: what they do depends on it."""
-
 USAGE = """\
 usage: fairlead COMMAND [ARGUMENT…]
 
@@ -145,7 +142,7 @@ def _run(name: str, words: list[str]) -> int:
         from ..client import versions
 
         versions.notice = partial(_told, name)
-        if name in CONFIGURED:
+        if name not in QUIET:
             versions.fault_notice = partial(_told, name)
     try:
         code: int = import_module(f".{name}", __name__).main(words)
