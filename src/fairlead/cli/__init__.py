@@ -56,6 +56,21 @@ UNTOLD = ("complete", "daemon", "hook", "rpc")
 QUIET = ("complete", "doctor", "hook")
 """Commands that don't say that config.toml can't be read: nobody reads it, or it is among what they find."""
 
+ELSEWHERE = {
+    "attach-session": "attach NAME",
+    "capture-pane": "screen NAME",
+    "kill": "stop NAME",
+    "kill-session": "stop NAME",
+    "list": "ls",
+    "list-sessions": "ls",
+    "new": "start NAME",
+    "new-session": "start NAME",
+    "ps": "ls",
+    "send-keys": "send NAME -k KEY",
+    "tail": "logs -f NAME",
+}
+"""What commands of tmux and others are called here."""
+
 USAGE = """\
 usage: fairlead COMMAND [ARGUMENT…]
 
@@ -118,7 +133,9 @@ def _chosen(words: list[str]) -> int:
     if name == "--rpc-edn":  # as psi spells it
         name = "rpc"
     if name not in COMMANDS and name not in HIDDEN:
-        hint = nearest(name, list(COMMANDS)) or "; `fairlead --help` lists them"
+        here = ELSEWHERE.get(name)
+        hint = f"; use `fairlead {here}`" if here else nearest(name, list(COMMANDS))
+        hint = hint or "; `fairlead --help` lists them"
         output.complain(f"fairlead: no command {name!r}{hint}")
         return 2
     return _run(name, rest)
