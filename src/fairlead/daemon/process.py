@@ -27,6 +27,7 @@ from ..control.store import ControlStore
 from ..doors.checks import host_checks
 from ..doors.rpc import happenings
 from ..doors.rpc.handlers import Clients, Data, OpError, handlers_of, op
+from ..doors.rpc.ops.asks import AskOps
 from ..doors.rpc.ops.sessions import SessionOps
 from ..doors.rpc.ops.terminals import TerminalOps
 from ..doors.rpc.ops.verify import VerifyOps
@@ -35,6 +36,7 @@ from ..hosted.room import HostedRoom
 from ..keeper import masks
 from ..keeper.credentials import AGENT_MARK
 from ..sessions import feed
+from ..sessions.asks import Asks
 from ..sessions.directory import Directory, Kind
 from ..sessions.feed import Feed
 from ..sessions.inbox import Inbox
@@ -97,6 +99,7 @@ class Daemon:
         self._ready = ready
         clients, feed, inbox = Clients(), Feed(), Inbox(f"{settings.state_dir}/inbox.jsonl")
         self._inbox = inbox
+        self._asks = Asks(f"{settings.state_dir}/asked", inbox)
         self._host = host = Host(settings)
         self._judging = judging = verification(settings, clients, feed, inbox, host.agent_programs)
         self._terminals = terminals = TerminalRoom(settings, host, clients, feed, inbox, judging)
@@ -138,8 +141,11 @@ class Daemon:
             SessionOps(directory),
             VerifyOps(judging.door, directory, judging.reports),
             self._control.ops,
+            AskOps(self._asks, directory, settings),
         )
-        self._rpc = RpcDoor(settings, handlers, agents.ops, clients, host.agent_programs, directory)
+        self._rpc = RpcDoor(
+            settings, handlers, agents.ops, clients, host.agent_programs, directory, host.session_programs
+        )
         self._started_at = time.time()
         self._over = asyncio.Event()
         self._again = False
@@ -169,6 +175,7 @@ class Daemon:
         orphans.cancel()
         beats.cancel()
         mending.cancel()
+        self._asks.close()
         self._rpc.close()
         await self._control.close()
         why = "daemon_restart" if self._again or self._handover else "daemon_stopped"
@@ -196,6 +203,7 @@ class Daemon:
         for kind in self._more_kinds:
             if isinstance(kind, Opening):
                 await kind.open()
+        self._asks.open()
         self._judging.report_lost()
         orphans = asyncio.get_running_loop().create_task(self._terminals.commands.end_orphans())
         await self._control.open()

@@ -204,6 +204,12 @@ class Host:
             if pid
         }
 
+    def session_programs(self) -> dict[int, str]:
+        """The first process of each session, with the session; or with the agent whose command it is."""
+        sessions = list(self.sessions.values())  # another thread may ask
+        running = {each.pid: each.id for each in sessions if each.pid and each.state is not State.ENDED}
+        return running | self.agent_programs()
+
     def _checked(
         self,
         name: str,

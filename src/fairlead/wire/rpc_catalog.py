@@ -152,11 +152,13 @@ PARAMS: Mapping[str, Kind] = MappingProxyType(
         "needle": STRING,
         "parent-session": ANYTHING,
         "option": NON_BLANK,
+        "options": STRINGS,
         "owner": PID,
         "paste": STRING,
         "path": STRING,
         "project": DIRECTORY,
         "prompt": STRING,
+        "prompt-id": NON_BLANK,
         "protocol-version": STRING,
         "provider": WORD,
         "query": NON_BLANK,
@@ -188,7 +190,7 @@ PARAMS: Mapping[str, Kind] = MappingProxyType(
 
 
 _TABLE = """
-handshake: / client-info protocol-version cwd project key-names -> server-info
+handshake: / client-info protocol-version cwd project key-names agent -> server-info
     begin; all else waits for it
 ping: -> pong protocol-version
     answer at once
@@ -226,8 +228,11 @@ session_find: name -> session others
     a session by its name, its id or the beginning of that, and the others of its name [repeatable]
 session_stop: name -> session others exit-code stopped dropped
     end a program, or an agent's turn [beside]
-session_prompt: name text -> accepted session queued
-    ask a session for something: type it and Enter, or say it to an agent [for_person]
+session_prompt: name text / prompt-id -> accepted session queued
+    ask a session for something: type it and Enter, or say it to an agent; with an id of the client's once, \
+however often it is asked [for_person]
+prompt_receipt: name prompt-id / timeout -> state place outcome reason text
+    how far an agent has got with a prompt, after its end or a time [beside cancellable repeatable]
 session_lines: name / limit -> lines first oldest complete
     what was printed or said, as text [beside repeatable]
 session_wait: name / timeout -> matched reason outcome
@@ -251,8 +256,13 @@ health: -> status checked-at checks
     check the daemon and what it needs [beside]
 approvals: / token -> approvals
     all that waits for a person, of every directory
-approval_settle: token allowed / always option -> accepted approval
+approval_settle: token allowed / always option text -> accepted approval
     answer a question [for_person]
+ask_person: token text project / title options -> answered option text by
+    ask a person, and wait for the answer; the same again, by its token, goes on waiting \
+[beside cancellable repeatable for_person]
+caller: -> agent session reach
+    what the daemon takes the client for, and what agents may reach [for_person repeatable]
 notify: text / title -> accepted
     send a notification to the user [beside]
 prompt: message / images session-id -> accepted

@@ -78,8 +78,17 @@ class Caller(Protocol):
     psi's UI, get the answer so far, and one message at the end of a turn."""
     receipts: bool = False
     """Whether it is told the ids of its prompts."""
+    agent: str = ""
+    """The agent that it says it works for, and no person."""
     reminded: set[str]
     """The sessions of which it was told what an earlier daemon has never said."""
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether it is gone, or will be."""
+
+    async def session_behind(self) -> str:
+        """The session in which its process runs, as far as that can be seen; else nothing."""
 
     def want_key(self, variable: str) -> None:
         """Ask this client for the value of one of them; `lend_key` brings it."""

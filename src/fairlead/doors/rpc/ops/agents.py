@@ -33,7 +33,7 @@ from ....formats.edn import Keyword
 from ....hosted.room import HostedRoom
 from ....hosted.session import HostedSession
 from ....sessions.inbox import AnsweredAlready, NoSuchOption, NotOpen
-from ....sessions.questions import Answer, Question
+from ....sessions.questions import ANSWER, Answer, Question
 from ....sessions.session import new_id
 from ....wire.rpc import ErrorCode, EventData, fields
 from ....wire.rpc_catalog import OWN_TOPICS, PARAMS
@@ -487,13 +487,15 @@ class AgentOps:
         option = "deny" if not allowed else "always" if result == "always" else "allow"
         if isinstance(result, str) and (question := self._inbox.get(dialog_id)) is not None:
             option = next((each.value for each in question.options if each.value == result), option)
+            if question.is_dialog and result != "deny":
+                return await self._answer_dialog(call, dialog_id, ANSWER, result)
         return await self._answer_dialog(call, dialog_id, option)
 
     @op
     async def cancel_dialog(self, call: Call, dialog_id: str) -> Data:
         return await self._answer_dialog(call, dialog_id, "deny")
 
-    async def _answer_dialog(self, call: Call, id: str, option: str) -> Data:
+    async def _answer_dialog(self, call: Call, id: str, option: str, text: str = "") -> Data:
         named = call.session_id
         if named is not None:
             self.find(named)
@@ -503,7 +505,7 @@ class AgentOps:
                 raise NotOpen(f"{id} is asked by another session")
             if option == "always" and all(each.value != option for each in question.options):
                 option = "allow"
-            await self._inbox.answer(id, option, "rpc-edn")
+            await self._inbox.answer(id, option, "rpc-edn", text)
         except NotOpen as error:
             why = f": {error}" if isinstance(error, AnsweredAlready) else ""
             if not self.session(call).approvals:
