@@ -40,7 +40,6 @@ COMMAND = Command(
     examples=(
         ("fairlead approvals", "list all"),
         ("fairlead approvals show 1f3c5a77", "print one in full"),
-        ("fairlead approvals allow 1f3c5a77", "allow it"),
         ("fairlead approvals answer 1f3c5a77 'the blue one'", "answer an agent's question"),
         ("fairlead approvals dismiss garden", "the session garden needs no person any more"),
     ),

@@ -25,11 +25,11 @@ log = logging.getLogger("fairlead")
 MAX_OPEN = 100
 """How many questions of agents wait at a time."""
 MAX_OPEN_EACH = 5
-"""How many of one project, or of one agent: the others get their turn as well."""
+"""How many of one project, or of one session: the others get their turn as well."""
 MAX_AN_HOUR = 60
-"""How many questions of one project, or of one agent, a person gets in an hour."""
+"""How many questions of one project, or of one session, a person gets in an hour."""
 MAX_COUNTED = 1000
-"""Of how many projects and agents it is remembered how much they asked."""
+"""Of how many projects and sessions it is remembered how much they asked."""
 MAX_KEPT = 200
 """How many answers are kept for who asks again."""
 GRACE = 10.0
@@ -48,8 +48,6 @@ class _Ask(Struct):
     """A question, in its file with its answer."""
 
     question: Question
-    by: str
-    """The agent that asks, as far as a door can see that."""
     answer: Answer | None = None
 
 
@@ -70,7 +68,7 @@ class Asks:
         self._inbox = inbox
         self._known: dict[str, _Ask] = {}  # the oldest first
         self._waiters: dict[str, _Waiters] = {}  # of those that wait
-        self._asked_at: dict[str, deque[float]] = {}  # by project and by agent
+        self._asked_at: dict[str, deque[float]] = {}  # by project and by session
         inbox.register("dialog", self._fate)
 
     def open(self) -> None:
@@ -104,15 +102,16 @@ class Asks:
 
     # --- asking -------------------------------------------------------------------------------------------
 
-    def begin(self, question: Question, by: str) -> None:
+    def begin(self, question: Question) -> None:
         """Ask, unless that is known already. Raises TooMany or OSError."""
         if (known := self._known.get(question.id)) is not None:
             if known.question.whole != question.whole:
                 raise TooMany(f"another question has the id {question.id}")
             return
-        counted = [f"project {question.project}", *([f"agent {by}"] if by else ())]
-        self._check(question, by, counted)
-        ask = _Ask(question, by)
+        counted = [f"project {question.project}"]
+        counted += [f"session {question.session}"] if question.session is not None else []
+        self._check(question, counted)
+        ask = _Ask(question)
         os.makedirs(self._directory, 0o700, exist_ok=True)
         self._write(ask)
         for each in counted:
@@ -122,14 +121,14 @@ class Asks:
         self._known[question.id] = ask
         self._show(ask, GRACE)
 
-    def _check(self, question: Question, by: str, counted: list[str]) -> None:
-        waiting = [each for each in self._known.values() if each.answer is None]
+    def _check(self, question: Question, counted: list[str]) -> None:
+        waiting = [each.question for each in self._known.values() if each.answer is None]
         if len(waiting) >= MAX_OPEN:
             raise TooMany(f"{MAX_OPEN} questions of agents wait for a person already")
-        if sum(each.question.project == question.project for each in waiting) >= MAX_OPEN_EACH:
+        if sum(each.project == question.project for each in waiting) >= MAX_OPEN_EACH:
             raise TooMany(f"{MAX_OPEN_EACH} questions of {question.project} wait for a person already")
-        if by and sum(each.by == by for each in waiting) >= MAX_OPEN_EACH:
-            raise TooMany(f"{MAX_OPEN_EACH} questions of this agent wait for a person already")
+        if question.session and sum(each.session == question.session for each in waiting) >= MAX_OPEN_EACH:
+            raise TooMany(f"{MAX_OPEN_EACH} questions of this session wait for a person already")
         for each in counted:
             asked = self._asked_at.get(each)
             if asked is not None and len(asked) >= MAX_AN_HOUR and time.monotonic() - asked[0] < HOUR:

@@ -84,7 +84,7 @@ class AskOps:
             asked_at=time.time(),
         )
         try:
-            self._asks.begin(question, calling_agent.get())
+            self._asks.begin(question)
         except OSError as error:
             raise OpError(ErrorCode.FAILED, f"the question can't be written: {error.strerror}") from None
         try:
