@@ -233,8 +233,8 @@ session_prompt: name text / prompt-id -> accepted session queued
 however often it is asked [for_person]
 prompt_receipt: name prompt-id / timeout -> state place outcome reason text
     how far an agent has got with a prompt, after its end or a time [beside cancellable repeatable]
-session_lines: name / limit -> lines first oldest complete
-    what was printed or said, as text [beside repeatable]
+session_lines: name / limit from timeout -> lines first oldest complete next
+    what was printed, or said and done, as text: the last lines, or what follows `from` [beside repeatable]
 session_wait: name / timeout -> matched reason outcome
     wait until a program has ended, or an agent's turn is over [beside cancellable repeatable]
 verify_target: name -> session-id kind socket project file model line

@@ -124,7 +124,9 @@ class Desk:
         if "chat" not in row["can"]:
             # a person's program may ask for something there, and Enter would answer
             if not row.get("started_by"):
-                raise ToolFault(f"{row['name']!r} is a person's terminal; agents type only into those they start")
+                raise ToolFault(
+                    f"{row['name']!r} is a person's terminal; agents type only into those they start"
+                )
             await self._ask("session_prompt", name=row["id"], text=given.text)
             return shapes.PromptTaken(session=row["name"], state="typed")
         # with an id of ours it is said once, although the daemon may be asked again after its death

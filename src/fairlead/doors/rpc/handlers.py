@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import inspect
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -62,6 +63,10 @@ def invalid(name: str, why: object) -> OpError:
     return OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :{name}: {why}")
 
 
+BY_CLIENT = "cancelled by its client"
+"""The message with which an op is cancelled by who asked for it, and not because that one is gone."""
+
+
 class Caller(Protocol):
     """A client, as the ops of agent sessions see it."""
 
@@ -82,10 +87,11 @@ class Caller(Protocol):
     """The agent that it says it works for, and no person."""
     reminded: set[str]
     """The sessions of which it was told what an earlier daemon has never said."""
-
-    @property
-    def is_closing(self) -> bool:
-        """Whether it is gone, or will be."""
+    typed: deque[str]
+    """The ids of the prompts that it sent last, which it has shown by itself."""
+    asked: str | None = None
+    """What its person is being asked, if it can ask one thing at a time: a dialog, or the request that lets
+    them choose."""
 
     async def session_behind(self) -> str:
         """The session in which its process runs, as far as that can be seen; else nothing."""

@@ -30,7 +30,7 @@ from ...wire.rpc import ErrorCode, Request, fields
 from ...wire.rpc_catalog import OPS, PARAMS, TOPICS, Op, arguments
 from ..listening import UnixServer
 from ..peer_proof import Programs, agent_behind
-from .handlers import MISSING, Call, Clients, Handler, OpError, as_op_error, run_handler
+from .handlers import BY_CLIENT, MISSING, Call, Clients, Handler, OpError, as_op_error, run_handler
 from .ops.agents import AgentOps
 
 WRITE_LIMIT = 8 * 1024 * 1024
@@ -54,6 +54,8 @@ MAX_AGENT = 80
 """How many characters of what an agent calls itself are kept."""
 MAX_KEY_NAMES = 64
 """How many variables with keys a client may name."""
+MAX_TYPED = 1000
+"""How many prompts of a client are remembered, so that it is not told what it has shown."""
 READ_SIZE = 65_536
 QUICK_LINE = 16 * 1024
 """How many bytes a line may have that is read on the loop; a longer one is read in a thread."""
@@ -224,6 +226,8 @@ class _Connection(asyncio.Protocol):
         self.receipts = False
         self.agent = ""
         self.reminded: set[str] = set()
+        self.typed: deque[str] = deque(maxlen=MAX_TYPED)
+        self.asked: str | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.begin(cast(asyncio.Transport, transport))  # uvloop's is one in all but name
@@ -403,7 +407,7 @@ class _Connection(asyncio.Protocol):
         if call is None or task is None:
             return False
         if OPS[call.op].cancellable:
-            return task.cancel()
+            return task.cancel(BY_CLIENT)
         return self._door.agents.cancelled(call)
 
     async def _subscribe(self, call: Call, given: dict[str, Any]) -> Mapping[Any, Any]:
@@ -447,6 +451,7 @@ class _Connection(asyncio.Protocol):
         except Exception as error:
             failure = await self._door.explained(as_op_error(call.op, error), error, call, given)
             self._transport.write(self._wire.fail(call.id, failure.code, str(failure), failure.data))
+        self._door.agents.dialogs.done(call)
 
     def _respond(self, call: Call, data: Mapping[Any, Any]) -> None:
         self._transport.write(self._wire.respond(call.id, data))

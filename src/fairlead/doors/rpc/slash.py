@@ -22,6 +22,7 @@ from ...agent.ports import Busy, Job, Refused
 from ...agent.store import NotFound
 from ...agent.worktrees import worktrees
 from ...formats.edn import Keyword
+from ...formats.shown import one_line
 from ...wire.rpc import ErrorCode, fields
 from . import actions, frames
 from .actions import Item
@@ -156,7 +157,7 @@ class AgentCommands:
             self._say_prompt(doing, page)
             more = {"fallback": Keyword("template")}
         elif first.startswith("/") and name in session.commands:
-            session.follow_up(text)
+            session.follow_up(text, id=self._sessions.typed(call))
         else:
             self._say(doing, f"[not a command] {text}")
         self._shown(call, session)
@@ -238,6 +239,7 @@ class AgentCommands:
         """Let the editor's person choose."""
         data = actions.action(name, doing.call.id, items)
         doing.caller.event("ui/frontend-action-requested", data, id=doing.call.id)
+        doing.caller.asked = doing.call.id
 
     # --- the commands ---------------------------------------------------------------------------------------
 
@@ -259,7 +261,9 @@ class AgentCommands:
         window = session.model.window
         full = f"{100 * session.context_tokens / window:.0f}%" if window else "?"
         rows = [
-            f"  Phase   : {session.phase}",
+            f"  Name    : {session.name or '-'}",
+            f"  State   : {session.state}" + f" ({session.phase})" * (session.state == "working"),
+            f"  Kind    : {session.kind}",
             f"  ID      : {session.id}",
             f"  Model   : {session.model.id} (thinking {session.effective_thinking})",
             f"  Entries : {len(session.journal.entries)}",
@@ -270,9 +274,10 @@ class AgentCommands:
         if session.pending_messages:
             rows.append(f"  Queued  : {session.pending_messages}")
         if session.approvals:
-            rows.append(f"  Waiting : {len(session.approvals)} for consent")
+            first = one_line(next(iter(session.approvals.values())).summary, SHOWN_CHARS)
+            rows.append(f"  Asks    : {len(session.approvals)} for consent, first {first}")
         if verdict := self._sessions.verdict(session):
-            rows.append(f"  Verified: {verdict}")
+            rows.append(f"  Check   : {verdict}")
         if session.was_interrupted:
             rows.append("  The last turn was interrupted.")
         rows += [f"  Journal : {fault}" for fault in session.journal.faults]
@@ -449,7 +454,7 @@ class AgentCommands:
     def _say_prompt(self, doing: Doing, page: Page) -> None:
         """Begin a turn with a prompt that is written down."""
         try:
-            doing.session.prompt(page.said(doing.words))
+            doing.session.prompt(page.said(doing.words), id=self._sessions.typed(doing.call))
         except (Busy, JournalError) as error:
             self._say(doing, f"Can't say {page.name}: {error}", "error")
 

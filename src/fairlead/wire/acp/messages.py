@@ -323,6 +323,10 @@ class RequestPermission(Wire, frozen=True, kw_only=True):
     tool_call: ToolCallDetails
     options: Annotated[tuple[PermissionOption, ...], msgspec.Meta(max_length=MAX_OPTIONS)]
 
+    def __post_init__(self) -> None:
+        if len({each.option_id for each in self.options}) < len(self.options):
+            raise ValueError("each option must have an id of its own")
+
 
 class Selected(Wire, frozen=True, kw_only=True, tag_field="outcome", tag="selected"):
     """A person chose this option."""

@@ -15,7 +15,7 @@ from ....sessions.inbox import calling_agent
 from ....sessions.questions import DENY, WITHDRAWN, Option, Question
 from ....system.settings import SettingError, Settings
 from ....wire.rpc import ErrorCode, fields
-from ..handlers import FAULTS, Call, Data, OpError, invalid, op
+from ..handlers import BY_CLIENT, FAULTS, Call, Data, OpError, invalid, op
 from .sessions import row_of
 
 REACHES = ("project", "all")
@@ -89,8 +89,8 @@ class AskOps:
             raise OpError(ErrorCode.FAILED, f"the question can't be written: {error.strerror}") from None
         try:
             answer = await self._asks.wait(token)
-        except asyncio.CancelledError:
-            if not call.caller.is_closing:
+        except asyncio.CancelledError as cancelled:
+            if BY_CLIENT in cancelled.args:
                 self._asks.withdraw(token, "the agent no longer waits for an answer")
             raise
         if answer.option == WITHDRAWN:
