@@ -199,7 +199,7 @@ class Host:
             pid: agent
             for each in sessions
             if each.state is not State.ENDED
-            if (agent := each.started_by)
+            if (agent := each.agent)
             for pid in (each.pid, each.keeper_pid)
             if pid
         }
@@ -207,8 +207,8 @@ class Host:
     def session_programs(self) -> dict[int, str]:
         """The first process of each session, with the session; or with the agent whose command it is."""
         sessions = list(self.sessions.values())  # another thread may ask
-        running = {each.pid: each.id for each in sessions if each.pid and each.state is not State.ENDED}
-        return running | self.agent_programs()
+        running = (each for each in sessions if each.pid and each.state is not State.ENDED)
+        return {each.pid: each.started_by or each.id for each in running}
 
     def _checked(
         self,
