@@ -109,7 +109,7 @@ class Desk:
             text = (await self._ask("terminal_screen", name=row["id"], format="text"))["screen"]
             lines, is_cut = str(text).rstrip("\n").split("\n"), False
         else:
-            answer = await self._ask("session_lines", name=row["id"], limit=given.lines)
+            answer = await self._ask("session_lines", session_id=row["id"], limit=given.lines)
             lines, is_cut = answer["lines"], answer["first"] > 1
         text = "\n".join(lines[-given.lines :])
         is_cut = is_cut or len(lines) > given.lines or len(text) > MAX_READ
@@ -127,15 +127,15 @@ class Desk:
                 raise ToolFault(
                     f"{row['name']!r} is a person's terminal; agents type only into those they start"
                 )
-            await self._ask("session_prompt", name=row["id"], text=given.text)
+            await self._ask("session_prompt", session_id=row["id"], text=given.text)
             return shapes.PromptTaken(session=row["name"], state="typed")
         # with an id of ours it is said once, although the daemon may be asked again after its death
-        asked = {"name": row["id"], "text": given.text, "prompt_id": secrets.token_hex(16)}
+        asked = {"session_id": row["id"], "text": given.text, "prompt_id": secrets.token_hex(16)}
         prompt = (await self._ask("session_prompt", **asked))["prompt_id"]
         return await self._receipt(row, prompt, given.timeout if given.wait else 0.0)
 
     async def _receipt(self, row: dict[str, Any], prompt: str, timeout: float) -> shapes.PromptTaken:
-        got = await self._ask("prompt_receipt", name=row["id"], prompt_id=prompt, timeout=timeout)
+        got = await self._ask("prompt_receipt", session_id=row["id"], prompt_id=prompt, timeout=timeout)
         return shapes.PromptTaken(
             session=row["name"],
             state=got["state"],
@@ -154,11 +154,13 @@ class Desk:
             raise ToolFault("this is the session that you run in, which does not end while you wait for it")
         if given.text and "screen" not in row["can"]:
             raise ToolFault(f"{row['name']!r} has no screen: it is of kind {row['kind']}; leave out text")
-        op = "terminal_wait" if given.text else "session_wait"
-        got = await self._ask(op, name=row["id"], timeout=given.timeout, text=given.text or None)
+        if given.text:
+            got = await self._ask("terminal_wait", name=row["id"], timeout=given.timeout, text=given.text)
+        else:
+            got = await self._ask("session_wait", session_id=row["id"], timeout=given.timeout)
         code = got.get("exit_code")
         if "screen" in row["can"] and not given.text and got["matched"]:
-            code = (await self._ask("session_find", name=row["id"]))["session"].get("exit_code")
+            code = (await self._ask("session_find", session_id=row["id"]))["session"].get("exit_code")
         return shapes.SessionWaited(
             session=row["name"],
             matched=got["matched"],
