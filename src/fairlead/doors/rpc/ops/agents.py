@@ -352,6 +352,14 @@ class AgentOps:
         """Something happened in a session."""
         self._telling.heard(event)
 
+    def judged(self, session_id: str) -> None:
+        """Something was said of a session by verifiers, which editors show with its state."""
+        if (session := self._store.get(session_id)) is None:
+            return
+        for caller in self._callers():
+            if not caller.increments and hears(caller, session):
+                self.show_session(caller, session)
+
     def focus(self, call: Call, session: Conversation) -> Data:
         """A client switches to another session: it is shown all of it, then answered."""
         self.enter(call, session)
