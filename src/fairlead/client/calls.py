@@ -59,7 +59,7 @@ class Call(NamedTuple, Generic[T]):
     @property
     def is_repeatable(self) -> bool:
         """True if it may be made again when the daemon went away meanwhile."""
-        return OPS[self.op].repeatable
+        return OPS[self.op].repeatable or "prompt_id" in self.given
 
     def params(self, elapsed: float) -> Answer:
         """Return the parameters, some seconds after the call began."""
@@ -146,7 +146,7 @@ class Opened(NamedTuple):
     cursor: str | None = None
 
 
-def open_session(name: str | None, cwd: str, continue_last: bool, **more: str | bool | None) -> Call[Opened]:
+def open_session(name: str | None, cwd: str, continue_last: bool, **more: Any) -> Call[Opened]:
     def result(answer: Answer) -> Opened:
         return Opened(answer["session_id"], answer["created"], answer["cursor"])
 

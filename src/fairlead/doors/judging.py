@@ -87,8 +87,9 @@ class Judging:
         self._is_closed = False
 
     async def open(self) -> None:
-        """Read what was said before."""
-        await asyncio.wait([self._soon(self._load())], timeout=LOAD_WAIT)
+        """Read what was said before, and remove what another daemon has left."""
+        removing = self._soon(asyncio.to_thread(self.door.remove_dead))
+        await asyncio.wait([removing, self._soon(self._load())], timeout=LOAD_WAIT)
 
     async def _load(self) -> None:
         told = ""
