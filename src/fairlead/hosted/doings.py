@@ -139,12 +139,14 @@ class Doings:
         if not text:
             return
         self.take_calls()
+        is_new = (self._at, self._number + 1) > self._written  # else its message is in the journal already
         if is_thought:
             self.answer.thought(text)
-            self._tell(events.ThoughtStreamed(self._id, text))
         else:
             self.answer.text(text)
-            self._tell(events.TextStreamed(self._id, text))
+        if is_new:
+            streamed = events.ThoughtStreamed if is_thought else events.TextStreamed
+            self._tell(streamed(self._id, text))
         self._size += len(text)
         if not in_turn or self._size > MAX_SAID:
             self._record(self._message("stop"))

@@ -21,7 +21,7 @@ from ..agent.events import Approval, Choice, Event
 from ..agent.journal import Custom, Entry, Journal, JournalError, Said
 from ..agent.messages import StopReason, Text, ToolCall, Usage, User, user
 from ..agent.models import ModelInfo
-from ..agent.ports import Dropped, Refused
+from ..agent.ports import Choosable, Dropped, Refused
 from ..formats.shown import middle, visible
 from ..sessions.questions import ALLOW, DENY
 from ..wire import acp
@@ -193,6 +193,18 @@ class HostedSession(Conversation):
         return [each.id for each in self.work.modes.available_modes] if self.work.modes else []
 
     @property
+    def mode_names(self) -> Mapping[str, str]:
+        return {each.id: each.name for each in self.work.modes.available_modes} if self.work.modes else {}
+
+    @property
+    def options(self) -> Sequence[Choosable]:
+        return [
+            Choosable(each.id, each.name, each.category or "", each.current_value, _values(each))
+            for each in self.work.options
+            if isinstance(each.current_value, str) and not (each.category == "mode" and self.work.modes)
+        ]
+
+    @property
     def commands(self) -> Mapping[str, str]:
         return {each.name: each.description for each in self.work.commands}
 
@@ -303,7 +315,7 @@ class HostedSession(Conversation):
         if self._link is not None and self.work.session:
             if option is None:
                 raise Refused(f"{self.agent} does not let its model be set")
-            known = _values(option)
+            known = [value for value, _ in _values(option)]
             if id not in known:
                 raise Refused(f"{self.agent} has no model {id!r}; there are {', '.join(known)}")
             self._link.request(
@@ -313,6 +325,13 @@ class HostedSession(Conversation):
         self.model = ModelInfo(self.agent, id, id, window=self.work.window)
         self._tell(events.Updated(self.id))
         return self.model
+
+    def _choose_option(self, option: Choosable, value: str) -> None:
+        if option.category == "model":
+            self.set_model(self.agent, value)
+        elif self._link is not None:
+            params = acp.SetConfigOption(session_id=self.work.session, config_id=option.id, value=value)
+            self._link.request(params)
 
     def _option(self, category: str) -> acp.ConfigOption | None:
         return next((each for each in self.work.options if each.category == category), None)
@@ -732,10 +751,10 @@ def _chosen(approval: Approval, option: str) -> Choice:
     return found
 
 
-def _values(option: acp.ConfigOption) -> list[str]:
-    """The values that an option can have."""
-    single = [each.value for each in option.options if each.value is not None]
-    return single + [inner.value for each in option.options for inner in each.options or ()]
+def _values(option: acp.ConfigOption) -> list[tuple[str, str]]:
+    """The values that an option can have, and their names."""
+    single = [(each.value, each.name) for each in option.options if each.value is not None]
+    return single + [(inner.value, inner.name) for each in option.options for inner in each.options or ()]
 
 
 def _last_prompts(branch: Sequence[Entry]) -> list[str]:

@@ -56,6 +56,8 @@ def take_details(call: OpenCall, details: acp.ToolCall | acp.ToolCallUpdate | ac
         call.text = middle("\n".join(filter(None, texts)), MAX_TEXT, _KEPT)
         diffs = [_diff(each) for each in details.content if isinstance(each, acp.Diff)]
         call.diff = middle("\n".join(diffs), MAX_TEXT, _KEPT)
+        changed = (each.path for each in details.content if isinstance(each, acp.Diff))
+        call.paths = call.paths or tuple(dict.fromkeys(changed))
     if details.raw_output is not None and not call.text and not call.diff:
         call.text = middle(_output(details.raw_output), MAX_TEXT, _KEPT)
 

@@ -27,9 +27,10 @@ class Prompt(Struct, frozen=True):
     """Who asks: a client, a rule, a verifier."""
 
 
-def new_id() -> str:
-    """An id that no other prompt has, which tells whether a person asks."""
-    return (NOT_BY_A_PERSON if calling_agent.get() else "") + uuid.uuid4().hex
+def new_id(given: str | None = None) -> str:
+    """An id that no other prompt has, which tells whether a person asks; made of the one that is given, by
+    which a client asks again if it does not know whether it was heard."""
+    return (NOT_BY_A_PERSON if calling_agent.get() else "") + (given or uuid.uuid4().hex)
 
 
 def new_prompt(text: str, by: str = "") -> Prompt:

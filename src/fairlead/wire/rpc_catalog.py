@@ -103,6 +103,10 @@ COMMAND = Kind(
     "list[str]",
     list,
 )
+PROMPT_ID = Kind(
+    "32 hexadecimal digits",
+    lambda value: type(value) is str and len(value) == 32 and not value.strip("0123456789abcdef"),
+)
 VECTOR = Kind("a vector", lambda value: isinstance(value, list | tuple | frozenset), "list[Any]", list)
 
 PARAMS: Mapping[str, Kind] = MappingProxyType(
@@ -157,6 +161,7 @@ PARAMS: Mapping[str, Kind] = MappingProxyType(
         "path": STRING,
         "project": DIRECTORY,
         "prompt": STRING,
+        "prompt-id": PROMPT_ID,
         "protocol-version": STRING,
         "provider": WORD,
         "query": NON_BLANK,
@@ -255,13 +260,13 @@ approval_settle: token allowed / always option -> accepted approval
     answer a question [for_person]
 notify: text / title -> accepted
     send a notification to the user [beside]
-prompt: message / images session-id -> accepted
+prompt: message / images prompt-id session-id -> accepted
     begin a turn [needs_key for_person]
-prompt_while_streaming: message / behavior images session-id -> accepted behavior
+prompt_while_streaming: message / behavior images prompt-id session-id -> accepted behavior
     say something during a turn, or after it [needs_key for_person]
-steer: message / images session-id -> accepted
+steer: message / images prompt-id session-id -> accepted
     say something during a turn [needs_key for_person]
-follow_up: message / images session-id -> accepted
+follow_up: message / images prompt-id session-id -> accepted
     say something after the turn [needs_key for_person]
 abort: / session-id -> accepted dropped-steering-text
     end the turn at once [repeatable]
@@ -277,6 +282,8 @@ switch_session: / session-id session-path -> session-id session-file
     switch to another session
 list_sessions: / session-id -> active-session-id sessions
     the loaded sessions
+session_history: / cwd from limit -> sessions
+    the agent sessions on disk, of a directory or all, the last used first [repeatable]
 fork: entry-id / session-id -> session-id session-file
     copy a session up to a message, and switch to the copy
 set_session_name: name / session-id -> session-name
@@ -335,13 +342,15 @@ get_available_models: / session-id -> models
     the models [repeatable]
 set_mode: mode / session-id -> mode modes
     choose the mode of an agent that has some
+set_option: option value / session-id -> options
+    choose one of a session's options, as `get_state` lists them
 agents: -> agents
     the agents of other makers that can be hosted [repeatable]
 remember: text / tags session-id -> id
     keep something in the memory of all sessions
 recall: text / tags limit session-id -> entries
     search the memory of all sessions
-command: text / session-id -> accepted handled fallback
+command: text / session-id -> accepted handled fallback prompt-id
     run a slash command [for_person]
 frontend_action_result: request-id action-name status / ui/action value error-message session-id \
 -> accepted request-id

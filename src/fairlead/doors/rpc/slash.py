@@ -22,6 +22,7 @@ from ...agent.ports import Busy, Job, Refused
 from ...agent.store import NotFound
 from ...agent.worktrees import worktrees
 from ...formats.edn import Keyword
+from ...sessions.session import new_id
 from ...wire.rpc import ErrorCode, fields
 from . import actions, frames
 from .actions import Item
@@ -153,10 +154,10 @@ class AgentCommands:
         if first.startswith("/") and name in self._commands:
             await self._commands[name](doing)
         elif first.startswith("/") and (page := self._sessions.shelf(session).prompts.get(name)):
-            self._say_prompt(doing, page)
-            more = {"fallback": Keyword("template")}
+            more = {"fallback": Keyword("template"), **self._say_prompt(doing, page)}
         elif first.startswith("/") and name in session.commands:
-            session.follow_up(text)
+            session.follow_up(text, id=(id := new_id()))
+            more = {"prompt_id": id} if doing.caller.receipts else {}
         else:
             self._say(doing, f"[not a command] {text}")
         self._shown(call, session)
@@ -446,12 +447,15 @@ class AgentCommands:
         rows = [_skill_row(page) for page in self._sessions.shelf(doing.session).skills.values()]
         self._say(doing, _list("Skills", rows or ["  (none discovered)"]))
 
-    def _say_prompt(self, doing: Doing, page: Page) -> None:
-        """Begin a turn with a prompt that is written down."""
+    def _say_prompt(self, doing: Doing, page: Page) -> dict[str, str]:
+        """Begin a turn with a prompt that is written down; returns its receipt."""
+        id = new_id()
         try:
-            doing.session.prompt(page.said(doing.words))
+            doing.session.prompt(page.said(doing.words), id=id)
         except (Busy, JournalError) as error:
             self._say(doing, f"Can't say {page.name}: {error}", "error")
+            return {}
+        return {"prompt_id": id} if doing.caller.receipts else {}
 
     async def _worktree(self, doing: Doing) -> None:
         found = await asyncio.to_thread(worktrees, doing.session.cwd)

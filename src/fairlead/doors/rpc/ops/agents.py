@@ -43,7 +43,7 @@ from ..handlers import FAULTS, MISSING, Call, Caller, Data, OpError, accepted, h
 from ..history import BadCursor, History
 from ..slash import AgentCommands, commands_of
 from ..telling import Telling, hears, missed_by_others
-from .contents import AgentContents
+from .contents import AgentContents, Listing
 from .hosted import HostedOps
 from .jobs import AgentJobs, JobBoard
 from .login import AgentLogin, Keyring, Lending
@@ -92,6 +92,7 @@ class AgentOps:
         memory: Memory | None = None,
         library: Library | None = None,
         latest: Latest | None = None,
+        listed: Listing | None = None,
         keyring: Keyring | None = None,
         judging: Judging | None = None,
         hosted: HostedRoom | None = None,
@@ -116,7 +117,7 @@ class AgentOps:
         login = AgentLogin(keyring, self.session)
         self._lending = Lending(keyring)
         jobs = AgentJobs(self.session, lambda: self.loaded)
-        about = AgentContents(self.session)
+        about = AgentContents(self.session, listed)
         choosing = AgentModels(self.session, lambda: self.models)
         remembering = AgentMemory(memory, self.session)
         self.noted = remembering.noted
@@ -393,7 +394,7 @@ class AgentOps:
     # --- talking ------------------------------------------------------------------------------------------
 
     @op
-    async def prompt(self, call: Call, message: str, images: Any = ()) -> Data:
+    async def prompt(self, call: Call, message: str, images: Any = (), prompt_id: str | None = None) -> Data:
         session = self.session(call)
         pictures = _images(images)
         if self._commands.logs_in(call.caller):
@@ -403,10 +404,11 @@ class AgentOps:
             await self._commands.said_as_prompt(call, session, message)
             return fields(accepted=True)
         await self._lending.ensure(session.model.provider, call.caller)
-        id = new_id()
+        id = new_id(prompt_id)
         self._remind(call, session)
-        session.prompt(message, pictures, id=id)
-        self._telling.begun(session, call)
+        if not session.has_prompt(id):
+            session.prompt(message, pictures, id=id)
+            self._telling.begun(session, call)
         return accepted(call, id)
 
     def asks_for_key(self, call: Call) -> bool:
@@ -418,8 +420,8 @@ class AgentOps:
         return self._lending.due(session.model.provider, call.caller) is not None
 
     @op
-    async def steer(self, call: Call, message: str, images: Any = ()) -> Data:
-        id = new_id()
+    async def steer(self, call: Call, message: str, images: Any = (), prompt_id: str | None = None) -> Data:
+        id = new_id(prompt_id)
         await self._steered(call, message, images, id)
         return accepted(call, id)
 
@@ -429,11 +431,13 @@ class AgentOps:
         pictures = _images(images)
         await self._lending.ensure(session.model.provider, call.caller)
         self._remind(call, session)
-        return session.steer(message, pictures, id=id)
+        return session.has_prompt(id) or session.steer(message, pictures, id=id)
 
     @op
-    async def follow_up(self, call: Call, message: str, images: Any = ()) -> Data:
-        id = new_id()
+    async def follow_up(
+        self, call: Call, message: str, images: Any = (), prompt_id: str | None = None
+    ) -> Data:
+        id = new_id(prompt_id)
         await self._queued(call, message, images, id)
         return accepted(call, id)
 
@@ -442,13 +446,19 @@ class AgentOps:
         pictures = _images(images)
         await self._lending.ensure(session.model.provider, call.caller)
         self._remind(call, session)
-        session.follow_up(message, pictures, id=id)
+        if not session.has_prompt(id):
+            session.follow_up(message, pictures, id=id)
 
     @op
     async def prompt_while_streaming(
-        self, call: Call, message: str, behavior: str = "steer", images: Any = ()
+        self,
+        call: Call,
+        message: str,
+        behavior: str = "steer",
+        images: Any = (),
+        prompt_id: str | None = None,
     ) -> Data:
-        id = new_id()
+        id = new_id(prompt_id)
         if behavior == "queue":
             await self._queued(call, message, images, id)
         elif not await self._steered(call, message, images, id):
@@ -670,6 +680,10 @@ class AgentOps:
             worktree_path=str(session.cwd),
             context_tokens=session.context_tokens,
             context_window=session.model.window,
+            mode=session.mode or None,
+            modes=[fields(id=each, name=session.mode_names.get(each, each)) for each in session.modes],
+            options=frames.options(session),
+            answer=frames.pieces(session),
         )
         return fields(state={**self._updated(session), **more})
 
