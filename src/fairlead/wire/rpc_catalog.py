@@ -260,14 +260,17 @@ approval_settle: token allowed / always option -> accepted approval
     answer a question [for_person]
 notify: text / title -> accepted
     send a notification to the user [beside]
-prompt: message / images prompt-id session-id -> accepted
+prompt: message / images session-id -> accepted
     begin a turn [needs_key for_person]
-prompt_while_streaming: message / behavior images prompt-id session-id -> accepted behavior
+prompt_while_streaming: message / behavior images session-id -> accepted behavior
     say something during a turn, or after it [needs_key for_person]
-steer: message / images prompt-id session-id -> accepted
+steer: message / images session-id -> accepted
     say something during a turn [needs_key for_person]
-follow_up: message / images prompt-id session-id -> accepted
+follow_up: message / images session-id -> accepted
     say something after the turn [needs_key for_person]
+say: message prompt-id / images session-id -> accepted prompt-id
+    begin a turn, or say it during the one that runs; once, however often it is asked for with this id \
+[needs_key for_person repeatable]
 abort: / session-id -> accepted dropped-steering-text
     end the turn at once [repeatable]
 abort_retry: / session-id -> accepted
@@ -296,6 +299,8 @@ set_auto_retry: enabled / session-id -> enabled
     whether a model that failed is asked again
 get_state: / session-id -> state
     how a session is [repeatable]
+get_view: / session-id -> state
+    the same with its modes and options, and the message that is being said [repeatable]
 get_messages: / session-id from limit -> messages first total
     messages, at most 2 MiB of text in one answer: of more the last ones, from `:first` on [repeatable]
 get_session_stats: / session-id -> stats
@@ -343,7 +348,7 @@ get_available_models: / session-id -> models
 set_mode: mode / session-id -> mode modes
     choose the mode of an agent that has some
 set_option: option value / session-id -> options
-    choose one of a session's options, as `get_state` lists them
+    choose one of a session's options, as `get_view` lists them
 agents: -> agents
     the agents of other makers that can be hosted [repeatable]
 remember: text / tags session-id -> id

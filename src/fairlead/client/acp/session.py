@@ -84,6 +84,7 @@ class _Prompt:
         self.images = images
         self.is_accepted = False
         self.is_said = False
+        self.is_choosing = False  # a command waits for a choice
         self.stop_reason = ""  # of the last message
         self.error = ""
         self.usage: dict[str, int] = {}
@@ -201,7 +202,7 @@ class EditorSession:
                 self.refused(answer.error, for_good=True)
 
         self._is_refreshing = True
-        self.channel.ask("get_state", take, fate="forgotten")
+        self.channel.ask("get_view", take, fate="forgotten")
 
     def _synced(self, state: dict[str, Any], past: Updates) -> None:
         """How the session is, at a moment from which on no event is missed."""
@@ -271,8 +272,8 @@ class EditorSession:
         elif event.topic == "ui/notification":
             self._tell([note(str(data.get("message")))])
         elif event.topic == "ui/frontend-action-requested" and self._prompt is not None:
-            id = self._editor.request(choice_of(self.name, data))
-            self._questions[id] = data
+            self._questions[self._editor.request(choice_of(self.name, data))] = data
+            self._prompt.is_choosing = True
 
     @staticmethod
     def _note_message(prompt: _Prompt, said: Message) -> None:
@@ -307,7 +308,7 @@ class EditorSession:
                     self._fail(answer.error)
 
         images = prompt.images or None
-        self.channel.ask("steer", take, message=prompt.text, images=images, prompt_id=prompt.id)
+        self.channel.ask("say", take, message=prompt.text, images=images, prompt_id=prompt.id)
 
     def _command(self, prompt: _Prompt, name: str) -> None:
         if prompt is not self._prompt:
@@ -330,7 +331,7 @@ class EditorSession:
             self._fail(answer.error)
         elif "prompt_id" in answer.data:  # it is a prompt that is written down, or the agent's own command
             prompt.id, prompt.is_accepted = answer.data["prompt_id"], True
-        elif not any("dialog_id" not in data for data in self._questions.values()):
+        elif not prompt.is_choosing:
             self._answer("end_turn")
 
     def cancel(self) -> None:
@@ -395,8 +396,7 @@ class EditorSession:
             return
         option = outcome.option_id if isinstance(outcome, acp.Selected) else None
         if "dialog_id" not in data:
-            given = chosen_of(data, option)
-            self.channel.ask("frontend_action_result", self._commanded, fate="fails", **given)
+            self._choose(chosen_of(data, option))
         elif option is not None:
             self.channel.ask(
                 "resolve_dialog", lambda answer: None, dialog_id=data["dialog_id"], result=option
@@ -405,6 +405,16 @@ class EditorSession:
             self._tell([say(f"[not answered; `fairlead approvals` lists {data['dialog_id']}]")])
         elif self._prompt is not None:
             self.cancel()
+
+    def _choose(self, given: dict[str, Any]) -> None:
+        """Tell a command what was chosen."""
+
+        def take(answer: Answered) -> None:
+            if self._prompt is not None:
+                self._prompt.is_choosing = False
+            self._commanded(answer)
+
+        self.channel.ask("frontend_action_result", take, fate="fails", **given)
 
     def _withdraw(self, id: Id) -> None:
         """A question needs no answer any more."""

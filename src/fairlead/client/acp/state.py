@@ -34,7 +34,7 @@ class Shown:
         return tuple(data.get(key) for key in _SEEN) != self._seen
 
     def take(self, state: Mapping[str, Any]) -> Updates:
-        """How the session is now, as `get_state` has it; returns what is new."""
+        """How the session is now, as `get_view` has it; returns what is new."""
         updates: Updates = []
         self._seen = tuple(state.get(key) for key in _SEEN)
         if (title := state.get("session_display_name")) != self._title:

@@ -394,7 +394,7 @@ class AgentOps:
     # --- talking ------------------------------------------------------------------------------------------
 
     @op
-    async def prompt(self, call: Call, message: str, images: Any = (), prompt_id: str | None = None) -> Data:
+    async def prompt(self, call: Call, message: str, images: Any = ()) -> Data:
         session = self.session(call)
         pictures = _images(images)
         if self._commands.logs_in(call.caller):
@@ -404,11 +404,10 @@ class AgentOps:
             await self._commands.said_as_prompt(call, session, message)
             return fields(accepted=True)
         await self._lending.ensure(session.model.provider, call.caller)
-        id = new_id(prompt_id)
+        id = new_id()
         self._remind(call, session)
-        if not session.has_prompt(id):
-            session.prompt(message, pictures, id=id)
-            self._telling.begun(session, call)
+        session.prompt(message, pictures, id=id)
+        self._telling.begun(session, call)
         return accepted(call, id)
 
     def asks_for_key(self, call: Call) -> bool:
@@ -420,10 +419,17 @@ class AgentOps:
         return self._lending.due(session.model.provider, call.caller) is not None
 
     @op
-    async def steer(self, call: Call, message: str, images: Any = (), prompt_id: str | None = None) -> Data:
-        id = new_id(prompt_id)
+    async def steer(self, call: Call, message: str, images: Any = ()) -> Data:
+        id = new_id()
         await self._steered(call, message, images, id)
         return accepted(call, id)
+
+    @op
+    async def say(self, call: Call, message: str, prompt_id: str, images: Any = ()) -> Data:
+        id = new_id(prompt_id)
+        if not self.session(call).has_prompt(id):
+            await self._steered(call, message, images, id)
+        return fields(accepted=True, prompt_id=id)
 
     async def _steered(self, call: Call, message: str, images: Any, id: str) -> bool:
         """False if the turn is being ended, so that it will be said after it."""
@@ -431,13 +437,11 @@ class AgentOps:
         pictures = _images(images)
         await self._lending.ensure(session.model.provider, call.caller)
         self._remind(call, session)
-        return session.has_prompt(id) or session.steer(message, pictures, id=id)
+        return session.steer(message, pictures, id=id)
 
     @op
-    async def follow_up(
-        self, call: Call, message: str, images: Any = (), prompt_id: str | None = None
-    ) -> Data:
-        id = new_id(prompt_id)
+    async def follow_up(self, call: Call, message: str, images: Any = ()) -> Data:
+        id = new_id()
         await self._queued(call, message, images, id)
         return accepted(call, id)
 
@@ -446,19 +450,13 @@ class AgentOps:
         pictures = _images(images)
         await self._lending.ensure(session.model.provider, call.caller)
         self._remind(call, session)
-        if not session.has_prompt(id):
-            session.follow_up(message, pictures, id=id)
+        session.follow_up(message, pictures, id=id)
 
     @op
     async def prompt_while_streaming(
-        self,
-        call: Call,
-        message: str,
-        behavior: str = "steer",
-        images: Any = (),
-        prompt_id: str | None = None,
+        self, call: Call, message: str, behavior: str = "steer", images: Any = ()
     ) -> Data:
-        id = new_id(prompt_id)
+        id = new_id()
         if behavior == "queue":
             await self._queued(call, message, images, id)
         elif not await self._steered(call, message, images, id):
@@ -671,7 +669,20 @@ class AgentOps:
 
     @op
     async def get_state(self, call: Call) -> Data:
+        return fields(state=self._state(self.session(call)))
+
+    @op
+    async def get_view(self, call: Call) -> Data:
         session = self.session(call)
+        more = fields(
+            mode=session.mode or None,
+            modes=[fields(id=each, name=session.mode_names.get(each, each)) for each in session.modes],
+            options=frames.options(session),
+            answer=frames.pieces(session),
+        )
+        return fields(state={**self._state(session), **more})
+
+    def _state(self, session: Conversation) -> Data:
         more = fields(
             auto_retry_enabled=session.auto_retry,
             auto_compaction_enabled=session.auto_compaction,
@@ -680,12 +691,8 @@ class AgentOps:
             worktree_path=str(session.cwd),
             context_tokens=session.context_tokens,
             context_window=session.model.window,
-            mode=session.mode or None,
-            modes=[fields(id=each, name=session.mode_names.get(each, each)) for each in session.modes],
-            options=frames.options(session),
-            answer=frames.pieces(session),
         )
-        return fields(state={**self._updated(session), **more})
+        return {**self._updated(session), **more}
 
     @op
     async def query_eql(self, call: Call, query: str, entity: str | None = None) -> Data:
