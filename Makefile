@@ -56,11 +56,11 @@ uninstall: ## take away what `make install` installed
 test: setup peers lint types imports ## run every check and the tests
 	$(BIN)/pytest -n auto -q --cov=fairlead.formats --cov=fairlead.wire --cov-report= $(MEASURED)
 	$(BIN)/python tools/coverage_floor.py
-	$(BIN)/pytest -n $(JOBS) --durations=30 $(ARGS) $(MEASURED:%=--ignore=%)
+	tools/pytest-again -n $(JOBS) --durations=30 $(ARGS) $(MEASURED:%=--ignore=%)
 
 test-peers: setup ## the tests that take long or need others: installing, many sessions, real peers
-	tools/peers --python
-	PATH="$$PATH:$(CURDIR)/.venv/peers/bin" $(BIN)/pytest -m peers -n $(JOBS) $(ARGS)
+	tools/peers --python --npm
+	PATH="$$PATH:$(CURDIR)/.venv/peers/bin" tools/pytest-again -m peers -n $(JOBS) $(ARGS)
 
 soak: setup ## the tests that kill daemons, with 200 kills each
 	$(BIN)/pytest -m soak -n $(JOBS) $(ARGS)

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 
 import pytest
+from _pytest.nodeid import NodeId
 from hypothesis import HealthCheck, settings
 
 from tests import hosting, lending, peers
@@ -22,6 +23,35 @@ settings.register_profile("thorough", settings.get_profile("fairlead"), max_exam
 settings.load_profile(
     os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") == "true" else "fairlead")
 )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep tests that share something, such as a daemon, in one process: another one would start it again.
+
+    These are the tests of a group (`pytest.mark.xdist_group`) and those of a module that use a fixture of its
+    scope. xdist 3.8 reads groups from the end of a test's id, but can't write them there with pytest 9.2.
+    """
+    if not getattr(config.option, "loadgroup", False):
+        return
+    for item in items:
+        group = next(item.iter_markers("xdist_group"), None)
+        known = item._fixtureinfo.name2fixturedefs if isinstance(item, pytest.Function) else {}
+        if group is not None:
+            item._id = NodeId.parse(f"{item.nodeid}@{group.args[0]}")
+        elif any(each.scope == "module" for name in known for each in known[name]):
+            item._id = NodeId.parse(f"{item.nodeid}@{item.nodeid.partition('::')[0]}")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Write down which tests fail, for `tools/pytest-again`."""
+    if report.failed and (path := os.environ.get("FAILED_TESTS")) and "PYTEST_XDIST_WORKER" not in os.environ:
+        name = report.nodeid
+        with open(path, "a+") as file:
+            file.seek(0)
+            if name.rfind("@") > name.rfind("]"):  # what xdist adds for its groups
+                name = name.rpartition("@")[0]
+            if f"{name}\n" not in file.readlines():
+                file.write(f"{name}\n")
 
 
 @pytest.fixture(scope="session")

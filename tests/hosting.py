@@ -31,6 +31,8 @@ WAIT = 30.0
 class Hosting:
     """A runtime directory, a home, and what runs there. Everything is ended by `close`."""
 
+    patience = WAIT
+
     def __init__(self, settings: Mapping[str, str] | None = None) -> None:
         # short, as the path of a unix socket has at most 103 bytes
         self.directory = Path(tempfile.mkdtemp(prefix="fl-", dir="/tmp"))
@@ -81,7 +83,7 @@ class Hosting:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=WAIT,
+            timeout=self.patience,
             input=input if input is not None else "",
             check=False,
         )
@@ -114,7 +116,7 @@ class Hosting:
 
     def until(self, holds: Callable[[], bool]) -> None:
         """Wait until something holds that nobody tells."""
-        deadline = time.monotonic() + WAIT
+        deadline = time.monotonic() + self.patience
         while not holds():
             assert time.monotonic() < deadline, self.log()
             time.sleep(0.01)

@@ -11,6 +11,8 @@ from typing import NoReturn
 
 import pytest
 
+from tools import npm_peers
+
 
 def require(program: str) -> str:
     """Return the path of `program`; without it, skip the calling test, or fail it when CI=true."""
@@ -29,6 +31,14 @@ def python_with(module: str) -> str:
     if not any(place.glob(f"lib/python*/site-packages/{module}")):
         _missing(f"the Python module {module} is not in .venv/peers: run `tools/peers --python`")
     return str(place / "bin" / "python")
+
+
+def npm(command: str) -> str:
+    """Return the path of a program of requirements/peers-npm.txt; without it, skip or fail likewise."""
+    path = npm_peers.program(command)
+    if path is None:
+        _missing(f"{command} is not in {npm_peers.cache()}: run `tools/peers --npm`, which needs npm")
+    return str(path)
 
 
 def _missing(sentence: str) -> NoReturn:

@@ -128,7 +128,9 @@ def test_the_ignore_file_of_a_hostile_repository_is_read_in_linear_time(tmp_path
         return spent(lambda path: list(_read(path, str(tmp_path))), str(tmp_path / ".gitignore"))
 
     read(10)
-    assert read(LONG // 25) < 8 * SLACK * max(read(LONG // 200), LEAST)
+    short = min(read(LONG // 200) for _ in range(3))
+    long = min(read(LONG // 25) for _ in range(3))
+    assert long < 8 * SLACK * max(short, LEAST)
 
 
 def test_far_too_long_a_command_is_not_read_at_all() -> None:

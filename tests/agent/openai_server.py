@@ -5,8 +5,8 @@
     assert server.requests[0]["messages"][-1]["content"] == "Hi"
 
 A script is a list of replies, one for each request, or a function from the request to a reply. A reply can
-stop in the middle (`HOLD`) until `server.release` is set or the client is gone, and can break the connection
-(`BREAK`).
+stop in the middle (`HOLD`) until `server.release` is set or the client is gone, or at a `Halt` of its own,
+and can break the connection (`BREAK`). `tests/model_server.py` speaks other protocols too.
 """
 
 import itertools
@@ -24,10 +24,21 @@ PATIENCE = 30.0
 """Seconds until a server that is held gives up, so that a failed test ends."""
 
 
+class Halt:
+    """Where a reply stops until the test lets it go on."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.opened = threading.Event()
+
+
+Frame = bytes | Halt | Literal["hold", "break"]
+
+
 class Reply(NamedTuple):
     """What goes back: server-sent chunks, and what happens between them; or, with `body`, a plain answer."""
 
-    frames: Sequence[bytes | Literal["hold", "break"]] = ()
+    frames: Sequence[Frame] = ()
     status: int = 200
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes | None = None
@@ -45,21 +56,21 @@ def answer(
     finish: str | None = None,
     pieces: int = 5,
     usage: dict[str, Any] | None = None,
-    insert: Sequence[bytes | Literal["hold", "break"]] = (),
+    insert: Sequence[Frame] = (),
 ) -> Reply:
     """A whole answer in small pieces: thoughts, text, then calls given as (name, arguments as JSON text).
 
     `insert` goes in after the last piece of text.
     """
-    frames: list[bytes | Literal["hold", "break"]] = [chunk({"role": "assistant", "content": ""})]
-    frames += [chunk({"reasoning_content": piece}) for piece in _cut(thinking, pieces)]
-    frames += [chunk({"content": piece}) for piece in _cut(text, pieces)]
+    frames: list[Frame] = [chunk({"role": "assistant", "content": ""})]
+    frames += [chunk({"reasoning_content": piece}) for piece in cut(thinking, pieces)]
+    frames += [chunk({"content": piece}) for piece in cut(text, pieces)]
     frames += insert
     for index, (name, arguments) in enumerate(calls):
         function = {"name": name, "arguments": ""}
         call = {"index": index, "id": f"call-{next(_numbers)}", "type": "function", "function": function}
         frames.append(chunk({"tool_calls": [call]}))
-        for piece in _cut(arguments, pieces):
+        for piece in cut(arguments, pieces):
             frames.append(chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}))
     frames.append(chunk({}, finish or ("tool_calls" if calls else "stop")))
     usage = usage or {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
@@ -97,7 +108,7 @@ def _envelope() -> dict[str, Any]:
     return {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1_700_000_000, "model": "test"}
 
 
-def _cut(text: str, pieces: int) -> list[str]:
+def cut(text: str, pieces: int) -> list[str]:
     size = max(1, -(-len(text) // pieces))
     return [text[at : at + size] for at in range(0, len(text), size)]
 
@@ -114,9 +125,10 @@ class OpenAiServer:
         self._lock = threading.Lock()
         self.requests: list[dict[str, Any]] = []
         self.keys: list[str | None] = []
-        self.held = threading.Event()
+        hold = self._halt = Halt()
+        self.held = hold.reached
         """A reply is held."""
-        self.release = threading.Event()
+        self.release = hold.opened
         self.gone = threading.Event()
         """The client went away from a reply that was held."""
         server = self
@@ -125,6 +137,9 @@ class OpenAiServer:
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
+                server._serve(self)
+
+            def do_GET(self) -> None:
                 server._serve(self)
 
             def log_message(self, format: str, *args: Any) -> None:
@@ -154,10 +169,12 @@ class OpenAiServer:
         self._http.server_close()
         self._thread.join()
 
-    def _next(self, request: dict[str, Any], key: str | None) -> Reply:
+    def reply_to(self, path: str, request: dict[str, Any]) -> Reply:
+        """What a request is answered with: the script's next reply."""
+        if self._path not in (None, path):
+            return failure(404, f"there is no {path}")
         with self._lock:
             self.requests.append(request)
-            self.keys.append(key)
             if callable(self._script):
                 return self._script(request)
             number = len(self.requests)
@@ -166,13 +183,10 @@ class OpenAiServer:
             return self._script[number - 1]
 
     def _serve(self, http: BaseHTTPRequestHandler) -> None:
-        body = http.rfile.read(int(http.headers["Content-Length"]))
-        if self._path not in (None, http.path):
-            reply = failure(404, f"there is no {http.path}")
-        else:
-            names = ("Authorization", "X-Api-Key", "X-Goog-Api-Key")
-            key = next((http.headers[name] for name in names if http.headers[name]), None)
-            reply = self._next(json.loads(body), key)
+        body = http.rfile.read(int(http.headers["Content-Length"] or 0))
+        names = ("Authorization", "X-Api-Key", "X-Goog-Api-Key")
+        self.keys.append(next((http.headers[name] for name in names if http.headers[name]), None))
+        reply = self.reply_to(http.path, json.loads(body or b"{}"))
         try:
             self._send(http, reply)
         except OSError:
@@ -197,17 +211,20 @@ class OpenAiServer:
                 http.close_connection = True
                 return
             if frame == HOLD:
-                self._hold(http)
+                _hold(http, self._halt)
+            elif isinstance(frame, Halt):
+                _hold(http, frame)
             else:
                 assert isinstance(frame, bytes)
                 http.wfile.write(b"%x\r\n%s\r\n" % (len(frame), frame))
         http.wfile.write(b"0\r\n\r\n")
 
-    def _hold(self, http: BaseHTTPRequestHandler) -> None:
-        """Wait for the test or for the client's end of the connection, whichever is first."""
-        self.held.set()
-        for _ in range(int(PATIENCE / 0.02)):
-            if self.release.wait(0.02):
-                return
-            if select.select([http.connection], [], [], 0)[0]:
-                raise ConnectionResetError
+
+def _hold(http: BaseHTTPRequestHandler, halt: Halt) -> None:
+    """Wait for the test or for the client's end of the connection, whichever is first."""
+    halt.reached.set()
+    for _ in range(int(PATIENCE / 0.02)):
+        if halt.opened.wait(0.02):
+            return
+        if select.select([http.connection], [], [], 0)[0]:
+            raise ConnectionResetError

@@ -18,9 +18,10 @@ import pytest
 
 from fairlead.client.sdk import Agent, Host, connect
 from fairlead.events import ApprovalWanted, ToolResult, ToolRunning, TurnEnded
+from fairlead.formats.shown import call_title
 from fairlead.system.settings import Settings
 from fairlead.ui.chat.line import MAX_HISTORY, History, Key, Line, LineKeys
-from fairlead.ui.chat.view import clean, question, result, title, wrapped
+from fairlead.ui.chat.view import clean, question, result, wrapped
 from tests.agent.playing import cassette
 from tests.client.persons import Person
 from tests.hosting import WAIT, Hosting
@@ -30,7 +31,7 @@ UNTIL_GO = b"run: while [ ! -e go ]; do sleep 0.02; done\r"
 EVIL = "\x1b]0;owned\x07\x1b[2J\x1b[31mred\x1b[0m \x9b5n\x05\u202eend"
 ENDED = "says which."
 """How the offline guide ends what it says."""
-KEYS = "y yes · a always · n no"
+KEYS = "y yes · a always · n no, and Enter"
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +118,16 @@ def test_a_conversation_is_shown_as_it_goes_and_can_be_left_and_come_back_to(
         assert person.leave(b"/quit\r") == 0
 
 
+def test_who_comes_back_sees_which_calls_were_made_and_how_they_ended(hosting: Hosting, place: Path) -> None:
+    done = hosting.run("agent", "-C", str(place), "-n", "past", "-p", "-y", "run: echo roses; exit 3 then ls")
+    assert done.returncode == 0
+    hosting.run("daemon", "restart")
+    with talk(hosting, place, "past") as person:
+        person.until_all(["› run: echo roses; exit 3 then ls", "● $ echo roses; exit 3", "  [Exit code 3.]"])
+        person.until(ENDED)
+        assert "running" not in person.screen.text()
+
+
 def test_what_a_long_question_is_about_stands_beside_its_keys(hosting: Hosting, place: Path) -> None:
     (place / "far-above.txt").write_text("".join(f"{number} old\n" for number in range(30)))
     with talk(hosting, place, "long", rows=12) as person:
@@ -125,27 +136,27 @@ def test_what_a_long_question_is_about_stands_beside_its_keys(hosting: Hosting, 
         rows = person.screen.text().splitlines()
         (at,) = [at for at, row in enumerate(rows) if KEYS in row]
         assert rows[at - 1].rstrip() == "? write far-above.txt"
-        person.type(b"n")
+        person.type(b"n\r")
         person.until("denied: no consent to write: write far-above.txt")
 
 
-def test_one_key_says_yes_no_or_always(hosting: Hosting, host: Host, place: Path) -> None:
+def test_a_letter_and_enter_say_yes_no_or_always(hosting: Hosting, host: Host, place: Path) -> None:
     with talk(hosting, place, "keys") as person:
         say(person, "write a.txt: hello", KEYS)
         person.until_all(["? make a.txt", "it changes a file", "  hello"])
-        person.type(b"y")
+        person.type(b"y\r")
         person.until_all(["✓ allowed", "● write a.txt", ENDED])
         assert (place / "a.txt").read_text().strip() == "hello"
         idle(person)
         say(person, "edit a.txt: replace `hello` with `bye`", KEYS)
         assert b"\x1b[31m  -hello" in person.seen
         assert b"\x1b[32m  +bye" in person.seen
-        person.type(b"n")
+        person.type(b"n\r")
         person.until_all(["✗ denied", "● edit a.txt", "denied: no consent to edit: edit a.txt"])
         assert (place / "a.txt").read_text().strip() == "hello"
         idle(person)
         agent = host.agent("keys")
-        for count, (word, key) in enumerate((("one", b"\x1b"), ("two", b"a"), ("two", b"")), 3):
+        for count, (word, key) in enumerate((("one", b"\x1b"), ("two", b"a\r"), ("two", b"")), 3):
             person.type(f"run: echo {word} >> out\r".encode())
             if key:
                 person.until(KEYS)
@@ -155,28 +166,19 @@ def test_one_key_says_yes_no_or_always(hosting: Hosting, host: Host, place: Path
         assert (place / "out").read_text() == "two\ntwo\n"
 
 
-def test_what_somebody_was_typing_when_the_question_came_is_no_consent(hosting: Hosting, place: Path) -> None:
+def test_only_an_answer_that_is_offered_is_one(hosting: Hosting, place: Path) -> None:
     with talk(hosting, place) as person:
         person.type(b"run: touch done\ryay")
-        person.until_all(["allow bash?", "> yay"])
-        person.until(KEYS)
-        person.type(b"n")
-        person.until_all(["✗ denied", "> yay"])
+        person.until_all(["allow bash?", KEYS, "> yay"])
+        person.type(b", and also read README.md\r")
+        person.until_all(["sent to the agent; the question is still open", "↳ yay, and also read README.md"])
+        person.type(b"\r")
+        person.until(f"answer with {KEYS}")
+        assert not (place / "done").exists()
+        person.type(b"no\r")
+        person.until("✗ denied")
         idle(person)
         assert not (place / "done").exists()
-        for number in range(5):  # a machine may be too busy for us to be quick
-            person.type(b"\x15run: touch %d\r" % number)
-            person.until("allow bash?")
-            person.type(b"y")
-            while not (typed := person.screen.text().endswith("> y")):
-                if person.text.count("✓ allowed") > number:
-                    break
-                person.read()
-            if typed:
-                break
-            idle(person)
-        person.until_all([KEYS, "> y"])
-        assert not (place / str(number)).exists()
 
 
 def test_control_c_interrupts_and_then_aborts(hosting: Hosting, place: Path) -> None:
@@ -316,7 +318,7 @@ def test_a_question_survives_the_daemon_and_waits_for_who_comes_back(hosting: Ho
     hosting.kill_daemon()
     with talk(hosting, place, "asked") as person:
         person.until_all(["? $ touch done", KEYS])
-        person.type(b"y")
+        person.type(b"y\r")
         person.until_all(["✓ allowed", ENDED])
         assert (place / "done").exists()
 
@@ -325,7 +327,7 @@ def test_two_clients_of_one_session_see_the_same(hosting: Hosting, place: Path) 
     with talk(hosting, place, "shared") as one, talk(hosting, place, "shared") as two:
         say(one, "run: touch done", KEYS)
         two.until_all(["› run: touch done", "? $ touch done", KEYS])
-        one.type(b"y")
+        one.type(b"y\r")
         one.until("✓ allowed")
         two.until_all(["✓ allowed, by", ENDED])
         idle(two)
@@ -560,10 +562,10 @@ def test_a_text_is_made_harmless_and_wrapped() -> None:
 
 
 def test_a_tool_is_shown_in_a_few_lines() -> None:
-    assert title("bash", {"command": "make\ntest"}) == "$ make ⏎ test"
-    assert title("grep", {"path": "src", "pattern": "x\x1b[31m"}) == "grep x src"
-    assert title("other", {"a": 1}) == 'other {"a": 1}'
-    assert title("other", {}) == "other"
+    assert call_title("bash", {"command": "make\ntest"}) == "$ make ⏎ test"
+    assert call_title("grep", {"path": "src", "pattern": "x\x1b[31m"}) == "grep x src"
+    assert call_title("other", {"a": 1}) == 'other {"a": 1}'
+    assert call_title("other", {}) == "other"
     many = "".join(f"{number}\n" for number in range(9)) + "[Exit code 0.]"
     assert [row[0] for row in result(ToolResult("1", "bash", many, {}, False), was_previewed=False)] == [
         *("… 4 lines before", "4", "5", "6", "7", "8")

@@ -118,6 +118,26 @@ def test_sessions_are_offered_once_each(hosting: Hosting) -> None:
     assert candidates(hosting, "stop", "first", "sec") == ["second"]
 
 
+def test_what_the_daemon_has_is_offered_where_it_fits(hosting: Hosting) -> None:
+    hosting.run("agent", "--name", "garden", "-p", "help")
+    hosting.run("send", "garden", "run: echo roses")
+    hosting.until(lambda: bool(hosting.ask("approvals")["approvals"]))
+    (asked,) = hosting.ask("approvals")["approvals"]
+    assert candidates(hosting, "approvals", "") == ["allow", "always", "deny", "dismiss", "show"]
+    assert candidates(hosting, "approvals", "allow", "") == [asked["token"]]
+    hosting.run("approvals", "deny", asked["token"])
+    hosting.start("shell", "read line")
+    for words in (("talk", "-s"), ("agent",), ("agent", "--name"), ("run", "--name")):
+        assert candidates(hosting, *words, "") == ["garden"], words
+    assert {"garden", "shell"} <= set(candidates(hosting, "verify", ""))
+    assert {"terminal", "agent"} <= set(candidates(hosting, "ls", "--kind", ""))
+    assert {"claude", "codex"} <= set(candidates(hosting, "agent", "--with", ""))
+    assert candidates(hosting, "agent", "--model", "offline/g") == ["offline/guide"]
+    assert candidates(hosting, "agent", "--thinking", "m") == ["minimal", "medium"]
+    assert candidates(hosting, "config", "passepartout.po") == ["passepartout.port"]
+    assert "claude" in candidates(hosting, "hook", "--install", "")
+
+
 def test_no_daemon_is_started_for_a_completion() -> None:
     hosting = Hosting()
     assert candidates(hosting, "attach", "") == []

@@ -71,7 +71,7 @@ def test_it_is_seen_in_lists_and_at_the_terminals_attached(hosting: Hosting) -> 
 
     listed = hosting.run("ls")
     assert (
-        next(line for line in listed.stdout.splitlines() if line.startswith("work ")).split()[2] == "failed!"
+        next(line for line in listed.stdout.splitlines() if line.startswith("work ")).split()[2] == "error!"
     )
     assert listed.stderr == f"{needs}; `fairlead approvals deny work` dismisses it\n"
     assert needs in hosting.run("talk", "/status").stdout
@@ -86,6 +86,15 @@ def test_it_is_seen_in_lists_and_at_the_terminals_attached(hosting: Hosting) -> 
     assert "needs a person" not in hosting.run("ls").stderr
 
 
+def test_a_program_that_is_called_like_an_id_is_named_whole(hosting: Hosting) -> None:
+    name = "0c0b2e1a-88aa-4bbb-8ccc-0123456789ab"
+    had_a_turn(hosting, name)
+    call_for_a_person(hosting, name)
+    for words in (("ls",), ("talk", "/status")):
+        done = hosting.run(*words)
+        assert f"{name} needs a person: {REASON}" in done.stdout + done.stderr
+
+
 def test_it_is_seen_in_the_sessions_the_status_and_the_chat_of_an_agent(
     hosting: Hosting, tmp_path: Path
 ) -> None:
@@ -95,7 +104,7 @@ def test_it_is_seen_in_the_sessions_the_status_and_the_chat_of_an_agent(
     call_for_a_person(hosting, "build", AgentVerifier)
     needs = f"build needs a person: {REASON}"
     listed = hosting.run("sessions")
-    assert "failed!" in listed.stdout
+    assert "error!" in listed.stdout
     dismiss = listed.stderr.partition("`")[2].partition("`")[0].removeprefix("fairlead ").split()
     assert listed.stderr == f"{needs}; `fairlead {' '.join(dismiss)}` dismisses it\n"
     assert needs in hosting.run("talk", "/status").stdout

@@ -62,7 +62,9 @@ def test_an_agent_is_asked_waited_for_read_and_stopped_like_a_program(hosting: H
     assert hosting.run("stop", "garden").stdout == "garden was already idle\n"
     said = hosting.run("logs", "garden").stdout.splitlines()
     assert said[0] == "> run: echo roses"
-    assert "[bash] roses" in said
+    assert said[said.index("● $ echo roses") + 1 :][:2] == ["[bash] roses", "[Exit code 0.]"]
+    hosting.run("agent", "--name", "weeds", "-p", "run: echo no; false", "--yes")
+    assert "[bash] failed: no" in hosting.run("logs", "weeds").stdout.splitlines()
     assert hosting.run("logs", "-n", "1", "garden").stdout.splitlines() == said[-1:]
     found = hosting.run("search", "garden", "echo tulips").stdout.splitlines()
     assert found
@@ -74,7 +76,6 @@ def test_an_agent_is_asked_waited_for_read_and_stopped_like_a_program(hosting: H
     [
         (("screen", "garden"), "by agent sessions: garden has no screen; `fairlead logs garden` prints"),
         (("record", "garden"), "not supported by agent sessions: garden has no screen"),
-        (("logs", "-f", "garden"), "`fairlead attach garden` shows it at work"),
         (("send", "garden", "-k", "C-c"), "not supported by agent sessions: garden takes no keys"),
         (("wait", "garden", "--text", "x"), "`fairlead wait garden --idle 0` waits until its turn is over"),
         (

@@ -126,11 +126,10 @@ def test_following_goes_on_when_daemons_die_and_loses_and_repeats_nothing(hostin
 def test_a_flood_through_the_deaths_of_daemons_comes_with_each_number_once(hosting: Hosting) -> None:
     """The next daemon has less than was shown, and then much more than anybody shows at once."""
     go, last = hosting.directory / "go", 150_000
-    hosting.start("flood", f"until [ -e {go} ]; do sleep 0.02; done; seq 1 {last}")
+    hosting.start("flood", f"echo 1; until [ -e {go} ]; do sleep 0.02; done; seq 2 {last}")
     with following(hosting, "flood", "--json") as (client, out):
-        hosting.until(lambda: bool(hosting.run("ls").stdout))
+        rows: list[dict[str, object]] = [json.loads(out.readline())]  # now it follows
         go.touch()
-        rows: list[dict[str, object]] = []
         for count in (2000, 20_000, 60_000):
             while len(rows) < count and (line := out.readline()):
                 rows.append(json.loads(line))

@@ -90,7 +90,7 @@ def test_the_newest_reports_are_a_table_that_no_summary_can_spoil(hosting: Hosti
     assert done.returncode == 0
     head, *rows = done.stdout.splitlines()
     assert head.split() == ["ID", "WHEN", "SESSION", "TURN", "CONFIDENCE", "VERIFIER", "SUMMARY"]
-    assert [row.split()[5] for row in rows] == ["FAILED", "FEEDBACK", "PERFECT"]
+    assert [row.split()[5] for row in rows] == ["ERROR", "FAILED", "PERFECT"]
     assert [row[head.index("SUMMARY") :] for row in rows[:2]] == ["look 2", "look 1"]
     assert "\x1b" not in done.stdout
     assert all(CHECKER in row for row in rows)  # what goes to a pipe is whole
@@ -140,7 +140,7 @@ def test_a_project_is_found_by_a_link_to_it_and_one_that_is_a_link_by_its_name(
 
 def test_one_report_is_shown_whole(hosting: Hosting) -> None:
     done = shown(hosting, "--show", "3")
-    assert done.stdout.startswith("FAILED  look 2\n")
+    assert done.stdout.startswith("ERROR  look 2\n")
     for fact in (
         "verifier:   pytest -q",
         f"session:    {NAMED}",

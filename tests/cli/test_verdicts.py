@@ -32,6 +32,7 @@ from tests.cli.verifying import (
     reports,
     verifying,
 )
+from tests.client.persons import Person
 from tests.hosting import WAIT, Hosting
 from tests.verify.attacks import SECRET
 from tests.verify.projects import repository, write
@@ -68,13 +69,32 @@ def sessions(hosting: Hosting) -> list[Path]:
 # --- how the turn ended -----------------------------------------------------------------------------------
 
 
+def test_a_session_whose_turn_failed_says_so_in_lists_also_after_a_restart(
+    hosting: Hosting, project: Path
+) -> None:
+    fairlead(hosting, project, "agent", "--name", "sick", "-p", "--model", "offline/replay", "do it")
+    fairlead(hosting, project, "agent", "--name", "well", "-p", "help")
+
+    def states() -> dict[str, str]:
+        rows = json.loads(hosting.run("ls", "--json", "sick", "well").stdout)
+        return {row["name"]: row["state"] for row in rows}
+
+    assert states() == {"sick": "failed", "well": "idle"}
+    with Person(hosting, "attach", "sick") as person:
+        person.until("^D leaves")
+        person.type(b"/status\r")
+        person.until_all(["Name    : sick", "State   : failed", "Kind    : agent"])
+    hosting.run("daemon", "restart")
+    assert states() == {"sick": "failed", "well": "idle"}
+
+
 def test_a_turn_whose_model_fails_is_not_green_and_run_says_so(hosting: Hosting, project: Path) -> None:
     words = ("run", "--verify", PASSES, "--model", "offline/replay", "do it")
     done = fairlead(hosting, project, *words)
     assert done.returncode == 1
     assert "fairlead run: could not verify: the turn failed: " in done.stderr
     assert "at its end" in done.stderr  # what the model said
-    assert done.stdout.startswith("FAILED  could not verify: the turn failed")
+    assert done.stdout.startswith("ERROR  could not verify: the turn failed")
     assert not (project / "ran").exists()  # nothing was checked
     (row,) = reports(hosting, project)
     assert (row.status, row.confidence, row.verifier) == ("unsure", "failed", PASSES)

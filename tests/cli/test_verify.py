@@ -191,7 +191,7 @@ def test_the_last_turn_is_judged_once_for_scripts(hosting: Hosting, host: Host, 
         hosting, project, "verify", "--once", "-q", "once", "--", "sh", "-c", "echo oh no; exit 3"
     )
     assert done.returncode == 1
-    assert done.stdout.startswith("turn 1  FEEDBACK  1 of 1 command failed")
+    assert done.stdout.startswith("turn 1  FAILED  1 of 1 command failed")
     assert [each.confidence for each in reports(hosting, project)] == [
         "verified",
         "verified",
@@ -239,7 +239,7 @@ def test_turn_after_turn_is_judged_and_everybody_is_told(hosting: Hosting, host:
             assert update.data["verdict"]["confidence"] == "verified"
         hosting.until(lambda: "turn 2  VERIFIED" in verifier.printed)
         assert len(reports(hosting, project)) == 3
-        assert "turn 1  FEEDBACK" in verifier.printed
+        assert "turn 1  FAILED" in verifier.printed
         assert "; sent back" in verifier.printed
 
 
@@ -425,7 +425,7 @@ def test_a_daemon_that_is_killed_again_and_again_loses_no_turn_of_a_loop(
     with verifying(hosting, project, "loop", "--", "echo >> looks; false") as verifier:
         agent.ask("ls", approve=True, timeout=WAIT)
         for count in (1, 2):
-            hosting.until(lambda count=count: verifier.printed.count("turn 1  FEEDBACK") >= count)  # type: ignore[misc]
+            hosting.until(lambda count=count: verifier.printed.count("turn 1  FAILED") >= count)  # type: ignore[misc]
             hosting.kill_daemon()
         hosting.until(lambda: "the maximum number of times" in verifier.printed)
         with connected(hosting) as again:

@@ -285,10 +285,76 @@ def test_what_an_abort_drops_is_given_back_and_the_text_is_not_told_again(
     assert editor.ask("abort") == {"accepted": True, "dropped_steering_text": "go left"}
     (note,) = told(editor, "ui/notification")
     assert (note["level"], note["message"]) == ("warning", "Not sent, because the turn was aborted: go left")
+    hi = event(other, "assistant/message")
+    assert (hi["role"], hi["text"]) == ("user", "hi")  # typed elsewhere
     mine, theirs = event(editor, "assistant/message"), event(other, "assistant/message")
     assert mine["text"] == "[error] Aborted"  # it has the text, and ends the line
     assert theirs["text"] == "half an answer\n[error] Aborted"
     assert event(editor, "assistant/message")["text"] == "then this"  # which waited for its turn
+
+
+def test_what_is_said_elsewhere_is_shown_and_what_was_typed_here_is_not_shown_again(
+    hosting: Hosting, editors: Editors
+) -> None:
+    editor = editors("garden")
+    editor.ask("prompt", message="help")
+    assert event(editor, "assistant/message")["role"] == "assistant"
+    editor.idle()
+    hosting.run("send", state(editor)["session_id"], "what can you do")
+    said = event(editor, "assistant/message")
+    assert (said["role"], said["text"]) == ("user", "what can you do")
+    assert event(editor, "assistant/message")["role"] == "assistant"
+
+
+def test_an_editor_is_asked_one_thing_at_a_time_and_again_what_it_may_have_lost(
+    hosting: Hosting, editors: Editors
+) -> None:
+    topic = "ui/dialog-requested"
+
+    def asked() -> list[str]:
+        editor.ask("ping")  # what came before the answer is here
+        return [each["summary"] for each in told(editor, topic)]
+
+    def waiting(count: int) -> None:
+        hosting.until(lambda: hosting.run("approvals").stdout.count("    asked ") == count)
+
+    editor = editors("garden")
+    editor.ask("subscribe", topics=["ui/dialog-requested", "ui/notification", "footer/updated"])
+    editor.ask("prompt", message="run: echo one")
+    first = event(editor, topic)["dialog_id"]
+    beside = editors("garden")
+    beside.ask("new_session")
+    beside.ask("prompt", message="run: echo two")
+    event(editor, "footer/updated", status_line="1 waiting for consent, 1 in another session")
+    assert asked() == ["$ echo one"]
+    hosting.kill_daemon()
+    waiting(2)
+    assert asked() == ["$ echo one"]  # it has that already
+    editor.ask("command", text="/status")
+    assert event(editor, topic)["dialog_id"] == first
+    hosting.run("approvals", "deny", first)
+    assert asked() == 2 * ["$ echo one"]  # it is still being asked, and can't know
+    assert editor.ask("resolve_dialog", dialog_id=first, result=True) == {"accepted": False}
+    second = event(editor, topic)
+    assert second["summary"] == "$ echo two"
+    assert editor.ask("resolve_dialog", dialog_id=second["dialog_id"], result="allow") == {"accepted": True}
+    waiting(0)
+
+
+def test_a_question_waits_until_an_editors_person_has_chosen(hosting: Hosting, editors: Editors) -> None:
+    editor = editors("garden")
+    id = editor.send("command", text="/thinking")
+    event(editor, "ui/frontend-action-requested")
+    hosting.run("send", state(editor)["session_id"], "run: echo one")
+    event(editor, "session/updated", pending_approvals=1)
+    assert told(editor, "ui/dialog-requested") == []
+    editor.ask(
+        "frontend_action_result",
+        request_id=id,
+        action_name="select-thinking-level",
+        status="cancelled",
+    )
+    assert event(editor, "ui/dialog-requested")["summary"] == "$ echo one"
 
 
 def test_a_tool_has_an_id_of_its_own_and_a_turn_has_one_message(

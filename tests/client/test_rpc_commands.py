@@ -268,7 +268,9 @@ MODEL_ITEMS = [
 LEVELS = "off, minimal, low, medium, high, xhigh"
 STATUS = listed(
     "Session status",
-    "  Phase   : idle",
+    "  Name    : -",
+    "  State   : idle",
+    "  Kind    : agent",
     "  ID      : S1",
     "  Model   : replay (thinking off)",
     "  Entries : 0",

@@ -289,11 +289,13 @@ TURNS = [
             "resolve_dialog",
             '{:dialog-id "no" :result true}',
             error("request/dialog-id-mismatch", "no dialog no is open"),
+            event("ui/dialog-requested", DIALOG, asked=True),
         ),
         step(
             "cancel_dialog",
             '{:dialog-id "no"}',
             error("request/dialog-id-mismatch", "no dialog no is open"),
+            event("ui/dialog-requested", DIALOG, asked=True),
         ),
         step(
             "resolve_dialog",

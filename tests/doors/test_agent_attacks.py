@@ -34,11 +34,11 @@ from fairlead.doors.rpc import history as agent_history
 from fairlead.doors.rpc.handlers import Call
 from fairlead.doors.rpc.history import History
 from fairlead.events import AgentEvent, ApprovalWanted, Prompted
-from fairlead.formats.shown import one_line, several_lines
+from fairlead.formats.shown import call_title, one_line, several_lines
 from fairlead.system.settings import Settings
 from fairlead.ui.chat.line import History as TypedBefore
 from fairlead.ui.chat.line import Line
-from fairlead.ui.chat.view import question, title
+from fairlead.ui.chat.view import question
 from fairlead.wire import rpc
 from fairlead.wire.rpc_catalog import TOPICS
 from tests.agent.playing import AskBeforeWriting, Endless, Held, Note, Playing, calls, replay, says
@@ -170,7 +170,7 @@ def test_nothing_of_a_padded_command_is_out_of_sight(command: str) -> None:
     wanted = ApprovalWanted("1", "bash", f"$ {one_line(command, 100)}", "it runs a command", command)
     shown = {
         "a line": one_line(command, 100),
-        "a title": title("bash", {"command": command}),
+        "a title": call_title("bash", {"command": command}),
         "several lines": several_lines(command, lines=20, characters=1000, where="see `show`"),
         "the chat": "\n".join(text for text, _ in question(wanted)),
     }

@@ -225,7 +225,7 @@ def has_terminal(pid: int) -> bool:
     return any(os.readlink(file) == "/dev/ptmx" or "ptmx" in os.readlink(file) for file in files)
 
 
-@pytest.mark.parametrize("hosting", [{"FAIRLEAD_TERMINAL_KEEP_ENDED": "2"}], indirect=True)
+@pytest.mark.parametrize("hosting", [{"FAIRLEAD_TERMINAL_KEEP_ENDED": "5"}], indirect=True)
 def test_the_time_that_an_ended_session_is_kept_does_not_begin_anew_with_each_daemon(
     hosting: Hosting,
 ) -> None:

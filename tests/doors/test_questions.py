@@ -212,8 +212,9 @@ def test_whoever_is_second_is_told_who_answered_what(hosting: Hosting, tape: Pat
         assert said.startswith(f"denied {token}: bash $ touch made (session garden (")
         late = hosting.run("approvals", "allow", token, check=False)
         assert f"{token} was answered already: denied by tui at 20" in late.stderr
-        error = editor.ask("resolve_dialog", dialog_id=token, result=True)
-        assert "was answered already: denied by tui at 20" in error.message
+        assert editor.ask("resolve_dialog", dialog_id=token, result=True) == {"accepted": False}
+        (note,) = (frame for frame in editor.frames if getattr(frame, "topic", "") == "ui/notification")
+        assert f"{token} was answered already: denied by tui at 20" in plain(note.data)["message"]
         kill_and_wait(hosting)
     late = hosting.run("approvals", "allow", token, check=False)
     assert f"{token} was answered already: denied by tui at 20" in late.stderr
@@ -265,12 +266,12 @@ async def test_a_client_is_asked_about_its_own_project(tmp_path: Path) -> None:
             own[name] = await each.ask("open_session", cwd=str(tmp_path / (name or "")))
             await each.ask("subscribe", topics=["ui/dialog-requested"])
         await clients["garden"].ask("prompt", message="note milk")
-        late = {name: await client(name) for name in ("garden", "other", None)}
         asked = {}
         for name in ("garden", None):
             asked[name] = await clients[name].until("ui/dialog-requested")
             assert asked[name]["project"] == str(tmp_path / "garden")
             assert asked[name]["session_id"] == own["garden"]["session_id"]
+        late = {name: await client(name) for name in ("garden", "other", None)}
         for name, each in late.items():
             await each.ask("open_session", cwd=str(tmp_path / (name or "")))
             await each.ask("subscribe", topics=["ui/dialog-requested"])
@@ -301,7 +302,7 @@ def test_a_session_still_waits_after_a_restart_and_takes_no_other_prompt(
     assert "[waits for consent]" in hosting.run("sessions").stdout
     assert json.loads(hosting.run("sessions", "--json").stdout)[0]["waits"] is True
     assert "1 approval is pending: `fairlead approvals`" in hosting.run("ls").stderr
-    assert "streaming, 1 wait for consent" in hosting.run("talk", "/status").stdout
+    assert "asks, 1 wait for consent" in hosting.run("talk", "/status").stdout
     editor = Editor(hosting, project)
     editor.ask("handshake")
     editor.ask("subscribe")

@@ -1,4 +1,4 @@
-"""A real daemon with the small agent, and what its sessions have in their journals."""
+"""A real daemon with the small agent or another one, and what its sessions have in their journals."""
 
 from __future__ import annotations
 
@@ -14,36 +14,39 @@ from fairlead.system.settings import Settings
 from tests.hosting import Hosting
 
 SMALL = Path(__file__).parent / "small_agent.py"
+KEY = "sk-small-0123456789-abcdef"
+"""A key in the agent's environment."""
 
 
-class SmallHosting(Hosting):
-    """Places whose configuration has the agent `small`, with capabilities by name: load, resume, image."""
+class AgentHosting(Hosting):
+    """A project, and sessions in it with the agent of this name."""
 
-    def __init__(self, *can: str, settings: Mapping[str, str] | None = None, config: str = "") -> None:
+    agent = "small"
+
+    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
         super().__init__(settings)
         self.project = self.directory / "project"
-        self.agent_dir = self.directory / "agent"
-        for place in (self.project, self.agent_dir):
-            place.mkdir()
+        self.project.mkdir()
+
+    def configure(self, text: str) -> None:
+        """Write the configuration."""
         path = Path(Settings(self.environment).config_path)
-        path.parent.mkdir(mode=0o700, parents=True)
-        command = json.dumps([sys.executable, str(SMALL), *can])
-        env = f'{{ SMALL_AGENT_DIR = "{self.agent_dir}", SMALL_AGENT_STEP = "0.02" }}'
-        path.write_text(f"[agents.small]\ncommand = {command}\nenv = {env}\n{config}")
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.write_text(text)
 
     def open(self, name: str = "one", **more: Any) -> str:
-        """The id of a session with the small agent."""
-        found = self.ask("open_session", name=name, cwd=str(self.project), agent="small", **more)
+        """The id of a session with the agent."""
+        found = self.ask("open_session", name=name, cwd=str(self.project), agent=self.agent, **more)
         id: str = found["session_id"]
         return id
 
     def say(self, text: str, name: str = "one") -> None:
         self.ask("session_prompt", name=name, text=text)
 
-    def talk(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """`fairlead agent --with small -p --name one WORDS…`, whatever comes of it."""
+    def talk(self, *words: str, name: str = "one") -> subprocess.CompletedProcess[str]:
+        """`fairlead agent --with AGENT -p --name one WORDS…`, whatever comes of it."""
         return self.run(
-            "agent", "--with", "small", "-C", str(self.project), "-p", "--name", "one", *words, check=False
+            "agent", "--with", self.agent, "-C", str(self.project), "-p", "--name", name, *words, check=False
         )
 
     def found(self, name: str = "one") -> dict[str, Any]:
@@ -77,6 +80,25 @@ class SmallHosting(Hosting):
         self.until(asks)
         return found[0]
 
+    def close(self) -> None:
+        for row in self.ask("session_list", kind="hosted")["sessions"] if _serves(self) else ():
+            self.ask("session_stop", name=row["id"])
+        super().close()
+
+
+class SmallHosting(AgentHosting):
+    """Places whose configuration has the agent `small`, with capabilities by name: load, resume, image."""
+
+    def __init__(self, *can: str, settings: Mapping[str, str] | None = None, config: str = "") -> None:
+        super().__init__(settings)
+        self.agent_dir = self.directory / "agent"
+        self.agent_dir.mkdir()
+        command = json.dumps([sys.executable, str(SMALL), *can])
+        env = (
+            f'{{ SMALL_AGENT_DIR = "{self.agent_dir}", SMALL_AGENT_STEP = "0.02", SMALL_API_KEY = "{KEY}" }}'
+        )
+        self.configure(f"[agents.small]\ncommand = {command}\nenv = {env}\n{config}")
+
     @property
     def received(self) -> list[dict[str, Any]]:
         """Every line that the agent got."""
@@ -95,11 +117,6 @@ class SmallHosting(Hosting):
             if f"FAIRLEAD_AGENT={id}".encode() in environment and SMALL.name.encode() in words:
                 return int(entry.parent.name)
         raise AssertionError(f"no agent runs for {name}")
-
-    def close(self) -> None:
-        for row in self.ask("session_list", kind="hosted")["sessions"] if _serves(self) else ():
-            self.ask("session_stop", name=row["id"])
-        super().close()
 
 
 def _serves(hosting: Hosting) -> bool:

@@ -12,6 +12,12 @@ What it does, the words of a prompt say, one after the other:
     write:PATH, reach:PATH      write a file, or say which files are in a directory
     deaf, mute                  close its input, or its output
     mode, recall                say its mode, or what it was told before
+    gush, calls, heavy          say too much after the turn, have too many calls, or keep too much in them
+    titles, deep                have calls with long titles, or with deep arguments
+    sly, same, many, strange    ask for permission with options that mislead, have one id, are too many, or
+                                for a call that it did not begin
+    secret, escape, defy        say its key, control a terminal, call a turn done that was aborted
+    child, lie                  leave a process behind, send what belongs to no session and no request
 
 Anything else it repeats, after SMALL_AGENT_SAYS. With SMALL_AGENT_DIR it keeps its sessions there, and every
 line that it gets.
@@ -21,6 +27,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -78,6 +85,95 @@ class Turn(threading.Thread):
             self.agent.send(id=self.request, result={"stopReason": reason, "usage": usage})
 
     # --- what it can do -------------------------------------------------------------------------------------
+
+    def do_gush(self) -> str:
+        self.agent.turn = None
+        self.agent.send(id=self.request, result={"stopReason": "end_turn"})
+        for number in range(5000):
+            self.say(f"{number} {'g' * 1000}")
+        self.agent.note("gushed", "all")
+        return ""
+
+    def do_calls(self) -> None:
+        for _ in range(2000):
+            self.begin("Call", "nothing")
+        self.cancelled.wait()
+
+    def do_titles(self) -> None:
+        for number in range(12):
+            title = f"{number} {'t' * 4_000_000}"
+            self.update("tool_call", toolCallId=f"title-{number}", title=title, status="in_progress")
+
+    def do_heavy(self) -> None:
+        for number in range(190):
+            raw = {"text": "r" * 60_000}
+            content = [{"type": "content", "content": {"type": "text", "text": "c" * 60_000}}]
+            title = f"Heavy {number}"
+            self.update("tool_call", toolCallId=title, title=title, rawInput=raw, content=content)
+        self.cancelled.wait()
+
+    def do_deep(self) -> None:
+        nested: Any = "bottom"
+        for _ in range(96):
+            nested = [nested]
+        self.update("tool_call", toolCallId="deep", title="Deep", status="completed", rawInput=nested)
+
+    def permitted(self, options: list[dict[str, str]], call: str = "odd-1") -> None:
+        params = {"sessionId": self.session, "toolCall": {"toolCallId": call}, "options": options}
+        answer = self.agent.answer(self.agent.request("session/request_permission", params))
+        outcome = answer.get("result", {}).get("outcome", {})
+        self.say(str(outcome.get("optionId") or answer.get("error", {}).get("message")))
+
+    def do_sly(self) -> None:
+        self.permitted(
+            [
+                {"optionId": "a", "name": "Reject", "kind": "allow_always"},
+                {"optionId": "b", "name": "Allow once", "kind": "reject_once"},
+            ]
+        )
+
+    def do_same(self) -> None:
+        self.permitted([OPTIONS[0], {**OPTIONS[2], "optionId": OPTIONS[0]["optionId"]}])
+
+    def do_many(self) -> None:
+        self.permitted([{**OPTIONS[0], "optionId": str(number)} for number in range(5000)])
+
+    def do_strange(self) -> None:
+        self.permitted(OPTIONS, "never-begun")
+
+    def do_secret(self) -> None:
+        key = os.environ["SMALL_API_KEY"]
+        self.say(f"it is {key[:9]}")
+        self.say(f"{key[9:]}.")
+        call = self.begin(f"Use {key}", key)
+        content = [{"type": "content", "content": {"type": "text", "text": key}}]
+        self.update("tool_call_update", toolCallId=call, status="completed", content=content)
+        sys.stderr.write(f"{key}\n")
+        self.agent.turn = None
+        self.agent.send(id=self.request, error={"code": -32603, "message": f"{key} is wrong"})
+
+    def do_escape(self) -> None:
+        self.say("\x1b]0;title\x07\x1b[2Jgone\u202e")
+
+    def do_defy(self) -> None:
+        self.say("defying ")
+        self.cancelled.wait()
+        self.cancelled.clear()
+
+    def do_child(self) -> None:
+        code = "import os, time; os.setsid(); print(os.getpid(), flush=True); time.sleep(600)"
+        child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+        assert child.stdout is not None
+        self.say(child.stdout.readline())
+
+    def do_lie(self) -> None:
+        self.agent.send(id=4711, result={"stopReason": "end_turn"})
+        self.agent.send(id="x", error={"code": -1, "message": "no"})
+        params = {"sessionId": "another", "update": {"sessionUpdate": "current_mode_update"}}
+        self.agent.send(method="session/update", params=params)
+        text = {"type": "text", "text": "from another session"}
+        params["update"] = {"sessionUpdate": "agent_message_chunk", "content": text}
+        self.agent.send(method="session/update", params=params)
 
     def do_think(self) -> None:
         self.say("let me see", "agent_thought_chunk")
@@ -187,9 +283,10 @@ class Turn(threading.Thread):
             sys.stdout.buffer.flush()
 
     def do_files(self) -> None:
-        params = {"sessionId": self.session, "path": os.path.abspath("secret.txt")}
-        asked = self.agent.request("fs/read_text_file", params)
-        self.say(f"error {self.agent.answer(asked)['error']['code']} ")
+        for method in ("fs/read_text_file", "terminal/create", "elicitation/create"):
+            params = {"sessionId": self.session, "path": os.path.abspath("secret.txt"), "command": "id"}
+            asked = self.agent.request(method, params)
+            self.say(f"error {self.agent.answer(asked)['error']['code']} ")
 
     def do_twice(self) -> None:
         self.agent.send(id=self.request, result={"stopReason": "end_turn"})
@@ -319,6 +416,8 @@ class Agent:
             case "session/new":
                 if "login" in self.can:
                     return {"error": {"code": -32000, "message": "Authentication required"}}
+                if "stuck" in self.can:
+                    return None
                 return {"result": {"sessionId": f"small-{os.getpid()}", "modes": modes}}
             case "session/load" | "session/resume":
                 try:
@@ -351,6 +450,9 @@ class Agent:
 if __name__ == "__main__":
     if "exit" in sys.argv:
         sys.exit("the small agent does not want to start")
+    if "gibberish" in sys.argv:
+        print("Welcome! What can I do for you today?", flush=True)
+        time.sleep(600)
     agent = Agent(*sys.argv[1:])
     agent.serve()
     if agent.is_deaf:

@@ -8,10 +8,13 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from fairlead.system.settings import Settings
 from tests.hosted.small import SmallHosting
+from tests.hosting import is_alive
 
 SOME_KILLS, MANY_KILLS = 8, 30
 SPOKEN = "0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19"
@@ -72,6 +75,40 @@ def test_the_end_of_an_agent_without_a_daemon_is_told(small: SmallHosting) -> No
     assert small.told()[-2:] == ["! call-1", "[error]"]
     assert "signal 9" in small.messages()[-1]["errorMessage"]
     assert token
+
+
+@pytest.mark.parametrize("is_long_ago", [False, True])
+def test_a_prompt_that_no_agent_got_is_sent_later_or_shown_as_not_sent(is_long_ago: bool) -> None:
+    small = SmallHosting("stuck")
+    try:
+        small.open()
+        small.say("good morning")
+        small.until(lambda: any("session/new" in str(each) for each in small.received))
+        file, pid = Path(small.found()["file"]), small.agent_pid()
+        for each in [*small.processes(), pid]:
+            os.kill(each, signal.SIGKILL)
+        small.until(lambda: not is_alive(pid))
+        if is_long_ago:
+            stamp = next(word for word in file.read_text().split('"timestamp":') if word[0].isdigit())
+            then = str(int(stamp[:13]) - 3_600_000)
+            file.write_text(file.read_text().replace(stamp[:13], then))
+        config = Path(Settings(small.environment).config_path)
+        config.write_text(config.read_text().replace('"stuck"', '"load"'))
+        small.wait_idle()
+        prompts = [each for each in small.received if each.get("method") == "session/prompt"]
+        if is_long_ago:
+            assert small.told() == ["> good morning", "[error]"]
+            assert (
+                "error: not sent: the daemon restarted before the agent got it"
+                in small.run("logs", "one").stdout
+            )
+            assert (small.found()["state"], prompts) == ("failed", [])
+            assert small.talk("hello").stdout.strip() == "hello"
+        else:
+            assert small.told() == ["> good morning", "good morning"]
+            assert len(prompts) == 1
+    finally:
+        small.close()
 
 
 @pytest.mark.parametrize("kills", [SOME_KILLS, pytest.param(MANY_KILLS, marks=pytest.mark.peers)])

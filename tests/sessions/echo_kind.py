@@ -269,8 +269,8 @@ class EchoKind:
         found = [s for s in self._sessions.values() if s.name == word or s.id.startswith(word)]
         return [each.summary() for each in reversed(found)]
 
-    def name_of(self, id: str) -> str:
-        return self._sessions[id].name if id in self._sessions else id
+    def name_of(self, id: str) -> str | None:
+        return self._sessions[id].name if id in self._sessions else None
 
     async def live(self, id: str) -> Session:
         return self._found(id)

@@ -34,8 +34,8 @@ class Notes:
     async def find(self, word: str, *, every: bool) -> Sequence[Summary]:
         return [each for each in await self.list(brief=True) if each.id.startswith(word)]
 
-    def name_of(self, id: str) -> str:
-        return id.partition("-")[0] if id in self.notes else id
+    def name_of(self, id: str) -> str | None:
+        return id.partition("-")[0] if id in self.notes else None
 
     async def stop(self, id: str) -> Mapping[str, Any]:
         raise NotSupported("a note has nothing to stop")

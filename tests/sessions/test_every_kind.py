@@ -155,6 +155,19 @@ def worked(hosting: Hosting, case: Case, name: str, word: str) -> None:
     hosting.until(lambda: answer.exists() and word in answer.read_text())
 
 
+@every_kind
+def test_logs_follow_it_while_it_works(hosting: Hosting, case: Case, name: str) -> None:
+    command = [sys.executable, "-m", "fairlead", "logs", "-f", name]
+    with subprocess.Popen(command, env=hosting.environment, stdout=subprocess.PIPE, text=True) as client:
+        assert client.stdout is not None
+        try:
+            for word in ("first", "second"):
+                send(hosting, name, case.work.format(word))
+                assert any(word in line for line in iter(client.stdout.readline, ""))
+        finally:
+            client.kill()
+
+
 # --- listed -----------------------------------------------------------------------------------------------
 
 
@@ -484,7 +497,6 @@ def test_attaching_opens_what_it_has_or_says_what_to_use(hosting: Hosting, case:
         (("record", "{}"), "has no screen; `fairlead logs {}` prints its messages"),
         (("send", "{}", "-k", "C-c"), "takes no keys; `fairlead send {} TEXT` asks it for something"),
         (("wait", "{}", "--text", "x"), "has no screen; `fairlead wait {} --idle 0` waits until its turn is"),
-        (("logs", "-f", "{}"), "has no output that -f could follow; `fairlead "),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )

@@ -31,7 +31,7 @@ def test_axes_have_names_that_fit_the_time() -> None:
     days = texts(
         drawn([Point(start, Confidence.PERFECT), Point(start + 9 * DAY, Confidence.FAILED)], "Title")
     )
-    assert days[:6] == ["Title", *(each.name for each in Confidence)]
+    assert days[:6] == ["Title", "PERFECT", "VERIFIED", "PARTIAL", "FAILED", "ERROR"]
     assert (days[6], days[-1]) == ("2023-11-14", "2023-11-23")
     hours = texts(drawn([Point(start, Confidence.PERFECT), Point(start + 7200, Confidence.FAILED)]))
     assert (hours[6], hours[-2], hours[-1]) == ("22:13", "00:13", "2023-11-14 UTC")

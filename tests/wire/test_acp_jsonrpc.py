@@ -7,10 +7,18 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fairlead.wire import acp
-from fairlead.wire.acp import jsonrpc
-from fairlead.wire.acp.jsonrpc import Envelope, ErrorCode, Fault, decode, is_too_deep
-from fairlead.wire.acp.limits import MAX_COMPLAINTS, MAX_DEPTH, MAX_ID, MAX_LINE, MAX_REASON
+from fairlead.wire import acp, jsonrpc
+from fairlead.wire.acp.limits import MAX_COMPLAINTS, MAX_LINE
+from fairlead.wire.jsonrpc import (
+    MAX_DEPTH,
+    MAX_ID,
+    MAX_REASON,
+    Envelope,
+    ErrorCode,
+    Fault,
+    decode,
+    is_too_deep,
+)
 from tests.wire.acp_examples import asked, connected, error_in, in_session, line, one, prompted
 
 UPDATE = '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":%s}}\n'

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from fairlead.wire import acp
 from fairlead.wire.acp.base import Wire
-from fairlead.wire.acp.limits import MAX_ENTRIES, MAX_ID, MAX_MENDED, MAX_OPTIONS, MAX_REASON
+from fairlead.wire.acp.limits import MAX_ENTRIES, MAX_MENDED, MAX_OPTIONS
 from fairlead.wire.acp.reading import KINDS, Unreadable, read
+from fairlead.wire.jsonrpc import MAX_ID, MAX_REASON
 from tests.wire.acp_examples import OPTIONS, PARAMS, RESULTS, SESSION, TEXT, any_of, one, prompted
 
 TYPES: set[type[Wire]] = {

@@ -183,6 +183,13 @@ class Conversation:
         return self._outcome or ("interrupted" if (last := turns[-1].outcome) == "lost" else last)
 
     @property
+    def state(self) -> str:
+        """In the words of lists: working, asks, idle or failed."""
+        if not self.is_idle:
+            return "asks" if self.approvals else "working"
+        return "failed" if self.outcome == "failed" else "idle"
+
+    @property
     def answer_so_far(self) -> Answer:
         """What the model says now, or said last."""
         return self._answer_so_far

@@ -103,9 +103,9 @@ class AgentKind:
                     found.append(_of_open(session, None))
         return found
 
-    def name_of(self, id: str) -> str:
+    def name_of(self, id: str) -> str | None:
         session = self._store.get(id)
-        return (session.name if session is not None else "") or id
+        return (session.name or None) if session is not None else None
 
     async def _found(self, id: str) -> Conversation:
         try:
@@ -192,8 +192,7 @@ def _of_open(session: Conversation, row: Transcript | None) -> Summary:
         kind=session.kind,
         name=session.name or session.id,
         project=str(session.cwd),
-        state="working" if not session.is_idle else "failed" if session.outcome == "failed" else "idle",
-        phase=session.phase,
+        state=session.state,
         what=_short(first),
         started_at=_moment(session.journal.header.timestamp),
         idle=max(0.0, time.time() - last) if session.is_idle else 0.0,
@@ -208,7 +207,7 @@ def _of_row(row: Transcript) -> Summary:
         kind=_kind_of(row),
         name=row.name or row.id,
         project=row.cwd,
-        state="idle",
+        state="failed" if row.is_failed else "idle",
         is_open=False,
         what=_short(row.first_message),
         started_at=_moment(row.created),

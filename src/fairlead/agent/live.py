@@ -67,8 +67,10 @@ def posted(store: AgentStore, event: Event) -> Iterator[feed.Event]:
             yield feed.Changed(id)
         case events.TextStreamed(text=text):
             yield feed.Said(id, text)
-        case events.MessageSaid(message=User(prompt=str(prompt))):
-            yield feed.PromptStarted(id, prompt)
+        case events.MessageSaid(message=message):
+            if isinstance(message, User) and isinstance(message.prompt, str):
+                yield feed.PromptStarted(id, message.prompt)
+            yield feed.Extended(id)
         case events.PromptEnded(prompt=prompt, outcome=outcome, reason=reason):
             yield feed.PromptEnded(id, prompt, outcome, reason)
         case events.TurnBegan():

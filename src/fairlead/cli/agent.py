@@ -36,18 +36,39 @@ COMMAND = Command(
     "    fairlead agent garden 'what is new?' the same, with a first prompt\n"
     "    fairlead agent -p hello              send the prompt: hello\n"
     "    fairlead agent -p --name garden hello",
-    takes=(Argument("prompt", "the first prompt; to name a session, see above", optional=True, many=True),),
+    takes=(
+        Argument(
+            "prompt",
+            "the first prompt; to name a session, see above",
+            optional=True,
+            many=True,
+            completes="chat",
+        ),
+    ),
     options=(
-        Option("-n", "--name", value="NAME", help="use this session; all words are the PROMPT"),
+        Option(
+            "-n", "--name", value="NAME", completes="chat", help="use this session; all words are the PROMPT"
+        ),
         Option("-c", "--continue", help="continue the directory's most recent session"),
         Option(
             "-C", "--cwd", value="DIR", completes="directory", help="the agent's working directory (here)"
         ),
-        Option("--with", value="AGENT", help="use another maker's agent; `fairlead agents` lists them"),
+        Option(
+            "--with",
+            value="AGENT",
+            completes="agent",
+            help="use another maker's agent; `fairlead agents` lists them",
+        ),
         Option("--mode", value="MODE", help="with --with: switch the agent to this mode"),
         Option("--sandbox", help="with --with: let the agent write only in the directory"),
-        Option("--model", value="PROVIDER/ID", help="switch the session to this model"),
-        Option("--thinking", value="LEVEL", kind=_level, help=f"thinking level: {', '.join(LEVELS)}"),
+        Option("--model", value="PROVIDER/ID", completes="model", help="switch the session to this model"),
+        Option(
+            "--thinking",
+            value="LEVEL",
+            kind=_level,
+            completes=" ".join(LEVELS),
+            help=f"thinking level: {', '.join(LEVELS)}",
+        ),
         Option("-y", "--yes", help="allow every call that needs consent"),
         Option("-p", "--print", help="print only the answer"),
         Option("-v", "--verbose", help="with --print: report tool calls on stderr"),

@@ -26,11 +26,13 @@ COMMAND = Command(
             "answer, or show one in full: allow, always (also the same call from now on), deny, dismiss,\n"
             "show, or another answer that the question offers",
             optional=True,
+            completes="allow always deny dismiss show",
         ),
         Argument(
             "token",
             "its token, a unique prefix of it, or the name of the session, if it asks nothing else",
             optional=True,
+            completes="approval",
         ),
     ),
     options=(JSON,),

@@ -84,7 +84,7 @@ class Option:
         self.kind = kind
         self.many = many
         self.completes = completes
-        """What the value may be: `session`, `file` or `directory`."""
+        """What the value may be: one of the things that `cli/complete.py` knows, or words to choose from."""
         self.bare = bare
         """What its value is if none is given; a value of its own then stands after `=` only."""
 

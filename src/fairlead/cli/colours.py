@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import sys
 
-LADDER = {"perfect": "32", "verified": "32", "partial": "33", "feedback": "33", "failed": "31"}
-"""Each confidence, from the best to the worst, and its colour as terminals count them."""
+from ..formats.ladder import LADDER
+
+_NUMBERS = {"red": "31", "green": "32", "yellow": "33"}
+"""Colours as terminals count them."""
 
 
 def has_colours() -> bool:
@@ -14,13 +16,13 @@ def has_colours() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def coloured_name(confidence: str, shown: str | None = None) -> str:
-    """A confidence, or the text that stands for it, in its colour if this is a terminal."""
-    shown = confidence if shown is None else shown
-    colour = LADDER.get(confidence.lower())
+def coloured_name(word: str, shown: str | None = None) -> str:
+    """A word of the ladder, or the text that stands for it, in its colour if this is a terminal."""
+    shown = word if shown is None else shown
+    colour = LADDER.get(word.lower())
     if colour is None or not has_colours():
         return shown
-    return f"\x1b[{colour}m{shown}\x1b[m"
+    return f"\x1b[{_NUMBERS[colour]}m{shown}\x1b[m"
 
 
 def coloured_check(cell: str, shown: str | None = None) -> str:

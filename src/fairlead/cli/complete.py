@@ -1,13 +1,19 @@
 """`fairlead complete -- WORD…`: for shells, the candidates for the last word, one a line.
 
-They come from what each command declares. A daemon is asked for its sessions, but never started for it.
+They come from what each command declares. A daemon is asked for what it has, but never started for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from .arguments import Command, Option
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+Answer = dict[str, "Any"]
 
 ANSWER_WAIT = 1.0
 """Seconds until a daemon that does not answer is as good as none: the shell waits meanwhile."""
@@ -82,16 +88,66 @@ def _read(command: Command, given: list[str]) -> tuple[list[str], Option | None,
 
 
 def _things(kind: str) -> Iterator[str]:
+    """The candidates of a kind, or the words of a list."""
     match kind:
-        case "session":
-            yield from _sessions()
-        case "file":
-            yield ":files"
-        case "directory":
-            yield ":directories"
+        case "":
+            return
+        case "file" | "directory":
+            yield {"file": ":files", "directory": ":directories"}[kind]
+        case "setting":
+            yield from _settings()
+        case _ if kind in _ASKED:
+            yield from _asked(*_ASKED[kind])
+        case _:
+            yield from kind.split()
 
 
-def _sessions() -> Iterator[str]:
+def _settings() -> Iterator[str]:
+    from ..system.setting_rows import rows
+    from ..system.settings import Settings
+
+    sections = []
+    for row in rows(Settings()):
+        section = row["name"].partition(".")[0]
+        if section not in sections:
+            sections.append(section)
+            yield section
+        yield f"{row['name']}\t{row['means']}"
+
+
+def _sessions(answer: Answer, needed: str = "") -> Iterator[tuple[str, str]]:
+    for session in answer["sessions"]:
+        if not needed or needed in session["can"]:
+            yield session["name"], session["what"]
+
+
+def _approvals(answer: Answer) -> Iterator[tuple[str, str]]:
+    for row in answer["approvals"]:
+        yield row["token"], f"{row['session_name'] or 'daemon'}: {row['summary']}"
+
+
+_ASKED: dict[str, tuple[str, dict[str, Any], Callable[[Answer], Iterable[tuple[str, str]]]]] = {
+    "session": ("session_list", {"brief": True}, _sessions),
+    "chat": ("session_list", {"brief": True}, lambda answer: _sessions(answer, "chat")),
+    "kind": (
+        "session_list",
+        {"brief": True},
+        lambda answer: ((kind, "") for kind in dict.fromkeys(row["kind"] for row in answer["sessions"])),
+    ),
+    "approval": ("approvals", {}, _approvals),
+    "agent": ("agents", {}, lambda answer: ((row["name"], row["path"] or "") for row in answer["agents"])),
+    "model": (
+        "get_available_models",
+        {},
+        lambda answer: ((f"{row['provider']}/{row['id']}", row["name"]) for row in answer["models"]),
+    ),
+}
+"""What the daemon is asked for: an op, its parameters, and what its answer has, each with what it is."""
+
+
+def _asked(
+    op: str, params: dict[str, Any], made: Callable[[Answer], Iterable[tuple[str, str]]]
+) -> Iterator[str]:
     import signal
 
     from ..client.connection import DaemonConnection, RequestError
@@ -100,7 +156,7 @@ def _sessions() -> Iterator[str]:
     signal.setitimer(signal.ITIMER_REAL, ANSWER_WAIT)  # which ends this process, and the shell has no names
     try:
         with DaemonConnection(start=False) as control:
-            for session in control.ask("session_list", brief=True)["sessions"]:
-                yield f"{session['name']}\t{session['what'][:60]}".split("\n")[0]
+            for name, what in made(control.ask(op, **params)):
+                yield f"{name}\t{what[:60]}".split("\n")[0]
     except (NoDaemon, RequestError, OSError):
         return

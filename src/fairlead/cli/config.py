@@ -18,7 +18,11 @@ COMMAND = Command(
     "effect immediately, except for settings that the daemon reads when it starts; where the running daemon\n"
     "has another value, it is shown too. Errors in the file are reported with their line. Keys and\n"
     "passwords are hidden.",
-    takes=(Argument("name", "a setting or section, such as agent.model or agent", optional=True),),
+    takes=(
+        Argument(
+            "name", "a setting or section, such as agent.model or agent", optional=True, completes="setting"
+        ),
+    ),
     options=(JSON,),
     examples=(
         ("fairlead config", "all settings"),

@@ -38,8 +38,18 @@ COMMAND = Command(
         Argument("json", "the hook's JSON, if not on standard input", optional=True),
     ),
     options=(
-        Option("--install", help="add the hooks to this agent's settings", value="AGENT"),
-        Option("--uninstall", help="remove the hooks from this agent's settings", value="AGENT"),
+        Option(
+            "--install",
+            help="add the hooks to this agent's settings",
+            value="AGENT",
+            completes=" ".join(AGENTS),
+        ),
+        Option(
+            "--uninstall",
+            help="remove the hooks from this agent's settings",
+            value="AGENT",
+            completes=" ".join(AGENTS),
+        ),
         Option("--print", help="with --install: only print what would be added"),
         Option("-v", "--verbose", help="print on stderr what was done, or why nothing was"),
     ),

@@ -1,6 +1,6 @@
 """`fairlead logs`: what a session has printed, or the daemon's own log, and what is printed from now on.
 
-EventStream asks the daemon for the next lines by their numbers, so that a line that was lost is noticed. When
+Following asks the daemon for the next lines by their numbers, so that a line that was lost is noticed. When
 the daemon restarts, the lines that were printed last are looked for in what the next one has, and it goes on
 after them.
 """
@@ -31,18 +31,19 @@ COMMAND = Command(
     "logs",
     "Print a session's output: its scrollback and its screen as text, one line for each line that the\n"
     "program printed, regardless of the terminal's width. It works for a while after the program has ended.\n"
-    "For an agent session, print its messages; prompts are marked with >.",
+    "For an agent session, print its messages and its tool calls: prompts are marked with >, calls with ●,\n"
+    "and each result has the tool's name, and `failed` if it did.",
     takes=(Argument("name", "the session", optional=True, completes="session"),),
     options=(
         Option("-n", "--lines", value="N", kind=lines, help="only the last N lines"),
-        Option("-f", "--follow", help="print each new line until the program ends"),
+        Option("-f", "--follow", help="print each new line, until the program ends; of an agent, until ^C"),
         Option("--daemon", help="the daemon's own log"),
         Option("--json", help='one object per line: {"line": number, "text": text, …}; see docs/cli.md'),
     ),
     examples=(
         ("fairlead logs tests | grep -c FAILED", "the whole output"),
-        ("fairlead logs -n 20 work", "the last 20 lines"),
         ("fairlead logs -f -n 0 build | tee build.log", "only new output, until the program ends"),
+        ("fairlead logs -f garden", "watch what an agent says and does"),
         ("fairlead logs --daemon -n 50", "the daemon's log"),
     ),
     codes={0: "done; with -f, the program has ended"},
@@ -150,15 +151,18 @@ def _follow(printer: _Printer, name: str, last: int | None) -> int:
 
     from ..client.connection import DaemonConnection, RequestError
     from ..client.reconnect import ABSENCE, Reconnect
-    from .kinds import other_kind, unsupported
+    from .kinds import other_kind
 
-    begun = False
+    begun, has_screen = False, True
     reconnect = Reconnect(ABSENCE)
     while True:
         try:
             with DaemonConnection() as control:
                 reconnect.reached()
-                answer = control.ask("terminal_lines", name=name, follow=True)
+                if has_screen:
+                    answer = control.ask("terminal_lines", name=name, follow=True)
+                else:
+                    answer = control.ask("session_lines", name=name)
                 texts = answer["lines"]
                 if begun:
                     printer.go_on(answer["first"], texts)
@@ -168,20 +172,17 @@ def _follow(printer: _Printer, name: str, last: int | None) -> int:
                     printer.begin(answer, last)
                     printer.skip(texts[:cut])
                     printer.show(texts[cut:])
-                _follow_on(control, printer, name, answer)
+                (_follow_on if has_screen else _follow_messages)(control, printer, name, answer)
                 return 0
         except ConnectionError as error:  # a broken pipe may be that of our own output
             if not (output.is_open() if isinstance(error, BrokenPipeError) else begun):
                 raise
             time.sleep(reconnect.pause(error))
         except RequestError as error:
-            if not begun:
+            if not begun and has_screen:
                 with DaemonConnection() as control:
-                    session = other_kind(control, name, error)
-                instead = "`fairlead wait {} --idle 0` waits until its turn is over"
-                if "chat" in session["can"]:
-                    instead = "`fairlead attach {}` shows it at work"
-                raise unsupported(session, "has no output that -f could follow", instead) from None
+                    name, has_screen = other_kind(control, name, error)["id"], False
+                continue
             if error.code != "request/not-found":
                 raise
             return 0  # it was stopped while there was no daemon, or is long over
@@ -196,6 +197,13 @@ def _follow_on(control: DaemonConnection, printer: _Printer, name: str, answer: 
         assert isinstance(answer["first"], int)
         assert isinstance(answer["lines"], list)
         printer.show_from(answer["first"], answer["lines"], "printed faster than they could be read")
+
+
+def _follow_messages(control: DaemonConnection, printer: _Printer, name: str, answer: dict[str, Any]) -> None:
+    """Print what is said and done in a session that has no end, until somebody interrupts."""
+    while True:
+        answer = control.ask("session_lines", name=name, **{"from": answer["next"]})
+        printer.show_from(answer["first"], answer["lines"], "said faster than they could be read")
 
 
 def after(texts: Sequence[str], shown: Sequence[str]) -> Sequence[str]:

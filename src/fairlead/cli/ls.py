@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from ..formats.columns import printable
+from ..formats.ladder import word_for
 from .arguments import Argument, Command, Option, UsageError, parsed
 from .colours import coloured_check
 from .kinds import NOT_FOUND
@@ -23,7 +24,9 @@ COMMAND = Command(
     takes=(Argument("name", "only these sessions", optional=True, many=True, completes="session"),),
     options=(
         Option("-q", "--quiet", help="only the names, one per line"),
-        Option("--kind", value="KIND", help="only sessions of this kind: terminal, agent, …"),
+        Option(
+            "--kind", value="KIND", completes="kind", help="only sessions of this kind: terminal, agent, …"
+        ),
         Option("--json", help="print JSON: times in seconds, sizes in bytes, more fields than the table"),
     ),
     examples=(
@@ -124,7 +127,7 @@ def _check(session: dict[str, Any]) -> str:
     verdict = session.get("verdict")
     if not verdict:
         return "-"
-    said = "-" if verdict.get("stale") else verdict["confidence"]
+    said = "-" if verdict.get("stale") else word_for(verdict["confidence"])
     return f"{said}!" if verdict["escalated"] else said
 
 

@@ -173,7 +173,7 @@ def _table(rows: list[Listed]) -> None:
     is_cut = columns.terminal_width() is not None
     for row in rows:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.time))
-        name = row.confidence.name
+        name = row.confidence.word.upper()
         who, summary = row.verifier or "unnamed", row.summary
         if is_cut:
             who, summary = cut(who, MAX_VERIFIER), cut(summary, MAX_SUMMARY)

@@ -17,16 +17,25 @@ COMMAND = Command(
         Option(
             "--persona", help="verify with a model as this persona; may be repeated", value="NAME", many=True
         ),
-        Option("--with", help="build with another maker's agent; see `fairlead agents`", value="AGENT"),
+        Option(
+            "--with",
+            help="build with another maker's agent; see `fairlead agents`",
+            value="AGENT",
+            completes="agent",
+        ),
         Option("--mode", help="with --with: the agent's mode", value="MODE"),
         Option("--sandbox", help="with --with: let the agent write only in the directory"),
-        Option("--model", help="the agent's model, as provider/id", value="MODEL"),
-        Option("--verifier-model", help="the verifier's model, as provider/id", value="MODEL"),
+        Option("--model", help="the agent's model, as provider/id", value="MODEL", completes="model"),
+        Option(
+            "--verifier-model", help="the verifier's model, as provider/id", value="MODEL", completes="model"
+        ),
         Option("--other-model", help="refuse to verify with the agent's own model"),
         Option("--quorum", help="how many of a panel must agree: all, majority or a number", value="WORD"),
         Option("--copy", help="run the commands in a temporary copy of the project"),
         Option("--timeout", help="time limit for each command", value="SECONDS", kind=seconds),
-        Option("--name", help="use the session of this name, created if needed", value="NAME"),
+        Option(
+            "--name", help="use the session of this name, created if needed", value="NAME", completes="chat"
+        ),
         Option("--yes", help="allow every tool call; otherwise calls that need consent are denied"),
         Option("--json", help="print the final report as JSON"),
         Option("-q", "--quiet", help="don't print the agent's messages"),

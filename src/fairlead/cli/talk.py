@@ -29,7 +29,7 @@ COMMAND = Command(
     "all answers have arrived.",
     takes=(Argument("text", "send only this", optional=True, many=True),),
     options=(
-        Option("-s", "--session", value="NAME", help="the agent session, by name or id"),
+        Option("-s", "--session", value="NAME", completes="chat", help="the agent session, by name or id"),
         Option("--tcp", value="PORT", kind=_port, help="connect over TCP instead of the unix socket"),
         Option("--token", value="FILE", completes="file", help="authenticate with the token in this file"),
         Option("--timeout", value="SECONDS", kind=seconds, help="time limit for the last answers (600)"),

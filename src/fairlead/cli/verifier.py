@@ -304,8 +304,8 @@ def code_of(report: Report) -> int:
 
 
 def coloured(confidence: Confidence) -> str:
-    """A confidence by its name, in its colour if this is a terminal."""
-    return coloured_name(confidence.name)
+    """A confidence in the word for people, in its colour if this is a terminal."""
+    return coloured_name(confidence.word.upper())
 
 
 def show(judged: Judged, *, quiet: bool = False, to_stderr: bool = False) -> None:

@@ -19,7 +19,7 @@ COMMAND = Command(
         Option(
             "--persona", help="verify with a model as this persona; may be repeated", value="NAME", many=True
         ),
-        Option("--model", help="the verifier's model, as provider/id", value="MODEL"),
+        Option("--model", help="the verifier's model, as provider/id", value="MODEL", completes="model"),
         Option("--other-model", help="refuse to verify with the agent's own model"),
         Option("--quorum", help="how many of a panel must agree: all, majority or a number", value="WORD"),
         Option("--copy", help="run the commands in a temporary copy of the project"),

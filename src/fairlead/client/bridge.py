@@ -4,7 +4,8 @@ Editors start a backend of their own and talk to its standard input; this one on
 sessions outlive the editor. It adds to the handshake where it runs. When the daemon dies it finds the next
 one, shakes hands and subscribes as the client did before, asks for what was missed, repeats answers to
 dialogs, answers whatever else was pending with an error, and counts events on where the last daemon stopped.
-A dialog that the client has is not asked again. Standard output carries frames and nothing else.
+A dialog that the client has is not asked again, unless because of what it did. Standard output carries frames
+and nothing else.
 """
 
 from __future__ import annotations
@@ -57,8 +58,9 @@ class Bridge:
         self._requests = LineBuffer(rpc.MAX_LINE)
         self._frames = LineBuffer(MAX_FRAME)
         self._pending: dict[str, str] = {}
-        self._settling: dict[str, bytes] = {}  # those that answer a dialog, whole
-        self._dialogs: dict[str, None] = {}  # that the client was asked
+        self._settling: dict[str, tuple[bytes, Any]] = {}  # those that answer a dialog, whole, and which
+        self._dialogs: dict[str, None] = {}  # that the client was asked and has not answered
+        self._asks_many = False  # at once; else a dialog that comes while another is open is lost there
         self._handshake = b""  # for the next daemon
         self._is_greeted = False  # the handshake was answered well
         self._topics: list[str] = []  # what is subscribed to; none means all
@@ -109,10 +111,11 @@ class Bridge:
                     self._handshake = line
             if isinstance(op, str) and 0 < len(id) <= rpc.MAX_ID:  # else its error will have no id
                 self._pending[id] = op
+                given = request.get(_PARAMS)
+                params = given if isinstance(given, dict) else {}
                 if op in _SETTLING and self._is_greeted:
-                    self._settling[id] = line + b"\n"
-                params = request.get(_PARAMS)
-                named = params.get(_SESSION_ID) if isinstance(params, dict) else None
+                    self._settling[id] = line + b"\n", params.get(_DIALOG_ID)
+                named = params.get(_SESSION_ID)
                 if op == "subscribe" and isinstance(named, str):
                     self._named[id] = named
         try:
@@ -126,6 +129,7 @@ class Bridge:
         params = request.get(_PARAMS)
         if not isinstance(params, dict):
             return line
+        self._asks_many = rpc.INCREMENTS in rpc.offered_features(params)
         names = key_names(self._settings)
         here = {_CWD: self._cwd, _PROJECT: self._cwd}
         keys = {_KEY_NAMES: names} if names else {}
@@ -178,7 +182,9 @@ class Bridge:
             self._silent.discard(id)
             return None
         self._pending.pop(id, None)
-        self._settling.pop(id, None)
+        _, dialog = self._settling.pop(id, (b"", None))
+        if isinstance(dialog, str):
+            self._dialogs.pop(dialog, None)
         return line
 
     def _lend(self, variable: str) -> None:
@@ -213,7 +219,9 @@ class Bridge:
         client has already and did not ask for again."""
         if event.topic == "ui/dialog-requested":
             dialog = event.data()[_DIALOG_ID]
-            if dialog in self._dialogs and "subscribe" not in self._pending.values():
+            is_known = dialog in self._dialogs if self._asks_many else bool(self._dialogs)
+            is_wanted = "subscribe" in self._pending.values() or event.id not in (None, *self._silent)
+            if is_known and not is_wanted:
                 self._offset -= 1
                 return None
             self._dialogs[dialog] = None
@@ -272,7 +280,7 @@ class Bridge:
         focus = self._focus or next(reversed(self._cursors), "")
         sessions = [*(id for id in self._cursors if id != focus), *([focus] if focus else [])]
         subscribing = map(self._subscribing, sessions or ([""] if self._topics else []))
-        return b"".join((first, *subscribing, *self._settling.values()))
+        return b"".join((first, *subscribing, *(line for line, _ in self._settling.values())))
 
     def _subscribing(self, session: str) -> bytes:
         given = {"topics": self._topics, "session_id": session, "since": self._cursors.get(session)}

@@ -228,7 +228,7 @@ def session_dirs(settings: Settings) -> list[str]:
     listens there must not get what is typed here."""
     from ..wire import keepty  # not where only the daemon is asked
 
-    own, *shared = keepty.socket_dirs(os.environ, settings.keepty_dir)
+    own, *shared = keepty.socket_dirs(settings.environ, settings.keepty_dir)
     return [own, *(each for each in shared if not foreign(each))]
 
 

@@ -111,13 +111,13 @@ class ControlSessions:
         for _, found in groupby(opened, key=lambda each: each.kind):
             for each in list(found)[-SHOWN_SESSIONS:]:
                 waits = f", {asked[each.id]} wait for consent" if asked[each.id] else ""
-                lines.append(f"{each.kind} {each.name}: {each.phase or each.state}{waits}")
+                lines.append(f"{each.kind} {each.name}: {each.state}{waits}")
         return "\n".join(lines) or "no sessions"
 
     def name_of(self, id: str) -> str:
         """What a person calls a session: its name, else as much of the id as lists show."""
         name = self._directory.name_of(id)
-        return id[:SHORT_ID] if name == id and _UUID.fullmatch(id) else name
+        return (id[:SHORT_ID] if _UUID.fullmatch(id) else id) if name is None else name
 
     async def _found(self, name: str) -> tuple[Kind, str]:
         """The session of an id or a name. Prompts are not for sessions that are typed into: typing goes

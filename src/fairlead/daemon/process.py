@@ -44,6 +44,7 @@ from ..system.setting_rows import rows
 from ..system.setting_table import AT_START
 from ..system.settings import SettingError, Settings, safe_dir
 from ..system.sockets import is_served
+from ..system.whereabouts import write_whereabouts
 from ..terminal.host import Host
 from ..wire.rpc import ErrorCode, fields
 from . import agents as agent_room
@@ -135,7 +136,7 @@ class Daemon:
         handlers = handlers_of(
             self,
             TerminalOps(host, terminals.kind, terminals.turns, directory, terminals.all_opened),
-            SessionOps(directory),
+            SessionOps(directory, feed),
             VerifyOps(judging.door, directory, judging.reports),
             self._control.ops,
         )
@@ -391,6 +392,9 @@ def run(
         raise Outdated
     _check(settings)
     _write_down(lock, str(os.getpid()))
+    with contextlib.suppress(OSError):  # a full disk: others find us by their environment
+        xdg_runtime_dir = settings.environ.get("XDG_RUNTIME_DIR", "")
+        write_whereabouts(settings.state_dir, settings.runtime_dir, xdg_runtime_dir)
     limit, count = settings.count("daemon", "log_bytes"), settings.count("daemon", "log_count")
     log_file = LogFile(settings.log_path, limit, count)
     log_file.log_here()

@@ -6,8 +6,13 @@ What somebody is asked about goes through here in every door, so that all of the
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
+from typing import Any
 from unicodedata import category
+
+from .columns import cut
 
 TAB = 4
 FEWEST_EMPTY = 3
@@ -19,6 +24,8 @@ MAX_LOOKED_AT = 32 * 1024
 BREAK = " ⏎ "
 """What stands for the end of a line where there is room for one line only."""
 
+TITLE_COLUMNS = 120
+"""How wide a call's one line may be."""
 MAX_NAME = 200
 """How many characters the name of a session may have."""
 
@@ -31,6 +38,7 @@ _UNSEEN = frozenset(
     ]
 )
 _PLAIN = re.compile(r"[\n -~]*\Z")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _SPACES = re.compile(f" {{{FEWEST_SPACES},}}")
 _EMPTY = re.compile(rf"(?:^[ \t]*\n){{{FEWEST_EMPTY},}}", re.MULTILINE)
 
@@ -171,3 +179,17 @@ def asker(session_name: str, session_id: str | None, project: str) -> str:
     name = one_line(session_name, 80)
     called = f"{name} ({session_id[:8]})" if name else session_id[:8]
     return f"session {called}" + (f" in {one_line(project, 200)}" if project else "")
+
+
+def call_title(name: str, arguments: Mapping[str, Any]) -> str:
+    """A tool call in one line.
+
+    >>> call_title("bash", {"command": "make test"}), call_title("read", {"path": "README.md"})
+    ('$ make test', 'read README.md')
+    """
+    if isinstance(command := arguments.get("command"), str):
+        return f"$ {one_line(_COLOUR.sub('', command), TITLE_COLUMNS - 2)}"
+    words = [str(arguments[key]) for key in ("pattern", "path") if key in arguments]
+    if not words and arguments:
+        words = [json.dumps(arguments, ensure_ascii=False)]
+    return cut(visible(_COLOUR.sub("", " ".join([name, *words]))).replace("\n", " "), TITLE_COLUMNS)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from ..agent import context, events
 from ..agent.answer import NOTHING_USED, Answer
@@ -18,18 +19,30 @@ from ..agent.events import Approval, Event
 from ..agent.journal import Custom, Journal, Said
 from ..agent.messages import Assistant, Message, StopReason, Text, ToolCall, ToolResult, Usage, now
 from ..agent.models import ModelInfo
+from ..agent.secrets import Redactor
+from ..formats.shown import middle
 from ..wire import acp
 from . import shown
 from .state import OpenCall, Work
 
 RUN = "fairlead/hosted-run"
-"""The custom entry with which a run of an agent's program begins, or ends."""
-MAX_SAID = 2 * 1024 * 1024
+"""The custom entry with which a run of an agent's program begins, is told something, or ends."""
+MAX_SAID = 1024 * 1024
 """After so many characters a message is journaled, though the agent goes on."""
+MAX_CALLS = 200
+"""How many calls an agent may have open."""
+MAX_ASIDE = 2 * 1024 * 1024
+"""How many bytes of what an agent says and does between two turns are taken, the rest is dropped."""
+_ASIDE_COST = 1024
+"""What each update between two turns counts besides its own bytes: an entry of the journal has a size too."""
 LOST_CALL = "lost: the agent ended before this call did"
 UNENDED_CALL = "the turn ended before this call did"
 _ENDED = ("completed", "failed")
 _MARKS = {"completed": "[x]", "in_progress": "[>]"}
+
+
+class TooMuch(Exception):
+    """An agent does more than can be kept. Says what."""
 
 
 class Doings:
@@ -40,15 +53,16 @@ class Doings:
         journal: Journal,
         approvals: Approvals,
         tell: Callable[[Event], None],
-        clean: Callable[[str], str],
+        secrets: Redactor,
         model: Callable[[], ModelInfo],
     ) -> None:
-        """`clean` takes secrets out of a text."""
+        """`secrets` knows what must be in no journal and no event."""
         self._id = journal.header.id
         self._journal = journal
         self._approvals = approvals
         self._tell = tell
-        self._clean = clean
+        self._secrets = secrets
+        self._clean = secrets.text
         self._model = model
         self.work = Work()
         self.answer = Answer()
@@ -57,6 +71,8 @@ class Doings:
         self._at = self._number = 0  # the line that is handled, and how many entries came of it
         self._written = (0, 0)  # the last line of which there are entries in the journal, and how many
         self._taken: dict[str, int] = {}  # where calls were journaled, by their ids; earlier runs at -1
+        self.told = ""
+        """The entry up to which an agent may have been told what people said, as the journal has it."""
         self._read()
 
     def _read(self) -> None:
@@ -66,6 +82,7 @@ class Doings:
             if isinstance(body, Custom) and body.custom_type == RUN and isinstance(body.data, dict):
                 if run := body.data.get("run"):
                     self._begin(str(run))
+                self.told = str(body.data.get("told") or self.told)
             elif isinstance(body, Said) and isinstance(body.at, int):
                 at, count = self._written
                 self._written = (body.at, count + 1 if at == body.at else 1)
@@ -88,14 +105,19 @@ class Doings:
         self.work = work
         self._restart()
         for is_thought, text in work.pieces:
-            (self.answer.thought if is_thought else self.answer.text)(text)
-            self._size += len(text)
+            self._add(text, is_thought=is_thought)
 
     def end(self) -> None:
         """The run is over: nothing of it goes on."""
         self._journal.append(Custom(RUN, {"ended": self.run}))
         self.work = Work()
         self._restart()
+
+    def note_told(self, entry: str) -> None:
+        """The agent is about to be told all up to an entry. If its program and its keeper are lost, nobody
+        knows whether it was; without this, it was not."""
+        self._journal.append(Custom(RUN, {"told": entry}))
+        self.told = entry
 
     @property
     def has_ended(self) -> bool:
@@ -107,6 +129,17 @@ class Doings:
 
     def _restart(self) -> None:
         self.answer, self._size = Answer(), 0
+
+    def keep(self, work: Work) -> None:
+        """Put into the state what is said and is in no journal yet."""
+        work.pieces = self.answer.pieces
+
+    def takes_aside(self, size: int) -> bool | None:
+        """Whether what is said between two turns, in so many bytes, is taken; None when that ends now."""
+        if self.work.aside > MAX_ASIDE:
+            return False
+        self.work.aside += size + _ASIDE_COST
+        return None if self.work.aside > MAX_ASIDE else True
 
     # --- writing ------------------------------------------------------------------------------------------
 
@@ -128,6 +161,7 @@ class Doings:
         self, reason: StopReason, error: str | None = None, usage: Usage = NOTHING_USED
     ) -> Assistant:
         """What was said so far, as a message; another one begins."""
+        self._release()
         message = self.answer.assistant(self._model(), reason, error, usage)
         self._restart()
         return message
@@ -139,27 +173,40 @@ class Doings:
         if not text:
             return
         self.take_calls()
-        is_new = (self._at, self._number + 1) > self._written  # else its message is in the journal already
-        if is_thought:
-            self.answer.thought(text)
-        else:
-            self.answer.text(text)
-        if is_new:
-            streamed = events.ThoughtStreamed if is_thought else events.TextStreamed
-            self._tell(streamed(self._id, text))
-        self._size += len(text)
+        if is_thought is not self.work.holds_thought:
+            self._release()
+        self.work.holds_thought = is_thought
+        text = self._clean(self.work.held + text)
+        shown = self._secrets.unfinished(text)
+        self.work.held = text[len(shown) :]
+        self._stream(shown, is_thought=is_thought)
         if not in_turn or self._size > MAX_SAID:
             self._record(self._message("stop"))
 
+    def _release(self) -> None:
+        """What may have been the beginning of a secret is none."""
+        held, self.work.held = self.work.held, ""
+        self._stream(held, is_thought=self.work.holds_thought)
+
+    def _stream(self, text: str, *, is_thought: bool) -> None:
+        if text:
+            self._add(text, is_thought=is_thought)
+            if (self._at, self._number + 1) > self._written:  # else its message is in the journal already
+                event = events.ThoughtStreamed if is_thought else events.TextStreamed
+                self._tell(event(self._id, text))
+
+    def _add(self, text: str, *, is_thought: bool) -> None:
+        (self.answer.thought if is_thought else self.answer.text)(text)
+        self._size += len(text)
+
     def plan(self, entries: Sequence[acp.PlanEntry]) -> None:
         """The agent has another plan, which is shown as a call that is done at once."""
-        if tuple(entries) == self.work.plan:
-            return
-        self.work.plan = tuple(entries)
         lines = [f"{_MARKS.get(each.status, '[ ]')} {each.content}" for each in entries]
-        call = OpenCall(
-            f"plan@{self.run}-{self._at}", "plan", name="plan", status="completed", text="\n".join(lines)
-        )
+        text = middle("\n".join(lines), shown.MAX_TEXT)
+        if text == self.work.shown_plan:
+            return
+        self.work.shown_plan = text
+        call = OpenCall(f"plan@{self.run}-{self._at}", "plan", name="plan", status="completed", text=text)
         self.work.calls[call.id] = call
         self._tell(events.ToolBegan(self._id, call.id, call.tool))
         self._progress(call.id, call)
@@ -173,8 +220,10 @@ class Doings:
         if call is None:
             if isinstance(details, acp.ToolCallUpdate) and self._is_used(id):
                 return None  # it has ended
+            if len(self.work.calls) >= MAX_CALLS:
+                raise TooMuch(f"it has more than {MAX_CALLS} tool calls open")
             unique = f"{id}@{self.run}-{self._at}" if self._is_used(id) else id
-            call = OpenCall(unique, details.title or id)
+            call = OpenCall(unique, id)
             shown.take_details(call, details)
             self.work.calls[id] = call
             self._tell(events.ToolBegan(self._id, call.id, call.tool))
@@ -192,7 +241,7 @@ class Doings:
         begun = [call for call in self.work.calls.values() if not call.is_taken]
         if not begun:
             return
-        calls = [ToolCall(call.id, call.tool, shown.arguments(call)) for call in begun]
+        calls = [ToolCall(call.id, call.tool, self._arguments(call)) for call in begun]
         message = self._message("toolUse")
         self._record(
             Assistant(
@@ -213,7 +262,11 @@ class Doings:
         """A call is being done."""
         if not call.is_running:
             call.is_running = True
-            self._tell(events.ToolExecuting(self._id, call.id, call.tool, shown.arguments(call)))
+            self._tell(events.ToolExecuting(self._id, call.id, call.tool, self._arguments(call)))
+
+    def _arguments(self, call: OpenCall) -> dict[str, Any]:
+        arguments: dict[str, Any] = self._secrets.value(shown.arguments(call))
+        return arguments
 
     def _progress(self, id: str, call: OpenCall) -> None:
         self.take_calls()
@@ -233,7 +286,7 @@ class Doings:
 
     def _details(self, call: OpenCall) -> dict[str, object]:
         details = {
-            "title": call.title,
+            "title": self._clean(call.title),
             "kind": call.kind,
             "diff": self._clean(call.diff),
             "paths": list(call.paths),
@@ -261,9 +314,9 @@ class Doings:
             self._clean(what),
             f"{agent} asks for permission",
             self._clean(shown.preview(call)),
-            shown.arguments(call),
+            self._arguments(call),
             call.paths,
-            command if isinstance(command, str) else None,
+            self._clean(command) if isinstance(command, str) else None,
             time.time(),
             self._id,
             choices=shown.choices(asked.options),
@@ -295,7 +348,7 @@ class Doings:
         for id in list(self.work.calls):
             self._end_call(id, is_error=True, why=why)
         is_new = self._record(self._message(reason, error, usage))
-        self.work.plan = ()
+        self.work.shown_plan = ""
         if reason == "error":
             self._tell(events.Failed(self._id, error or "", is_said=True))
         return is_new

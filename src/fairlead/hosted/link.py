@@ -13,6 +13,7 @@ import asyncio
 import logging
 from typing import Protocol
 
+from ..keeper.protocol import MAX_BLOB
 from ..wire import acp
 from ..wire.acp.base import Wire
 from .pipe import Ended, Pipe, PipeError
@@ -23,6 +24,10 @@ log = logging.getLogger("fairlead")
 CONFIRM_BYTES = 128 * 1024
 """After so many bytes the state is confirmed, if nothing else was a reason for that."""
 
+MAX_STATE = 8 * 1024 * 1024
+"""How many bytes the state of a session may have besides what the agent is told: what is not over."""
+MAX_UNREAD, MAX_SHOWN = 5, 200
+"""How many lines that are no messages are kept to be shown, and how many bytes of each."""
 END_WAIT = 1.0
 """Seconds that an agent that has closed its input or output has to end, before it is ended."""
 
@@ -52,6 +57,10 @@ class AgentLink:
         self.work = kept.work if kept else Work()
         self.at = pipe.offset
         """The offset after the line that is handled, or was last."""
+        self.size = 0
+        """How many bytes of the line have come, or about so many."""
+        self.unread: list[bytes] = []
+        """The first lines that came before the agent had answered `initialize`, and that are no messages."""
         self._handler = handler
         self._done = pipe.offset
         self._sequence = kept.sequence if kept else 0
@@ -60,7 +69,9 @@ class AgentLink:
         self._is_skipping = self._drops
         self._is_handling = False
         self._waiting: list[bytes] = []  # to be sent when the line is handled
+        self._kept_size = 0  # of the last state: a large one is not confirmed more often than that much came
         self._released = False
+        self._is_broken = False  # it is being ended, and nothing that it says is handled any more
 
     def begin(self) -> None:
         """Say again what the agent may not have got, and listen to it."""
@@ -109,29 +120,39 @@ class AgentLink:
         self._handler.keep(self.work)
         saved = self.connection.save()
         kept = Kept(VERSION, saved, self._sequence, self._unsent, self._is_skipping, self.work)
-        try:
-            self.pipe.confirm(self._done, encode(kept))
-        except ValueError as error:
-            self._handler.failed(f"what it does can't be kept: {error}")
+        blob = encode(kept)
+        self._kept_size = len(blob)
+        said = sum(len(line) for _, line in self._unsent)
+        if len(blob) - said > MAX_STATE or len(blob) > MAX_BLOB:
+            limit = MAX_BLOB if said > MAX_STATE else MAX_STATE
+            self._break(f"what it does can't be kept: that takes {len(blob)} bytes, and {limit} may be")
+            return
+        self.pipe.confirm(self._done, blob)
+
+    def _break(self, why: str) -> None:
+        """What the agent said so far can't be handled to its end."""
+        if not self._is_broken:
+            self._is_broken = True
+            self._handler.failed(why)
 
     # --- receiving ----------------------------------------------------------------------------------------
 
     def received(self, offset: int, data: bytes) -> None:
-        if self._released:
+        if self._released or self._is_broken:
             return
         start = 0
         while (newline := data.find(b"\n", start)) >= 0:
             piece, start = data[start : newline + 1], newline + 1
             self._is_skipping = False
             self._handle(piece, offset + start, offset + start)
-            if self._released:
+            if self._released or self._is_broken:
                 return
         if rest := data[start:]:
             # a line that is too long is judged before its end; the place of that must not depend on pieces
             self._handle(rest, self._done + 1, self._done)
             if self._is_skipping:
                 self._done = offset + len(data)
-        if self._done - self.pipe.offset >= CONFIRM_BYTES:
+        if self._done - self.pipe.offset >= max(CONFIRM_BYTES, self._kept_size):
             self.confirm()
 
     def _handle(self, piece: bytes, at: int, done: int) -> None:
@@ -142,14 +163,17 @@ class AgentLink:
         items = self.connection.receive(piece)
         if items and done == self._done:
             self._is_skipping = True
+        if self.connection.agent is None and len(self.unread) < MAX_UNREAD:
+            self.unread += [piece[:MAX_SHOWN]] * any(isinstance(item, acp.Refused) for item in items)
         self.at = at
+        self.size = len(piece)
         self._is_handling = True
         try:
             for item in items:
                 self._handler.handle(item)
         except Exception as error:  # our own fault: the session goes on without this agent
             log.exception("what %s says can't be handled", self.pipe.name)
-            self._handler.failed(f"what it says can't be handled: {type(error).__name__}: {error}")
+            self._break(f"what it says can't be handled: {type(error).__name__}: {error}")
             return
         finally:
             self._is_handling = False

@@ -20,8 +20,9 @@ from ..system.settings import SettingError, Settings
 from .known import Agent, agents_in
 from .pipe import Ended, Pipe, PipeError
 from .pipes import Pipes
+from .program import STOP_GRACE, HostedError
 from .sandbox import NoSandbox, sandboxed
-from .session import STOP_GRACE, HostedError, HostedSession
+from .session import HostedSession
 
 log = logging.getLogger("fairlead")
 
@@ -43,7 +44,7 @@ class HostedRoom:
         self._runtime_dir = settings.runtime_dir
         self._pipes = Pipes(settings, nursery)
         self._found: dict[str, Pipe] = {}
-        self._redactor = Redactor(secret_values(environ))
+        self.secrets = Redactor(secret_values(environ))
         self._ending: set[asyncio.Task[None]] = set()
         self._take(self._read(settings))
         settings.joined(self._changing)
@@ -63,7 +64,7 @@ class HostedRoom:
     def _take(self, agents: dict[str, Agent]) -> None:
         self._agents = agents
         for agent in agents.values():
-            self._redactor.learn(secret_values(agent.env))
+            self.secrets.learn(secret_values(agent.env))
 
     @property
     def programs(self) -> list[Program]:
@@ -129,9 +130,6 @@ class HostedRoom:
     def describe(self, session: HostedSession) -> Agent:
         return self._agents.get(session.agent, Agent())
 
-    def clean(self, text: str) -> str:
-        return self._redactor.text(text)
-
     def forget(self, pipe: Pipe) -> None:
         self._pipes.forget(pipe)
 
@@ -171,7 +169,7 @@ class HostedRoom:
         except NoSandbox as error:
             raise HostedError(f"{session.agent} can't be started in a sandbox: {error}") from None
         except PipeError as error:
-            raise HostedError(f"{session.agent}: {self.clean(str(error))}") from None
+            raise HostedError(f"{session.agent}: {self.secrets.text(str(error))}") from None
 
 
 class _Unheard:

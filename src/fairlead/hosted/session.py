@@ -2,74 +2,51 @@
 
 It knows no door, as any conversation. The agent's process and what is said with it belong to a keeper, so a
 turn goes on when the daemon dies, and the next daemon takes it up where it was (`link`). If the agent dies,
-its turn fails; the next prompt starts it again, and has it resume its own session if it can do that.
+its turn fails; the next prompt starts it again, and has it resume its own session if it can do that
+(`program`). What the agent says becomes messages and events in `doings`; how it is set, `chosen` knows.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from ..agent import context, events
 from ..agent.answer import NOTHING_USED, Answer
 from ..agent.conversation import Aborted, Conversation
 from ..agent.events import Approval, Choice, Event
-from ..agent.journal import Custom, Entry, Journal, JournalError, Said
-from ..agent.messages import StopReason, Text, ToolCall, Usage, User, user
+from ..agent.journal import Entry, Journal, JournalError, Said
+from ..agent.messages import Text, ToolCall, Usage, User, text_of, user
 from ..agent.models import ModelInfo
 from ..agent.ports import Choosable, Dropped, Refused
-from ..formats.shown import middle, visible
+from ..agent.secrets import Redactor
+from ..formats.shown import middle
 from ..sessions.questions import ALLOW, DENY
 from ..wire import acp
 from ..wire.faults import Broken, LocalError
-from .doings import LOST_CALL, UNENDED_CALL, Doings
+from .chosen import AgentSettings, Described
+from .doings import LOST_CALL, UNENDED_CALL, Doings, TooMuch
+from .ending import ABORTED, Ending, ending_of, usage_of
 from .link import AgentLink
-from .pipe import Ended, Pipe, PipeError
+from .pipe import Ended, Pipe
+from .program import AgentProgram, HostedError
 from .shown import block_text
 from .state import Work, decode
 
 log = logging.getLogger("fairlead")
 
-CHOSEN = "fairlead/hosted"
-"""The custom entry that has how a session is set: the agent's own session, mode, model, sandbox."""
-OPEN_SECONDS = 120.0
-"""Seconds that an agent has to start and to open a session."""
 CANCEL_SECONDS = 10.0
 """Seconds that an agent has to end a turn that was cancelled, before it is ended itself."""
-STOP_GRACE = 3.0
-"""Seconds between SIGTERM and SIGKILL for an agent."""
-MAX_STDERR = 2000
-"""How many characters of an agent's last errors are told."""
 UNSAID_SECONDS = 300.0
 """Seconds for which a prompt is still said that no agent has heard when the daemon died."""
+MAX_NOTICE = 2000
+"""How many characters of what an agent wants people to know are told."""
 GONE = "the agent ended"
-_SETTING = ("session/set_mode", "session/set_config_option")
-
-
-class Ending(NamedTuple):
-    """How a turn ends."""
-
-    outcome: events.Outcome
-    stop: StopReason
-    error: str | None = None
-
-
-DONE, ABORTED = Ending("done", "stop"), Ending("aborted", "aborted", "Aborted")
-_ENDINGS: Mapping[str, Ending] = {
-    "cancelled": ABORTED,
-    "max_tokens": Ending("failed", "length"),
-    "max_turn_requests": Ending("failed", "error", "it reached its limit of requests in a turn"),
-    "refusal": Ending("failed", "error", "it refused to go on"),
-}
-"""By the agent's reason to stop."""
-
-
-class HostedError(Exception):
-    """An agent that can't be started or talked to. Says why."""
+NOT_SENT = "not sent: the daemon restarted before the agent got it"
+"""What the last message of a turn says that never began, because nobody was there for long."""
 
 
 class Agents(Protocol):
@@ -84,21 +61,9 @@ class Agents(Protocol):
     def forget(self, pipe: Pipe) -> None:
         """An agent has ended, and nobody needs to know more of it."""
 
-    def clean(self, text: str) -> str:
-        """A text without secrets."""
-
-
-class Described(Protocol):
-    """What is set for an agent."""
-
     @property
-    def mode(self) -> str: ...
-
-    @property
-    def model(self) -> str: ...
-
-    @property
-    def sandbox(self) -> bool: ...
+    def secrets(self) -> Redactor:
+        """What must be in no journal and no event."""
 
 
 class HostedSession(Conversation):
@@ -118,23 +83,27 @@ class HostedSession(Conversation):
         past: context.Past | None = None,
     ) -> None:
         self.agent = journal.header.agent or ""
-        self.chosen: dict[str, Any] = {}
-        """What was set in this session: the agent's session, mode, model, sandbox."""
+        self.settings = AgentSettings(
+            journal, self.agent, lambda: agents.describe(self), lambda: self.work, self._set
+        )
         self._agents = agents
-        self._link: AgentLink | None = None
+        self._program = AgentProgram(
+            self.agent,
+            journal.header.cwd,
+            self.settings,
+            lambda: agents.start(self),
+            self._attach,
+            self._notice,
+            agents.secrets.text,
+        )
         self._found = pipe
-        self._failing = ""
-        self._fault = ""  # why the agent that was to be started is no more
         self._ends_as: events.Outcome = "failed"
         self._awaits = False  # the agent was told something, and how that ended is not looked at yet
         self._over = asyncio.Event()
-        self._news = asyncio.Event()
-        self._starting: asyncio.Task[None] | None = None
-        self._stopping: asyncio.Task[None] | None = None
-        model = ModelInfo(self.agent, "default", self.agent, window=0)
-        super().__init__(journal, model, listen, is_ours=is_ours, past=past)
-        self._doings = Doings(journal, self._approvals, self._tell, agents.clean, lambda: self.model)
+        super().__init__(journal, self.settings.model, listen, is_ours=is_ours, past=past)
+        self._doings = Doings(journal, self._approvals, self._tell, agents.secrets, lambda: self.model)
         self._resumes = pipe is not None
+        self._unsent: list[User] = []  # prompts that no agent has got, and none will
         if pipe is None and is_ours:
             self._without_agent()
 
@@ -144,20 +113,20 @@ class HostedSession(Conversation):
         queued = past.queued if self._found is not None and self._is_ours else {}
         super()._load(past._replace(queued={}) if queued else past)
         for state in past.states:
-            if isinstance(state, Custom) and state.custom_type == CHOSEN and isinstance(state.data, dict):
-                self.chosen |= state.data
+            self.settings.load(state)
         for id, text in queued.items():
             self.prompts.follow_ups.append(user(text, prompt=id))
 
     def _without_agent(self) -> None:
         """No program of the agent is there any more. A turn that it worked on is lost; what it never heard
         is said to the next one, unless that is long ago."""
-        had_ended = self._doings.has_ended
-        unsaid = self._unsaid()
-        self._resumes = had_ended and bool(unsaid) and _age(unsaid[-1][1]) < UNSAID_SECONDS
+        unsaid = [said for _, said in self._unsaid(self._doings.told)]
+        self._resumes = bool(unsaid) and _age(unsaid[-1]) < UNSAID_SECONDS
         if not self._resumes and (self.was_interrupted or self.approvals):
-            self._doings.lose(GONE, context.LOST)
-        if not had_ended:
+            self._doings.lose(GONE, NOT_SENT if unsaid else context.LOST)
+            self._unsent = [said for said in unsaid if isinstance(said.prompt, str)]
+            self.unsaid += [f"The daemon restarted before this was said: {text_of(said)}" for said in unsaid]
+        if not self._doings.has_ended:
             self._doings.end()
 
     # --- what it is -----------------------------------------------------------------------------------------
@@ -174,35 +143,27 @@ class HostedSession(Conversation):
     @property
     def is_held(self) -> bool:
         """Whether the agent's program runs: then the session stays loaded."""
-        return self._link is not None or (self._starting is not None and not self._starting.done())
+        return self._program.is_there
 
     @property
     def is_sandboxed(self) -> bool:
-        return bool(self.chosen.get("sandbox", self._agents.describe(self).sandbox))
+        return self.settings.is_sandboxed
 
     @property
     def mode(self) -> str:
-        """The agent's mode, as far as it is known."""
-        if self.work.modes is not None:
-            return self.work.modes.current_mode_id
-        return str(self.chosen.get("mode") or self._agents.describe(self).mode)
+        return self.settings.mode
 
     @property
     def modes(self) -> Sequence[str]:
-        """The modes that the agent has."""
-        return [each.id for each in self.work.modes.available_modes] if self.work.modes else []
+        return self.settings.modes
 
     @property
     def mode_names(self) -> Mapping[str, str]:
-        return {each.id: each.name for each in self.work.modes.available_modes} if self.work.modes else {}
+        return self.settings.mode_names
 
     @property
     def options(self) -> Sequence[Choosable]:
-        return [
-            Choosable(each.id, each.name, each.category or "", each.current_value, _values(each))
-            for each in self.work.options
-            if isinstance(each.current_value, str) and not (each.category == "mode" and self.work.modes)
-        ]
+        return self.settings.options
 
     @property
     def commands(self) -> Mapping[str, str]:
@@ -218,15 +179,14 @@ class HostedSession(Conversation):
         return {**super().more, **own}
 
     @property
-    def _is_prompted(self) -> bool:
-        """Whether the agent works on what it was told."""
-        return self._link is not None and self._link.is_open("session/prompt")
+    def _link(self) -> AgentLink | None:
+        return self._program.link
 
-    def _unsaid(self) -> list[tuple[Entry, User]]:
-        """What people said last and the agent was not told."""
+    def _unsaid(self, told: str = "") -> list[tuple[Entry, User]]:
+        """What people said last, after the entry of which it is known that the agent was told it."""
         found: list[tuple[Entry, User]] = []
         for entry in reversed(self.journal.branch):
-            if entry.id == self.work.said:
+            if entry.id == (told or self.work.said):
                 break
             if isinstance(entry.body, Said):
                 if not isinstance(entry.body.message, User):
@@ -240,6 +200,9 @@ class HostedSession(Conversation):
         pipe, self._found = self._found, None
         if pipe is not None:
             self._attach(pipe)
+        unsent, self._unsent = self._unsent, []
+        for said in unsent:
+            self._tell(events.PromptEnded(self.id, str(said.prompt), "dropped", context.RESTARTED))
         resumes, self._resumes = self._resumes, False
         if resumes and self.is_idle and (self._awaits or self._unsaid() or self.prompts.follow_ups):
             self._begin(self._resume())
@@ -293,15 +256,9 @@ class HostedSession(Conversation):
         outcome = acp.Selected(option_id=choice) if choice else acp.Cancelled()
         self._link.send(self._link.connection.respond(request, acp.PermissionResult(outcome=outcome)))
 
-    def choose(self, **settings: Any) -> None:
-        """Set the session's mode, model or sandbox, for this agent and the next one that is started."""
-        self.journal.append(Custom(CHOSEN, settings))
-        self.chosen |= settings
-
     def set_mode(self, mode: str) -> str:
-        if self.work.modes is not None and mode not in self.modes:
-            raise Refused(f"{self.agent} has no mode {mode!r}; there are {', '.join(self.modes)}")
-        self.choose(mode=mode)
+        self.settings.check_mode(mode)
+        self.settings.choose(mode=mode)
         if self._link is not None and self.work.modes is not None:
             self._link.request(acp.SetMode(session_id=self.work.session, mode_id=mode))
         self._tell(events.Updated(self.id))
@@ -311,19 +268,10 @@ class HostedSession(Conversation):
         """Have the agent ask another of its models. Raises Refused."""
         if provider != self.agent:
             raise Refused(f"{self.agent} has models of its own: use {self.agent}/ID")
-        option = self._option("model")
-        if self._link is not None and self.work.session:
-            if option is None:
-                raise Refused(f"{self.agent} does not let its model be set")
-            known = [value for value, _ in _values(option)]
-            if id not in known:
-                raise Refused(f"{self.agent} has no model {id!r}; there are {', '.join(known)}")
-            self._link.request(
-                acp.SetConfigOption(session_id=self.work.session, config_id=option.id, value=id)
-            )
-        self.choose(model=id)
-        self.model = ModelInfo(self.agent, id, id, window=self.work.window)
-        self._tell(events.Updated(self.id))
+        told = self.settings.choose_model(id)
+        if told is not None and self._link is not None:
+            self._link.request(told)
+        self._set()
         return self.model
 
     def _choose_option(self, option: Choosable, value: str) -> None:
@@ -333,17 +281,11 @@ class HostedSession(Conversation):
             params = acp.SetConfigOption(session_id=self.work.session, config_id=option.id, value=value)
             self._link.request(params)
 
-    def _option(self, category: str) -> acp.ConfigOption | None:
-        return next((each for each in self.work.options if each.category == category), None)
-
     async def end_agent(self) -> None:
         """End the agent's program. The session stays: the next prompt starts it again."""
         self.go_on()
         await self.idle()
-        if self._link is not None:
-            self.failed("it was stopped")
-            assert self._stopping is not None
-            await asyncio.wait([self._stopping])
+        await self._program.stop("it was stopped")
 
     # --- the work of a turn ---------------------------------------------------------------------------------
 
@@ -359,14 +301,14 @@ class HostedSession(Conversation):
     async def _step(self) -> events.Outcome:
         try:
             if not self._awaits:
-                await self._abortable(self._ready())
+                await self._abortable(self._program.ready())
                 self._tell_agent()
             if not self.work.stopping:
                 await self._abortable(self._over.wait())
         except Aborted:
             if not self._awaits:
                 return self._wanted_end
-            if self._is_prompted:
+            if self._program.is_prompted:
                 self._cancel()
         except (HostedError, LocalError) as error:
             self._say(Answer().assistant(self.model, "error", str(error)))
@@ -387,7 +329,9 @@ class HostedSession(Conversation):
         blocks = [block for _, said in unsaid for block in self._blocks(said)]
         self._over.clear()
         self._awaits = True
+        self.work.aside = 0
         self.work.said = unsaid[-1][0].id if unsaid else self.work.said
+        self._doings.note_told(self.work.said)
         self._link.request(acp.Prompt(session_id=self.work.session, prompt=tuple(blocks)))
         self.is_answering = True
 
@@ -403,7 +347,7 @@ class HostedSession(Conversation):
             elif takes_images:
                 blocks.append(acp.Image(data=part.data, mime_type=part.mime_type))
             else:
-                self._tell(events.Noticed(self.id, f"{self.agent} takes no images: one is left out"))
+                self._notice(f"{self.agent} takes no images: one is left out")
         return blocks
 
     def _cancel(self) -> None:
@@ -422,120 +366,33 @@ class HostedSession(Conversation):
             self.failed(f"it did not end its turn within {CANCEL_SECONDS:g} s")
             await self._over.wait()
 
-    # --- starting an agent ----------------------------------------------------------------------------------
-
-    async def _ready(self) -> None:
-        """Have an agent with an open session. Each step is seen from the connection's state, so that another
-        daemon can go on in the middle. Raises HostedError."""
-        try:
-            async with asyncio.timeout(OPEN_SECONDS):
-                if self._stopping is not None:
-                    await asyncio.wait([self._stopping])
-                if self._link is None:
-                    await self._start()
-                while not self._is_open():
-                    self._news.clear()
-                    await self._news.wait()
-        except TimeoutError:
-            why = f"it did not open a session within {OPEN_SECONDS:g} s"
-            self.failed(why)
-            raise HostedError(f"{self.agent}: {why}") from None
-
-    async def _start(self) -> None:
-        self._fault = ""
-        if self._starting is None or self._starting.done():
-            self._starting = asyncio.ensure_future(self._started())
-        await asyncio.shield(self._starting)
-
-    async def _started(self) -> None:
-        """Start the program, also if nobody waits for it any more."""
-        self._attach(await self._agents.start(self))
-
     def _attach(self, pipe: Pipe) -> None:
         """Go on with an agent's program from the state that its keeper has."""
         kept = decode(pipe.blob) if pipe.blob is not None else None
-        self._link = link = AgentLink(pipe, self, kept)
+        self._program.link = link = AgentLink(pipe, self, kept)
         self._doings.begin(str(pipe.note.get("run", "")), link.work)
-        self.is_answering = self._awaits = self._is_prompted
+        self.is_answering = self._awaits = self._program.is_prompted
         self._over.clear()
-        self._take_window()
-        self._take_model()
+        self.settings.take_model()
+        self.model = self.settings.model
         link.begin()
         if pipe.blob is not None and kept is None:
             self.failed("it was started by another version of fairlead")
         for id in [id for id in self.work.asked if id not in self.approvals]:  # answered, and maybe not told
             self._answer(id, self._approvals.choice_for(id) or "")
 
-    def _is_open(self) -> bool:
-        """Take the next step towards an open session; true if there is nothing left to do. Raises
-        HostedError."""
-        link = self._link
-        if link is None:
-            raise HostedError(self._fault or f"{self.agent} ended")
-        work, agent = self.work, link.connection.agent
-        if agent is None:
-            if not link.is_open("initialize"):
-                link.request(
-                    acp.Initialize(
-                        protocol_version=acp.VERSION,
-                        client_info=acp.Implementation(name="fairlead", version=_version()),
-                    )
-                )
-            return False
-        if link.is_open("session/new", "session/load", "session/resume", *_SETTING):
-            return False
-        if not work.session:
-            self._open_session(link, agent)
-            return False
-        if not work.is_configured:
-            work.is_configured = True
-            return self._configure(link)
-        return True
-
-    def _open_session(self, link: AgentLink, agent: acp.InitializeResult) -> None:
-        known, cwd = str(self.chosen.get("session") or ""), str(self.cwd)
-        can = agent.agent_capabilities
-        if known and not self.work.is_asked_to_open:
-            self.work.is_asked_to_open = True
-            if can.session_capabilities.resume is not None:
-                link.request(acp.ResumeSession(session_id=known, cwd=cwd))
-                return
-            if can.load_session:
-                self.work.is_replaying = True
-                link.request(acp.LoadSession(session_id=known, cwd=cwd, mcp_servers=()))
-                return
-            self._begins_anew(f"{self.agent} can't resume a session")
-        link.request(acp.NewSession(cwd=cwd, mcp_servers=()))
-
-    def _begins_anew(self, why: str) -> None:
-        self._tell(
-            events.Noticed(self.id, f"{why}: it begins a new one, and does not know what was said before")
-        )
-
-    def _configure(self, link: AgentLink) -> bool:
-        """Set what is wanted and differs. True if there is nothing to set."""
-        described = self._agents.describe(self)
-        mode = str(self.chosen.get("mode") or described.mode)
-        model = str(self.chosen.get("model") or described.model)
-        wanted: list[Any] = []
-        if mode and mode != self.mode:
-            if mode in self.modes:
-                wanted.append(acp.SetMode(session_id=self.work.session, mode_id=mode))
-            else:
-                known = ", ".join(self.modes) or "none"
-                self._tell(events.Noticed(self.id, f"{self.agent} has no mode {mode!r}; there are {known}"))
-        option = self._option("model")
-        if model and option is not None and model != option.current_value:
-            wanted.append(acp.SetConfigOption(session_id=self.work.session, config_id=option.id, value=model))
-        for params in wanted:
-            link.request(params)
-        return not wanted
-
     # --- what the agent says --------------------------------------------------------------------------------
 
     def handle(self, item: acp.Item) -> None:
         assert self._link is not None
         self._doings.at(self._link.at)
+        try:
+            self._handle(item, self._link)
+        except TooMuch as error:
+            self.failed(str(error))
+        self._program.news.set()
+
+    def _handle(self, item: acp.Item, link: AgentLink) -> None:
         match item:
             case acp.Notification(params=acp.SessionUpdate() as update):
                 self._updated(update)
@@ -545,36 +402,38 @@ class HostedSession(Conversation):
                 self._asked(item.id, asked)
             case acp.Request():
                 code = acp.ErrorCode.METHOD_NOT_FOUND
-                self._link.send(self._link.connection.fail(item.id, code, f"{item.method} was not offered"))
+                link.send(link.connection.fail(item.id, code, f"{item.method} was not offered"))
             case acp.Failure():
                 self._request_failed(item)
             case acp.Refused(reason=reason, reply=reply):
                 log.debug("%s of %s: %.300s", self.agent, self.id, reason)
-                self._link.send(reply)
+                link.send(reply)
             case acp.Notification(params=acp.CancelRequest() as cancelled):
                 self._withdrawn(cancelled.request_id)
             case Broken():
                 self.failed(str(item))
-        self._news.set()
 
     def keep(self, work: Work) -> None:
-        work.pieces = self._doings.answer.pieces
+        self._doings.keep(work)
 
     def _updated(self, update: acp.SessionUpdate) -> None:
-        work, in_turn = self.work, self._is_prompted
+        work, in_turn = self.work, self._program.is_prompted
         if work.session and update.session_id != work.session:
             return
         match update.update:
             case acp.AvailableCommands(available_commands=commands):
-                work.commands = commands
+                work.commands = self.settings.bounded(commands, "commands")
             case acp.CurrentMode(current_mode_id=mode):
-                self._take_mode(mode)
+                self.settings.take_mode(mode)
             case acp.ConfigOptionsChanged(config_options=options):
-                self._take_options(options)
+                self.settings.take_options(options)
             case acp.UsageChanged(used=used, size=size):
                 work.used, work.window = used, size
-                self._take_window()
+                self.settings.take_model()
+                self.model = self.settings.model
             case _ if work.is_replaying or not work.session:
+                return
+            case _ if not in_turn and not self._takes_aside():
                 return
             case acp.AgentMessageChunk(content=block):
                 self._doings.say(block_text(block), is_thought=False, in_turn=in_turn)
@@ -585,49 +444,30 @@ class HostedSession(Conversation):
             case acp.Plan(entries=entries):
                 self._doings.plan(entries)
             case acp.AgentNotice(title=title, description=more):
-                self._tell(events.Noticed(self.id, ": ".join(filter(None, (title, more)))))
+                self._notice(middle(": ".join(filter(None, (title, more))), MAX_NOTICE))
+
+    def _takes_aside(self) -> bool:
+        """Whether what the agent says now, between two turns, is taken."""
+        assert self._link is not None
+        takes = self._doings.takes_aside(self._link.size)
+        if takes is None:
+            self._notice(f"{self.agent} says too much between turns: the rest is left out")
+        return bool(takes)
 
     def _answered(self, answer: acp.Answer) -> None:
         work = self.work
         match answer.result:
             case acp.NewSessionResult(session_id=id, modes=modes, config_options=options):
-                self._opened(id, modes, options)
+                self.settings.opened(id, modes, options)
             case acp.OpenSessionResult(modes=modes, config_options=options):
                 work.is_replaying = False
-                self._opened(answer.session or "", modes, options)
+                self.settings.opened(answer.session or "", modes, options)
             case acp.SetConfigOptionResult(config_options=options):
-                self._take_options(options)
+                self.settings.take_options(options)
             case acp.PromptResult(stop_reason=reason, usage=used):
-                self._turn_ended(reason, used)
+                self._end_turn(ending_of(self.agent, reason), usage_of(used))
             case acp.Empty() if answer.method == "session/set_mode":
-                self._take_mode(str(self.chosen.get("mode") or self._agents.describe(self).mode))
-
-    def _opened(self, id: str, modes: acp.Modes | None, options: tuple[acp.ConfigOption, ...] | None) -> None:
-        self.work.session = id
-        if self.chosen.get("session") != id:
-            self.choose(session=id)
-        self.work.modes = modes or self.work.modes
-        if options is not None:
-            self._take_options(options)
-
-    def _take_mode(self, mode: str) -> None:
-        if self.work.modes is not None and self.work.modes.current_mode_id != mode:
-            self.work.modes = acp.Modes(current_mode_id=mode, available_modes=self.work.modes.available_modes)
-            self._tell(events.Updated(self.id))
-
-    def _take_options(self, options: tuple[acp.ConfigOption, ...]) -> None:
-        self.work.options = options
-        self._take_model()
-        self._tell(events.Updated(self.id))
-
-    def _take_model(self) -> None:
-        option = self._option("model")
-        if option is not None and isinstance(option.current_value, str):
-            value = option.current_value
-            self.model = ModelInfo(self.agent, value, value, window=self.work.window)
-
-    def _take_window(self) -> None:
-        self.model = ModelInfo(self.agent, self.model.id, self.model.name, window=self.work.window)
+                self.settings.take_mode(self.settings.wanted_mode)
 
     def _asked(self, request: acp.Id, asked: acp.RequestPermission) -> None:
         assert self._link is not None
@@ -648,40 +488,26 @@ class HostedSession(Conversation):
             self._link.send(self._link.connection.fail(request, code, "cancelled"))
 
     def _request_failed(self, failure: acp.Failure) -> None:
-        why = self._agents.clean(visible(failure.error.message))[:MAX_STDERR]
-        match failure.method:
-            case "session/prompt":
-                failed = Ending("failed", "error", f"{self.agent}: {why}")
-                self._end_turn(ABORTED if self.work.stopping else failed)
-            case "session/load" | "session/resume":
-                self.work.is_replaying = False
-                self._begins_anew(f"{self.agent} can't resume the session: {why}")
-            case "session/set_mode" | "session/set_config_option":
-                self._tell(events.Noticed(self.id, f"{self.agent}: {why}"))
-            case _:
-                if failure.error.code == acp.ErrorCode.AUTH_REQUIRED:
-                    why = f"{why}: log in with its own program first"
-                self.failed(why)
+        if failure.method != "session/prompt":
+            self._program.refused(failure, self.work)
+            return
+        failed = Ending("failed", "error", f"{self.agent}: {self._program.said(failure)}")
+        self._end_turn(ABORTED if self.work.stopping else failed)
+
+    def _notice(self, text: str) -> None:
+        self._tell(events.Noticed(self.id, self._agents.secrets.text(text)))
+
+    def _set(self) -> None:
+        """The agent is set otherwise than before."""
+        self.model = self.settings.model
+        self._tell(events.Updated(self.id))
 
     # --- ends -----------------------------------------------------------------------------------------------
 
-    def _turn_ended(self, reason: str, used: acp.Usage | None) -> None:
-        usage = NOTHING_USED
-        if used is not None:
-            usage = Usage(
-                used.input_tokens,
-                used.output_tokens,
-                used.cached_read_tokens or 0,
-                used.cached_write_tokens or 0,
-                used.total_tokens,
-            )
-        ending = _ENDINGS.get(reason, DONE)
-        if ending.stop == "error":
-            ending = ending._replace(error=f"{self.agent}: {ending.error}")
-        self._end_turn(ending, usage)
-
     def _end_turn(self, ending: Ending, usage: Usage = NOTHING_USED, why: str = UNENDED_CALL) -> None:
         """Nothing more comes of what the agent was told. Calls that are open end with `why`."""
+        if self.work.stopping and ending.outcome == "done":
+            ending = ABORTED
         for request in self._doings.withdraw("the turn ended"):
             if self._link is not None and request in self._link.connection.theirs:
                 answer = acp.PermissionResult(outcome=acp.Cancelled())
@@ -698,45 +524,28 @@ class HostedSession(Conversation):
 
     def failed(self, why: str) -> None:
         """The agent can't be talked to, or does not do what it must: it is ended."""
-        if self._link is not None and not self._failing:
-            self._failing = why
-            self._stopping = asyncio.ensure_future(self._stop(self._link.pipe))
-
-    async def _stop(self, pipe: Pipe) -> None:
-        try:
-            await pipe.stop(STOP_GRACE)
-        except PipeError as error:
-            log.error("%s of session %s: %s", self.agent, self.id, error)
-            if self._link is not None and self._link.pipe is pipe:
-                self._link.ended(Ended(0, 0, b"", str(error)))
+        self._program.fail(why)
 
     def ended(self, end: Ended) -> None:
         link = self._link
         if link is None:
             return
-        why = f"{self.agent}: {self._failing}" if self._failing else self._described(end)
-        self._failing, self._ends_as = "", "failed"
+        why, self._ends_as = self._program.why_ended(end), "failed"
         self._doings.at(link.at)
-        with contextlib.suppress(JournalError):  # then the next daemon says it
-            if self._is_prompted:
-                is_stopped = bool(self.work.stopping)
-                self._link = None
+        was_prompted, self._program.link = self._program.is_prompted, None
+        try:
+            if was_prompted:
                 self._doings.withdraw(GONE)
                 failed = Ending("failed", "error", why)
-                self._end_turn(ABORTED if is_stopped else failed, why=LOST_CALL)
-            self._link = None
+                self._end_turn(ABORTED if self.work.stopping else failed, why=LOST_CALL)
             self._doings.end()
-        self._link, self._fault = None, why
-        self._agents.forget(link.pipe)
-        self._over.set()
-        self._news.set()
-        self._tell(events.Updated(self.id))
-
-    def _described(self, end: Ended) -> str:
-        how = end.failure or (f"signal {end.signal}" if end.signal else f"exit code {end.code}")
-        said = self._agents.clean(visible(end.stderr.decode("utf-8", "replace").strip()))
-        tail = middle(said, MAX_STDERR)
-        return f"{self.agent} ended with {how}" + (f": {tail}" if tail else "")
+        except JournalError:
+            log.warning("session %s: the next daemon will say how its agent ended", self.id)
+        finally:
+            self._agents.forget(link.pipe)
+            self._over.set()
+            self._program.news.set()
+            self._tell(events.Updated(self.id))
 
 
 def _age(said: User) -> float:
@@ -751,12 +560,6 @@ def _chosen(approval: Approval, option: str) -> Choice:
     return found
 
 
-def _values(option: acp.ConfigOption) -> list[tuple[str, str]]:
-    """The values that an option can have, and their names."""
-    single = [(each.value, each.name) for each in option.options if each.value is not None]
-    return single + [(inner.value, inner.name) for each in option.options for inner in each.options or ()]
-
-
 def _last_prompts(branch: Sequence[Entry]) -> list[str]:
     """The ids of the prompts that the last run answers."""
     found: list[str] = []
@@ -768,9 +571,3 @@ def _last_prompts(branch: Sequence[Entry]) -> list[str]:
             if not message.origin:
                 break
     return found[::-1]
-
-
-def _version() -> str:
-    from .. import __version__
-
-    return __version__

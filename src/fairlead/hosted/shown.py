@@ -6,7 +6,7 @@ import msgspec
 
 from ..agent.events import Choice
 from ..agent.tools import diff
-from ..formats.shown import middle
+from ..formats.shown import middle, visible
 from ..sessions.questions import ALLOW, ALWAYS, DENY
 from ..wire import acp
 from .state import OpenCall
@@ -17,6 +17,18 @@ MAX_COMPARED = 256 * 1024
 """How many characters a file may have for its changes to be shown line by line."""
 MAX_ARGUMENTS = 64 * 1024
 """How many bytes of JSON a call's arguments may have in the journal."""
+MAX_TITLE = 1000
+"""How many characters of a call's title, or of an answer's name, are kept."""
+MAX_WORD = 100
+"""How many characters a tool's name or kind has at the most."""
+MAX_PATHS = 100
+"""How many places of a call are kept,"""
+MAX_PATH = 4096
+"""each with so many characters at the most."""
+MAX_DIFFS = 50
+"""How many files' changes a call shows line by line."""
+MAX_DEPTH = 50
+"""How deeply a call's arguments may be nested in the journal."""
 _KEPT = "the agent has all"
 _NEVER, _OTHER = "never", "other"
 _VALUES = {
@@ -25,6 +37,13 @@ _VALUES = {
     "reject_once": DENY.value,
     "reject_always": _NEVER,
 }
+_MEANINGS = {
+    "allow_once": ("Allow once", "allow", "yes"),
+    "allow_always": ("Always allow", "allow always"),
+    "reject_once": ("Reject", "deny", "no", "reject once"),
+    "reject_always": ("Always reject", "reject always", "never"),
+}
+"""What a kind of answer does, and other names that say no less."""
 _PLAIN = {ALWAYS.value: ALLOW.value, _NEVER: DENY.value}
 
 
@@ -43,18 +62,19 @@ def block_text(block: acp.Block) -> str:
 
 def take_details(call: OpenCall, details: acp.ToolCall | acp.ToolCallUpdate | acp.ToolCallDetails) -> None:
     """Take in what an agent says of a call; what it does not mention has not changed."""
-    call.title = details.title if details.title is not None else call.title
-    call.kind = details.kind or call.kind
-    call.name = details.name or call.name
-    call.status = details.status or call.status
+    if details.title is not None:
+        call.title = middle(details.title, MAX_TITLE)
+    call.kind = (details.kind or call.kind)[:MAX_WORD]
+    call.name = details.name[:MAX_WORD] if details.name else call.name
+    call.status = (details.status or call.status)[:MAX_WORD]
     if details.raw_input is not None:
         call.arguments = _bounded(details.raw_input)
     if details.locations is not None:
-        call.paths = tuple(each.path for each in details.locations)
+        call.paths = tuple(each.path[:MAX_PATH] for each in details.locations[:MAX_PATHS])
     if details.content is not None:
-        texts = [_content_text(each) for each in details.content]
+        diffs: list[str] = []
+        texts = [_content_text(each, diffs) for each in details.content]
         call.text = middle("\n".join(filter(None, texts)), MAX_TEXT, _KEPT)
-        diffs = [_diff(each) for each in details.content if isinstance(each, acp.Diff)]
         call.diff = middle("\n".join(diffs), MAX_TEXT, _KEPT)
         changed = (each.path for each in details.content if isinstance(each, acp.Diff))
         call.paths = call.paths or tuple(dict.fromkeys(changed))
@@ -62,28 +82,36 @@ def take_details(call: OpenCall, details: acp.ToolCall | acp.ToolCallUpdate | ac
         call.text = middle(_output(details.raw_output), MAX_TEXT, _KEPT)
 
 
-def _content_text(content: acp.ToolContent) -> str:
+def _content_text(content: acp.ToolContent, diffs: list[str]) -> str:
+    """What a part of a call shows; changes of files are added to `diffs` as well."""
     match content:
         case acp.ContentShown(content=block):
             return block_text(block)
         case acp.Diff(path=path):
-            return f"{path}:\n{_diff(content)}"
+            diffs.append(_diff(content, in_lines=len(diffs) < MAX_DIFFS))
+            return f"{path}:\n{diffs[-1]}"
         case acp.TerminalShown(terminal_id=id):
             return f"[terminal {id}]"
 
 
-def _diff(changed: acp.Diff) -> str:
+def _diff(changed: acp.Diff, *, in_lines: bool) -> str:
     old = changed.old_text or ""
-    if max(len(old), len(changed.new_text)) > MAX_COMPARED:
+    if not in_lines or max(len(old), len(changed.new_text)) > MAX_COMPARED:
         return f"[{len(old)} characters become {len(changed.new_text)}]"
     return diff.between(old, changed.new_text).text
 
 
 def _bounded(given: object) -> dict[str, object]:
     arguments = given if isinstance(given, dict) else {"input": given}
-    if len(encoded := msgspec.json.encode(arguments)) <= MAX_ARGUMENTS:
+    if len(encoded := msgspec.json.encode(arguments)) <= MAX_ARGUMENTS and not _is_deep(arguments):
         return arguments
     return {"input": middle(encoded.decode(), MAX_ARGUMENTS, _KEPT)}
+
+
+def _is_deep(value: object, depth: int = MAX_DEPTH) -> bool:
+    """Whether something is nested deeper than this. It is small, and no deeper than a line may be."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return depth == 0 or any(_is_deep(each, depth - 1) for each in inner)
 
 
 def _output(given: object) -> str:
@@ -117,7 +145,16 @@ def choices(options: tuple[acp.PermissionOption, ...]) -> tuple[Choice, ...]:
         while name in taken:
             name, number = f"{value}-{number}", number + 1
         taken.add(name)
-        found.append(Choice(name, option.name, option.option_id))
+        found.append(Choice(name, label(option), option.option_id))
     if DENY.value not in taken:
         found.append(Choice(DENY.value, "Deny, and end the turn", ""))
     return tuple(found)
+
+
+def label(option: acp.PermissionOption) -> str:
+    """An answer as people see it: what it does, by its kind, and what the agent calls it if that differs."""
+    name = visible(" ".join(option.name[: 4 * MAX_TITLE].split()))[:MAX_TITLE]
+    meant = _MEANINGS.get(option.kind)
+    if meant is None:
+        return f"{name} (of an unknown kind)"
+    return name if name.casefold() in [each.casefold() for each in meant] else f"{meant[0]}: {name}"

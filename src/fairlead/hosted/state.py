@@ -58,6 +58,12 @@ class Work(Struct):
     """How the turn will have ended, if a person wants it to end: `aborted` or `interrupted`."""
     pieces: list[tuple[bool, str]] = []
     """What the agent says and is in no journal yet: whether it is thought, and the text."""
+    held: str = ""
+    """What it says and may be the beginning of a secret,"""
+    holds_thought: bool = False
+    """which it thinks, or says."""
+    aside: int = 0
+    """How many bytes it has said since the last turn."""
     calls: dict[str, OpenCall] = {}
     """By the agent's own ids."""
     asked: dict[str, acp.Id] = {}
@@ -65,7 +71,7 @@ class Work(Struct):
     modes: acp.Modes | None = None
     options: tuple[acp.ConfigOption, ...] = ()
     commands: tuple[acp.Command, ...] = ()
-    plan: tuple[acp.PlanEntry, ...] = ()
+    shown_plan: str = ""
     used: int = 0
     window: int = 0
 

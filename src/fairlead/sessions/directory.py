@@ -19,7 +19,7 @@ from ..wire.verifier import Outcome
 from .inbox import LEAST_PREFIX, Inbox
 from .session import Prompt, Session
 
-_UNLISTED = frozenset({"phase", "is_open", "more"})
+_UNLISTED = frozenset({"is_open", "more"})
 _GIVEN = re.compile(r"[0-9a-f]{8}[0-9a-f-]*")
 """A word that looks like an id that was made up, or like as much of one as lists show."""
 _ID, _SHORT_ID, _NAME, _BEGINNING, _TOO_SHORT = range(5)
@@ -37,8 +37,6 @@ class Summary(Struct, frozen=True, kw_only=True):
     """The directory that it works in."""
     state: str
     """`running`, `waiting` or `ended` for a program; `working`, `asks`, `idle` or `failed` for an agent."""
-    phase: str = ""
-    """What it does, if its kind has words for more than its state. Not in a row."""
     is_open: bool = True
     """False if it is only on the disk. Not in a row."""
     what: str = ""
@@ -100,8 +98,8 @@ class Kind(Protocol):
         """The sessions of this id or name, and those whose id begins so if ids are made up; also those that
         are not listed any more. The last used first; without `every` that one of the name is enough."""
 
-    def name_of(self, id: str) -> str:
-        """What people call a session, as far as that is known at once; else its id."""
+    def name_of(self, id: str) -> str | None:
+        """What people call a session of this kind, if it has a name and that is known at once."""
 
     async def stop(self, id: str) -> Mapping[str, Any]:
         """End what a session does; gives what is to be said of that. Raises NoSession or NotSupported."""
@@ -217,9 +215,9 @@ class Directory:
             hint = f"; a prefix of an id needs at least {LEAST_PREFIX} characters"
         return Unknown(f"no session {word!r}{hint}")
 
-    def name_of(self, id: str) -> str:
-        """What people call the session of an id, as far as that is known at once; else the id."""
-        return next((name for kind in self.kinds if (name := kind.name_of(id)) != id), id)
+    def name_of(self, id: str) -> str | None:
+        """What people call the session of an id, if it has a name and that is known at once."""
+        return next((name for kind in self.kinds if (name := kind.name_of(id)) is not None), None)
 
     async def check_free(self, name: str, *, but: str | Collection[str]) -> None:
         """Raises NameTaken if a listed session of another kind than `but` has this name, or if it would be

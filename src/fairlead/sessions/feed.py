@@ -72,6 +72,10 @@ class Said(Event, frozen=True):
     text: str
 
 
+class Extended(Event, frozen=True):
+    """There is more to read in it: a message, a call, a result. Not kept."""
+
+
 class TurnBegan(Event, frozen=True):
     turn: Turn
     after: float | None = None
@@ -143,7 +147,7 @@ class Feed:
 
     def post(self, event: Event) -> None:
         """Pass an event to all listeners. The failure of one is logged and spares the others."""
-        if not isinstance(event, Said):
+        if not isinstance(event, Said | Extended):
             self._kept.append(event)
             self.cursor += 1
         for listener in self._listeners:

@@ -58,11 +58,23 @@ class Settings:
         self._rooms: list[Callable[[Settings], Callable[[], None]]] = []
         self.fault = ""
         """Why the file, which was changed, can't be used; what it said before holds."""
-        self.runtime_dir = environ.get("FAIRLEAD_RUNTIME_DIR") or _runtime_dir(environ)
         state = _home_dir(environ, "XDG_STATE_HOME", ".local/state")
         config = _home_dir(environ, "XDG_CONFIG_HOME", ".config")
         self.state_dir = environ.get("FAIRLEAD_STATE_DIR") or state
         self.config_path = environ.get("FAIRLEAD_CONFIG") or f"{config}/config.toml"
+        self.runtime_dir = environ.get("FAIRLEAD_RUNTIME_DIR") or self._runtime_dir()
+
+    def _runtime_dir(self) -> str:
+        """Where the daemon is, or would be. Who is told nothing of it goes to the one that runs."""
+        if runtime := self.environ.get("XDG_RUNTIME_DIR"):
+            return f"{runtime}/fairlead"
+        from .whereabouts import find_whereabouts
+
+        if (found := find_whereabouts(self.state_dir)) is not None:
+            if found[1]:
+                self.environ = {**self.environ, "XDG_RUNTIME_DIR": found[1]}
+            return found[0]
+        return f"{(self.environ.get('TMPDIR') or '/tmp').rstrip('/')}/fairlead-{os.getuid()}"
 
     @property
     def keepers_dir(self) -> str:
@@ -480,12 +492,6 @@ def explained(error: Exception, kind: type) -> str:
 def cache_dir(environ: Mapping[str, str]) -> str:
     """Where things are kept that can be made again."""
     return _home_dir(environ, "XDG_CACHE_HOME", ".cache")
-
-
-def _runtime_dir(environ: Mapping[str, str]) -> str:
-    if runtime := environ.get("XDG_RUNTIME_DIR"):
-        return f"{runtime}/fairlead"
-    return f"{(environ.get('TMPDIR') or '/tmp').rstrip('/')}/fairlead-{os.getuid()}"
 
 
 def _home_dir(environ: Mapping[str, str], variable: str, default: str) -> str:

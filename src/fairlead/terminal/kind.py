@@ -58,8 +58,8 @@ class TerminalKind:
         session = self._host.sessions.get(word)
         return [summary(session, None)] if session is not None else []
 
-    def name_of(self, id: str) -> str:
-        return id
+    def name_of(self, id: str) -> str | None:
+        return id if id in self._host.sessions else None
 
     def happened(self, session: Session, event: Event) -> None:
         """Post what concerns more than those who look at a terminal."""

@@ -60,7 +60,7 @@ def svg(points: Sequence[Point], title: str = "Confidence over time") -> str:
         parts.append(f'<line x1="{_LEFT}" y1="{y:g}" x2="{WIDTH - _RIGHT}" y2="{y:g}" stroke="#d8dee4"/>')
         parts.append(
             f'<text x="{_LEFT - 8}" y="{y + 4:g}" text-anchor="end" fill="{COLOURS[confidence]}">'
-            f"{confidence.name}</text>"
+            f"{confidence.word.upper()}</text>"
         )
     if not shown:
         middle = (_LEFT + WIDTH - _RIGHT) / 2
@@ -74,7 +74,9 @@ def svg(points: Sequence[Point], title: str = "Confidence over time") -> str:
     line = " ".join(f"{x:.1f},{y:g}" for x, y in places)
     parts.append(f'<polyline points="{line}" fill="none" stroke="#8c959f" stroke-width="1.5"/>')
     for point, (x, y) in zip(shown, places):
-        told = f"{_moment(point.time, '%Y-%m-%d %H:%M')} {point.confidence.name} {point.label}".strip()
+        told = (
+            f"{_moment(point.time, '%Y-%m-%d %H:%M')} {point.confidence.word.upper()} {point.label}".strip()
+        )
         parts.append(
             f'<circle cx="{x:.1f}" cy="{y:g}" r="4" fill="{COLOURS[point.confidence]}">'
             f"<title>{_text(told, MAX_LABEL)}</title></circle>"

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from ..formats.ladder import word_for
 from ..wire import verifier as wire
 from ..wire.verifier import ReportError
 
@@ -80,6 +81,11 @@ class Confidence(StrEnum):
     def rank(self) -> int:
         """4 for the best, 0 for the worst."""
         return _RANKS[self]
+
+    @property
+    def word(self) -> str:
+        """What people read: FEEDBACK is `failed`, and FAILED `error`."""
+        return word_for(self.value)
 
     @property
     def colour(self) -> str:

@@ -192,12 +192,12 @@ class Judgement(NamedTuple):
         """In a few words, for status lines."""
         call = f", a person is needed: {self.escalated}" if self.escalated else ""
         later = "; the turn after it is not verified" if self.stale else ""
-        return f"turn {self.turn}: {self.confidence.value}{later}{call}"
+        return f"turn {self.turn}: {self.confidence.word}{later}{call}"
 
     @property
     def check(self) -> str:
         """In a word, for lists: nothing is said of a turn that nobody checked."""
-        return ("-" if self.stale else self.confidence.value) + "!" * bool(self.escalated)
+        return ("-" if self.stale else self.confidence.word) + "!" * bool(self.escalated)
 
     @property
     def shown(self) -> dict[str, Any]:

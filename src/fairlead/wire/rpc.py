@@ -265,7 +265,7 @@ class Outline(NamedTuple):
     topic: str = ""
     """An event's topic. What has none is a response or an error."""
     id: str | None = None
-    """The id of the request that a response or an error answers."""
+    """The id of the request that a response or an error answers, or that caused an event."""
     op: str = ""
     code: str = ""
     """An error's code."""
@@ -326,11 +326,12 @@ def _event_outline(line: bytes) -> Outline | None:
     number, found, ts = line[at + len(_SEQ_MARK) :].partition(_TS_MARK) if at >= 0 else (b"", b"", b"")
     if not found or not number.isdigit() or ts.find(b'"') != len(ts) - 2:
         return Outline(line, topic, where=slice(start, len(line) - 1))
-    end = at
+    end, id = at, None
     if line[at - 1 : at] != b"}":  # the id of a request is between
         end = line.rindex(_ID_MARK, max(start, at - _MAX_WRITTEN_ID), at)
+        id, _ = _string_at(line, end + len(_ID_MARK) - 1)
     place = slice(at + len(_SEQ_MARK), at + len(_SEQ_MARK) + len(number))
-    return Outline(line, topic, seq=int(number), where=slice(start, end), number=place)
+    return Outline(line, topic, id, seq=int(number), where=slice(start, end), number=place)
 
 
 def _string_at(line: bytes, start: int) -> tuple[str, int]:

@@ -233,8 +233,8 @@ session_stop: name -> session others exit-code stopped dropped
     end a program, or an agent's turn [beside]
 session_prompt: name text -> accepted session queued
     ask a session for something: type it and Enter, or say it to an agent [for_person]
-session_lines: name / limit -> lines first oldest complete
-    what was printed or said, as text [beside repeatable]
+session_lines: name / limit from timeout -> lines first oldest complete next
+    what was printed, or said and done, as text: the last lines, or what follows `from` [beside repeatable]
 session_wait: name / timeout -> matched reason outcome
     wait until a program has ended, or an agent's turn is over [beside cancellable repeatable]
 verify_target: name -> session-id kind socket project file model line

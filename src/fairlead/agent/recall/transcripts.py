@@ -17,11 +17,12 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ...formats.shown import name_fault
 from ...system.database import Database, FullText, Stored, containing, matching, storable, words_of
 from ...system.opening import open_file
+from ..context import LOST, STOPPED
 from ..journal import BAD_LINE, MAX_LINE, VERSION, Header, check_depth
 
 MAX_FILES = 100_000
@@ -50,6 +51,8 @@ ANCHOR = 256
 """How many bytes before the place where reading ended must be the same for a file to have grown only."""
 FORGOTTEN_AT_ONCE = 500
 """How many entries of a file that is gone are removed, and kept from other processes, at a time."""
+FAILING = ("error", "length")
+"""How a model's last message ends if its turn failed."""
 SNIPPET_WORDS = 16
 SNIPPET_CHARACTERS = 120
 
@@ -72,6 +75,7 @@ _MIGRATIONS = (
         "CREATE INDEX entries_by_file ON entries (file)",
     ),
     ("ALTER TABLE files ADD COLUMN agent TEXT",),
+    ("ALTER TABLE files ADD COLUMN is_failed INTEGER NOT NULL DEFAULT 0",),
 )
 _INDEX = FullText("entries", ("text",))
 _GONE = "gone:"
@@ -95,6 +99,8 @@ class Transcript(NamedTuple):
     message_count: int
     agent: str | None = None
     """The agent of another maker that it is with, if it is."""
+    is_failed: bool = False
+    """Whether its last turn failed."""
 
 
 class Found(NamedTuple):
@@ -136,6 +142,12 @@ class _Part(Struct):
 class _Message(Struct):
     role: str = ""
     content: str | list[_Part] = ""
+    stop_reason: str = field(default="", name="stopReason")
+    error_message: str | None = field(default=None, name="errorMessage")
+
+    @property
+    def is_failure(self) -> bool:
+        return self.stop_reason in FAILING and self.error_message != LOST
 
 
 class _Line(Struct):
@@ -148,6 +160,7 @@ class _Line(Struct):
     content: str | list[_Part] = ""
     summary: str = ""
     name: str = ""
+    custom_type: str = field(default="", name="customType")
 
 
 _decode_header = msgspec.json.Decoder(Header).decode
@@ -164,7 +177,7 @@ class _Entry(NamedTuple):
 class _Summary:
     """What a list shows of a file, as its lines come by."""
 
-    __slots__ = ("count", "first", "header", "last", "name")
+    __slots__ = ("count", "first", "header", "is_failed", "last", "name")
 
     def __init__(self) -> None:
         self.header: Header | None = None
@@ -172,6 +185,7 @@ class _Summary:
         self.first = ""
         self.last = ""
         self.count = 0
+        self.is_failed = False
 
     def begin(self, line: bytes) -> None:
         """Take the first line of a file; if it is no header of ours, the file is no session."""
@@ -193,6 +207,7 @@ class _Summary:
         if kind == "message" and found.message is not None:
             self.count += 1
             role, text = found.message.role, _text_of(found.message.content)
+            self.is_failed = found.message.is_failure
             if role == "toolResult":
                 text = text[:MAX_RESULT_TEXT]
             elif text:
@@ -203,6 +218,7 @@ class _Summary:
             self.name = found.name or None
             return None
         else:
+            self.is_failed = self.is_failed and found.custom_type != STOPPED
             role, text = kind, found.summary or _text_of(found.content)
         return (
             _Entry(found.id, role, found.timestamp, storable(text[:MAX_TEXT])) if text and found.id else None
@@ -231,12 +247,14 @@ def _glance(path: str, limit: int) -> _Summary:
         if summary.first:
             break
         summary.take(line)
-    first, summary.last = summary.first, ""
+    first, summary.last, summary.count = summary.first, "", 0
+    is_failed = False
     for line in reversed(tail[-GLANCE_AT_END:].split(b"\n")[:-1]):
         if summary.last:
             break
         summary.take(line)
-    summary.first = first
+        is_failed = is_failed or (summary.count == 1 and summary.is_failed)  # by the last message alone
+    summary.first, summary.is_failed = first, is_failed
     # a quote within a string is escaped, so these are found nowhere else
     name = data.rfind(b'"type":"session_info"')
     if name >= 0:
@@ -435,7 +453,7 @@ class Transcripts(Stored):
         summary = _Summary()
         row = connection.execute(
             "SELECT id, offset, anchor, session_id, created, cwd, parent, agent,"
-            " name, first_message, last_text, message_count FROM files WHERE path = ?",
+            " name, first_message, last_text, message_count, is_failed FROM files WHERE path = ?",
             (state.path,),
         ).fetchone()
         if row is None:
@@ -447,7 +465,8 @@ class Transcripts(Stored):
         if offset:
             if session_id:
                 summary.header = Header(session_id, created, cwd, VERSION, parent, agent)
-            summary.name, summary.first, summary.last, summary.count = shown
+            summary.name, summary.first, summary.last, summary.count, is_failed = shown
+            summary.is_failed = bool(is_failed)
         return offset, summary
 
     def _add_entries(self, connection: sqlite3.Connection, file: int, entries: Sequence[_Entry]) -> None:
@@ -544,9 +563,9 @@ class Transcripts(Stored):
 
 _SHOWN = (
     "files.path, files.session_id, files.name, files.cwd, files.parent, files.created, files.mtime,"
-    " files.first_message, files.last_text, files.message_count, files.agent"
+    " files.first_message, files.last_text, files.message_count, files.agent, files.is_failed"
 )
-_SHOWN_COLUMNS = 11
+_SHOWN_COLUMNS = 12
 
 
 def _bounded(limit: int) -> int:
@@ -554,11 +573,11 @@ def _bounded(limit: int) -> int:
 
 
 def _transcript(row: Any) -> Transcript:
-    path, id, name, cwd, parent, created, mtime, *texts = row[:_SHOWN_COLUMNS]
+    path, id, name, cwd, parent, created, mtime, *more = row[:_SHOWN_COLUMNS]
     moment = datetime.fromtimestamp(mtime / 1e9, UTC).isoformat(timespec="milliseconds")
     if name is not None and name_fault(name):
         name = None
-    return Transcript(path, id, name, cwd, parent, created, moment.replace("+00:00", "Z"), *texts)
+    return Transcript(path, id, name, cwd, parent, created, moment.replace("+00:00", "Z"), *more)
 
 
 def _found(row: Any, snippet: str) -> Found:
@@ -602,6 +621,7 @@ def _write_row(
         "first_message": storable(summary.first),
         "last_text": storable(summary.last),
         "message_count": summary.count,
+        "is_failed": summary.is_failed,
     }
     changes = ", ".join(f"{name} = excluded.{name}" for name in values if name != "path")
     connection.execute(

@@ -281,6 +281,7 @@ class AcpAgent:
         since: str | None = None,
         replays: bool = False,
     ) -> None:
+        from .narration import note
         from .session import EditorSession
 
         def opened(session: EditorSession, error: RequestError | None) -> None:
@@ -294,6 +295,8 @@ class AcpAgent:
                 self.respond(id, acp.NewSessionResult(session_id=name, modes=modes, config_options=options))
             else:
                 self.respond(id, acp.OpenSessionResult(modes=modes, config_options=options))
+            if params.mcp_servers:
+                self.update(name, [note("MCP servers of the editor are not used in this session")])
 
         self._sessions[name] = EditorSession(
             self, name, found, params.cwd, opened, since=since, replays=replays

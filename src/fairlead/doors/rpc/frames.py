@@ -158,6 +158,12 @@ def whole_message(entry_id: str, said: Message) -> Data:
     return shown
 
 
+def said_elsewhere(session_id: str, text: str) -> Data:
+    """What was said to a session, for a client whose person did not type it."""
+    content = [fields(type=Keyword("text"), text=text)]
+    return fields(role="user", content=content, text=text, session_id=session_id)
+
+
 def ended_message(session_id: str, why: str) -> Data:
     """The message at the end of a turn whose model had no last word, or has shown it already."""
     return fields(
@@ -281,8 +287,11 @@ def pieces(session: Conversation) -> list[Data]:
     return [fields(type=kinds[is_thought][0], **{kinds[is_thought][1]: text}) for is_thought, text in said]
 
 
-def footer_updated(session: Conversation, others: Sequence[Conversation] = (), verdict: str = "") -> Data:
-    """`others` are the sessions beside this one, whose states are shown too."""
+def footer_updated(
+    session: Conversation, others: Sequence[Conversation] = (), verdict: str = "", elsewhere: int = 0
+) -> Data:
+    """`others` are the sessions beside this one, whose states are shown too, and `elsewhere` is how many
+    questions wait that others ask."""
     branch = git_branch(session.cwd)
     parts = usage_parts(session)
     buckets = _activity([session, *others]) if others else []
@@ -295,10 +304,17 @@ def footer_updated(session: Conversation, others: Sequence[Conversation] = (), v
         stats_line=" ".join([*parts, model_label(session)]),
         usage_parts=parts,
         model_text=model_label(session),
-        status_line=f"{len(session.approvals)} waiting for consent" if session.approvals else verdict or None,
+        status_line=_waiting_line(len(session.approvals), elsewhere) or verdict or None,
         session_activity_line=f"sessions: {line}" if line else None,
         session_activity_buckets=[fields(state=state, labels=labels) for state, labels in buckets],
     )
+
+
+def _waiting_line(own: int, elsewhere: int) -> str:
+    where = "in another session" if elsewhere == 1 else "in other sessions"
+    if not own:
+        return f"{elsewhere} waiting for consent {where}" if elsewhere else ""
+    return f"{own} waiting for consent" + (f", {elsewhere} {where}" if elsewhere else "")
 
 
 def usage_parts(session: Conversation) -> list[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import inspect
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -80,6 +81,11 @@ class Caller(Protocol):
     """Whether it is told the ids of its prompts."""
     reminded: set[str]
     """The sessions of which it was told what an earlier daemon has never said."""
+    typed: deque[str]
+    """The ids of the prompts that it sent last, which it has shown by itself."""
+    asked: str | None = None
+    """What its person is being asked, if it can ask one thing at a time: a dialog, or the request that lets
+    them choose."""
 
     def want_key(self, variable: str) -> None:
         """Ask this client for the value of one of them; `lend_key` brings it."""

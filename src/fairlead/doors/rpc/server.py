@@ -51,6 +51,8 @@ TURN_SECONDS = 0.01
 
 MAX_KEY_NAMES = 64
 """How many variables with keys a client may name."""
+MAX_TYPED = 1000
+"""How many prompts of a client are remembered, so that it is not told what it has shown."""
 READ_SIZE = 65_536
 QUICK_LINE = 16 * 1024
 """How many bytes a line may have that is read on the loop; a longer one is read in a thread."""
@@ -216,6 +218,8 @@ class _Connection(asyncio.Protocol):
         self.increments = False
         self.receipts = False
         self.reminded: set[str] = set()
+        self.typed: deque[str] = deque(maxlen=MAX_TYPED)
+        self.asked: str | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.begin(cast(asyncio.Transport, transport))  # uvloop's is one in all but name
@@ -432,6 +436,7 @@ class _Connection(asyncio.Protocol):
         except Exception as error:
             failure = await self._door.explained(as_op_error(call.op, error), error, call, given)
             self._transport.write(self._wire.fail(call.id, failure.code, str(failure), failure.data))
+        self._door.agents.dialogs.done(call)
 
     def _respond(self, call: Call, data: Mapping[Any, Any]) -> None:
         self._transport.write(self._wire.respond(call.id, data))

@@ -22,7 +22,7 @@ from ...agent.ports import Busy, Job, Refused
 from ...agent.store import NotFound
 from ...agent.worktrees import worktrees
 from ...formats.edn import Keyword
-from ...sessions.session import new_id
+from ...formats.shown import one_line
 from ...wire.rpc import ErrorCode, fields
 from . import actions, frames
 from .actions import Item
@@ -156,7 +156,7 @@ class AgentCommands:
         elif first.startswith("/") and (page := self._sessions.shelf(session).prompts.get(name)):
             more = {"fallback": Keyword("template"), **self._say_prompt(doing, page)}
         elif first.startswith("/") and name in session.commands:
-            session.follow_up(text, id=(id := new_id()))
+            session.follow_up(text, id=(id := self._sessions.typed(call)))
             more = {"prompt_id": id} if doing.caller.receipts else {}
         else:
             self._say(doing, f"[not a command] {text}")
@@ -239,6 +239,7 @@ class AgentCommands:
         """Let the editor's person choose."""
         data = actions.action(name, doing.call.id, items)
         doing.caller.event("ui/frontend-action-requested", data, id=doing.call.id)
+        doing.caller.asked = doing.call.id
 
     # --- the commands ---------------------------------------------------------------------------------------
 
@@ -260,7 +261,9 @@ class AgentCommands:
         window = session.model.window
         full = f"{100 * session.context_tokens / window:.0f}%" if window else "?"
         rows = [
-            f"  Phase   : {session.phase}",
+            f"  Name    : {session.name or '-'}",
+            f"  State   : {session.state}" + f" ({session.phase})" * (session.state == "working"),
+            f"  Kind    : {session.kind}",
             f"  ID      : {session.id}",
             f"  Model   : {session.model.id} (thinking {session.effective_thinking})",
             f"  Entries : {len(session.journal.entries)}",
@@ -271,9 +274,10 @@ class AgentCommands:
         if session.pending_messages:
             rows.append(f"  Queued  : {session.pending_messages}")
         if session.approvals:
-            rows.append(f"  Waiting : {len(session.approvals)} for consent")
+            first = one_line(next(iter(session.approvals.values())).summary, SHOWN_CHARS)
+            rows.append(f"  Asks    : {len(session.approvals)} for consent, first {first}")
         if verdict := self._sessions.verdict(session):
-            rows.append(f"  Verified: {verdict}")
+            rows.append(f"  Check   : {verdict}")
         if session.was_interrupted:
             rows.append("  The last turn was interrupted.")
         rows += [f"  Journal : {fault}" for fault in session.journal.faults]
@@ -449,7 +453,7 @@ class AgentCommands:
 
     def _say_prompt(self, doing: Doing, page: Page) -> dict[str, str]:
         """Begin a turn with a prompt that is written down; returns its receipt."""
-        id = new_id()
+        id = self._sessions.typed(doing.call)
         try:
             doing.session.prompt(page.said(doing.words), id=id)
         except (Busy, JournalError) as error:

@@ -15,7 +15,7 @@ import msgspec
 from ...agent import events
 from ...agent.conversation import Conversation
 from ...agent.events import Event
-from ...agent.messages import Assistant
+from ...agent.messages import Assistant, User, text_of
 from ...agent.store import AgentStore
 from ...formats.edn import Keyword
 from ...wire.rpc import ErrorCode, EventData, fields
@@ -153,7 +153,11 @@ class Telling:
             self._flush(session)
         for topic, data in told:
             self._tell(session, others, topic, data)
-        if isinstance(event, events.MessageSaid) and stream.is_ended:
+        if isinstance(event, events.MessageSaid) and isinstance(event.message, User):
+            if (text := text_of(event.message)).strip():
+                unaware = [each for each in others if event.message.prompt not in each.typed]
+                self._tell(session, unaware, "assistant/message", frames.said_elsewhere(session.id, text))
+        elif isinstance(event, events.MessageSaid) and stream.is_ended:
             self._tell_end(event, session, stream, others)
         if isinstance(event, events.ToolEnded):
             for caller in others:

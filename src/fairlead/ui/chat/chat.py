@@ -35,6 +35,7 @@ from ...events import (
     TurnBegan,
     TurnEnded,
 )
+from ...formats.ladder import LADDER, word_for
 from ...formats.shown import one_line
 from ...system.settings import Settings, safe_dir
 from ...wire.rpc import MAX_PENDING
@@ -42,16 +43,16 @@ from ..own_terminal import Left, SignalBell
 from .line import History, Key, Line
 from .talk import TICK, Talk
 from .terminal import ChatTerminal
-from .view import LADDER, Paint, Row, Screen, clean, ends, marked
+from .view import Paint, Row, Screen, clean, ends, marked
 
 MAX_WHAT = 1000
 """How many characters of what will happen are looked at for the row beside the keys."""
 ESCAPE_WAIT = 0.05
 """Seconds after which an Escape is a key and not the beginning of one."""
 CONSENT_PAUSE = 0.4
-"""Seconds without a key before one is an answer to a question: who is typing did not mean it."""
-SHOWN_MESSAGES = 6
-"""How many messages are shown of a session that one comes back to."""
+"""Seconds that a question is shown before it can be answered: who is typing did not mean it."""
+SHOWN_MESSAGES = 12
+"""How many messages, calls and results are shown of a session that one comes back to."""
 SHOWN_LINES = 20
 """How much is shown of each."""
 SLOW = frozenset({"command", "login_complete"})
@@ -67,7 +68,10 @@ INPUT_ROWS = 10
 QUEUED_ROWS = 4
 """How many are shown of what waits to be said."""
 
-_ANSWERS: dict[str, bool | str] = {"y": True, "a": "always", "n": False}
+_ANSWERS = {"y": "allow", "yes": "allow", "a": "always", "n": "deny", "no": "deny"}
+"""What else people enter for the usual answers to a question."""
+_KEYS_OF = {"allow": "y yes", "always": "a always", "deny": "n no"}
+"""How these are offered. Other answers are offered and entered by their names."""
 _OFFLINE = "no language model is connected; choose one with /model or --model"
 _KEYS = "/help lists commands, \\ Enter inserts a line break, ^D leaves"
 
@@ -134,7 +138,6 @@ class _Chat:
         # questions
         self._wanted: dict[str, ApprovalWanted] = {}
         self._shown_at = 0.0
-        self._typed_at = 0.0
         self._action: dict[str, Any] | None = None
 
     def close(self) -> None:
@@ -424,12 +427,9 @@ class _Chat:
         if reason := (data.get("verdict") or {}).get("escalated"):
             self._talk.show([(f"◆ a person is needed: {clean(reason)}", "red")], "note")
         for said in before:
-            lines = clean(said.get("text") or "").strip("\n").split("\n")
-            lines = [*lines[:SHOWN_LINES], "…"] if len(lines) > SHOWN_LINES else lines
-            if said["role"] == "user":
-                self._talk.prompt("\n".join(lines), "›")
-            elif said["role"] == "assistant" and any(lines):
-                self._talk.show([(line, "") for line in lines], "text")
+            self._talk.recall(said, SHOWN_LINES)
+        if state is not None and state.is_idle:
+            self._talk.end_turn()
 
     def _draw(self, *, always: bool = False) -> None:
         columns = self._screen.columns
@@ -457,7 +457,7 @@ class _Chat:
     def _asking(self) -> list[Row]:
         wanted = next(iter(self._wanted.values()))
         more = f" ({len(self._wanted) - 1} more pending)" if len(self._wanted) > 1 else ""
-        keys = " y yes · a always · n no" if self._takes_answer() else ""
+        keys = f" {_offer_of(wanted)}" if self._takes_answer() else ""
         what = ends(one_line(wanted.summary, MAX_WHAT), self._screen.columns - 2)  # the rest may be far above
         return [(f"? {what}", "yellow"), (f"allow {marked(wanted.tool)}?{keys}{more}", "yellow")]
 
@@ -484,8 +484,9 @@ class _Chat:
             case ApprovalSettled(id, allowed, by):
                 self._settled(id, allowed, by)
             case Reported(turn, confidence, summary, verifier):
-                row = f"◆ turn {turn} {confidence} by {clean(verifier) or 'a verifier'}: {clean(summary)}"
-                self._talk.show([(row, LADDER.get(confidence, ""))], "note")
+                word = word_for(confidence)
+                row = f"◆ turn {turn} {word} by {clean(verifier) or 'a verifier'}: {clean(summary)}"
+                self._talk.show([(row, LADDER.get(word, ""))], "note")
             case Escalated(_, reason):
                 self._talk.show([(f"◆ a person is needed: {clean(reason)}", "red")], "note")
             case Other() if event.topic == PROMPT_ENDED:
@@ -520,7 +521,7 @@ class _Chat:
 
     def _consent(self, wanted: ApprovalWanted) -> None:
         if self._yes:
-            self._answer(wanted, True)
+            self._answer(wanted, "allow")
             return
         self._talk.ask(wanted)
         if not self._wanted:
@@ -528,13 +529,30 @@ class _Chat:
         self._wanted[wanted.id] = wanted
 
     def _takes_answer(self) -> bool:
-        """Whether a key is an answer, and not part of what somebody was typing when the question came."""
-        return time.monotonic() - max(self._shown_at, self._typed_at) >= CONSENT_PAUSE
+        """Whether the question was there long enough to be answered; it may come while somebody types."""
+        return time.monotonic() - self._shown_at >= CONSENT_PAUSE
 
-    def _answer(self, wanted: ApprovalWanted, answer: bool | str) -> None:
+    def _answer_by(self, text: str) -> None:
+        """Answer the question with what was entered, if it offers that; else say it to the agent."""
+        wanted = next(iter(self._wanted.values()))
+        word = text.strip().lower()
+        answer = _ANSWERS.get(word, word)
+        if not self._takes_answer():
+            self._terminal.write("\a")
+        elif answer in _options(wanted):
+            self._line.set("")
+            self._answer(wanted, answer)
+        elif word:
+            self._say(self._line.take())
+            self._talk.note(f"sent to the agent; the question is still open: {_offer_of(wanted)}")
+        else:
+            self._line.set("")
+            self._talk.note(f"answer with {_offer_of(wanted)}")
+
+    def _answer(self, wanted: ApprovalWanted, answer: str) -> None:
         self._wanted.pop(wanted.id, None)
         self._shown_at = time.monotonic()
-        if answer is False:
+        if answer == "deny":
             self._ask("cancel_dialog", dialog_id=wanted.id)
         else:
             self._ask("resolve_dialog", dialog_id=wanted.id, result=answer)
@@ -608,23 +626,15 @@ class _Chat:
                 self._leave()
             case "key", "end-of-input":
                 self._line.press(("key", "delete"))
-            case _ if self._wanted and self._takes_answer():
-                self._answer_by(key)
+            case "key", "escape" if self._wanted and self._takes_answer():
+                self._answer(next(iter(self._wanted.values())), "deny")
             case "key", "escape" if self._line.is_secret:
                 self._log_in("")
             case "key", "escape" if self._action is not None:
                 self._choose("")
             case _:
-                self._typed_at = time.monotonic()
                 if self._line.press(key):
                     self._entered()
-
-    def _answer_by(self, key: Key) -> None:
-        wanted = next(iter(self._wanted.values()))
-        if key == ("key", "escape"):
-            self._answer(wanted, False)
-        elif key[0] == "text" and key[1].lower() in _ANSWERS:
-            self._answer(wanted, _ANSWERS[key[1].lower()])
 
     def _entered(self) -> None:
         if self._line.text.strip() in ("/quit", "/exit"):
@@ -639,6 +649,10 @@ class _Chat:
             text = self._line.text.strip()
             self._line.set("")
             self._choose(text)
+            return
+        is_command = self._line.text.startswith("/")
+        if self._wanted and not is_command:
+            self._answer_by(self._line.text)
             return
         if not self._line.text.strip():
             self._line.set("")
@@ -694,3 +708,13 @@ class _Chat:
         goes_on = "; its turn is still running" if self._is_busy else ""
         how = f"fairlead agent {clean(name)}" if name and len(name.split()) == 1 else "fairlead agent -c"
         raise Left(0, f"left {clean(name) or 'the session'}{goes_on}; `{how}` continues it")
+
+
+def _options(wanted: ApprovalWanted) -> list[str]:
+    """The answers that a question offers."""
+    return [each["value"] for each in wanted.data.get("options") or ()] or list(_KEYS_OF)
+
+
+def _offer_of(wanted: ApprovalWanted) -> str:
+    """How these are offered to a person."""
+    return f"{' · '.join(_KEYS_OF.get(each, marked(each)) for each in _options(wanted))}, and Enter"

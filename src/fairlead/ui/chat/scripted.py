@@ -16,7 +16,8 @@ from ...client.calls import RequestError
 from ...client.following import Asking
 from ...client.sdk import Agent, TurnFailed
 from ...events import AgentEvent, ApprovalWanted, Other, Retrying, ToolResult, ToolRunning, Updated
-from .view import clean, marked, result, title
+from ...formats.shown import call_title
+from .view import clean, marked, result
 
 MAX_INPUT = 4 * 1024 * 1024
 """How many bytes of standard input go into a prompt."""
@@ -115,7 +116,7 @@ def _tell(event: AgentEvent) -> None:
     """What tools do, for people who look."""
     match event:
         case ToolRunning(_, name, arguments):
-            print(f"● {title(name, arguments)}", file=sys.stderr, flush=True)
+            print(f"● {call_title(name, arguments)}", file=sys.stderr, flush=True)
         case ToolResult():
             for line, _ in result(event, was_previewed=False):
                 print(f"  {line}", file=sys.stderr, flush=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from ...events import (
     AgentEvent,
@@ -21,7 +22,8 @@ from ...events import (
     ToolUpdate,
     TurnBegan,
 )
-from .view import PRINTED_LINES, Row, Screen, clean, marked, question, result, title, wrapped
+from ...formats.shown import call_title
+from .view import PRINTED_LINES, Row, Screen, clean, marked, question, result, wrapped
 
 OPEN_ROWS = 8
 """How many rows are shown of a line that is not at its end yet; then all of it."""
@@ -126,7 +128,7 @@ class Talk:
             case ToolStarted(_, name):
                 self._doing = f"calling {clean(name)}"
             case ToolRunning(id, name, arguments):
-                self._running[id] = title(name, arguments)
+                self._running[id] = call_title(name, arguments)
                 self._doing = f"running {clean(name)}"
                 self._since = time.monotonic()
                 self.show([(f"● {self._running[id]}", "")], "tool")
@@ -135,6 +137,24 @@ class Talk:
                 self._tail = [clean(line) for line in lines]
             case ToolResult():
                 self._ended(event)
+
+    def recall(self, said: dict[str, Any], limit: int) -> None:
+        """Show a message of earlier: so many lines of its text, its calls, or a call's result."""
+        lines = clean(said.get("text") or "").strip("\n").split("\n")
+        lines = [*lines[:limit], "…"] if len(lines) > limit else lines
+        if said["role"] == "toolResult":
+            text = "".join(part.get("text") or "" for part in said["content"])
+            details = said.get("details") or {}
+            self._ended(ToolResult(said["tool_call_id"], said["tool_name"], text, details, said["is_error"]))
+        elif said["role"] == "user":
+            self.prompt("\n".join(lines), "›")
+        elif any(lines):
+            self.show([(line, "") for line in lines], "text")
+        for part in said["content"] if said["role"] == "assistant" else ():
+            if part["type"] == "tool-call":
+                self.happened(ToolRunning(part["id"], part["name"], part["arguments"] or {}))
+            elif part["type"] == "error":
+                self.show([(clean(part["text"]), "red")], "note")
 
     def _ended(self, event: ToolResult) -> None:
         if event.id not in self._running:  # it was not allowed to

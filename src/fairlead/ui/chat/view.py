@@ -8,10 +8,8 @@ function that a screen is given.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from ...events import ApprovalWanted, ToolResult
 from ...formats.columns import cut, width_of
@@ -25,8 +23,6 @@ DIFF_LINES = 40
 """How many lines of a change are shown that nobody was asked about."""
 PREVIEW_LINES, PREVIEW_CHARACTERS = 200, 16_000
 """How much is shown of what needs consent."""
-TITLE_COLUMNS = 120
-"""How wide a call's one line may be."""
 TAB = 4
 
 Row = tuple[str, str]
@@ -34,13 +30,9 @@ Row = tuple[str, str]
 
 STYLES = {"": "", "dim": "2", "bold": "1", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
-LADDER = {"perfect": "green", "verified": "green", "partial": "yellow", "feedback": "yellow", "failed": "red"}
-"""What verifiers say of a turn, from the best to the worst, and how it is shown."""
-
 _SEQUENCE = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[PX^_][^\x1b]*\x1b\\|[ -/]*[0-OQ-WYZ`-~])"
 )
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _UNSAFE = re.compile(
     r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
@@ -80,18 +72,6 @@ def wrapped(text: str, columns: int) -> list[str]:
 
 
 # --- what is shown of tools -------------------------------------------------------------------------------
-
-
-def title(name: str, arguments: Mapping[str, Any]) -> str:
-    """A call in one line."""
-    if isinstance(command := arguments.get("command"), str):
-        return f"$ {one_line(_COLOUR.sub('', command), TITLE_COLUMNS - 2)}"
-    else:
-        words = [str(arguments[key]) for key in ("pattern", "path") if key in arguments]
-        if not words and arguments:
-            words = [json.dumps(arguments, ensure_ascii=False)]
-        shown = " ".join([name, *words])
-    return cut(marked(_COLOUR.sub("", shown)).replace("\n", " "), TITLE_COLUMNS)
 
 
 def result(ended: ToolResult, *, was_previewed: bool) -> list[Row]:

@@ -149,7 +149,8 @@ def _worst_first(reports: Sequence[Report]) -> list[Report]:
 
 
 def _line(report: Report) -> str:
-    return f"- {_name(report)}: {report.status.value}, {report.confidence.name}: {report.summary}"
+    words = dict.fromkeys((report.status.value, report.confidence.word))
+    return f"- {_name(report)}: {', '.join(words)}: {report.summary}"
 
 
 def _name(report: Report) -> str:

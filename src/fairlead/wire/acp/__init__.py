@@ -2,11 +2,12 @@
 
 We are the client of other makers' agents and the agent of editors, so both ends are here: `ClientConnection`
 and `AgentConnection`. They take bytes and return messages, take messages and return bytes, do no I/O and
-have no clock. The modules, from the bottom: `limits`; `jsonrpc`, lines and envelopes; `base`, `content`,
+have no clock. Above `wire/jsonrpc.py` the modules are, from the bottom: `limits`; `base`, `content`,
 `updates` and `messages`, the types; `reading`, how tolerantly they are read; `rules`, the table of methods;
 `connection`, the two ends and the state that can be saved.
 """
 
+from ..jsonrpc import Error, ErrorCode, Id
 from .connection import (
     AgentConnection,
     Answer,
@@ -46,7 +47,6 @@ from .content import (
     ToolCallUpdate,
     ToolContent,
 )
-from .jsonrpc import Error, ErrorCode, Id
 from .messages import (
     OPTION_KINDS,
     STOP_REASONS,

@@ -11,7 +11,8 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from .limits import MAX_ENTRIES, MAX_ID
+from ..jsonrpc import MAX_ID
+from .limits import MAX_ENTRIES
 
 SessionId = Annotated[str, msgspec.Meta(max_length=MAX_ID)]
 ENTRIES = msgspec.Meta(max_length=MAX_ENTRIES)

@@ -22,11 +22,12 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from .. import jsonrpc
 from ..faults import Broken, LocalError
+from ..jsonrpc import Envelope, Error, ErrorCode, Fault, Id
 from ..lines import LineBuffer, TooLong
-from . import jsonrpc, rules
+from . import rules
 from .base import Wire
-from .jsonrpc import Envelope, Error, ErrorCode, Fault, Id
 from .limits import MAX_COMPLAINTS, MAX_LINE, MAX_OPEN, MAX_SESSIONS
 from .messages import (
     VERSION,

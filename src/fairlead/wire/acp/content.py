@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+import msgspec
+
+from ..jsonrpc import MAX_ID
 from .base import ENTRIES, Wire
 
 TOOL_KINDS = (
@@ -131,7 +134,7 @@ class Location(Wire, frozen=True, kw_only=True):
 class _Tool(Wire, frozen=True, kw_only=True):
     """What a tool call is and how far it is. In an update, a field that is None has not changed."""
 
-    tool_call_id: str
+    tool_call_id: Annotated[str, msgspec.Meta(max_length=MAX_ID)]
     kind: str | None = None
     status: str | None = None
     name: str | None = None

@@ -9,10 +9,10 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
+from ..jsonrpc import MAX_ID, Id
 from .base import ENTRIES, SessionId, Wire
 from .content import Block, ConfigOption, Modes, ToolCallDetails
-from .jsonrpc import Id
-from .limits import MAX_ID, MAX_OPTIONS
+from .limits import MAX_OPTIONS
 
 VERSION = 1
 """The version of the protocol that is spoken here."""
@@ -322,6 +322,10 @@ class RequestPermission(Wire, frozen=True, kw_only=True):
     session_id: SessionId
     tool_call: ToolCallDetails
     options: Annotated[tuple[PermissionOption, ...], msgspec.Meta(max_length=MAX_OPTIONS)]
+
+    def __post_init__(self) -> None:
+        if len({each.option_id for each in self.options}) < len(self.options):
+            raise ValueError("each option must have an id of its own")
 
 
 class Selected(Wire, frozen=True, kw_only=True, tag_field="outcome", tag="selected"):

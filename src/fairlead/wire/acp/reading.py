@@ -13,8 +13,9 @@ from typing import Any, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
+from ..jsonrpc import MAX_REASON
 from .base import Wire
-from .limits import MAX_MENDED, MAX_REASON
+from .limits import MAX_MENDED
 from .updates import KIND, KnownUpdate, OtherUpdate, SessionUpdate
 
 T = TypeVar("T")

@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
+from ..jsonrpc import ErrorCode
 from . import messages as m
 from .base import Wire
 from .content import Audio, EmbeddedResource, Image
-from .jsonrpc import ErrorCode
 from .updates import SessionUpdate
 
 

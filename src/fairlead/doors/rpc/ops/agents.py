@@ -32,10 +32,8 @@ from ....formats import edn
 from ....formats.edn import Keyword
 from ....hosted.room import HostedRoom
 from ....hosted.session import HostedSession
-from ....sessions.inbox import AnsweredAlready, NoSuchOption, NotOpen
-from ....sessions.questions import Answer, Question
 from ....sessions.session import new_id
-from ....wire.rpc import ErrorCode, EventData, fields
+from ....wire.rpc import ErrorCode, fields
 from ....wire.rpc_catalog import OWN_TOPICS, PARAMS
 from ...judging import Judging
 from .. import frames
@@ -44,14 +42,13 @@ from ..history import BadCursor, History
 from ..slash import AgentCommands, commands_of
 from ..telling import Telling, hears, missed_by_others
 from .contents import AgentContents, Listing
+from .dialogs import DialogOps
 from .hosted import HostedOps
 from .jobs import AgentJobs, JobBoard
 from .login import AgentLogin, Keyring, Lending
 from .memory import AgentMemory
 from .models import AgentModels
 
-SHOWN_DIALOGS = 50
-"""How many questions a client is asked when it comes; the others are in `fairlead approvals`."""
 _PERSISTED = """[{{(:psi.session/list{})
  [:psi.session-info/path :psi.session-info/name :psi.session-info/first-message]}}]"""
 MAX_TRIED = 3
@@ -59,8 +56,6 @@ MAX_TRIED = 3
 _UI_TOPICS = frozenset(
     {"ui/widgets-updated", "ui/widget-specs-updated", "ui/status-updated", "ui/notification"}
 )
-_ALLOWED = ("allow", "always", "yes", "true", "submitted")
-"""Results of a dialog that mean consent."""
 _NO_SESSION = (NotFound, JournalError, OpError)
 FAULTS |= {
     NotFound: ErrorCode.NOT_FOUND,
@@ -98,8 +93,6 @@ class AgentOps:
         hosted: HostedRoom | None = None,
     ) -> None:
         self._store = store
-        self._inbox = store.inbox
-        self._inbox.listen(self)
         self._models = models
         self._callers = callers
         self._registry = registry or Registry((SESSION_ID,))
@@ -110,6 +103,7 @@ class AgentOps:
         self._hosted = hosted
         self._working: dict[tuple[Caller, str], Conversation] = {}
         self._history = History()
+        self.dialogs = DialogOps(store, callers, self._history, self.session)
         self._board = JobBoard(self.sessions_of)
         self._telling = Telling(
             store, callers, self._history, self._show, self._show_context, self._show_footer, self._board
@@ -124,7 +118,16 @@ class AgentOps:
         self._commands = AgentCommands(self, login, store.rename)
         others = [HostedOps(hosted, self.session)] if hosted is not None else []
         self.ops = handlers_of(
-            self, login, self._lending, jobs, about, choosing, remembering, self._commands, *others
+            self,
+            self.dialogs,
+            login,
+            self._lending,
+            jobs,
+            about,
+            choosing,
+            remembering,
+            self._commands,
+            *others,
         )
 
     @property
@@ -237,12 +240,12 @@ class AgentOps:
             self._board.show(caller, first=True)
         is_psi = not caller.increments and since is None
         if is_psi:
-            self._show_questions(caller, session)
+            self.dialogs.ask(caller)
         self._show(caller, session, call.id, since=since)
         for topic, data in missed:
             caller.event(topic, data, id=call.id)
         if not is_psi:
-            self._show_questions(caller, session, call.id)
+            self.dialogs.ask(caller, call.id)
         self._remind(call, session)
         if since is None and not OWN_TOPICS.intersection(topics):
             return {}  # as psi's clients know it; the cursor came with the snapshot
@@ -258,14 +261,6 @@ class AgentOps:
         for notice in session.unsaid:
             for topic, data in frames.frames(events.Noticed(session.id, notice)):
                 caller.event(topic, data, id=call.id)
-
-    def _show_questions(self, caller: Caller, session: Conversation, id: str | None = None) -> None:
-        """What waits for a person and concerns this client: first of its session."""
-        waiting = [each for each in self._inbox.consents if _is_for(caller, each)]
-        waiting.sort(key=lambda question: question.session != session.id)
-        for question in waiting[:SHOWN_DIALOGS]:
-            shown = {} if caller.increments else frames.in_minibuffer(question)
-            caller.event("ui/dialog-requested", {**frames.dialog(question), **shown}, id=id)
 
     def _missed(self, caller: Caller, session: Conversation, cursor: str | None) -> list[tuple[str, Data]]:
         """What a client was not told since it had a cursor, but for questions: those that wait come after."""
@@ -307,8 +302,14 @@ class AgentOps:
         self._show_footer(caller, session, id)
 
     def _show_footer(self, caller: Caller, session: Conversation, id: str | None = None) -> None:
+        """The footer of a session, and of the one in focus: that tells of the others, and editors show it
+        alone."""
+        shown = [session]
+        if not caller.increments and caller.focus not in (None, session.id):
+            shown += [each for each in (self._store.get(str(caller.focus)),) if each is not None]
         if caller.wants("footer/updated"):
-            caller.event("footer/updated", self._footer(caller, session), id=id)
+            for each in shown:
+                caller.event("footer/updated", self._footer(caller, each), id=id)
 
     def _show_context(self, caller: Caller, id: str | None = None) -> None:
         if caller.wants("context/updated"):
@@ -323,7 +324,8 @@ class AgentOps:
         beside: list[Conversation] = []
         if caller.project is not None:
             beside = [each for each in self.sessions_of(caller) if each is not session]
-        return frames.footer_updated(session, beside, self.verdict(session))
+        elsewhere = sum(each.session != session.id for each in self.dialogs.waiting(caller))
+        return frames.footer_updated(session, beside, self.verdict(session), elsewhere)
 
     def verdict(self, session: Conversation) -> str:
         """What verifiers said of a session last, in a few words."""
@@ -344,30 +346,6 @@ class AgentOps:
     def heard(self, event: Event) -> None:
         """Something happened in a session."""
         self._telling.heard(event)
-
-    def asked(self, question: Question) -> None:
-        """Something waits for a person: the clients that it concerns are told."""
-        data = frames.dialog(question)
-        self._tell_of(question, "ui/dialog-requested", data, frames.in_minibuffer(question))
-
-    def closed(self, question: Question, answer: Answer) -> None:
-        """Something no longer waits."""
-        self._tell_of(question, "ui/dialog-resolved", frames.dialog_resolved(question, answer))
-
-    def warned(self, question: Question, why: str) -> None:
-        """An agent tried to answer for a person."""
-        shown = fields(id=question.id, message=f"{question.id}: {why}", level="warning")
-        self._tell_of(question, "ui/notification", shown)
-
-    def _tell_of(self, question: Question, topic: str, data: Data, psi: Data | None = None) -> None:
-        """Tell the clients that a question concerns; `psi` is what is another for psi's UI."""
-        session = self._store.get(question.session) if question.session is not None else None
-        if session is not None:
-            data = self._history.add(session, topic, data)
-        data = EventData(data)
-        for caller in self._callers():
-            if _is_for(caller, question):
-                caller.event(topic, data if caller.increments or psi is None else {**data, **psi})
 
     def focus(self, call: Call, session: Conversation) -> Data:
         """A client switches to another session: it is shown all of it, then answered."""
@@ -404,11 +382,18 @@ class AgentOps:
             await self._commands.said_as_prompt(call, session, message)
             return fields(accepted=True)
         await self._lending.ensure(session.model.provider, call.caller)
-        id = new_id()
+        id = self.typed(call)
         self._remind(call, session)
         session.prompt(message, pictures, id=id)
         self._telling.begun(session, call)
         return accepted(call, id)
+
+    @staticmethod
+    def typed(call: Call) -> str:
+        """The id of a prompt that a client's person typed: the client shows it already."""
+        id = new_id()
+        call.caller.typed.append(id)
+        return id
 
     def asks_for_key(self, call: Call) -> bool:
         """Whether a client is asked for a key before its request is done."""
@@ -420,7 +405,7 @@ class AgentOps:
 
     @op
     async def steer(self, call: Call, message: str, images: Any = ()) -> Data:
-        id = new_id()
+        id = self.typed(call)
         await self._steered(call, message, images, id)
         return accepted(call, id)
 
@@ -441,7 +426,7 @@ class AgentOps:
 
     @op
     async def follow_up(self, call: Call, message: str, images: Any = ()) -> Data:
-        id = new_id()
+        id = self.typed(call)
         await self._queued(call, message, images, id)
         return accepted(call, id)
 
@@ -456,7 +441,7 @@ class AgentOps:
     async def prompt_while_streaming(
         self, call: Call, message: str, behavior: str = "steer", images: Any = ()
     ) -> Data:
-        id = new_id()
+        id = self.typed(call)
         if behavior == "queue":
             await self._queued(call, message, images, id)
         elif not await self._steered(call, message, images, id):
@@ -488,38 +473,6 @@ class AgentOps:
     async def interrupt(self, call: Call) -> Data:
         accepted, pending, dropped = self.session(call).interrupt()
         return fields(accepted=accepted, pending=pending, dropped_steering_text=dropped)
-
-    @op
-    async def resolve_dialog(self, call: Call, dialog_id: str, result: Any = None) -> Data:
-        allowed = result is True or (isinstance(result, str) and result in _ALLOWED)
-        option = "deny" if not allowed else "always" if result == "always" else "allow"
-        if isinstance(result, str) and (question := self._inbox.get(dialog_id)) is not None:
-            option = next((each.value for each in question.options if each.value == result), option)
-        return await self._answer_dialog(call, dialog_id, option)
-
-    @op
-    async def cancel_dialog(self, call: Call, dialog_id: str) -> Data:
-        return await self._answer_dialog(call, dialog_id, "deny")
-
-    async def _answer_dialog(self, call: Call, id: str, option: str) -> Data:
-        named = call.session_id
-        if named is not None:
-            self.find(named)
-        try:
-            question = self._inbox.find(id)
-            if named is not None and question.session not in (None, named):
-                raise NotOpen(f"{id} is asked by another session")
-            if option == "always" and all(each.value != option for each in question.options):
-                option = "allow"
-            await self._inbox.answer(id, option, "rpc-edn")
-        except NotOpen as error:
-            why = f": {error}" if isinstance(error, AnsweredAlready) else ""
-            if not self.session(call).approvals:
-                raise OpError(ErrorCode.NO_ACTIVE_DIALOG, f"no dialog is open{why}") from None
-            raise OpError(ErrorCode.DIALOG_ID_MISMATCH, f"no dialog {id} is open{why}") from None
-        except NoSuchOption as error:
-            raise OpError(ErrorCode.FAILED, str(error)) from None
-        return fields(accepted=True)
 
     # --- sessions -----------------------------------------------------------------------------------------
 
@@ -559,7 +512,7 @@ class AgentOps:
                 await self._store.check_name(name)
             session = self.create(caller, cwd=cwd, agent=agent)
             if isinstance(session, HostedSession) and sandbox is not None:
-                session.choose(sandbox=sandbox)
+                session.settings.choose(sandbox=sandbox)
         elif sandbox is not None and sandbox is not session.more.get("sandbox"):
             raise Refused(f"the sandbox of {frames.display_name(session)} can't be changed: use another name")
         if mode is not None:
@@ -731,16 +684,6 @@ class AgentOps:
 
 async def _none(*, name: str | None, cwd: str | None) -> None:
     """Nothing is known of journals that are not open."""
-
-
-def _is_for(caller: Caller, question: Question) -> bool:
-    """Whether a client is asked: one that belongs to no project, to the question's, or has its session in
-    focus. What is lost, or only has to be seen, is asked nobody."""
-    if question.lost or not question.is_consent:
-        return False
-    if caller.project is None or (question.session is not None and caller.focus == question.session):
-        return True
-    return question.project == caller.project
 
 
 def _is_directory(path: str) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ....agent.conversation import Conversation
+from ....hosted.program import HostedError
 from ....hosted.room import HostedRoom
-from ....hosted.session import HostedError
 from ....wire.rpc import ErrorCode, fields
 from ..handlers import FAULTS, Call, Data, op
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
+from weakref import WeakValueDictionary
 
 from ....sessions.directory import Directory, Kind, NoKind, NoSession, NotSupported, Summary
+from ....sessions.feed import Event, Feed
+from ....sessions.feed import Said as SaidPiece
 from ....sessions.session import new_prompt
 from ....wire.rpc import ErrorCode, fields
 from ..frames import plain
@@ -13,6 +17,10 @@ from ..handlers import FAULTS, Call, Data, accepted, op
 
 MAX_LINES = 50_000
 """How many lines `session_lines` gives at the most."""
+FOLLOW_WAIT = 30.0
+"""Seconds that `session_lines` waits for a line at the most; less than a client's patience."""
+FOLLOW_PAUSE = 0.1
+"""Seconds between two looks at a session that changes: each reads all of it."""
 MAX_WAIT = 24 * 3600.0
 """Seconds that `session_wait` waits at the most."""
 FAULTS |= {
@@ -25,8 +33,15 @@ FAULTS |= {
 class SessionOps:
     """The sessions of a directory."""
 
-    def __init__(self, directory: Directory) -> None:
+    def __init__(self, directory: Directory, feed: Feed) -> None:
         self._directory = directory
+        # by session, while somebody waits for more lines of it
+        self._extended: WeakValueDictionary[str, asyncio.Event] = WeakValueDictionary()
+        feed.listen(self._happened)
+
+    def _happened(self, event: Event) -> None:
+        if not isinstance(event, SaidPiece) and (extended := self._extended.get(event.session)):
+            extended.set()
 
     @op
     async def session_list(self, kind: str | None = None, brief: bool = False) -> Data:
@@ -52,11 +67,34 @@ class SessionOps:
         return accepted(call, prompt.id, session=_row(found), **waits)
 
     @op
-    async def session_lines(self, name: str, limit: int = MAX_LINES) -> Data:
+    async def session_lines(
+        self, name: str, limit: int = MAX_LINES, from_: int | None = None, timeout: float = FOLLOW_WAIT
+    ) -> Data:
+        """The last lines, or the lines from a number on as soon as there are any."""
         kind, found = await self._directory.find(name)
-        texts = without_end(await kind.lines(found.id))
-        shown = texts[-min(limit, MAX_LINES) :]
-        return fields(lines=list(shown), first=len(texts) - len(shown) + 1, oldest=1, complete=True)
+        limit = min(limit, MAX_LINES)
+        if from_ is None:
+            texts = without_end(await kind.lines(found.id))
+            first = len(texts) - len(texts[-limit:]) + 1
+        else:
+            texts = await self._from(kind, found.id, from_, min(timeout, FOLLOW_WAIT))
+            first = min(from_, len(texts) + 1)
+        lines = texts[first - 1 :][:limit]
+        return fields(lines=list(lines), first=first, oldest=1, complete=True, next=first + len(lines))
+
+    async def _from(self, kind: Kind, id: str, line: int, timeout: float) -> Sequence[str]:
+        """All lines, when that line is there or the time is over."""
+        extended = self._extended.setdefault(id, asyncio.Event())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                while True:
+                    extended.clear()
+                    texts = without_end(await kind.lines(id))
+                    if len(texts) >= line:
+                        return texts
+                    await extended.wait()
+                    await asyncio.sleep(FOLLOW_PAUSE)
+        return without_end(await kind.lines(id))
 
     @op
     async def session_wait(self, name: str, timeout: float = MAX_WAIT) -> Data:

@@ -1,8 +1,8 @@
 """JSON-RPC 2.0, one message a line: envelopes, errors, and what is wrong with a line that has no envelope.
 
-`params`, `result` and `error` stay raw here; `reading` knows their types. Halves of surrogate pairs, which
-JavaScript writes when it cuts a text between them, are read and written as U+FFFD. Batches are refused: the
-protocol has none.
+`params`, `result` and `error` stay raw here: the protocols on top of it know their types. Halves of surrogate
+pairs, which JavaScript writes when it cuts a text between them, are read and written as U+FFFD. Batches are
+refused: the protocols have none.
 """
 
 from __future__ import annotations
@@ -15,14 +15,19 @@ from typing import Any
 
 import msgspec
 
-from .limits import MAX_DEPTH, MAX_ID, MAX_REASON
+MAX_DEPTH = 100
+"""How deeply arrays and objects may be nested in a line."""
+MAX_ID = 1024
+"""How many characters an id may have: of a request, a session, an option."""
+MAX_REASON = 300
+"""How many characters of a fault's reason are kept; it may quote the peer."""
 
 Id = int | str
 """A request's id. Ours are numbers."""
 
 
 class ErrorCode(IntEnum):
-    """The codes of JSON-RPC and of the protocol; a peer may use others."""
+    """The codes of JSON-RPC and of its protocols; a peer may use others."""
 
     PARSE = -32700
     INVALID_REQUEST = -32600

@@ -1,0 +1,187 @@
+"""Agents that do what they must not: each harms no other session, no journal and no person's judgement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fairlead.system.settings import Settings
+from tests.hosted.small import KEY, SmallHosting
+from tests.hosting import is_alive
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[SmallHosting]:
+    """One daemon for all, each test with a session of its own."""
+    hosting = SmallHosting("load")
+    yield hosting
+    hosting.close()
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.node.name)[-30:]
+
+
+def _goes_on(shared: SmallHosting, name: str) -> None:
+    assert shared.talk("still there", name=name).stdout.strip() == "still there"
+
+
+def test_what_is_said_after_a_turn_has_a_limit(shared: SmallHosting, name: str) -> None:
+    shared.talk("gush", name=name)
+    shared.until((shared.agent_dir / "gushed").exists)
+    assert shared.talk("still there", name=name).stdout.strip().endswith("still there")
+    told = shared.told(name)
+    assert told[1].startswith("0 ggg")
+    assert 500 < len(told) < 2000
+    assert Path(shared.found(name)["file"]).stat().st_size < 4 * 1024 * 1024
+
+
+def test_an_agent_with_too_many_calls_is_ended(shared: SmallHosting, name: str) -> None:
+    done = shared.talk("calls", name=name)
+    assert done.returncode == 1
+    assert "small: it has more than 200 tool calls open" in done.stderr
+    _goes_on(shared, name)
+
+
+def test_an_agent_that_keeps_too_much_is_ended_and_only_one_runs(shared: SmallHosting, name: str) -> None:
+    done = shared.talk("hello", name=name)
+    first = shared.agent_pid(name)
+    done = shared.talk("heavy", name=name)
+    assert done.returncode == 1
+    assert "small: what it does can't be kept" in done.stderr
+    _goes_on(shared, name)
+    assert not is_alive(first)
+
+
+def test_long_titles_are_cut(shared: SmallHosting, name: str) -> None:
+    shared.open(name)
+    shared.say("titles done", name)
+    shared.wait_idle(name)
+    titles = [
+        part["arguments"]["title"]
+        for each in shared.messages(name)[1:]
+        for part in each["content"]
+        if part["type"] == "toolCall"
+    ]
+    assert len(titles) == 12
+    assert max(map(len, titles)) < 1200
+    pid = shared.agent_pid(name)
+    shared.run("stop", name)
+    shared.until(lambda: not is_alive(pid))
+    _goes_on(shared, name)
+
+
+def test_deep_arguments_can_be_read_again(shared: SmallHosting, name: str) -> None:
+    shared.talk("deep", name=name)
+    shared.run("stop", name)
+    shared.kill_daemon()
+    assert "bottom" in shared.messages(name)[1]["content"][0]["arguments"]["input"]
+    _goes_on(shared, name)
+
+
+def test_an_answer_is_shown_as_what_it_does(shared: SmallHosting, name: str) -> None:
+    shared.open(name)
+    shared.say("sly", name)
+    question = shared.question(name)
+    assert question["options"] == ["allow", "deny"]
+    shown = shared.run("approvals").stdout
+    assert "allow (Always allow: Reject), deny (Reject: Allow once)" in shown
+    shared.ask("approval_settle", token=question["token"], allowed=False)
+    shared.wait_idle(name)
+    assert shared.told(name)[-1] == "b"
+
+
+@pytest.mark.parametrize(("word", "why"), [("same", "an id of its own"), ("many", "length <= 100")])
+def test_options_that_nobody_can_choose_from_are_refused(
+    shared: SmallHosting, name: str, word: str, why: str
+) -> None:
+    done = shared.talk(word, name=name)
+    assert why in done.stdout
+    assert shared.ask("approvals")["approvals"] == []
+
+
+def test_a_permission_for_an_unknown_call_is_asked(shared: SmallHosting, name: str) -> None:
+    shared.open(name)
+    shared.say("strange", name)
+    question = shared.question(name)
+    assert question["summary"] == "never-begun"
+    shared.ask("approval_settle", token=question["token"], allowed=True)
+    shared.wait_idle(name)
+    assert shared.told(name)[-1] == "yes-once"
+
+
+def test_keys_of_its_environment_are_nowhere(shared: SmallHosting, name: str) -> None:
+    done = shared.talk("-v", "secret", name=name)
+    assert done.returncode == 1
+    journal = Path(shared.found(name)["file"]).read_text()
+    assert "it is [redacted]." in journal
+    for text in (done.stdout, done.stderr, journal, shared.log(), shared.run("logs", name).stdout):
+        assert KEY not in text
+        assert KEY[9:] not in text
+
+
+def test_nothing_that_it_says_controls_a_terminal(shared: SmallHosting, name: str) -> None:
+    shared.talk("escape", name=name)
+    log = shared.run("logs", name).stdout
+    assert "gone" in log
+    assert "\x1b" not in log
+    assert "\u202e" not in log
+
+
+def test_a_turn_that_was_aborted_is_not_done_whatever_the_agent_says(shared: SmallHosting, name: str) -> None:
+    id = shared.open(name)
+    shared.say("defy", name)
+    shared.until(lambda: any("defy" in str(each.get("params")) for each in shared.received))
+    shared.ask("abort", session_id=id)
+    shared.wait_idle(name)
+    assert shared.told(name)[-1] == "[aborted]"
+    assert shared.found(name)["outcome"] == "aborted"
+
+
+def test_stop_ends_what_the_agent_left_behind(shared: SmallHosting, name: str) -> None:
+    child = int(shared.talk("child", name=name).stdout)
+    assert is_alive(child)
+    shared.run("stop", name)
+    shared.until(lambda: not is_alive(child))
+
+
+def test_what_belongs_to_nothing_is_ignored(shared: SmallHosting, name: str) -> None:
+    assert shared.talk("lie done", name=name).stdout.strip() == "done"
+    assert shared.told(name) == ["> lie done", "done"]
+
+
+def test_a_program_that_speaks_no_acp_is_told_apart() -> None:
+    hosting = SmallHosting("gibberish")
+    try:
+        done = hosting.talk("hello")
+        assert done.returncode == 1
+        assert "it does not speak ACP" in done.stderr
+        assert "it printed: Welcome! What can I do for you today?" in done.stderr
+    finally:
+        hosting.close()
+
+
+def test_a_program_that_repeats_what_it_is_told_speaks_no_acp(shared: SmallHosting) -> None:
+    path = Path(Settings(shared.environment).config_path)
+    path.write_text(f'{path.read_text()}\n[agents.cat]\ncommand = "cat"\n')
+    done = shared.run("agent", "--with", "cat", "-p", "hello", check=False)
+    assert done.returncode == 1
+    assert "cat: it does not speak ACP" in done.stderr
+
+
+def test_a_mode_that_the_agent_does_not_have_is_an_error(shared: SmallHosting, name: str) -> None:
+    done = shared.run("agent", "--with", "small", "--mode", "askk", "--name", name, "-p", "hi", check=False)
+    assert done.returncode == 1
+    assert "small has no mode 'askk'; there are ask, bold" in done.stderr
+    assert shared.run("agent", "--mode", "bold", "--name", name, "-p", "mode").stdout.strip() == "mode bold"
+
+
+def test_a_model_can_not_be_chosen_where_the_agent_has_none(shared: SmallHosting, name: str) -> None:
+    done = shared.run(
+        "agent", "--with", "small", "--model", "small/x", "--name", name, "-p", "hi", check=False
+    )
+    assert done.returncode == 1
+    assert "small does not let its model be set" in done.stderr
