@@ -7,7 +7,7 @@ import pytest
 from _pytest.nodeid import NodeId
 from hypothesis import HealthCheck, settings
 
-from tests import hosting, lending, peers
+from tests import hosting, leftovers, lending, peers
 
 # Coverage and a busy machine make single examples slow, which says nothing about the code under test.
 settings.register_profile(
@@ -60,8 +60,15 @@ def peer() -> Callable[[str], str]:
     return peers.require
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _run() -> Iterator[None]:
+    """A run that is killed leaves nothing behind."""
+    with leftovers.ended_afterwards():
+        yield
+
+
 @pytest.fixture(scope="session")
-def _lender() -> Iterator[None]:
+def _lender(_run: None) -> Iterator[None]:
     yield
     lending.close()
 

@@ -14,6 +14,7 @@ import pytest
 
 from fairlead.cli.hook import STOP_WAIT
 from tests.cli.hooked import AGENT, Verifier, Working
+from tests.cli.verifying import verifying
 from tests.hosting import WAIT, Hosting
 
 LONG = "line one\nline two: ü"
@@ -39,6 +40,18 @@ def verifiers() -> Iterator[list[Verifier]]:
     yield made
     for each in made:
         each.close()
+
+
+def test_who_verifies_a_program_that_reports_no_turns_is_told_what_to_do(
+    hosting: Hosting, place: Path
+) -> None:
+    hosting.start("plain", "read line")
+    with verifying(hosting, place, "plain", "--", "true") as verifier:
+        assert "plain has reported no turns yet" in verifier.printed
+        assert "`fairlead hook --install AGENT`" in verifier.printed
+    hosting.ask("terminal_turn", name="plain", event="start", agent="other", prompt="build it")
+    with verifying(hosting, place, "plain", "--", "true") as verifier:
+        assert "no turns yet" not in verifier.printed
 
 
 def test_an_agent_in_a_terminal_is_checked_and_sent_back_like_any_other(
@@ -635,3 +648,28 @@ def test_settings_that_make_no_sense_are_left_as_they_are(
     assert (done.returncode, "can't change" in done.stderr) == (1, True)
     assert "Traceback" not in done.stderr
     assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [(name, text)]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what is below a program for sure")
+def test_an_agent_in_a_terminal_does_not_judge_itself(hosting: Hosting, tmp_path: Path) -> None:
+    fairlead = " ".join(hosting.command)
+    turn = "".join(
+        f"echo '{json.dumps({'hook_event_name': event, 'session_id': 'one', 'prompt': 'do it'})}' "
+        f"| timeout 20 {fairlead} hook claude\n"
+        for event in ("UserPromptSubmit", "Stop")
+    )
+    agent = tmp_path / "agent.sh"
+    agent.write_text(
+        f"cd {tmp_path}\n{turn}"
+        f"env -u FAIRLEAD_SESSION {fairlead} verify --once roses -- grep -q x words >judged 2>&1\n"
+        "touch done; sleep 100\n"
+    )
+    (tmp_path / "words").write_text("x\n")
+    hosting.start("roses", f"sh {agent}; exec sh")
+    hosting.until((tmp_path / "done").exists)
+    refused = "a command of an agent session (claude in session roses) sent it"
+    assert refused in " ".join((tmp_path / "judged").read_text().split())
+    assert not hosting.ask("verify_reports")["reports"]
+    hosting.run("verify", "--once", "roses", "--", "grep", "-q", "x", str(tmp_path / "words"), check=False)
+    [report] = hosting.ask("verify_reports")["reports"]
+    assert report["session_id"] == "roses"

@@ -288,6 +288,28 @@ def test_files_and_images_of_a_prompt_arrive(editor: AcpEditor, hosting: SmallHo
     assert code(empty) == ErrorCode.INVALID_PARAMS
 
 
+def test_mcp_servers_are_passed_on_or_the_editor_is_told_that_they_are_not(
+    editor: AcpEditor, plain: AcpEditor, hosting: SmallHosting
+) -> None:
+    env = (acp.NamedValue(name="KEY", value="hidden"),)
+    server = acp.McpServer(name="tools", command="/bin/tools", args=("-x",), env=env)
+    given = acp.NewSession(cwd=editor.cwd, mcp_servers=(server,))
+    session = editor.ask(given).session_id
+    editor.prompt(session, "hello")
+    opened = [each for each in hosting.received if each.get("method") == "session/new"][-1]
+    assert [each for each in opened["params"]["mcpServers"] if each["name"] == "tools"] == [
+        {
+            "name": "tools",
+            "command": "/bin/tools",
+            "args": ["-x"],
+            "env": [{"name": "KEY", "value": "hidden"}],
+        }
+    ]
+    assert "MCP" not in editor.text(kind=acp.AgentThoughtChunk)
+    own = plain.ask(given).session_id
+    plain.until(lambda: "MCP servers of the editor are not used" in plain.text(own, acp.AgentThoughtChunk))
+
+
 def test_every_new_session_can_be_a_named_one(hosting: SmallHosting) -> None:
     hosting.open("garden")
     with AcpEditor(hosting, "--session", "garden", cwd=hosting.project) as editor:

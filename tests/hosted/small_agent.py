@@ -10,6 +10,8 @@ What it does, the words of a prompt say, one after the other:
     bad, long, files, twice     send lines that make no sense or are too long, ask for what was not offered,
                                 answer twice
     write:PATH, reach:PATH      write a file, or say which files are in a directory
+    env:NAME                    say a variable of its environment backwards
+    knock:PORT:PATH             send a file to a port, and say what comes back
     deaf, mute                  close its input, or its output
     mode, recall                say its mode, or what it was told before
     gush, calls, heavy          say too much after the turn, have too many calls, or keep too much in them
@@ -27,6 +29,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -70,7 +73,9 @@ class Turn(threading.Thread):
         for word in self.text.split():
             word = "build" if word == "Fix" else word  # as a correction says it
             does = getattr(self, f"do_{word}", None)
-            if word.startswith(("write:", "reach:")):
+            if word.startswith("env:"):
+                self.say(os.environ.get(word[4:], "none")[::-1] + " ")
+            elif word.startswith(("write:", "reach:", "knock:")):
                 self.say(self.tried(*word.split(":", 1)) + " ")
             elif does is None:
                 self.say(word + " ")
@@ -329,6 +334,12 @@ class Turn(threading.Thread):
                 with open(path, "w") as file:
                     file.write("written")
                 return f"{path}: written"
+            if what == "knock":
+                port, _, path = path.partition(":")
+                with socket.create_connection(("127.0.0.1", int(port)), 20) as door, open(path, "rb") as file:
+                    door.sendall(file.read())
+                    came = iter(lambda: door.recv(65536), b"")
+                    return f"knock: {b''.join(came).decode()}"
             found = [name for _, _, names in os.walk(path) for name in names]
             return f"reach: {' '.join(found) or 'nothing is there'}"
         except OSError as error:

@@ -6,13 +6,17 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from fairlead.client.connection import RequestError
+from fairlead.doors.peer_proof import Token
+from fairlead.formats.sexp import Keyword
 from fairlead.system.settings import Settings
+from fairlead.wire.passepartout import event, frame, plist
 from tests.hosted.small import SmallHosting
 from tests.hosting import is_alive
 
@@ -289,6 +293,45 @@ def test_in_a_sandbox_an_agent_writes_to_its_project_and_nowhere_else(small: Sma
         small.open(sandbox=False)
     path.write_text(path.read_text().replace("sandbox = [", "# "))
     assert small.run("agent", "--with", "small", "--sandbox", "-p", "hello", check=False).returncode == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no bubblewrap elsewhere")
+@pytest.mark.parametrize("has_token", [False, True])
+def test_in_a_sandbox_an_agent_has_nothing_done_by_the_daemon_outside(
+    small: SmallHosting, has_token: bool
+) -> None:
+    settings = Settings(small.environment)
+    path = Path(settings.config_path)
+    path.write_text(f'{path.read_text()}sandbox = ["{small.agent_dir}"]\n')
+    small.start("shell", "exec sh")
+    outside = Path(small.environment["HOME"], "outside.txt")
+    proof = plist(action=Keyword("AUTH"), token=Token(settings.token_path).read())
+    auth = frame(plist(type=Keyword("REQUEST"), payload=proof)) if has_token else b""
+    for number, text in enumerate((f"/run touch {outside}", f"/send shell touch {outside}", "build it")):
+        said = plist(sensor=Keyword("USER-INPUT"), text=text)
+        (small.project / f"{number}").write_bytes(auth + frame(event(said).plist))
+    port = small.ask("daemon_status")["passepartout_port"]
+    done = small.talk(*(f"knock:{port}:{number}" for number in range(3)))
+    assert done.returncode == 0, done.stderr
+    assert small.told()[-1].count("a program in an agent's sandbox can't use this") == 3
+    assert not outside.exists()
+    assert not [each for each in small.ask("session_list")["sessions"] if each["name"] == "control"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a process has in its environment")
+def test_a_command_of_an_agent_does_not_choose_the_mode(small: SmallHosting) -> None:
+    id = small.open()
+    script = (
+        "import sys; from fairlead.client.connection import DaemonConnection\n"
+        "with DaemonConnection() as control:\n"
+        "    control.ask(sys.argv[1], session_id=sys.argv[2], **{sys.argv[3]: sys.argv[4]})\n"
+    )
+    for words in (("set_mode", id, "mode", "bold"), ("command", id, "text", "/mode bold")):
+        marked = {**small.environment, "FAIRLEAD_AGENT": id}
+        subprocess.run([sys.executable, "-c", script, *words], env=marked, capture_output=True, check=False)
+        assert small.found()["mode"] != "bold", words
+    small.ask("set_mode", session_id=id, mode="bold")
+    assert small.found()["mode"] == "bold"
 
 
 def test_without_a_sandbox_nothing_keeps_an_agent_from_writing_elsewhere(small: SmallHosting) -> None:

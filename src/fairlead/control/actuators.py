@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from ..formats.sexp import Keyword
 from ..keeper import masks
+from ..keeper.credentials import AGENT_MARK, mark_as_agents
 from .signals import Action, Context
 
 log = logging.getLogger("fairlead.control")
@@ -219,6 +220,7 @@ def shell(environment: Mapping[str, str], cwd: str, *, wait: float = SHELL_WAIT)
     """:shell, which runs a command once and gives what it prints."""
 
     async def run(action: Action, context: Context) -> Feedback:
+        agent = context.signal.agent
         try:
             process = await asyncio.create_subprocess_exec(
                 "/bin/sh",
@@ -227,10 +229,12 @@ def shell(environment: Mapping[str, str], cwd: str, *, wait: float = SHELL_WAIT)
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
-                env=dict(environment),
+                env={**environment, AGENT_MARK: agent} if agent else dict(environment),
                 cwd=cwd,
                 start_new_session=True,
             )
+            if agent:
+                mark_as_agents(process.pid)
         except (OSError, ValueError) as error:
             raise GiveUp(f"can't run a command: {error}") from None
         assert process.stdout is not None

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..sessions import questions
-from ..sessions.inbox import Asker, AskerGone, Inbox, NoSuchOption, NotOpen, Unheard, calling_agent
+from ..sessions.inbox import A_RULE, Asker, AskerGone, Inbox, NoSuchOption, NotOpen, Unheard, calling_agent
 from ..sessions.questions import WITHDRAWN, Question
 from ..sessions.session import new_prompt
 from ..system.database import DatabaseFault
@@ -202,6 +202,9 @@ class Control:
             if not found and signal.client is not None:
                 self._answer(Context(signal), "", f"there is no rule for :{signal.sensor.upper()}")
             return found
+        if wished.target == "SHELL" and signal.agent:
+            self._answer(Context(signal), "", "/run is for people; a command of an agent can't use it")
+            return []
         return [wished]
 
     def _wished(self, signal: Signal) -> Action:
@@ -371,7 +374,8 @@ class Control:
     def _feedback(self, sensor: str, text: str, action: Action, context: Context) -> None:
         fields = {"actuator": action.target.lower()}
         text = self._cleaner.text(text)
-        self.hear(Signal(sensor, "daemon", text, action.session, action.depth + 1, Priority.FEEDBACK, fields))
+        told = Signal(sensor, "daemon", text, action.session, action.depth + 1, Priority.FEEDBACK, fields)
+        self.hear(msgspec.structs.replace(told, agent=context.signal.agent))
         if context.client is not None:
             if sensor == "tool-error":
                 Answer(context, self._cleaner).end(text)
@@ -394,7 +398,8 @@ class Control:
 
     async def _session(self, action: Action, context: Context) -> None:
         """:session, which prompts an agent session or types into a terminal one."""
-        calling = calling_agent.set(await self._not_by_a_person(context))
+        client, agent = context.signal.client, context.signal.agent
+        calling = calling_agent.set(agent or ("" if client is not None else A_RULE))
         try:
             if action.verb == "type":
                 await self._sessions.type(action.session, action.text, enter=action.enter)
@@ -409,14 +414,6 @@ class Control:
             raise GiveUp(f"{type(error).__name__}: {error}") from error
         finally:
             calling_agent.reset(calling)
-
-    async def _not_by_a_person(self, context: Context) -> str:
-        """The rule or the agent session that asks, if no person does and people are called for some session;
-        else that does not matter."""
-        if all(each.is_consent for each in self._inbox.open()):
-            return ""
-        client = context.client
-        return context.signal.source if client is None else await asyncio.to_thread(client.agent)
 
     async def _prompt(self, action: Action, context: Context) -> None:
         prompt = new_prompt(action.text, context.signal.source)

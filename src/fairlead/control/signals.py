@@ -100,6 +100,8 @@ class Signal(Struct, frozen=True):
     priority: int = Priority.EVENT
     fields: Mapping[str, str] = {}
     client: Client | None = None
+    agent: str = ""
+    """The agent session one of whose commands said it; empty if a person did, or the daemon."""
     status: str = "heard"
 
 

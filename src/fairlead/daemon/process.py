@@ -27,6 +27,7 @@ from ..control.store import ControlStore
 from ..doors.checks import host_checks
 from ..doors.rpc import happenings
 from ..doors.rpc.handlers import Clients, Data, OpError, handlers_of, op
+from ..doors.rpc.ops.approvals import ApprovalOps
 from ..doors.rpc.ops.sessions import SessionOps
 from ..doors.rpc.ops.terminals import TerminalOps
 from ..doors.rpc.ops.verify import VerifyOps
@@ -37,7 +38,7 @@ from ..keeper.credentials import AGENT_MARK
 from ..sessions import feed
 from ..sessions.directory import Directory, Kind
 from ..sessions.feed import Feed
-from ..sessions.inbox import Inbox
+from ..sessions.inbox import Inbox, calling_agent
 from ..sessions.session import Opening
 from ..system.logfile import LogFile
 from ..system.setting_rows import rows
@@ -99,8 +100,10 @@ class Daemon:
         clients, feed, inbox = Clients(), Feed(), Inbox(f"{settings.state_dir}/inbox.jsonl")
         self._inbox = inbox
         self._host = host = Host(settings)
-        self._judging = judging = verification(settings, clients, feed, inbox, host.agent_programs)
-        self._terminals = terminals = TerminalRoom(settings, host, clients, feed, inbox, judging)
+        self._judging = judging = verification(settings, clients, feed, inbox, self._agent_programs)
+        self._terminals = terminals = TerminalRoom(
+            settings, host, clients, feed, inbox, judging, self._agent_programs
+        )
         directory = Directory(inbox, judging.shown, {settings.text("control", "session"): AgentKind.names[0]})
         self._hosted = hosted = HostedRoom(settings, host.nursery, os.environ)
         self._agents = agents = AgentRoom(
@@ -127,7 +130,7 @@ class Daemon:
             agents.redactor,
             directory,
             feed,
-            programs=host.agent_programs,
+            programs=self._agent_programs,
             key_variables=agents.key_variables,
             checkers=host_checks(settings, host, agents.store, agents.catalog, self._lost_sockets, databases),
         )
@@ -137,10 +140,11 @@ class Daemon:
             self,
             TerminalOps(host, terminals.kind, terminals.turns, directory, terminals.all_opened),
             SessionOps(directory, feed),
+            ApprovalOps(inbox),
             VerifyOps(judging.door, directory, judging.reports),
             self._control.ops,
         )
-        self._rpc = RpcDoor(settings, handlers, agents.ops, clients, host.agent_programs, directory)
+        self._rpc = RpcDoor(settings, handlers, agents.ops, clients, self._agent_programs, directory)
         self._started_at = time.time()
         self._over = asyncio.Event()
         self._again = False
@@ -148,6 +152,12 @@ class Daemon:
         self.environment: dict[str, str] | None = None
         """What the next daemon finds in its environment: that of who asked for it."""
         self._handover = False  # another daemon waits to take our place
+
+    def _agent_programs(self) -> dict[int, str]:
+        """The processes that are known to be an agent's, with the agent. In sessions that an agent typed into
+        an agent's program is known by its own name. Any thread may ask."""
+        hosted = self._hosted.agent_programs()
+        return self._host.agent_programs() | self._terminals.turns.agent_programs() | hosted
 
     async def run(self) -> str:
         """Serve until told to stop. Returns the Python to start again with, with the code that is installed
@@ -272,6 +282,10 @@ class Daemon:
 
     @op
     async def daemon_stop(self, handover: bool = False) -> Data:
+        if agent := calling_agent.get():  # the next one would be its own
+            why = f"only a person may stop the daemon, and a command of an agent session ({agent:.80}) asks"
+            log.warning("%s", why)
+            raise OpError(ErrorCode.FAILED, why)
         self._handover = handover
         asyncio.get_running_loop().call_soon(self._over.set)
         loaded = self._agents.store.loaded  # a turn that waits for consent goes on with the answer
@@ -288,13 +302,14 @@ class Daemon:
         self._settings.refresh()
         if self._settings.fault:  # the next one could not start with it
             raise OpError(ErrorCode.FAILED, self._settings.fault)
+        stopped = await self.daemon_stop()
         self._again = True
         if python and not self._supervised:
             self._python = python if os.access(python, os.X_OK) else sys.executable
         if env and not self._supervised:
             self.environment = {str(name): str(value) for name, value in env.items()}
             self.environment.pop(AGENT_MARK, None)
-        return await self.daemon_stop()
+        return stopped
 
 
 class Supervisor:

@@ -11,6 +11,7 @@ from typing import Any
 from ..doors.agent_terminals import HostTerminals
 from ..doors.judging import Judging
 from ..doors.keepty import KeeptyDoor
+from ..doors.peer_proof import Programs
 from ..doors.rpc.handlers import Clients
 from ..sessions.feed import Feed
 from ..sessions.inbox import Inbox
@@ -35,11 +36,18 @@ class TerminalRoom:
     """All terminal sessions of a daemon."""
 
     def __init__(
-        self, settings: Settings, host: Host, clients: Clients, feed: Feed, inbox: Inbox, judging: Judging
+        self,
+        settings: Settings,
+        host: Host,
+        clients: Clients,
+        feed: Feed,
+        inbox: Inbox,
+        judging: Judging,
+        programs: Programs,
     ) -> None:
         host.listen(self._happened)
         self.host = host
-        self.door = KeeptyDoor(settings, self._notice)
+        self.door = KeeptyDoor(settings, self._notice, programs)
         self.turns = TerminalTurns(
             host,
             f"{settings.state_dir}/turns",

@@ -21,12 +21,14 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from ..keeper.credentials import is_our_user, peer_pid
+from ..sessions.inbox import calling_agent
 from ..system.settings import SettingError, Settings, safe_dir
 from ..system.sockets import is_served
-from ..terminal.session import Session
+from ..terminal.session import Session, State
 from ..wire import keepty
 from ..wire.faults import Broken
 from .listening import UnixServer, log
+from .peer_proof import Programs, agent_behind
 
 SERVE_SECONDS = 0.005
 """How long messages of one client are taken before others have their turn;"""
@@ -42,9 +44,12 @@ MAX_NAME = 4096
 class KeeptyDoor:
     """The sockets of all sessions."""
 
-    def __init__(self, settings: Settings, notice: Callable[[Session], str]) -> None:
-        """`notice` returns what a person who comes to a session should know."""
+    def __init__(
+        self, settings: Settings, notice: Callable[[Session], str], programs: Programs = dict
+    ) -> None:
+        """`notice` returns what a person who comes to a session should know; `programs` are agents'."""
         self.notice = notice
+        self.programs = programs
         self._settings = settings
         self._servers: dict[Session, list[UnixServer]] = {}
         self._ended: UnixServer | None = None
@@ -201,6 +206,8 @@ class _Client(asyncio.Protocol):
         self._is_paused = False  # by the session, whose program does not read
         self._waiting: deque[Any] = deque()  # messages that have come and were not taken yet
         self._is_deferred = False  # whether that goes on later
+        self._agent: str | None = None  # the agent session whose command it is, once that matters
+        self._checking: asyncio.Task[None] | None = None  # finds that out
         self._direct = -1  # the socket, while nothing waits in the transport
         self._settling: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport
@@ -233,7 +240,10 @@ class _Client(asyncio.Protocol):
         is left for later, and nothing more is read until then."""
         until = time.monotonic() + SERVE_SECONDS
         count = 0
-        while self._waiting:
+        while self._waiting and self._checking is None:
+            if self._agent is None and _will_type(self._waiting[0], self._session):
+                self._checking = asyncio.get_running_loop().create_task(self._check())
+                break
             self._take(self._waiting.popleft())
             count += 1
             if count % SERVE_AT_ONCE == 0 and time.monotonic() > until:
@@ -246,9 +256,17 @@ class _Client(asyncio.Protocol):
             self._transport.pause_reading()
         if self._is_deferred:
             self._transport.pause_reading()
-            asyncio.get_running_loop().call_soon(self._serve)
+            if self._checking is None:
+                asyncio.get_running_loop().call_soon(self._serve)
         elif was_deferred:
             self._read_on()
+
+    async def _check(self) -> None:
+        """Find out whose a client is that will type, before it is let in."""
+        connection = self._transport.get_extra_info("socket")
+        self._agent = await asyncio.to_thread(agent_behind, connection, self._door.programs)
+        self._checking = None
+        self._serve()
 
     def _take(self, message: Any) -> None:
         if self._transport.is_closing():
@@ -264,7 +282,9 @@ class _Client(asyncio.Protocol):
                 self._notices = bool(message.wishes & keepty.Wish.NOTICES)
                 self._come(message)
             case _:
+                calling = calling_agent.set(self._agent or "")
                 reason = self._session.receive(self, message)
+                calling_agent.reset(calling)
                 if reason and self._reasons:
                     self.write(keepty.Error(reason).encode())
 
@@ -306,6 +326,10 @@ class _Client(asyncio.Protocol):
         who = f"pid {pid}" if pid else "another client"
         if terminal := "".join(filter(str.isprintable, hello.terminal)):
             who += f" on {terminal}"
+        if self._agent:  # then all that it types comes through us
+            wishes = hello.wishes & ~keepty.Wish.DIRECT
+            hello = keepty.Hello(hello.role, hello.cols, hello.rows, wishes, hello.terminal, hello.within)
+            self._session.typed_by(self._agent)
         self._session.attach(self, hello, self._greet, who)
         if not self._transport.is_closing() and (notice := self._door.notice(self._session)):
             self.say(notice)
@@ -371,3 +395,9 @@ class _Client(asyncio.Protocol):
     def _refuse(self, reason: str) -> None:
         self._transport.write(keepty.Error(reason).encode())
         self._transport.close()
+
+
+def _will_type(message: Any, session: Session) -> bool:
+    """Whether this is the greeting of a client that may give a program input."""
+    is_writer = isinstance(message, keepty.Hello) and message.role is keepty.Role.WRITER
+    return is_writer and session.state is not State.ENDED

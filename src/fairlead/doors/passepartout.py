@@ -21,6 +21,8 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Protocol, cast
 
+import msgspec
+
 from .. import __version__
 from ..control.signals import Client, Signal
 from ..control.stimuli import Cancel, hear
@@ -46,7 +48,7 @@ from ..wire.passepartout import (
     log as log_message,
 )
 from .listening import UnixServer
-from .peer_proof import Programs, Token, agent_behind, peer_uid
+from .peer_proof import Behind, Programs, Token, agent_behind, behind, peer_uid
 
 log = logging.getLogger("fairlead.passepartout")
 
@@ -231,7 +233,9 @@ class _Client(asyncio.Protocol):
     __slots__ = (
         "__weakref__",
         "_active",
+        "_asking",
         "_begun",
+        "_behind",
         "_came",
         "_door",
         "_ended",
@@ -240,6 +244,7 @@ class _Client(asyncio.Protocol):
         "_is_full",
         "_is_shown",
         "_is_slow",
+        "_later",
         "_lingers",
         "_transport",
         "_wire",
@@ -264,6 +269,9 @@ class _Client(asyncio.Protocol):
         self._wrong = 0
         self._held = 0
         self._lingers = 0.0  # since when nothing is said any more
+        self._behind: Behind | None = None  # whose it is, once it has said something that matters
+        self._asking: asyncio.Task[None] | None = None  # finds that out
+        self._later: list[Any] = []  # what has come meanwhile
 
     @property
     def is_proven(self) -> bool:
@@ -318,9 +326,15 @@ class _Client(asyncio.Protocol):
         elif not self._input:
             if self._ended:
                 self._finish()
-            elif not self._transport.is_closing() and not self._is_full:
-                self._transport.resume_reading()
+            else:
+                self._read_on()
         return bool(self._input)
+
+    def _read_on(self) -> None:
+        """Take more of its input, unless something is in the way."""
+        is_held = self._input or self._is_full or self._asking is not None or self._ended
+        if not is_held and not self._transport.is_closing():
+            self._transport.resume_reading()
 
     def _read(self, data: bytes) -> None:
         began = time.monotonic()
@@ -335,6 +349,8 @@ class _Client(asyncio.Protocol):
         return not self._lingers
 
     def _finish(self) -> None:
+        if self._asking is not None:  # then it is done after that
+            return
         if broken := self._wire.end():
             self._end(broken.reason)
         elif not self._wire.proven or not self._door.room.owes(self):
@@ -353,14 +369,41 @@ class _Client(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._is_full = False
-        if not self._input and not self._ended and not self._transport.is_closing():
-            self._transport.resume_reading()
+        self._read_on()
 
     # --- what it says -------------------------------------------------------------------------------------
 
+    async def _ask_whose(self) -> None:
+        """Find out whose it is, and go on with what it has said."""
+        connection = self._transport.get_extra_info("socket")
+        found = await asyncio.to_thread(behind, connection, self._door.programs)
+        self._asking = None
+        if not self.is_open:
+            return
+        if found.is_confined:
+            why = f"a program in an agent's sandbox can't use this ({found.agent:.80})"
+            log.warning("%s", why)
+            self._end(why)
+            return
+        self._behind = found
+        later, self._later = self._later, []
+        self._took(later)
+        if self.is_open and self._ended and not self._input:
+            self._finish()
+        else:
+            self._read_on()
+
     def _took(self, items: Sequence[Any]) -> None:
-        for item in items:
+        if self._asking is not None:
+            self._later.extend(items)
+            return
+        for number, item in enumerate(items):
             match item:
+                case Message() if self._behind is None:
+                    self._later = list(items[number:])
+                    self._transport.pause_reading()
+                    self._asking = asyncio.get_running_loop().create_task(self._ask_whose())
+                    return
                 case HealthCheck():
                     self.write(_health(*self._door.health()))
                 case Message():
@@ -400,7 +443,10 @@ class _Client(asyncio.Protocol):
         if isinstance(what, Cancel):
             if not self._door.room.cancel(self, what.session):
                 self.send(log_message("no answer to cancel", "info"))
-        elif what is not None and (why := self._door.room.hear(what)):
+            return
+        if what is not None and self._behind is not None and self._behind.agent:
+            what = msgspec.structs.replace(what, agent=self._behind.agent)
+        if what is not None and (why := self._door.room.hear(what)):
             self.send(log_message(f"not taken: {why}"))
 
     # --- what it is told ----------------------------------------------------------------------------------

@@ -12,9 +12,10 @@ import stat
 import struct
 import sys
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
-from ..keeper.credentials import peer_pid
-from ..system.processes import agent_of, holds, pids
+from ..keeper.credentials import is_gone, peer_pid
+from ..system.processes import agent_of, has_proc, holds, is_apart, pids
 
 MAX_TABLE = 8 * 1024 * 1024
 """How many bytes of the kernel's table of sockets are looked at."""
@@ -41,23 +42,61 @@ Programs = Callable[[], Mapping[int, str]]
 """Returns the processes that are known to be an agent's, with the agent's session."""
 
 
-def agent_behind(connection: socket.socket | None, programs: Programs) -> str:
-    """The agent session one of whose commands is the other end of a connection; empty if none is known.
+GONE = "unknown: the process that connected is gone"
+UNSEEN = "unknown: nobody who can be seen holds the connection, and agents run"
 
-    A client over a unix socket that is gone, and left its connection to another process, is taken for one.
+
+class Behind(NamedTuple):
+    """Who is at the other end of a connection, as far as that is not simply a person."""
+
+    agent: str = ""
+    """The agent session one of whose commands it is, or why it may be one; empty for a person's."""
+    is_confined: bool = False
+    """Whether that command is in a sandbox: then it must not reach anything through us."""
+
+
+def agent_behind(connection: socket.socket | None, programs: Programs) -> str:
+    """The agent session one of whose commands is the other end of a connection; empty if none is known."""
+    return behind(connection, programs).agent
+
+
+def behind(connection: socket.socket | None, programs: Programs) -> Behind:
+    """Whose the other end of a connection is. May take a while: it looks at processes.
+
+    A client that is gone, and perhaps left its connection to another process, is taken for an agent's. So is
+    one over TCP that nobody seems to hold while any process of an agent runs, as that may hide it.
     """
     if connection is None:
-        return ""
+        return Behind()
     if connection.family == socket.AF_UNIX:
         pid = peer_pid(connection)
         found = agent_of(pid, programs()) if pid is not None else ""
-        return "unknown: the process that connected is gone" if found is None else found
+        if found is None or is_gone(connection):
+            return Behind(GONE)
+        return Behind(found, bool(found) and pid is not None and is_apart(pid))
+    if not has_proc():
+        return Behind()
     owner = _peer_owner(connection)
     if owner is None:
-        return ""
-    known = programs()
-    holders = (pid for pid in pids() if holds(pid, f"socket:[{owner[1]}]"))
-    return next((found for pid in holders if (found := agent_of(pid, known))), "")
+        return Behind(GONE)
+    return _holder(owner, programs()) if owner[0] == os.getuid() else Behind()
+
+
+def _holder(owner: tuple[int, int], known: Mapping[int, str]) -> Behind:
+    """Whose the socket of this user and inode is."""
+    target = f"socket:[{owner[1]}]"
+    others, is_seen = [], False
+    for pid in pids():
+        if not holds(pid, target):
+            others.append(pid)
+        elif agent := agent_of(pid, known):
+            return Behind(agent, is_apart(pid))
+        else:
+            is_seen = True
+    if is_seen:
+        return Behind()
+    agents = [pid for pid in others if agent_of(pid, known)]
+    return Behind(UNSEEN, any(map(is_apart, agents))) if agents else Behind()
 
 
 def _peer_owner(connection: socket.socket) -> tuple[int, int] | None:

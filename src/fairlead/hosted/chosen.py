@@ -82,6 +82,11 @@ class AgentSettings:
         return str(self.values.get("session") or "")
 
     @property
+    def servers(self) -> list[str]:
+        """The names of MCP servers that a client has given."""
+        return [str(each) for each in self.values.get("mcp") or ()]
+
+    @property
     def is_sandboxed(self) -> bool:
         return bool(self.values.get("sandbox", self._described().sandbox))
 

@@ -24,6 +24,7 @@ from ..agent.models import ModelInfo
 from ..agent.ports import Choosable, Dropped, Refused
 from ..agent.secrets import Redactor
 from ..formats.shown import middle
+from ..sessions.inbox import calling_agent
 from ..sessions.questions import ALLOW, DENY
 from ..wire import acp
 from ..wire.faults import Broken, LocalError
@@ -42,6 +43,8 @@ CANCEL_SECONDS = 10.0
 """Seconds that an agent has to end a turn that was cancelled, before it is ended itself."""
 UNSAID_SECONDS = 300.0
 """Seconds for which a prompt is still said that no agent has heard when the daemon died."""
+ONCE_SECONDS = 30.0
+"""After so many seconds an agent that has nothing to do is ended if a script used it."""
 MAX_NOTICE = 2000
 """How many characters of what an agent wants people to know are told."""
 GONE = "the agent ended"
@@ -60,6 +63,13 @@ class Agents(Protocol):
 
     def forget(self, pipe: Pipe) -> None:
         """An agent has ended, and nobody needs to know more of it."""
+
+    def servers(self, session: HostedSession) -> tuple[acp.McpServer, ...]:
+        """The MCP servers that a session's agent is told of."""
+
+    @property
+    def idle_seconds(self) -> float:
+        """After how many seconds an agent that has nothing to do is ended; 0 is never."""
 
     @property
     def secrets(self) -> Redactor:
@@ -95,7 +105,10 @@ class HostedSession(Conversation):
             self._attach,
             self._notice,
             agents.secrets.text,
+            lambda: agents.servers(self),
         )
+        self.is_used_once = False
+        """Whether a script opened it last, which is likely to want nothing more of it."""
         self._found = pipe
         self._ends_as: events.Outcome = "failed"
         self._awaits = False  # the agent was told something, and how that ended is not looked at yet
@@ -175,8 +188,18 @@ class HostedSession(Conversation):
 
     @property
     def more(self) -> dict[str, Any]:
-        own = {"agent": self.agent, "mode": self.mode or None, "sandbox": self.is_sandboxed}
+        own = {
+            "agent": self.agent,
+            "mode": self.mode or None,
+            "sandbox": self.is_sandboxed,
+            "agent_pid": self._link.pipe.pid if self._link is not None else None,
+            "mcp_servers": self.settings.servers,
+        }
         return {**super().more, **own}
+
+    @property
+    def keys_of(self) -> str:
+        return "" if self.is_held else self.agent
 
     @property
     def _link(self) -> AgentLink | None:
@@ -200,6 +223,7 @@ class HostedSession(Conversation):
         pipe, self._found = self._found, None
         if pipe is not None:
             self._attach(pipe)
+            self._rest()
         unsent, self._unsent = self._unsent, []
         for said in unsent:
             self._tell(events.PromptEnded(self.id, str(said.prompt), "dropped", context.RESTARTED))
@@ -257,6 +281,8 @@ class HostedSession(Conversation):
         self._link.send(self._link.connection.respond(request, acp.PermissionResult(outcome=outcome)))
 
     def set_mode(self, mode: str) -> str:
+        """Have the agent work in another mode, in which it may ask for less. Raises Refused."""
+        _check_person()
         self.settings.check_mode(mode)
         self.settings.choose(mode=mode)
         if self._link is not None and self.work.modes is not None:
@@ -278,6 +304,7 @@ class HostedSession(Conversation):
         if option.category == "model":
             self.set_model(self.agent, value)
         elif self._link is not None:
+            _check_person()  # it may be the mode
             params = acp.SetConfigOption(session_id=self.work.session, config_id=option.id, value=value)
             self._link.request(params)
 
@@ -291,12 +318,22 @@ class HostedSession(Conversation):
 
     async def _steps(self, calls: Sequence[ToolCall]) -> events.Outcome:
         """Tell the agent what was said, and wait until it is done."""
-        while True:
-            outcome = await self._step()
-            if outcome != "done" or not self.prompts.steering:
-                return outcome
-            while self.prompts.steering:
-                self._say(self.prompts.steering.popleft())
+        try:
+            while True:
+                outcome = await self._step()
+                if outcome != "done" or not self.prompts.steering:
+                    return outcome
+                while self.prompts.steering:
+                    self._say(self.prompts.steering.popleft())
+        finally:
+            self._rest()
+
+    def _rest(self) -> None:
+        """The agent has nothing to do, as far as it is known."""
+        idle = self._agents.idle_seconds
+        if self.is_used_once and idle > 0:
+            idle = min(idle, ONCE_SECONDS)
+        self._program.rest(idle, lambda: self.is_idle and not (self.approvals or self.work.calls))
 
     async def _step(self) -> events.Outcome:
         try:
@@ -386,6 +423,7 @@ class HostedSession(Conversation):
     def handle(self, item: acp.Item) -> None:
         assert self._link is not None
         self._doings.at(self._link.at)
+        self._program.note_use()
         try:
             self._handle(item, self._link)
         except TooMuch as error:
@@ -558,6 +596,12 @@ def _chosen(approval: Approval, option: str) -> Choice:
         known = ", ".join(each.value for each in approval.choices)
         raise Refused(f"{option!r} is no answer to {approval.id}; it takes {known}")
     return found
+
+
+def _check_person() -> None:
+    """Raises Refused if an agent wants to choose how it is allowed to work."""
+    if agent := calling_agent.get():
+        raise Refused(f"only a person may choose the mode, and a command of an agent ({agent:.80}) asks")
 
 
 def _last_prompts(branch: Sequence[Entry]) -> list[str]:

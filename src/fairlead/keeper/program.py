@@ -9,6 +9,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 
 from . import masks
+from .credentials import AGENT_MARK, mark_as_agents
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # what shells exit with
 NO_ROOM = 1
@@ -67,4 +68,6 @@ def _become(
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    if AGENT_MARK in environment:
+        mark_as_agents()
     os.execvpe(command[0], list(command), dict(environment))

@@ -62,7 +62,9 @@ class Unheard(Exception):
 
 
 calling_agent: ContextVar[str] = ContextVar("calling_agent", default="")
-"""The agent session one of whose commands asks for something, as far as a door can see that."""
+"""The agent session one of whose commands asks for something, as far as a door can see that; or a rule."""
+A_RULE = "a rule"
+"""What asks if a rule of the configuration does."""
 
 
 class Asker(Protocol):

@@ -9,11 +9,13 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Collection, Mapping
+from functools import cache
 from typing import NamedTuple
 
-from ..keeper.credentials import AGENT_MARK
+from ..keeper.credentials import AGENT_MARK, RLIMIT_LOCKS, UNLIMITED
 
 PROC = "/proc"
 PS_WAIT = 5.0
@@ -215,12 +217,54 @@ def variable(pid: int, name: str) -> str:
     return after.partition(b"\0")[0].decode("utf-8", "replace")
 
 
-def holds(pid: int, target: str) -> bool:
-    """True if a process of ours has this open: a path, or `socket:[INODE]`."""
-    with contextlib.suppress(OSError):  # it is gone, or not ours
-        place = f"{PROC}/{pid}/fd"
-        return any(os.readlink(f"{place}/{each}") == target for each in os.listdir(place))
+def holds(pid: int, target: str) -> bool | None:
+    """True if a process has this open: a path, or `socket:[INODE]`. None if it does not let us see that."""
+    place = f"{PROC}/{pid}/fd"
+    try:
+        opened = os.listdir(place)
+    except PermissionError:
+        return None
+    except OSError:  # it is gone
+        return False
+    for each in opened:
+        with contextlib.suppress(OSError):  # it has just closed this one
+            if os.readlink(f"{place}/{each}") == target:
+                return True
     return False
+
+
+def is_apart(pid: int) -> bool:
+    """True if a process sees other files than we do, as one in a sandbox, or hides that."""
+    try:
+        return os.readlink(f"{PROC}/{pid}/ns/mnt") != os.readlink(f"{PROC}/self/ns/mnt")
+    except OSError as error:
+        return isinstance(error, PermissionError)
+
+
+def is_marked(pid: int) -> bool:
+    """True if a process is an agent's, as its limit is lower than ours, whatever its environment and its
+    parents are."""
+    if sys.platform != "linux":
+        return False
+    with contextlib.suppress(OSError, ValueError), open(f"{PROC}/{pid}/limits", "rb") as file:
+        words = file.read().partition(b"\nMax file locks")[2].split(maxsplit=2)
+        return _limit(words[1]) < _own_limit()
+    return False
+
+
+def _limit(word: bytes) -> int:
+    return UNLIMITED if word == b"unlimited" else int(word)
+
+
+@cache
+def _own_limit() -> int:
+    import resource  # which clients don't need
+
+    most = resource.getrlimit(RLIMIT_LOCKS)[1]
+    return UNLIMITED if most == resource.RLIM_INFINITY else most
+
+
+UNNAMED_AGENT = "unknown: it hides whose it is"
 
 
 def agent_of(pid: int, programs: Mapping[int, str]) -> str | None:
@@ -228,25 +272,31 @@ def agent_of(pid: int, programs: Mapping[int, str]) -> str | None:
 
     `programs` are processes that are known to be an agent's, with the agent, whatever their environment says;
     so is what has them as its parent or as the first of its terminal. None if there is no such process. Only
-    Linux tells what a process has in its environment; elsewhere, and for one that lost both the mark and its
-    parents, nothing is known.
+    Linux tells what a process has in its environment and which limits; elsewhere its parents are all that is
+    known.
     """
-    if not has_proc():
-        return ""
+    is_hidden = is_marked(pid)
+    table = {} if has_proc() else from_ps()
     for step in range(MAX_ANCESTORS):
-        found = process(pid)
+        found = table.get(pid) if table else process(pid)
         if found is not None and (agent := programs.get(pid) or programs.get(found.session)):
             return agent
         try:
-            mark = variable(pid, AGENT_MARK)
-        except PermissionError:  # of another user, as init is
-            return ""
+            mark = variable(pid, AGENT_MARK) if not table else ""
+        except PermissionError:  # another user's, as init is, or it hides that: its parents may be known
+            mark = ""
         except OSError:
-            return "" if step else None
-        if mark or found is None or found.parent <= 1:
+            if not step:
+                return None
+            break
+        if mark:
             return mark
+        if found is None or found.parent <= 1:
+            break
         pid = found.parent
-    return ""
+    else:
+        is_hidden = True  # nobody has so many parents
+    return UNNAMED_AGENT if is_hidden else ""
 
 
 # --- several ----------------------------------------------------------------------------------------------

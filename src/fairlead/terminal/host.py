@@ -199,7 +199,7 @@ class Host:
             pid: agent
             for each in sessions
             if each.state is not State.ENDED
-            if (agent := each.note.get("started_by") or each.note.get("agent"))
+            if (agent := each.agent)
             for pid in (each.pid, each.keeper_pid)
             if pid
         }

@@ -13,6 +13,7 @@ the next daemon can rebuild this screen exactly from the keyframe and what was p
 from __future__ import annotations
 
 import json
+import logging
 import math
 import signal
 import time
@@ -22,7 +23,7 @@ from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
 from ..keeper.protocol import BEGAN, KEYFRAME, MARK, MAX_NOTE, NUMBER, OFFSET, RESIZE, Kind
-from ..sessions.inbox import calling_agent
+from ..sessions.inbox import A_RULE, calling_agent
 from ..system.processes import Program
 from ..wire import keepty
 from ..wire.keepty import Role, Standing, Verdict
@@ -35,6 +36,12 @@ KEYFRAME_EVERY = 2 * 1024 * 1024
 """After how many printed bytes a keyframe is due; up to three times as many if keyframes are large."""
 QUIET_KEYFRAME = 64 * 1024
 """After how many printed bytes one is due when the program has gone quiet."""
+log = logging.getLogger("fairlead")
+
+TYPED = "{}, who typed into session {}"
+"""Whose the program of a session may be that an agent's command typed into."""
+MAX_AGENT = 80
+"""How many characters of an agent session's name are kept of that."""
 MAX_REASON = 500
 """How many characters of the reason why a recording ended are remembered."""
 INPUT_WINDOW = 256 * 1024
@@ -464,9 +471,23 @@ class Session:
     def send_input(self, data: bytes) -> None:
         """Give the program input."""
         self.inputs += 1
-        if calling_agent.get():
+        if agent := calling_agent.get():
             self.is_typed_by_agent = True
+            self.typed_by(agent)
         self._give(data)
+
+    @property
+    def agent(self) -> str:
+        """The agent session whose command it is, or who started it or typed into it; empty if none."""
+        note = self.note
+        return str(note.get("started_by") or note.get("agent") or note.get("typed_by") or "")
+
+    def typed_by(self, agent: str) -> None:
+        """A command of an agent session may type here: what is run from now on may be the agent's. The next
+        daemon knows that, too. A rule types what a person wrote down."""
+        if agent != A_RULE and not self.agent:
+            log.warning("a command of an agent session (%.80s) types into session %s", agent, self.id)
+            self.remember(typed_by=TYPED.format(agent[:MAX_AGENT], self.id))
 
     def _give(self, data: bytes) -> None:
         if self.state is not State.RUNNING:

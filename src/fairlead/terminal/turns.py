@@ -25,7 +25,7 @@ from ..sessions.feed import Feed
 from ..sessions.inbox import calling_agent
 from ..system.files import replace_file
 from ..system.opening import read_file
-from ..system.processes import depth_below, foreground
+from ..system.processes import depth_below, foreground, running
 from ..wire.verifier import Outcome
 from . import corrections
 from .corrections import RETURN_WAIT, Delivery
@@ -107,6 +107,11 @@ class LiveTerminal:
     @property
     def file(self) -> str:
         return self.known.file
+
+    @property
+    def as_agent(self) -> str:
+        """What it is called as an agent that must not answer for a person."""
+        return f"{self.known.agent or 'the agent'} in session {self.id}"
 
     @property
     def is_working(self) -> bool:
@@ -278,7 +283,8 @@ class TerminalTurns:
 
         def start(after: float | None = None) -> None:
             if live.started(agent, prompt, path, lines, session_id, owner):  # by a person
-                by_person = not calling_agent.get() and not session.is_typed_by_agent
+                is_own = calling_agent.get() in ("", session.note.get("typed_by"), live.as_agent)
+                by_person = is_own and not session.is_typed_by_agent
                 session.is_typed_by_agent = False
                 self._feed.post(feed.TurnBegan(session.id, known.turns[-1], after, by_person))
                 self._tell_turn("terminal/turn-began", live)
@@ -321,6 +327,15 @@ class TerminalTurns:
 
     def _tell_turn(self, topic: str, live: LiveTerminal) -> None:
         self._tell(topic, {"name": live.id, "turn": live.known.turns[-1].number, "agent": live.known.agent})
+
+    def agent_programs(self) -> dict[int, str]:
+        """The programs that reported turns and still run, each with what it is called as an agent."""
+        found = ((each, each.known.program) for each in list(self._live.values()))  # another thread may ask
+        return {
+            program.pid: each.as_agent
+            for each, program in found
+            if program is not None and running(program.pid) == program
+        }
 
     def live(self, session: Session) -> LiveTerminal:
         """A session whose turns are followed from now on."""

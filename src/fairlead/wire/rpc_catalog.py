@@ -173,6 +173,8 @@ PARAMS: Mapping[str, Kind] = MappingProxyType(
         "rows": COUNT,
         "scrollback": BOOLEAN,
         "sandbox": BOOLEAN,
+        "mcp-servers": VECTOR,
+        "once": BOOLEAN,
         "session-id": NON_BLANK,
         "session-path": NON_BLANK._replace(wanted="non-empty path string"),
         "since": NON_BLANK,
@@ -193,7 +195,7 @@ PARAMS: Mapping[str, Kind] = MappingProxyType(
 
 
 _TABLE = """
-handshake: / client-info protocol-version cwd project key-names -> server-info
+handshake: / client-info protocol-version cwd project session-id key-names -> server-info
     begin; all else waits for it
 ping: -> pong protocol-version
     answer at once
@@ -237,7 +239,7 @@ session_lines: name / limit from timeout -> lines first oldest complete next
     what was printed, or said and done, as text: the last lines, or what follows `from` [beside repeatable]
 session_wait: name / timeout -> matched reason outcome
     wait until a program has ended, or an agent's turn is over [beside cancellable repeatable]
-verify_target: name -> session-id kind socket project file model line
+verify_target: name -> session-id kind socket project file model line turns
     where a session's verifiers connect [beside]
 verify_reports: / session-id limit -> reports
     what verifiers reported
@@ -249,9 +251,9 @@ config: -> rows
 daemon_status: -> version pid started-at sessions supervised runtime-dir log-path passepartout-port
     how the daemon is [repeatable]
 daemon_stop: / handover -> accepted started-at interrupted-turns dropped-prompts
-    stop the daemon; sessions stay [beside]
+    stop the daemon; sessions stay [beside for_person]
 daemon_restart: / env python -> accepted started-at interrupted-turns dropped-prompts
-    restart the daemon [beside]
+    restart the daemon [beside for_person]
 health: -> status checked-at checks
     check the daemon and what it needs [beside]
 approvals: / token -> approvals
@@ -279,7 +281,8 @@ interrupt: / session-id -> accepted pending dropped-steering-text
     end the turn after the running tool [repeatable]
 new_session: / session-id parent-session name -> session-id session-file
     create a session and switch to it
-open_session: / name continue cwd agent mode sandbox -> session-id session-file created cursor
+open_session: / name continue cwd agent mode sandbox mcp-servers once -> \
+session-id session-file created cursor
     the session of that name, or the last one of the directory, or a new one, with the agent that is named
 switch_session: / session-id session-path -> session-id session-file
     switch to another session
@@ -346,9 +349,9 @@ cycle_thinking_level: / session-id -> thinking-level
 get_available_models: / session-id -> models
     the models [repeatable]
 set_mode: mode / session-id -> mode modes
-    choose the mode of an agent that has some
+    choose the mode of an agent that has some [for_person]
 set_option: option value / session-id -> options
-    choose one of a session's options, as `get_view` lists them
+    choose one of a session's options, as `get_view` lists them [for_person]
 agents: -> agents
     the agents of other makers that can be hosted [repeatable]
 remember: text / tags session-id -> id

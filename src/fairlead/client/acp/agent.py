@@ -47,6 +47,7 @@ _CODES = {
 CAN = acp.AgentCapabilities(
     load_session=True,
     prompt_capabilities=acp.PromptCapabilities(image=True, embedded_context=True),
+    mcp_capabilities=acp.McpCapabilities(http=True, sse=True),
     session_capabilities=acp.SessionCapabilities(list={}, resume={}, close={}),
 )
 
@@ -225,7 +226,8 @@ class AcpAgent:
     def _new(self, id: Id, params: acp.NewSession) -> None:
         if self._is_wrong(id, params.cwd):
             return
-        given = {"cwd": params.cwd, "name": self._session_name or None, "agent": self._agent or None}
+        servers = _servers(params) if self._agent else None
+        named = {"name": self._session_name or None, "agent": self._agent or None}
 
         def take(answer: Answered) -> None:
             if answer.error is not None:
@@ -235,9 +237,9 @@ class AcpAgent:
             name, number = found, 2
             while name in self._sessions:
                 name, number = f"{found}+{number}", number + 1
-            self._begin(id, name, found, params, since=answer.data["cursor"])
+            self._begin(id, name, found, params, since=answer.data["cursor"], uses_servers=bool(servers))
 
-        self._ask("open_session", take, **given)
+        self._ask("open_session", take, cwd=params.cwd, mcp_servers=servers, **named)
 
     def _is_wrong(self, id: Id, cwd: str) -> bool:
         if os.path.isabs(cwd) and "\0" not in cwd:
@@ -266,8 +268,21 @@ class AcpAgent:
                 self._refuse(id, ErrorCode.INVALID_PARAMS, why)
             elif name in self._sessions:
                 self._refuse(id, ErrorCode.INVALID_REQUEST, f"the session {name!r:.100} is open already")
+            elif (servers := _servers(params)) and "mcp_servers" in found:
+                self._ask(
+                    "open_session",
+                    lambda answer: begin(answer, found["id"]),
+                    name=found["id"],
+                    mcp_servers=servers,
+                )
             else:
                 self._begin(id, name, found["id"], params, replays=replays)
+
+        def begin(answer: Answered, found: str) -> None:
+            if answer.error is not None:
+                self.fail(id, answer.error)
+            else:
+                self._begin(id, name, found, params, replays=replays, uses_servers=True)
 
         self._ask("session_find", take, name=name.partition("+")[0])
 
@@ -280,6 +295,7 @@ class AcpAgent:
         *,
         since: str | None = None,
         replays: bool = False,
+        uses_servers: bool = False,
     ) -> None:
         from .narration import note
         from .session import EditorSession
@@ -295,7 +311,7 @@ class AcpAgent:
                 self.respond(id, acp.NewSessionResult(session_id=name, modes=modes, config_options=options))
             else:
                 self.respond(id, acp.OpenSessionResult(modes=modes, config_options=options))
-            if params.mcp_servers:
+            if params.mcp_servers and not uses_servers:
                 self.update(name, [note("MCP servers of the editor are not used in this session")])
 
         self._sessions[name] = EditorSession(
@@ -352,6 +368,13 @@ class AcpAgent:
 
             self._reconnect = Reconnect()
         return self._reconnect
+
+
+def _servers(params: acp.NewSession | acp.LoadSession | acp.ResumeSession) -> list[Any] | None:
+    """The MCP servers that an editor wants to be used."""
+    import msgspec
+
+    return [msgspec.to_builtins(each) for each in params.mcp_servers] or None
 
 
 def _complain(what: str) -> None:

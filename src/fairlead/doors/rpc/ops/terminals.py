@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from ....formats.edn import Keyword
 from ....formats.patterns import Found, Pattern, PatternError, compiled
+from ....keeper.credentials import AGENT_MARK
 from ....sessions.directory import Directory, NameTaken
 from ....sessions.inbox import calling_agent
 from ....terminal.host import Host, HostError
@@ -124,6 +125,8 @@ class TerminalOps:
     ) -> Data:
         await self._directory.check_free(name, but=self._kind.name)
         environment = {str(key): str(value) for key, value in (env or os.environ).items()}
+        if agent := calling_agent.get():
+            environment[AGENT_MARK] = agent
         session = await self._host.start(
             name,
             argv,
@@ -134,7 +137,7 @@ class TerminalOps:
             deferred=deferred,
             record=record,
             owner=owner,
-            note={"started_by": agent} if (agent := calling_agent.get()) else None,
+            note={"started_by": agent} if agent else None,
         )
         answer = fields(name=session.id, pid=session.pid, recording=session.recording)
         await self._opened()

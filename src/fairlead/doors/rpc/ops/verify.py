@@ -39,6 +39,7 @@ class VerifyOps:
             file=session.file or None,
             model=session.model or None,
             line=max((turn.last_line for turn in session.turns), default=0),
+            turns=len(session.turns),
         )
 
     @op
