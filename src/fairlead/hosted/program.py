@@ -39,7 +39,7 @@ STOP_GRACE = 3.0
 """Seconds between SIGTERM and SIGKILL for an agent."""
 MAX_STDERR = 2000
 """How many characters of an agent's last errors are told."""
-SETTING = ("session/set_mode", "session/set_config_option")
+SETTING = ("session/set_mode", "session/set_model", "session/set_config_option")
 _OPENING = ("session/new", "session/load", "session/resume", *SETTING)
 
 
@@ -234,7 +234,7 @@ class AgentProgram:
             case "session/load" | "session/resume":
                 work.is_replaying = False
                 self._begins_anew(f"can't resume the session: {why}")
-            case "session/set_mode" | "session/set_config_option":
+            case method if method in SETTING:
                 self._notice(f"{self._agent}: {why}")
             case _:
                 if failure.error.code == acp.ErrorCode.AUTH_REQUIRED:

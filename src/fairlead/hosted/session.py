@@ -33,7 +33,7 @@ from .doings import LOST_CALL, UNENDED_CALL, Doings, TooMuch
 from .ending import ABORTED, Ending, ending_of, usage_of
 from .link import AgentLink
 from .pipe import Ended, Pipe
-from .program import AgentProgram, HostedError
+from .program import SETTING, AgentProgram, HostedError
 from .shown import block_text
 from .state import Work, decode
 
@@ -283,10 +283,9 @@ class HostedSession(Conversation):
     def set_mode(self, mode: str) -> str:
         """Have the agent work in another mode, in which it may ask for less. Raises Refused."""
         _check_person()
-        self.settings.check_mode(mode)
-        self.settings.choose(mode=mode)
-        if self._link is not None and self.work.modes is not None:
-            self._link.request(acp.SetMode(session_id=self.work.session, mode_id=mode))
+        told = self.settings.choose_mode(mode)
+        if told is not None and self._link is not None:
+            self._link.request(told)
         self._tell(events.Updated(self.id))
         return mode
 
@@ -301,10 +300,10 @@ class HostedSession(Conversation):
         return self.model
 
     def _choose_option(self, option: Choosable, value: str) -> None:
+        _check_person()
         if option.category == "model":
             self.set_model(self.agent, value)
         elif self._link is not None:
-            _check_person()  # it may be the mode
             params = acp.SetConfigOption(session_id=self.work.session, config_id=option.id, value=value)
             self._link.request(params)
 
@@ -495,17 +494,17 @@ class HostedSession(Conversation):
     def _answered(self, answer: acp.Answer) -> None:
         work = self.work
         match answer.result:
-            case acp.NewSessionResult(session_id=id, modes=modes, config_options=options):
-                self.settings.opened(id, modes, options)
-            case acp.OpenSessionResult(modes=modes, config_options=options):
+            case acp.NewSessionResult(session_id=id) as result:
+                self.settings.opened(id, result)
+            case acp.OpenSessionResult() as result:
                 work.is_replaying = False
-                self.settings.opened(answer.session or "", modes, options)
+                self.settings.opened(answer.session or "", result)
             case acp.SetConfigOptionResult(config_options=options):
                 self.settings.take_options(options)
             case acp.PromptResult(stop_reason=reason, usage=used):
                 self._end_turn(ending_of(self.agent, reason), usage_of(used))
-            case acp.Empty() if answer.method == "session/set_mode":
-                self.settings.take_mode(self.settings.wanted_mode)
+            case acp.Empty() if answer.method in SETTING:
+                self.settings.take_set(answer.method)
 
     def _asked(self, request: acp.Id, asked: acp.RequestPermission) -> None:
         assert self._link is not None

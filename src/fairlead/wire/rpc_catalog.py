@@ -229,17 +229,17 @@ terminal_record: name / path stop -> path
     record a session, or stop that
 session_list: / kind brief -> sessions questions
     sessions of all kinds, or of one, and how many questions wait [repeatable]
-session_find: name -> session others
+session_find: / name session-id -> session others
     a session by its name, its id or the beginning of that, and the others of its name [repeatable]
-session_stop: name -> session others exit-code stopped dropped
+session_stop: / name session-id -> session others exit-code stopped dropped
     end a program, or an agent's turn [beside]
-session_prompt: name text -> accepted session queued
+session_prompt: text / name session-id -> accepted session queued
     ask a session for something: type it and Enter, or say it to an agent [for_person]
-session_lines: name / limit from timeout -> lines first oldest complete next
+session_lines: / name session-id limit from timeout -> lines first oldest complete next
     what was printed, or said and done, as text: the last lines, or what follows `from` [beside repeatable]
-session_wait: name / timeout -> matched reason outcome
+session_wait: / name session-id timeout -> matched reason outcome
     wait until a program has ended, or an agent's turn is over [beside cancellable repeatable]
-verify_target: name -> session-id kind socket project file model line turns
+verify_target: / name session-id -> session-id kind socket project file model line turns
     where a session's verifiers connect [beside]
 verify_reports: / session-id limit -> reports
     what verifiers reported
