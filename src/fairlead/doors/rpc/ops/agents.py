@@ -49,6 +49,7 @@ from .jobs import AgentJobs, JobBoard
 from .login import AgentLogin, Keyring, Lending
 from .memory import AgentMemory
 from .models import AgentModels
+from .sessions import MAX_ID
 
 _PERSISTED = """[{{(:psi.session/list{})
  [:psi.session-info/path :psi.session-info/name :psi.session-info/first-message]}}]"""
@@ -420,6 +421,8 @@ class AgentOps:
 
     @op
     async def say(self, call: Call, message: str, prompt_id: str, images: Any = ()) -> Data:
+        if len(prompt_id) > MAX_ID:
+            raise invalid("prompt-id", f"at most {MAX_ID} characters")
         id = new_id(prompt_id)
         if not self.session(call).has_prompt(id):
             await self._steered(call, message, images, id)
