@@ -143,7 +143,7 @@ def test_an_agents_command_is_no_person_however_it_hides_and_whoever_acts_for_it
     [row] = hosting.ask("approvals")["approvals"]
     for how in ("daemonized", "talked", "sent", "attached"):
         assert f"{row['token']} waits on: a command of an agent session (" in said[how], (how, said[how])
-    assert "nobody who can be seen holds the connection" in said["unseen"]
+    assert "nobody visible holds the connection" in said["unseen"]
     assert "/run is for people" in said["run"]
     for how in ("stop", "restart"):
         assert "only a person may stop the daemon" in said[how], said[how]
