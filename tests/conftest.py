@@ -2,12 +2,14 @@
 
 import os
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from _pytest.nodeid import NodeId
 from hypothesis import HealthCheck, settings
 
-from tests import hosting, lending, peers
+from tests import hosting, leftovers, lending, peers
+from tests.scheduling import Groups
 
 # Coverage and a busy machine make single examples slow, which says nothing about the code under test.
 settings.register_profile(
@@ -42,6 +44,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item._id = NodeId.parse(f"{item.nodeid}@{item.nodeid.partition('::')[0]}")
 
 
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Groups:
+    return Groups(config, log)
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Write down which tests fail, for `tools/pytest-again`."""
     if report.failed and (path := os.environ.get("FAILED_TESTS")) and "PYTEST_XDIST_WORKER" not in os.environ:
@@ -60,8 +66,15 @@ def peer() -> Callable[[str], str]:
     return peers.require
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _run() -> Iterator[None]:
+    """A run that is killed leaves nothing behind."""
+    with leftovers.ended_afterwards():
+        yield
+
+
 @pytest.fixture(scope="session")
-def _lender() -> Iterator[None]:
+def _lender(_run: None) -> Iterator[None]:
     yield
     lending.close()
 

@@ -6,6 +6,7 @@ import fcntl
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,7 @@ from typing import Any
 from fairlead.client.calls import RequestError
 from fairlead.client.connection import DaemonConnection
 from fairlead.system.settings import Settings
+from tests import leftovers
 
 GUARD = Path(__file__).parent / "loop_guard"
 """What watches the loops of daemons; see there."""
@@ -41,7 +43,7 @@ class Hosting:
             each.mkdir(mode=0o700)
         kept = {
             name: os.environ[name]
-            for name in ("PATH", "LANG", "COVERAGE_PROCESS_START", "PYTHONPATH")
+            for name in ("PATH", "LANG", "COVERAGE_PROCESS_START", "PYTHONPATH", leftovers.VARIABLE)
             if name in os.environ
         }
         self.command = [sys.executable, "-m", "fairlead"]
@@ -124,6 +126,15 @@ class Hosting:
     def daemon_pid(self) -> int:
         pid: int = self.ask("daemon_status")["pid"]
         return pid
+
+    def nursery_pid(self) -> int:
+        """The process that listens at the nursery's socket."""
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(Settings(self.environment).nursery_path)
+            connection.sendall(b'{"back": true}\n')
+            assert connection.recv(100)
+            credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+            return int.from_bytes(credentials[:4], sys.byteorder)
 
     def kill_daemon(self) -> None:
         """As hard as can be."""

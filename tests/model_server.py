@@ -47,14 +47,16 @@ class CallTool(NamedTuple):
 
 
 Call = Shell | WriteFile | CallTool
-_SHELLS: Mapping[str, str] = {
-    "Bash": "command",
-    "bash": "command",
-    "shell_command": "command",
-    "exec_command": "cmd",
-    "run_shell_command": "command",
+_SHELLS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "Bash": ("command", {"description": "run a command"}),
+    "bash": ("command", {"description": "run a command"}),
+    "run_shell_command": ("command", {"description": "run a command"}),
+    "exec_command": (
+        "cmd",
+        {"sandbox_permissions": "require_escalated", "justification": "its sandbox would not let it"},
+    ),
 }
-"""The tools that run commands, and the name of their argument."""
+"""The tools that run commands, the name of their argument, and what else they are given."""
 _WRITERS: Mapping[str, tuple[str, str]] = {
     "Write": ("file_path", "content"),
     "write": ("filePath", "content"),
@@ -148,9 +150,9 @@ def _named(call: Call, tools: Sequence[str]) -> tuple[str, dict[str, Any]] | str
     """A call by the name that the agent's tool has; or what is wrong."""
     match call:
         case Shell(command):
-            for name, key in _SHELLS.items():
+            for name, (key, more) in _SHELLS.items():
                 if name in tools:
-                    return name, {key: command, "description": "run a command"}
+                    return name, {key: command, **more}
         case WriteFile(path, content):
             for name, (where, what) in _WRITERS.items():
                 if name in tools:
@@ -178,8 +180,10 @@ def _messages(request: Mapping[str, Any]) -> Iterator[Utterance]:
         parts = [{"text": parts}] if isinstance(parts, str) else parts
         texts = [part["text"] for part in parts if isinstance(part.get("text"), str)]
         images = [part for part in parts if _is_image(part)]
-        is_result = any(part.get("type") == "tool_result" or "functionResponse" in part for part in parts)
-        yield Utterance("tool" if is_result else role, "\n".join(texts), len(images))
+        if any(part.get("type") == "tool_result" or "functionResponse" in part for part in parts):
+            yield Utterance("tool", "")
+        if role != "user" or texts or images:
+            yield Utterance(role, "\n".join(texts), len(images))
 
 
 def _is_image(part: Mapping[str, Any]) -> bool:

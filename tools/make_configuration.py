@@ -11,7 +11,15 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from fairlead.system.setting_rows import applies
-from fairlead.system.setting_table import AGENT_KEYS, MODEL_KEYS, PLACES, PROVIDER_KEYS, SETTINGS, Setting
+from fairlead.system.setting_table import (
+    AGENT_KEYS,
+    MCP_KEYS,
+    MODEL_KEYS,
+    PLACES,
+    PROVIDER_KEYS,
+    SETTINGS,
+    Setting,
+)
 from fairlead.system.settings import variable_of
 
 PAGE = Path(__file__).parents[1] / "docs/configuration.md"
@@ -26,6 +34,7 @@ SEE = {
     "passepartout": "[control.md](control.md#the-door)",
     "control": "[control.md](control.md#rules)",
     "agent": "[models.md](models.md), [cassettes](models.md#cassettes), [rules of consent](tools.md#rules)",
+    "hosted": "[hosted.md](hosted.md#what-survives)",
     "notify": "[control.md](control.md#notifications)",
 }
 """The pages that explain the settings of each section."""
@@ -33,6 +42,7 @@ TABLES = (
     ("[providers.NAME]", ("providers", "NAME"), PROVIDER_KEYS, "models"),
     ("[[models]]", (), MODEL_KEYS, "models"),
     ("[agents.NAME]", (), AGENT_KEYS, "hosted"),
+    ("[mcp_servers.NAME]", (), MCP_KEYS, "hosted"),
 )
 
 

@@ -18,10 +18,10 @@ import pytest
 
 from fairlead.client.sdk import Agent, Host, connect
 from fairlead.events import ApprovalWanted, ToolResult, ToolRunning, TurnEnded
-from fairlead.formats.shown import call_title
+from fairlead.formats.shown import call_title, clean
 from fairlead.system.settings import Settings
 from fairlead.ui.chat.line import MAX_HISTORY, History, Key, Line, LineKeys
-from fairlead.ui.chat.view import clean, question, result, wrapped
+from fairlead.ui.chat.view import question, result, wrapped
 from tests.agent.playing import cassette
 from tests.client.persons import Person
 from tests.hosting import WAIT, Hosting

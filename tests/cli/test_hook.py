@@ -14,6 +14,7 @@ import pytest
 
 from fairlead.cli.hook import STOP_WAIT
 from tests.cli.hooked import AGENT, Verifier, Working
+from tests.cli.verifying import verifying
 from tests.hosting import WAIT, Hosting
 
 LONG = "line one\nline two: ü"
@@ -39,6 +40,18 @@ def verifiers() -> Iterator[list[Verifier]]:
     yield made
     for each in made:
         each.close()
+
+
+def test_who_verifies_a_program_that_reports_no_turns_is_told_what_to_do(
+    hosting: Hosting, place: Path
+) -> None:
+    hosting.start("plain", "read line")
+    with verifying(hosting, place, "plain", "--", "true") as verifier:
+        assert "plain has reported no turns yet" in verifier.printed
+        assert "`fairlead hook --install AGENT`" in verifier.printed
+    hosting.ask("terminal_turn", name="plain", event="start", agent="other", prompt="build it")
+    with verifying(hosting, place, "plain", "--", "true") as verifier:
+        assert "no turns yet" not in verifier.printed
 
 
 def test_an_agent_in_a_terminal_is_checked_and_sent_back_like_any_other(

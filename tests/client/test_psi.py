@@ -152,6 +152,23 @@ def test_the_last_session_of_a_directory_is_there_again_also_after_a_restart(
     assert {row["id"] for row in told(first, "context/updated")[-1]["sessions"]} >= {id}
 
 
+def test_an_editor_that_connects_again_has_the_session_that_it_had_in_focus(
+    hosting: Hosting, editors: Editors
+) -> None:
+    editor = editors("garden")
+    first = state(editor)["session_id"]
+    editor.ask("new_session")
+    editor.ask("prompt", message="help")  # the other one is used last
+    editor.idle()
+    editor.ask("switch_session", session_id=first)
+    editor.backend.kill()
+    hosting.run("daemon", "stop")
+    again = editors("garden")
+    assert state(again)["session_id"] == first
+    kept = list(Path(hosting.environment["XDG_RUNTIME_DIR"], "fairlead/editors").iterdir())
+    assert [each.read_text() for each in kept] == [first]
+
+
 def test_a_session_made_beside_is_in_the_tree_of_the_same_directory(editors: Editors) -> None:
     one, other = editors("garden"), editors("garden")
     made = one.ask("new_session", name="roses")["session_id"]
@@ -355,6 +372,23 @@ def test_a_question_waits_until_an_editors_person_has_chosen(hosting: Hosting, e
         status="cancelled",
     )
     assert event(editor, "ui/dialog-requested")["summary"] == "$ echo one"
+
+
+def test_what_a_model_and_a_tool_say_hides_nothing_in_an_editor(editors: Editors, tmp_path: Path) -> None:
+    editor = editors("garden")
+    (tmp_path / "garden" / "odd").write_text("a \x1b[31mred\x1b[0m \x1b]0;title\x07\u202eword\n")
+    editor.ask("prompt", message="read odd")
+    row = event(editor, "tool/result")
+    assert row["result_text"] == "a \x1b[31mred\x1b[0m ·word\n"  # it shows colours
+    assert "\u202eword" in row["content"][0]["text"]
+    said = event(editor, "assistant/message")["text"]
+    assert "a ·[31mred·[0m ·]0;title··word" in said
+    assert all(said.startswith(each["text"]) for each in told(editor, "assistant/delta")[-1:])
+    editor.idle()
+    messages = editor.ask("get_messages")["messages"]
+    assert "\u202e" not in "".join(each["text"] for each in messages)
+    editor.ask("prompt", message="read \u202eodd")
+    assert event(editor, "tool/executing")["parsed_args"] == {"path": "·odd"}
 
 
 def test_a_tool_has_an_id_of_its_own_and_a_turn_has_one_message(

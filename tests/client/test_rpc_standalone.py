@@ -60,6 +60,23 @@ def test_a_whole_turn_runs_without_a_daemon(hosting: Hosting, alone: Editor, tmp
     assert not os.path.exists(Settings(hosting.environment).lock_path)
 
 
+def test_sessions_are_listed_read_asked_and_stopped_without_a_daemon(alone: Editor, tmp_path: Path) -> None:
+    id = alone.ask("open_session", name="garden", cwd=str(tmp_path))["session_id"]
+    (row,) = [each for each in alone.ask("session_list")["sessions"] if each["name"] == "garden"]
+    assert (row["id"], row["kind"], row["state"]) == (id, "agent", "idle")
+    assert alone.ask("session_find", name="garden")["session"]["id"] == id
+    alone.ask("session_prompt", name="garden", text="run: echo roses")
+    while not (asked := alone.ask("approvals")["approvals"]):
+        pass
+    assert alone.ask("session_find", name="garden")["session"]["state"] == "asks"
+    assert asked[0]["summary"] == "$ echo roses"
+    alone.ask("approval_settle", token=asked[0]["token"], allowed=True)
+    assert alone.ask("session_wait", name="garden")["outcome"] == "done"
+    assert "[bash] roses" in alone.ask("session_lines", name="garden")["lines"]
+    assert alone.ask("session_stop", name="garden")["stopped"] is False
+    assert alone.ask("verify_target", name="garden")["session_id"] == id
+
+
 def test_its_input_and_output_may_be_files(hosting: Hosting, tmp_path: Path) -> None:
     asked = tmp_path / "asked"
     asked.write_text(

@@ -17,7 +17,7 @@ from fairlead.agent.messages import Assistant, ToolResult, User, text_of
 from fairlead.client.calls import plain
 from fairlead.wire import rpc
 from tests.client.editors import Editor
-from tests.hosting import WAIT, Hosting
+from tests.hosting import WAIT, Hosting, is_alive
 
 SOME_KILLS, MANY_KILLS = 30, 200
 LONGEST_LIFE = 0.25
@@ -150,3 +150,26 @@ def test_a_prompt_that_waited_when_the_daemon_died_is_told_to_who_comes_next(
     messages = answered(editor, "get_messages", session_id=session_id)["messages"]
     assert "and then this" not in str(messages)
     assert (other.close(), editor.close()) == (0, 0)
+
+
+def test_a_command_that_ended_without_a_daemon_is_not_listed(hosting: Hosting, tmp_path: Path) -> None:
+    """The terminal of an agent's command is nobody's when its daemon is gone."""
+    hosting.run("agent", "--name", "garden", "-C", str(tmp_path), "-p", "help")
+    hosting.run("send", "garden", "run: touch begun; while [ ! -e go ]; do sleep 0.02; done")
+    (asked,) = pending(hosting)
+    hosting.run("approvals", "allow", asked)
+    hosting.until((tmp_path / "begun").exists)
+    ((command, row),) = hosting.sessions().items()
+    daemon = hosting.daemon_pid()
+    os.kill(nursery := hosting.nursery_pid(), signal.SIGKILL)
+    os.kill(daemon, signal.SIGKILL)
+    (tmp_path / "go").touch()
+    hosting.until(lambda: not Path(f"/proc/{row['pid']}").exists())
+    assert not is_alive(nursery)
+    hosting.until(lambda: command not in hosting.sessions())
+    assert [row["name"] for row in hosting.ask("session_list")["sessions"]] == ["garden"]
+
+
+def pending(hosting: Hosting) -> list[str]:
+    hosting.until(lambda: bool(hosting.ask("approvals")["approvals"]))
+    return [row["token"] for row in hosting.ask("approvals")["approvals"]]

@@ -280,24 +280,13 @@ def test_a_session_whose_start_was_cut_short_by_the_daemons_death_is_cleared_by_
     hosting.until(lambda: "work" not in hosting.sessions() and not path.exists())
 
 
-def nursery_of(hosting: Hosting) -> int:
-    """The process that listens at the nursery's socket."""
-    path = Path(hosting.environment["XDG_RUNTIME_DIR"], "fairlead/nursery.sock")
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(str(path))
-        connection.sendall(b'{"back": true}\n')
-        assert connection.recv(100)
-        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-        return int.from_bytes(credentials[:4], sys.byteorder)
-
-
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="the system sets no limits of other processes")
 def test_a_start_that_cant_have_a_terminal_says_so_and_leaves_nothing_behind(
     hosting: Hosting, tmp_path: Path
 ) -> None:
     hosting.start("first", ECHO)
     cast = tmp_path / "second.cast"
-    pid = nursery_of(hosting)
+    pid = hosting.nursery_pid()
     before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (4, before[1]))  # it has more already: no more for now
     known = keepers_of(hosting)
@@ -389,7 +378,7 @@ def test_a_session_that_floods_with_what_takes_long_to_draw_is_stopped(hosting: 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="the system sets no limits of other processes")
 def test_an_agent_whose_command_cant_have_a_terminal_fails_in_a_script(hosting: Hosting) -> None:
     hosting.start("first", ECHO)
-    pid = nursery_of(hosting)
+    pid = hosting.nursery_pid()
     before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (4, before[1]))
     try:

@@ -468,6 +468,7 @@ async def test_a_verifier_may_die_at_any_step_and_the_session_goes_on(tmp_path: 
 @served
 async def test_when_a_session_is_closed_its_verifiers_are_told_and_the_socket_is_gone(tmp_path: Path) -> None:
     async with room(tmp_path) as host:
+        (host.project / ".pi").mkdir()
         session, other = host.session(), host.session()
         verifier, silent, elsewhere = (
             await host.verifier(session),
@@ -551,6 +552,7 @@ async def test_who_does_not_read_is_let_go(tmp_path: Path, monkeypatch: pytest.M
 async def test_only_our_user_can_come_to_a_socket(tmp_path: Path) -> None:
     async with room(tmp_path) as host:
         host.sockets.mkdir(mode=0o755)
+        (host.project / ".pi").mkdir()
         session = host.session()
         assert stat.S_IMODE(host.sockets.stat().st_mode) == 0o700
         assert stat.S_IMODE(host.path(session).stat().st_mode) == 0o600
@@ -650,11 +652,43 @@ async def test_a_place_for_sockets_that_is_a_link_or_not_ours_is_not_used(
 
 
 @served
+async def test_nothing_is_left_in_a_project(tmp_path: Path) -> None:
+    async with room(tmp_path) as host:
+        session = host.session()
+        assert list(host.project.iterdir()) == []  # Pi does not work here
+        host.judging.door.close(session.id)
+        (host.project / ".pi").mkdir()
+        reopen(host, session.id)
+        assert Path(wire.breadcrumb_path(session.id, str(host.project))).exists()
+        host.judging.door.close(session.id)
+        assert list((host.project / ".pi").iterdir()) == []
+
+
+@served
+async def test_sockets_of_killed_programs_are_removed_and_those_in_use_are_not(tmp_path: Path) -> None:
+    async with room(tmp_path) as host:
+        session = host.session()
+        dead, young, text = (host.sockets / name for name in ("dead.sock", "young.sock", "text.sock"))
+        for path in (dead, young):
+            with socket.socket(socket.AF_UNIX) as left:
+                left.bind(str(path))
+        text.touch()
+        for path in (dead, text, host.path(session)):
+            os.utime(path, (1, 1))
+        host.judging.door.remove_dead()
+        assert {path.name for path in host.sockets.iterdir()} >= {"young.sock", "text.sock"}
+        assert not dead.exists()
+        assert await (await host.verifier(session)).answered() == []
+
+
+@served
 async def test_a_link_in_the_project_leads_the_breadcrumb_nowhere(tmp_path: Path) -> None:
     async with room(tmp_path) as host:
         session = host.session()
         breadcrumb = Path(wire.breadcrumb_path(session.id, str(host.project)))
         host.judging.door.close(session.id)
+        breadcrumb.parent.mkdir(parents=True)
+        (breadcrumb.parent / "of-others").touch()
         victim = tmp_path / "victim"
         victim.write_text("precious")
         breadcrumb.symlink_to(victim)
@@ -729,6 +763,25 @@ async def test_evidence_that_makes_no_sense_is_left_out(tmp_path: Path) -> None:
         await verifier.answered()
         (row,) = host.reports.list()
         assert (row.session_id, row.duration, row.kind) == (session.id, 0.0, "remote")
+
+
+@served
+async def test_nobody_is_called_for_a_turn_that_was_followed_by_another(tmp_path: Path) -> None:
+    async with room(tmp_path) as host:
+        session = host.session()
+        verifier = await host.verifier(session)
+        for _ in range(2):
+            session.prompt("hi")
+            await verifier.until("event", name="stop")
+        verifier.report(1, "unsure")
+        await verifier.answered()
+        assert (await host.until("verify/report"))["turn"] == 1
+        assert host.inbox.open() == []
+        verifier.report(2, "unsure")
+        assert (await host.until("verify/escalated"))["turn"] == 2
+        session.prompt("a person asks again")
+        await verifier.until("event", name="start")
+        assert host.inbox.open() == []
 
 
 BEGINS = """

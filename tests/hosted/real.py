@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from tests import peers
 from tests.hosted.small import AgentHosting
-from tests.model_server import ModelServer
+from tests.model_server import ModelRequest, ModelServer
 
 KEY = "sk-fake-0123456789abcdef0123456789"
 
@@ -24,6 +24,16 @@ class Real(NamedTuple):
     """Its program, as requirements/peers-npm.txt has it, and its arguments."""
     set_up: Callable[[Path, ModelServer], dict[str, str]]
     """Writes its configuration to a home, and returns its environment."""
+    asking: str
+    """The mode in which it asks before it runs a command."""
+    other_mode: str
+    other_model: str
+    asked_model: str
+    """What its model server is asked for then."""
+    after_denial: tuple[str, ...] = ("Finished.",)
+    """What a turn has after a call that was denied: most let their model go on."""
+    state: tuple[str, ...] = ()
+    """Where it keeps its sessions, below its home: what it must be able to write to in a sandbox."""
 
 
 def _claude(home: Path, model: ModelServer) -> dict[str, str]:
@@ -92,10 +102,44 @@ env_key = "LOOPBACK_KEY"
 
 
 REAL: Mapping[str, Real] = {
-    "claude": Real(("claude-agent-acp",), _claude),
-    "opencode": Real(("opencode", "acp"), _opencode),
-    "gemini": Real(("gemini", "--acp", "--model", "gemini-2.5-flash"), _gemini),
-    "codex": Real(("codex-acp",), _codex),
+    "claude": Real(
+        ("claude-agent-acp",),
+        _claude,
+        asking="default",
+        other_mode="plan",
+        other_model="haiku",
+        asked_model="haiku",
+        state=(".claude",),
+    ),
+    "opencode": Real(
+        ("opencode", "acp"),
+        _opencode,
+        asking="build",
+        other_mode="plan",
+        other_model="loopback/other-model",
+        asked_model="other-model",
+        after_denial=("",),
+        state=(".local/share/opencode", ".local/state/opencode", ".cache/opencode", ".config/opencode"),
+    ),
+    "gemini": Real(
+        ("gemini", "--acp", "--model", "gemini-2.5-flash"),
+        _gemini,
+        asking="default",
+        other_mode="autoEdit",
+        other_model="gemini-2.5-pro",
+        asked_model="gemini-2.5-pro",
+        state=(".gemini",),
+    ),
+    "codex": Real(
+        ("codex-acp",),
+        _codex,
+        asking="read-only",
+        other_mode="workspace-write",
+        other_model="gpt-5.5",
+        asked_model="gpt-5.5",
+        after_denial=("[aborted]",),
+        state=(".codex",),
+    ),
 }
 
 
@@ -107,11 +151,27 @@ class RealHosting(AgentHosting):
     def __init__(self, agent: str, model: ModelServer) -> None:
         self.agent = agent
         self.real = REAL[agent]
+        self.model = model
         program = peers.npm(self.real.command[0])
         super().__init__()
-        env = self.real.set_up(Path(self.environment["HOME"]), model)
-        command = [program, *self.real.command[1:]]
-        self.configure(f"[agents.{agent}]\ncommand = {json.dumps(command)}\nenv = {_inline(env)}\n")
+        home = Path(self.environment["HOME"])
+        env = self.real.set_up(home, model)
+        for place in self.real.state:
+            (home / place).mkdir(parents=True, exist_ok=True)
+        table = {
+            "command": [program, *self.real.command[1:]],
+            "mode": self.real.asking,
+            "sandbox": [str(home / place) for place in self.real.state],
+        }
+        lines = [f"{name} = {json.dumps(value)}" for name, value in table.items()]
+        self.configure("\n".join([f"[agents.{agent}]", *lines, f"env = {_inline(env)}"]))
+
+    def open(self, name: str = "one", **more: Any) -> str:
+        return super().open(name, **{"sandbox": False, **more})
+
+    def said_by(self, word: str) -> list[ModelRequest]:
+        """What the model was asked because of a word, apart from titles."""
+        return [each for each in self.model.asked if each.word == word and each.tools]
 
 
 def _inline(table: Mapping[str, str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -80,6 +81,16 @@ class AgentHosting(Hosting):
         self.until(asks)
         return found[0]
 
+    def agent_pids(self, name: str = "one") -> list[int]:
+        """The processes of a session's agent, its own children too."""
+        mark = f"FAIRLEAD_AGENT={self.found(name)['id']}".encode()
+        found = []
+        for entry in Path("/proc").glob("[0-9]*/environ"):
+            with contextlib.suppress(OSError):
+                if mark in entry.read_bytes().split(b"\0"):
+                    found.append(int(entry.parent.name))
+        return found
+
     def close(self) -> None:
         for row in self.ask("session_list", kind="hosted")["sessions"] if _serves(self) else ():
             self.ask("session_stop", name=row["id"])
@@ -107,16 +118,16 @@ class SmallHosting(AgentHosting):
 
     def agent_pid(self, name: str = "one") -> int:
         """The process of a session's agent."""
-        id = self.found(name)["id"]
-        for entry in Path("/proc").glob("[0-9]*/environ"):
-            try:
-                environment = entry.read_bytes().split(b"\0")
-                words = (entry.parent / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if f"FAIRLEAD_AGENT={id}".encode() in environment and SMALL.name.encode() in words:
-                return int(entry.parent.name)
-        raise AssertionError(f"no agent runs for {name}")
+        found = [pid for pid in self.agent_pids(name) if SMALL.name in _command_line(pid)]
+        assert found, f"no agent runs for {name}"
+        return found[0]
+
+
+def _command_line(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return ""
 
 
 def _serves(hosting: Hosting) -> bool:

@@ -10,9 +10,11 @@ What it does, the words of a prompt say, one after the other:
     bad, long, files, twice     send lines that make no sense or are too long, ask for what was not offered,
                                 answer twice
     write:PATH, reach:PATH      write a file, or say which files are in a directory
+    env:NAME                    say a variable of its environment backwards
     knock:PORT:PATH             send a file to a port, and say what comes back
     deaf, mute                  close its input, or its output
-    mode, recall                say its mode, or what it was told before
+    mode, model, recall         say its mode or model, or what it was told before
+    shell                       run a command in a terminal of its own
     gush, calls, heavy          say too much after the turn, have too many calls, or keep too much in them
     titles, deep                have calls with long titles, or with deep arguments
     sly, same, many, strange    ask for permission with options that mislead, have one id, are too many, or
@@ -38,12 +40,19 @@ from typing import Any
 STEP = float(os.environ.get("SMALL_AGENT_STEP", "0.02"))
 """Seconds between two pieces of what it says slowly."""
 SAYS = os.environ.get("SMALL_AGENT_SAYS", "")
-MODES = ("ask", "bold")
+MODES, MODELS = ("ask", "bold"), ("wise", "quick")
 OPTIONS = [
     {"optionId": "yes-once", "name": "Allow once", "kind": "allow_once"},
     {"optionId": "yes-always", "name": "Always allow", "kind": "allow_always"},
     {"optionId": "no", "name": "Reject", "kind": "reject_once"},
 ]
+
+
+def option(category: str, value: str, values: tuple[str, ...]) -> dict[str, Any]:
+    """Something that can be set, with its values."""
+    choices = [{"value": each, "name": each.title()} for each in values]
+    about = {"id": category, "name": category.title(), "category": category, "type": "select"}
+    return {**about, "currentValue": value, "options": choices}
 
 
 class Turn(threading.Thread):
@@ -72,7 +81,9 @@ class Turn(threading.Thread):
         for word in self.text.split():
             word = "build" if word == "Fix" else word  # as a correction says it
             does = getattr(self, f"do_{word}", None)
-            if word.startswith(("write:", "reach:", "knock:")):
+            if word.startswith("env:"):
+                self.say(os.environ.get(word[4:], "none")[::-1] + " ")
+            elif word.startswith(("write:", "reach:", "knock:")):
                 self.say(self.tried(*word.split(":", 1)) + " ")
             elif does is None:
                 self.say(word + " ")
@@ -342,6 +353,17 @@ class Turn(threading.Thread):
         except OSError as error:
             return f"{path}: {error.strerror}"
 
+    def do_shell(self) -> None:
+        begun = {"toolCallId": "shell", "title": "ls", "kind": "execute", "status": "in_progress"}
+        self.update("tool_call", **begun, content=[{"type": "terminal", "terminalId": "t1"}])
+        for piece in ("one\n", "two\n"):
+            printed = {"terminal_output_delta": {"data": piece, "terminal_id": "t1"}}
+            self.update("tool_call_update", toolCallId="shell", _meta=printed)
+        self.update("tool_call_update", toolCallId="shell", status="completed")
+
+    def do_model(self) -> None:
+        self.say(f"model {self.agent.model} ")
+
     def do_mode(self) -> None:
         self.say(f"mode {self.agent.mode} ")
 
@@ -356,7 +378,7 @@ class Agent:
         self.can = words
         self.lock = threading.Lock()
         self.turn: Turn | None = None
-        self.mode = MODES[0]
+        self.mode, self.model = MODES[0], MODELS[0]
         self.is_deaf = False
         self.history: list[str] = []
         self.directory = os.environ.get("SMALL_AGENT_DIR", "")
@@ -407,11 +429,18 @@ class Agent:
                 if self.is_deaf:
                     return
 
+    def settings(self) -> dict[str, Any]:
+        """Its modes and models: as options, or listed apart, or modes alone."""
+        if "options" in self.can:
+            return {"configOptions": [option("mode", self.mode, MODES), option("model", self.model, MODELS)]}
+        modes = [{"id": mode, "name": mode.title()} for mode in MODES]
+        found: dict[str, Any] = {"modes": {"currentModeId": self.mode, "availableModes": modes}}
+        if "models" in self.can:
+            models = [{"modelId": model, "name": model.title()} for model in MODELS]
+            found["models"] = {"currentModelId": self.model, "availableModels": models}
+        return found
+
     def asked(self, method: str, id: Any, params: dict[str, Any]) -> dict[str, Any] | None:
-        modes = {
-            "currentModeId": self.mode,
-            "availableModes": [{"id": mode, "name": mode.title()} for mode in MODES],
-        }
         match method:
             case "initialize":
                 can = {
@@ -426,7 +455,7 @@ class Agent:
                     return {"error": {"code": -32000, "message": "Authentication required"}}
                 if "stuck" in self.can:
                     return None
-                return {"result": {"sessionId": f"small-{os.getpid()}", "modes": modes}}
+                return {"result": {"sessionId": f"small-{os.getpid()}", **self.settings()}}
             case "session/load" | "session/resume":
                 try:
                     with open(f"{self.directory}/{params['sessionId']}") as file:
@@ -436,10 +465,16 @@ class Agent:
                 if method == "session/load":
                     for text in self.history:
                         self.replay(params["sessionId"], text)
-                return {"result": {"modes": modes}}
+                return {"result": self.settings()}
             case "session/set_mode":
                 self.mode = params["modeId"]
                 return {"result": {}}
+            case "session/set_model":
+                self.model = params["modelId"]
+                return {"result": {}}
+            case "session/set_config_option":
+                setattr(self, params["configId"], params["value"])
+                return {"result": self.settings()}
             case "session/prompt":
                 self.turn = Turn(self, id, params["sessionId"], params["prompt"])
                 self.history.append(self.turn.text)

@@ -137,6 +137,33 @@ def test_the_mode_can_be_changed(small: SmallHosting) -> None:
         small.ask("set_mode", session_id=id, mode="wild")
 
 
+@pytest.mark.parametrize("listed", ["options", "models"])
+def test_modes_and_models_are_set_in_the_way_of_the_agent(listed: str) -> None:
+    small = SmallHosting("load", listed, config='mode = "bold"\n')
+    try:
+        id = small.open()
+        assert small.talk("mode model").stdout.strip() == "mode bold model wise"
+        assert (small.found()["mode"], small.found()["model"]) == ("bold", "small/wise")
+        assert small.ask("set_mode", session_id=id, mode="ask") == {"mode": "ask", "modes": ["ask", "bold"]}
+        small.ask("set_model", session_id=id, provider="small", model_id="quick")
+        assert small.talk("mode model").stdout.strip() == "mode ask model quick"
+        assert (small.found()["mode"], small.found()["model"]) == ("ask", "small/quick")
+        small.run("stop", "one")
+        assert small.talk("mode model").stdout.strip() == "mode ask model quick"
+        with pytest.raises(RequestError, match="no mode 'wild'; there are ask, bold"):
+            small.ask("set_mode", session_id=id, mode="wild")
+        with pytest.raises(RequestError, match="no model 'wild'; there are wise, quick"):
+            small.ask("set_model", session_id=id, provider="small", model_id="wild")
+    finally:
+        small.close()
+
+
+def test_what_an_agents_own_terminal_printed_is_shown(small: SmallHosting) -> None:
+    assert small.talk("shell").returncode == 0
+    (result,) = [each for each in small.messages() if each["role"] == "toolResult"]
+    assert result["content"][0]["text"] == "one\ntwo\n"
+
+
 def test_a_name_belongs_to_one_agent(small: SmallHosting) -> None:
     small.open()
     with pytest.raises(RequestError, match="is a session with small; choose another name"):

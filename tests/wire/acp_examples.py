@@ -40,6 +40,7 @@ PARAMS: dict[str, Wire] = {
     "session/close": acp.CloseSession(session_id=SESSION),
     "session/delete": acp.DeleteSession(session_id=SESSION),
     "session/set_mode": acp.SetMode(session_id=SESSION, mode_id="plan"),
+    "session/set_model": acp.SetModel(session_id=SESSION, model_id="big"),
     "session/set_config_option": acp.SetConfigOption(session_id=SESSION, config_id="model", value="big"),
     "session/prompt": acp.Prompt(session_id=SESSION, prompt=(TEXT,)),
     "session/cancel": acp.Cancel(session_id=SESSION),
@@ -158,7 +159,10 @@ def any_of(kind: Any, depth: int = 4) -> st.SearchStrategy[Any]:
     if origin in (Union, types.UnionType):
         return st.one_of(*(any_of(option, depth) for option in get_args(kind)))
     if origin is tuple:
-        return st.lists(any_of(get_args(kind)[0], depth), max_size=2).map(tuple) if depth > 0 else st.just(())
+        inner = get_args(kind)[0]
+        unique = (lambda option: option.option_id) if inner is acp.PermissionOption else None
+        values = any_of(inner, depth)
+        return st.lists(values, max_size=2, unique_by=unique).map(tuple) if depth > 0 else st.just(())
     if origin is dict:
         return st.dictionaries(_texts, any_of(get_args(kind)[1], depth), max_size=2)
     if kind is acp.OtherUpdate:

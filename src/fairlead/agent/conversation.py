@@ -131,6 +131,11 @@ class Conversation:
         return {"model": f"{self.model.provider}/{self.model.id}", "file": self.journal.path}
 
     @property
+    def keys_of(self) -> str:
+        """Whose keys a turn would need that begins now, of a provider or an agent; empty if nobody's."""
+        return self.model.provider
+
+    @property
     def mode(self) -> str:
         """The mode that it is in, if it has modes."""
         return ""

@@ -127,6 +127,7 @@ def main(arguments: Sequence[str]) -> int:
             raise UsageError("missing PROMPT: pass it as an argument or on standard input")
     with connect(settings) as host:
         more = {"agent": agent_name, "mode": options.mode, "sandbox": options.sandbox or None}
+        more["once"] = agent_name is not None and not talks
         agent = host.agent(name, cwd=cwd, continue_last=goes_on, **more)
         if name and options.cwd and not agent.created:
             place = agent.state()["worktree_path"]

@@ -57,7 +57,12 @@ async def run(settings: Settings, job: Job, wanted: Wanted) -> int:
     checked(settings, wanted, job.model, os.getcwd(), job.agent)
     async with aio.connect(settings) as host:
         agent = await host.agent(
-            job.name, cwd=os.getcwd(), agent=job.agent, mode=job.mode, sandbox=job.sandbox
+            job.name,
+            cwd=os.getcwd(),
+            agent=job.agent,
+            mode=job.mode,
+            sandbox=job.sandbox,
+            once=job.agent is not None,
         )
         if job.model:
             provider, _, id = job.model.partition("/")

@@ -43,6 +43,13 @@ VERIFIED, FAILED, UNSURE, DENIED = 0, 1, 2, 3
 """Exit codes."""
 
 
+_NO_TURNS = (
+    "{name} has reported no turns yet. An agent in a terminal reports its turns through hooks: "
+    "`fairlead hook --install AGENT` adds them to its settings (claude, codex, …), and the agent reads them "
+    "when it is restarted"
+)
+
+
 class Wanted(NamedTuple):
     """The checks that were asked for."""
 
@@ -66,7 +73,10 @@ def found(settings: Settings, name: str, *, socket: str = "", project: str = "")
 
         with DaemonConnection(settings) as control:
             try:
-                return _of_ours(control.ask("verify_target", name=name), project)
+                answer = control.ask("verify_target", name=name)
+                if answer["kind"] == "terminal" and answer.get("turns") == 0:
+                    _say(_NO_TURNS.format(name=name))
+                return _of_ours(answer, project)
             except RequestError as error:
                 if error.code != "request/not-found":
                     raise
@@ -113,7 +123,7 @@ def waker(settings: Settings, target: Target, *, waits: bool = False) -> Callabl
     def wake() -> None:
         try:
             with DaemonConnection(settings, start=not waits) as control:
-                control.ask("verify_target", name=target.session_id)
+                control.ask("verify_target", session_id=target.session_id)
         except Stopped as error:
             raise Gone(str(error)) from None
         except RequestError as error:
@@ -316,7 +326,7 @@ def show(judged: Judged, *, quiet: bool = False, to_stderr: bool = False) -> Non
     if report.status is Status.FAILED:
         then = f"; not sent back: {judged.refusal}" if judged.refusal else "; sent back"
     if report.claimed is not None:
-        then = f"; claimed {report.claimed.name}, but {printable(report.capped_by)}{then}"
+        then = f"; claimed {report.claimed.word.upper()}, but {printable(report.capped_by)}{then}"
     line = f"turn {report.turn}  {coloured(report.confidence)}  {printable(report.summary)}{then}"
     print(line, file=where, flush=True)
     if not quiet and report.status is not Status.VERIFIED:

@@ -1,11 +1,11 @@
 """`fairlead rpc`: rpc-edn on standard input and output, carried to the daemon and back.
 
 Editors start a backend of their own and talk to its standard input; this one only carries lines, so that the
-sessions outlive the editor. It adds to the handshake where it runs. When the daemon dies it finds the next
-one, shakes hands and subscribes as the client did before, asks for what was missed, repeats answers to
-dialogs, answers whatever else was pending with an error, and counts events on where the last daemon stopped.
-A dialog that the client has is not asked again, unless because of what it did. Standard output carries frames
-and nothing else.
+sessions outlive the editor. It adds to the handshake where it runs, and which session the editor had in focus
+there before. When the daemon dies it finds the next one, shakes hands and subscribes as the client did, asks
+for what was missed, repeats answers to dialogs, answers whatever else was pending with an error, and counts
+events on where the last daemon stopped. A dialog that the client has is not asked again, unless because of
+what it did. Standard output carries frames and nothing else.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from ..system.settings import Settings, key_names
 from ..wire import rpc
 from ..wire.lines import LineBuffer, TooLong
 from ..wire.rpc import ErrorCode
+from .focus import KeptFocus
 from .launch import connected
 from .reconnect import LOST, Reconnect
 
@@ -69,6 +70,7 @@ class Bridge:
         self._is_refused = False  # the daemon speaks another version, and ends the connection
         self._lent = 0  # how many keys the daemon was given
         self._focus = ""
+        self._kept = KeptFocus(f"{settings.runtime_dir}/editors", cwd)
         self._cursors: dict[str, str] = {}  # by session, the one heard of last at the end
         self._seq = 0
         self._offset = 0  # what the next daemon's numbers are behind ours
@@ -132,6 +134,8 @@ class Bridge:
         self._asks_many = rpc.INCREMENTS in rpc.offered_features(params)
         names = key_names(self._settings)
         here = {_CWD: self._cwd, _PROJECT: self._cwd}
+        if kept := self._kept.read():
+            here[_SESSION_ID] = kept
         keys = {_KEY_NAMES: names} if names else {}
         try:
             return edn.dumps({**request, _PARAMS: {**here, **params, **keys}}).encode()
@@ -244,8 +248,9 @@ class Bridge:
 
     def _move(self, session: str) -> None:
         """A session is in focus, unless it is only because we follow all of them again, one by one."""
-        if not self._silent:
+        if not self._silent and session != self._focus:
             self._focus = session
+            self._kept.write(session)
 
     def _find_again(self) -> None:
         """The daemon went away. What was asked of it may or may not have been done."""

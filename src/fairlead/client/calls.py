@@ -146,7 +146,7 @@ class Opened(NamedTuple):
     cursor: str | None = None
 
 
-def open_session(name: str | None, cwd: str, continue_last: bool, **more: str | bool | None) -> Call[Opened]:
+def open_session(name: str | None, cwd: str, continue_last: bool, **more: Any) -> Call[Opened]:
     def result(answer: Answer) -> Opened:
         return Opened(answer["session_id"], answer["created"], answer["cursor"])
 

@@ -220,7 +220,7 @@ class Session:
         return f"<Session {self.name}, {self.kind}>"
 
     def _ask(self, op: str, result: Callable[[Answer], T], **given: Any) -> T:
-        return self._control.call(Call(op, {"name": self.id, **given}, result))
+        return self._control.call(Call(op, {"session_id": self.id, **given}, result))
 
     def summary(self) -> dict[str, Any]:
         """Return how it is, as `fairlead ls --json` shows it."""
@@ -320,14 +320,18 @@ class Host(Connection):
         agent: str | None = None,
         mode: str | None = None,
         sandbox: bool | None = None,
+        mcp_servers: Sequence[Mapping[str, Any]] = (),
+        once: bool = False,
     ) -> Agent:
         """Return the agent session of a name, made if there is none; without a name a new one, or with
         `continue_last` the last one of the directory. With an id, or its beginning, that session. `agent` is
-        another maker's agent; its session can be in a `mode` of the agent's and in a `sandbox`."""
+        another maker's agent; its session can be in a `mode` of the agent's and in a `sandbox`. The agent is
+        told of `mcp_servers`, as in ACP; with `once` it is ended soon after its turn."""
         if id:
             opened = Opened(self._control.call(calls.find_agent(id)), False)
         else:
-            more = {"agent": agent, "mode": mode, "sandbox": sandbox}
+            more: dict[str, Any] = {"agent": agent, "mode": mode, "sandbox": sandbox}
+            more |= {"mcp_servers": list(mcp_servers) or None, "once": once or None}
             opened = self._control.call(calls.open_session(name, cwd, continue_last, **more))
         found = Agent(self._control, opened, name or "")
         if not name and not opened.created:

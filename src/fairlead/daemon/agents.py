@@ -21,7 +21,7 @@ from ..agent.journal import JournalError
 from ..agent.library import Library
 from ..agent.live import posted
 from ..agent.models.catalog import Catalog
-from ..agent.models.keys import Keys
+from ..agent.models.keys import Keys, is_key
 from ..agent.ports import Judge, Judged
 from ..agent.query.graph import register_graph
 from ..agent.query.registry import Registry
@@ -107,7 +107,7 @@ class AgentRoom:
             memory=memory,
             library=library,
             latest=self.latest,
-            keyring=_Keyring(catalog, redactor),
+            keyring=_Keyring(catalog, redactor, hosted),
             judging=judging,
             hosted=hosted,
         )
@@ -155,19 +155,27 @@ def verification(
 class _Keyring:
     """Keys that people enter, which are then in no text that is shown."""
 
-    def __init__(self, catalog: Catalog, redactor: Redactor) -> None:
+    def __init__(self, catalog: Catalog, redactor: Redactor, hosted: HostedRoom | None) -> None:
         self._redactor = redactor
+        self._hosted = hosted
         self._catalog = catalog
         self.keys_at = catalog.keys_at
         self.forget_key = catalog.forget_key
-        self.lacked = catalog.lacked
+
+    def lacked(self, whose: str) -> tuple[str, ...]:
+        of_agent = self._hosted.lacked(whose) if self._hosted is not None else ()
+        return of_agent or self._catalog.lacked(whose)
 
     def enter_key(self, provider: str, key: str) -> None:
         self._catalog.enter_key(provider, key)
         self._redactor.learn([key])
 
     def lend(self, variable: str, key: str) -> None:
-        self._catalog.lend(variable, key)
+        is_agents = self._hosted is not None and self._hosted.uses(variable) and is_key(key.strip())
+        if self._hosted is not None and is_agents:
+            self._hosted.lend(variable, key.strip())
+        if not is_agents or variable in self._catalog.key_variables():
+            self._catalog.lend(variable, key)
         self._redactor.learn([key])
 
 

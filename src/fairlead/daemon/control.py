@@ -103,7 +103,7 @@ class ControlRoom:
         }
         self.health = Health(own | dict(checkers or {}))
         self.door = PassepartoutDoor(settings, self.control, self._healthy, programs)
-        self.ops = ControlOps(self.control, self.health, self._inbox)
+        self.ops = ControlOps(self.control, self.health)
         self._heartbeat = settings.number("control", "heartbeat")
         self._timer: asyncio.TimerHandle | None = None
         self._loading: list[asyncio.Task[None]] = []

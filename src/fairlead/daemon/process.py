@@ -27,6 +27,7 @@ from ..control.store import ControlStore
 from ..doors.checks import host_checks
 from ..doors.rpc import happenings
 from ..doors.rpc.handlers import Clients, Data, OpError, handlers_of, op
+from ..doors.rpc.ops.approvals import ApprovalOps
 from ..doors.rpc.ops.sessions import SessionOps
 from ..doors.rpc.ops.terminals import TerminalOps
 from ..doors.rpc.ops.verify import VerifyOps
@@ -139,6 +140,7 @@ class Daemon:
             self,
             TerminalOps(host, terminals.kind, terminals.turns, directory, terminals.all_opened),
             SessionOps(directory, feed),
+            ApprovalOps(inbox),
             VerifyOps(judging.door, directory, judging.reports),
             self._control.ops,
         )

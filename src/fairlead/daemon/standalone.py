@@ -11,12 +11,18 @@ import contextlib
 import os
 import signal
 import sys
+from functools import partial
 
+from ..agent.kind import AgentKind
 from ..agent.ports import ABORT_GRACE
 from ..agent.tools.terminals import LocalTerminals
 from ..doors.rpc import happenings
-from ..doors.rpc.handlers import Clients
+from ..doors.rpc.handlers import Clients, handlers_of
+from ..doors.rpc.ops.approvals import ApprovalOps
+from ..doors.rpc.ops.sessions import SessionOps
+from ..doors.rpc.ops.verify import VerifyOps
 from ..doors.rpc.server import RpcDoor
+from ..sessions.directory import Directory
 from ..sessions.feed import Feed
 from ..sessions.inbox import Inbox
 from ..system.settings import Settings, safe_dir
@@ -26,8 +32,16 @@ from .agents import AgentRoom, verification
 async def _serve(settings: Settings) -> int:
     clients, feed, inbox = Clients(), Feed(), Inbox()
     judging = verification(settings, clients, feed, inbox)
-    room = AgentRoom(settings, LocalTerminals(), clients, feed, inbox, judging)
-    door = RpcDoor(settings, {}, room.ops, clients)
+    directory = Directory(inbox, judging.shown)
+    check_free = partial(directory.check_free, but=AgentKind.names)
+    room = AgentRoom(settings, LocalTerminals(), clients, feed, inbox, judging, check_free)
+    directory.add(AgentKind(room.store, room.transcripts, feed))
+    handlers = handlers_of(
+        SessionOps(directory, feed),
+        VerifyOps(judging.door, directory, judging.reports),
+        ApprovalOps(inbox),
+    )
+    door = RpcDoor(settings, handlers, room.ops, clients, directory=directory)
     happenings.follow(feed, clients)
     await judging.open()
     for fault in room.store.open():

@@ -57,11 +57,13 @@ class HostTerminals:
         return next(name for name in names if name not in self._host.sessions)
 
     async def end_orphans(self) -> None:
-        """End the commands of agents that another daemon has left: nobody waits for them any more."""
+        """End the commands of agents that another daemon has left, and forget those that have ended since:
+        nobody waits for them any more."""
         for session in list(self._host.sessions.values()):
-            if "agent" in session.note and session.state is not State.ENDED:
-                with contextlib.suppress(HostError, TimeoutError):
-                    await self._host.stop(session.id, hang_up=False)
+            if "agent" in session.note:
+                if session.state is not State.ENDED:
+                    with contextlib.suppress(HostError, TimeoutError):
+                        await self._host.stop(session.id, hang_up=False)
                 if session in self._host:
                     self._host.forget(session)
 

@@ -87,8 +87,9 @@ class Judging:
         self._is_closed = False
 
     async def open(self) -> None:
-        """Read what was said before."""
-        await asyncio.wait([self._soon(self._load())], timeout=LOAD_WAIT)
+        """Read what was said before, and remove what another daemon has left."""
+        removing = self._soon(asyncio.to_thread(self.door.remove_dead))
+        await asyncio.wait([removing, self._soon(self._load())], timeout=LOAD_WAIT)
 
     async def _load(self) -> None:
         told = ""
@@ -418,7 +419,8 @@ class Judging:
         )
         self._tell("verify/report", data)
         self._feed.post(feed.Judged(session_id, report.turn, report.confidence.value, report.summary))
-        if report.confidence is Confidence.FAILED and not is_older:  # it could not be judged
+        is_superseded = is_older or (live is not None and bool(live.turns) and not is_last)
+        if report.confidence is Confidence.FAILED and not is_superseded:  # it could not be judged
             self.escalated(session_id, report.turn, report.summary)
 
     def escalated(self, session_id: str, turn: int, reason: str) -> None:

@@ -13,9 +13,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import itertools
 import logging
 import os
 import socket
+import stat
 import time
 from collections.abc import Callable, Sequence
 from typing import Protocol, cast
@@ -26,7 +28,7 @@ from ..formats.shown import counted
 from ..keeper.credentials import is_our_user
 from ..sessions.session import Session, Turn
 from ..system.opening import UNFOLLOWED, leads_into
-from ..system.settings import SettingError, safe_dir
+from ..system.settings import SettingError, foreign, safe_dir
 from ..system.sockets import is_served
 from ..wire import verifier as wire
 from ..wire.faults import Broken
@@ -57,6 +59,13 @@ MAX_COMPLAINTS = 10
 """How many of a connection's mistakes are logged."""
 STOPPED: tuple[wire.Outcome, ...] = ("aborted", "interrupted")
 """Endings of turns that somebody wanted."""
+
+
+_IGNORED = ".gitignore"
+DEAD_SECONDS = 60.0
+"""How old a socket at which nobody listens must be to be removed: a younger one may just be opened."""
+MAX_REMOVED = 10_000
+"""How many files of a directory are looked at for that."""
 
 
 class Listener(Protocol):
@@ -116,6 +125,14 @@ class VerifierDoor:
         else:
             self._faults[builder.id] = "; ".join(faults)
             log.warning("session %s has no verifier socket: %s", builder.id, self._faults[builder.id])
+
+    def remove_dead(self) -> None:
+        """Remove sockets that a program has left that was killed. May take a while."""
+        for directory in self._directories:
+            with contextlib.suppress(OSError):
+                if not foreign(directory):
+                    for entry in itertools.islice(os.scandir(directory), MAX_REMOVED):
+                        _remove_if_dead(entry)
 
     def path(self, session_id: str) -> str:
         """Where a session's verifiers connect. Raises ValueError, with why they can't."""
@@ -326,25 +343,47 @@ class _Place:
             task.cancel()
         for each in self.servers:
             each.close()
-        with contextlib.suppress(OSError):
-            os.unlink(self._breadcrumb)
+        if self._breadcrumb:
+            _remove_breadcrumb(self._breadcrumb)
 
 
 def _dropped(builder: Session, path: str) -> str:
-    """Leave a file in the project that says where the socket is; gives its path. It is of no great matter."""
+    """Leave a file that says where the socket is, in a project that Pi works in; returns its path. It is of
+    no great matter."""
     breadcrumb = wire.breadcrumb_path(builder.id, builder.project)
     folder = os.path.dirname(breadcrumb)
+    if not os.path.isdir(os.path.dirname(folder)):  # other projects get nothing from us
+        return ""
     with contextlib.suppress(OSError):
         if not leads_into(folder, builder.project):
             return ""
         if not os.path.isdir(folder):
-            os.makedirs(folder, mode=0o700)
-            with open(f"{folder}/.gitignore", "x") as file:
+            os.mkdir(folder, mode=0o700)
+            with open(f"{folder}/{_IGNORED}", "x") as file:
                 file.write("*\n")
         descriptor = os.open(breadcrumb, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | UNFOLLOWED, 0o600)
         with open(descriptor, "w") as file:
             file.write(f"{path}\n")
     return breadcrumb
+
+
+def _remove_if_dead(entry: os.DirEntry[str]) -> None:
+    with contextlib.suppress(OSError):
+        found = entry.stat(follow_symlinks=False)
+        is_old = time.time() - found.st_mtime > DEAD_SECONDS
+        is_socket = stat.S_ISSOCK(found.st_mode) and entry.name.endswith(".sock")
+        if is_socket and is_old and not is_served(entry.path):
+            os.unlink(entry.path)
+
+
+def _remove_breadcrumb(path: str) -> None:
+    """Take it away, and its directory if it has nothing of others."""
+    folder = os.path.dirname(path)
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+        if os.listdir(folder) == [_IGNORED]:
+            os.unlink(f"{folder}/{_IGNORED}")
+            os.rmdir(folder)
 
 
 class _Verifier(asyncio.Protocol):

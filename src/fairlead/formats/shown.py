@@ -37,6 +37,13 @@ _UNSEEN = frozenset(
         *map(chr, range(0xE0100, 0xE01F0)),
     ]
 )
+_SEQUENCE = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[PX^_][^\x1b]*\x1b\\|[ -/]*[0-OQ-WYZ`-~])"
+)
+_UNSAFE = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
+_UNCLEAN = re.compile(f"{_SEQUENCE.pattern}|{_UNSAFE.pattern}")
 _PLAIN = re.compile(r"[\n -~]*\Z")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _SPACES = re.compile(f" {{{FEWEST_SPACES},}}")
@@ -55,6 +62,41 @@ def visible(text: str) -> str:
         return text
     names = {ord(char): f"<U+{ord(char):04X}>" for char in set(text) if _is_unseen(char)}
     return text.translate(names) if names else text
+
+
+def clean(text: str) -> str:
+    """A text that can't control what shows it: escape sequences are left out, what remains of control
+    characters, and of those that turn the direction of writing, is a dot. Line feeds stay.
+
+    >>> clean("a \\x1b[31mred\\x1b[0m \\u202eword")
+    'a red ·word'
+    """
+    return _UNSAFE.sub("·", _SEQUENCE.sub("", text.replace("\r\n", "\n").expandtabs(TAB)))
+
+
+def coloured(text: str) -> str:
+    """The same for what can show a terminal's colours: the sequences that set them stay.
+
+    >>> coloured("a \\x1b[31mred\\x1b[0m \\u202eword\\x1b[2J")
+    'a \\x1b[31mred\\x1b[0m ·word'
+    """
+    return _UNCLEAN.sub(_without_colour, text.replace("\r\n", "\n"))
+
+
+def _without_colour(found: re.Match[str]) -> str:
+    if len(found[0]) == 1:
+        return "·"
+    return found[0] if _COLOUR.fullmatch(found[0]) else ""
+
+
+def dotted(text: str) -> str:
+    """The same for a text that is shown as it grows: what a character becomes does not depend on those
+    after it.
+
+    >>> dotted("a \\x1b[31mred \\u202eword")
+    'a ·[31mred ·word'
+    """
+    return _UNSAFE.sub("·", text.replace("\r", ""))
 
 
 def _is_unseen(char: str) -> bool:

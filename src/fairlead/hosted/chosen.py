@@ -28,8 +28,10 @@ MAX_ID = 1024
 """How many characters a mode may have."""
 MAX_LISTED = 30
 """How many modes or models an error names."""
-MODEL = "model"
-"""The category of the option that chooses an agent's model."""
+MODEL, MODE = "model", "mode"
+"""The categories of the options that choose an agent's model and mode."""
+_LISTED_MODELS = ""
+"""The id of the option that stands for models which an agent lists apart from its options."""
 
 
 class Described(Protocol):
@@ -82,6 +84,11 @@ class AgentSettings:
         return str(self.values.get("session") or "")
 
     @property
+    def servers(self) -> list[str]:
+        """The names of MCP servers that a client has given."""
+        return [str(each) for each in self.values.get("mcp") or ()]
+
+    @property
     def is_sandboxed(self) -> bool:
         return bool(self.values.get("sandbox", self._described().sandbox))
 
@@ -90,10 +97,16 @@ class AgentSettings:
         return str(self.values.get("mode") or self._described().mode)
 
     @property
+    def wanted_model(self) -> str:
+        return str(self.values.get("model") or self._described().model)
+
+    @property
     def mode(self) -> str:
         """The agent's mode, as far as it is known."""
-        modes = self._work().modes
-        return modes.current_mode_id if modes is not None else self.wanted_mode
+        modes, option = self._work().modes, self._option(MODE)
+        if modes is not None:
+            return modes.current_mode_id
+        return str(option.current_value) if option is not None else self.wanted_mode
 
     @property
     def models(self) -> Sequence[str]:
@@ -104,21 +117,35 @@ class AgentSettings:
     @property
     def modes(self) -> Sequence[str]:
         """The modes that the agent has."""
-        modes = self._work().modes
-        return [each.id for each in modes.available_modes] if modes else []
+        modes, option = self._work().modes, self._option(MODE)
+        if modes is not None:
+            return [each.id for each in modes.available_modes]
+        return _values(option) if option is not None else []
 
-    def check_mode(self, mode: str) -> None:
-        """Raises Refused if the agent is known not to have this mode."""
-        if self._work().session and mode not in self.modes:
+    def choose_mode(self, mode: str) -> Wire | None:
+        """Choose a mode; returns what the agent has to be told, if it is there. Raises Refused."""
+        told = self._told_mode(mode) if self._work().session else None
+        self.choose(mode=mode)
+        return told
+
+    def _told_mode(self, mode: str) -> Wire:
+        if mode not in self.modes:
             known = f"there are {_listed(self.modes)}" if self.modes else "it has no modes"
             raise Refused(f"{self._agent} has no mode {mode!r}; {known}")
+        option = self._option(MODE)
+        if self._work().modes is not None or option is None:
+            return acp.SetMode(session_id=self._work().session, mode_id=mode)
+        return self._told_option(option, mode)
 
-    def choose_model(self, id: str) -> acp.SetConfigOption | None:
+    def _told_option(self, option: acp.ConfigOption, value: str) -> Wire:
+        session = self._work().session
+        if option.id == _LISTED_MODELS:
+            return acp.SetModel(session_id=session, model_id=value)
+        return acp.SetConfigOption(session_id=session, config_id=option.id, value=value)
+
+    def choose_model(self, id: str) -> Wire | None:
         """Choose a model; returns what the agent has to be told, if it is there. Raises Refused."""
-        told = None
-        if self._work().session:
-            option = self._model_option(id)
-            told = acp.SetConfigOption(session_id=self._work().session, config_id=option.id, value=id)
+        told = self._told_option(self._model_option(id), id) if self._work().session else None
         self.choose(model=id)
         self.model = ModelInfo(self._agent, id, id, window=self._work().window)
         return told
@@ -127,15 +154,13 @@ class AgentSettings:
         """What an agent with an open session has to be told. Raises Refused if it has no such mode or
         model."""
         requests: list[Wire] = []
-        session, mode = self._work().session, self.wanted_mode
-        model = str(self.values.get("model") or self._described().model)
+        mode, model = self.wanted_mode, self.wanted_model
         if mode and mode != self.mode:
-            self.check_mode(mode)
-            requests.append(acp.SetMode(session_id=session, mode_id=mode))
+            requests.append(self._told_mode(mode))
         if model:
             option = self._model_option(model)
             if model != option.current_value:
-                requests.append(acp.SetConfigOption(session_id=session, config_id=option.id, value=model))
+                requests.append(self._told_option(option, model))
         return requests
 
     def _model_option(self, model: str) -> acp.ConfigOption:
@@ -149,8 +174,9 @@ class AgentSettings:
 
     # --- what the agent says ------------------------------------------------------------------------------
 
-    def opened(self, id: str, modes: acp.Modes | None, options: tuple[acp.ConfigOption, ...] | None) -> None:
+    def opened(self, id: str, result: acp.NewSessionResult | acp.OpenSessionResult) -> None:
         """The agent's session is open."""
+        modes, models, options = result.modes, result.models, result.config_options
         self._work().session = id
         if self.values.get("session") != id:
             self.choose(session=id)
@@ -159,14 +185,33 @@ class AgentSettings:
             self._work().modes = acp.Modes(
                 current_mode_id=modes.current_mode_id[:MAX_ID], available_modes=known
             )
-        if options is not None:
-            self.take_options(options)
+        if models is not None:
+            self._work().options = (_listed_models(models),)
+        if options is not None or models is not None:
+            self.take_options(options or ())
 
     def take_mode(self, mode: str) -> None:
         mode = mode[:MAX_ID]
         work = self._work()
+        self._take_value(MODE, mode)
         if work.modes is not None and work.modes.current_mode_id != mode:
             work.modes = acp.Modes(current_mode_id=mode, available_modes=work.modes.available_modes)
+            self._changed()
+
+    def take_set(self, method: str) -> None:
+        """The agent did what it was told last, and says no more than that."""
+        if method == "session/set_mode":
+            self.take_mode(self.wanted_mode)
+        elif method == "session/set_model":
+            self._take_value(MODEL, self.wanted_model)
+            self.take_model()
+
+    def _take_value(self, category: str, value: str) -> None:
+        """An option of a category has another value."""
+        options = self._work().options
+        if (option := self._option(category)) is not None and option.current_value != value:
+            changed = msgspec.structs.replace(option, current_value=value)
+            self._work().options = tuple(changed if each is option else each for each in options)
             self._changed()
 
     def bounded(self, values: tuple[T, ...], what: str) -> tuple[T, ...]:
@@ -181,7 +226,11 @@ class AgentSettings:
         return values[:kept]
 
     def take_options(self, options: tuple[acp.ConfigOption, ...]) -> None:
-        self._work().options = self.bounded(options, "options")
+        """These are the options now; after them, models that are listed apart."""
+        listed = [each for each in self._work().options if each.id == _LISTED_MODELS]
+        self._work().options = self.bounded((*options, *listed), "options")
+        if self._work().modes is not None and (mode := self._option(MODE)) is not None:
+            self.take_mode(str(mode.current_value))
         self.take_model()
         self._changed()
 
@@ -194,6 +243,21 @@ class AgentSettings:
 
     def _option(self, category: str) -> acp.ConfigOption | None:
         return next((each for each in self._work().options if each.category == category), None)
+
+
+def _listed_models(models: acp.Models) -> acp.ConfigOption:
+    choices = [acp.ConfigChoice(name=each.name, value=each.model_id) for each in models.available_models]
+    current = models.current_model_id
+    if all(each.value != current for each in choices):
+        choices.insert(0, acp.ConfigChoice(name=current, value=current))
+    return acp.ConfigOption(
+        id=_LISTED_MODELS,
+        name="Model",
+        type="select",
+        current_value=current,
+        options=tuple(choices),
+        category=MODEL,
+    )
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -9,8 +9,11 @@ from collections.abc import Mapping
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ..system.settings import SettingError, explained
+from ..system.settings import AGENT_VARIABLES, SettingError, explained
+from ..wire.acp import McpServer
+from . import mcp
 
 MAX_AGENTS = 100
 """How many agents a configuration may have."""
@@ -28,6 +31,10 @@ class Agent(Struct, frozen=True, forbid_unknown_fields=True):
     sandbox: bool = False
     writable: tuple[str, ...] = ()
     """Where it may write besides its project when it is in a sandbox."""
+    keys: tuple[str, ...] = ()
+    """Variables with its keys, which a client may lend if the daemon does not have them."""
+    mcp: tuple[McpServer, ...] = ()
+    """MCP servers that it is told to use."""
     install: str = ""
     """The line that installs it."""
     about: str = ""
@@ -67,6 +74,8 @@ class _Table(Struct, frozen=True, forbid_unknown_fields=True):
     mode: str = ""
     model: str = ""
     sandbox: bool | list[str] | None = None
+    keys: list[str] | None = None
+    mcp: dict[str, object] = {}
 
 
 def agents_in(config: Mapping[str, object]) -> dict[str, Agent]:
@@ -76,7 +85,10 @@ def agents_in(config: Mapping[str, object]) -> dict[str, Agent]:
         raise SettingError("[agents] must be tables: [agents.NAME]")
     if len(tables) > MAX_AGENTS:
         raise SettingError(f"[agents] at most {MAX_AGENTS} agents, not {len(tables)}")
-    found = dict(KNOWN)
+    shared = mcp.configured(config.get("mcp_servers", {}), "mcp_servers")
+    found = {
+        name: replace(agent, keys=AGENT_VARIABLES.get(name, ()), mcp=shared) for name, agent in KNOWN.items()
+    }
     for name, given in tables.items():
         if not name.isprintable() or not name.strip() or "/" in name:
             raise SettingError(f"[agents.{name!r:.40}] is no name for an agent")
@@ -84,7 +96,7 @@ def agents_in(config: Mapping[str, object]) -> dict[str, Agent]:
             table = msgspec.convert(given, _Table)
         except msgspec.ValidationError as error:
             raise SettingError(f"[agents.{name}]: {explained(error, _Table)}") from None
-        found[name] = _changed(name, found.get(name, Agent()), table)
+        found[name] = _changed(name, found.get(name, Agent(mcp=shared)), table)
     return found
 
 
@@ -102,6 +114,13 @@ def _changed(name: str, known: Agent, table: _Table) -> Agent:
         table.model or known.model,
         known.sandbox if table.sandbox is None else bool(table.sandbox),
         tuple(map(os.path.expanduser, table.sandbox)) if isinstance(table.sandbox, list) else known.writable,
+        known.keys if table.keys is None else tuple(table.keys),
+        joined(known.mcp, mcp.configured(table.mcp, f"agents.{name}.mcp")),
         known.install if table.command is None else "",
         known.about,
     )
+
+
+def joined(servers: tuple[McpServer, ...], more: tuple[McpServer, ...]) -> tuple[McpServer, ...]:
+    """Servers, of which those that come later replace others of the same name."""
+    return tuple({each.name: each for each in (*servers, *more)}.values())

@@ -315,6 +315,15 @@ class Pipe:
         await self.end_strays(grace)
         return self.end
 
+    async def groups(self) -> set[int]:
+        """The process groups of the agent and of all that it started."""
+
+        def look() -> set[int]:
+            found = map(processes.process, processes.members((self.pid,), mark=(MARK, self._mark)))
+            return {each.group for each in found if each is not None}
+
+        return await asyncio.to_thread(look)
+
     async def end_strays(self, grace: float) -> int:
         """End what the agent has left behind; returns how many processes that were."""
         strays, _ = await processes.end_all(

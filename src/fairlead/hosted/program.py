@@ -17,6 +17,7 @@ import msgspec
 from ..agent.ports import Refused
 from ..formats.shown import middle, visible
 from ..wire import acp
+from . import mcp
 from .chosen import AgentSettings
 from .link import AgentLink
 from .pipe import Ended, Pipe, PipeError
@@ -32,11 +33,13 @@ GIBBERISH_SECONDS = 8.0
 """The same for one that prints what is no message: it may be a warning, or it may speak no ACP."""
 SILENT_SECONDS = 10.0
 """After so many seconds without an answer a person is told of it."""
+EARLY = 0.05
+"""Seconds by which a timer may be early."""
 STOP_GRACE = 3.0
 """Seconds between SIGTERM and SIGKILL for an agent."""
 MAX_STDERR = 2000
 """How many characters of an agent's last errors are told."""
-SETTING = ("session/set_mode", "session/set_config_option")
+SETTING = ("session/set_mode", "session/set_model", "session/set_config_option")
 _OPENING = ("session/new", "session/load", "session/resume", *SETTING)
 
 
@@ -56,8 +59,10 @@ class AgentProgram:
         attach: Callable[[Pipe], None],
         notice: Callable[[str], None],
         clean: Callable[[str], str],
+        servers: Callable[[], tuple[acp.McpServer, ...]],
     ) -> None:
-        """`attach` has what was started listened to, and sets `link`. `clean` takes secrets out of a text."""
+        """`attach` has what was started listened to, and sets `link`. `clean` takes secrets out of a text.
+        `servers` are the MCP servers that the agent is told of."""
         self.link: AgentLink | None = None
         self.news = asyncio.Event()
         """Set when the agent said something, or ended."""
@@ -68,6 +73,10 @@ class AgentProgram:
         self._attach = attach
         self._notice = notice
         self._clean = clean
+        self._servers = servers
+        self._used = 0.0  # when something happened last
+        self._timer: asyncio.TimerHandle | None = None
+        self._resting: asyncio.Task[None] | None = None
         self._failing = ""
         self._fault = ""  # why the program that was to be started is no more
         self._starting: asyncio.Task[None] | None = None
@@ -97,6 +106,7 @@ class AgentProgram:
                     await self._greeted()
                 while (link := self._opened()) is None:
                     await self._changed()
+                link.work.groups = link.work.groups or sorted(await link.pipe.groups())
                 return link
         except TimeoutError:
             raise await self._given_up(f"it did not open a session within {OPEN_SECONDS:g} s") from None
@@ -189,17 +199,30 @@ class AgentProgram:
 
     def _open_session(self, link: AgentLink, can: acp.AgentCapabilities) -> None:
         known, work = self._settings.session, link.work
+        servers = self._usable_servers(can)
         if known and not work.is_asked_to_open:
             work.is_asked_to_open = True
             if can.session_capabilities.resume is not None:
-                link.request(acp.ResumeSession(session_id=known, cwd=self._cwd))
+                link.request(acp.ResumeSession(session_id=known, cwd=self._cwd, mcp_servers=servers))
                 return
             if can.load_session:
                 work.is_replaying = True
-                link.request(acp.LoadSession(session_id=known, cwd=self._cwd, mcp_servers=()))
+                link.request(acp.LoadSession(session_id=known, cwd=self._cwd, mcp_servers=servers))
                 return
             self._begins_anew("can't resume a session")
-        link.request(acp.NewSession(cwd=self._cwd, mcp_servers=()))
+        link.request(acp.NewSession(cwd=self._cwd, mcp_servers=servers))
+
+    def _usable_servers(self, can: acp.AgentCapabilities) -> tuple[acp.McpServer, ...]:
+        servers, faults = mcp.usable(self._servers(), can)
+        for fault in faults:
+            self._notice(f"{self._agent} {fault}")
+        known = {each.name for each in self._servers()}
+        if lost := [name for name in self._settings.servers if name not in known]:
+            self._notice(
+                f"{self._agent} goes on without the MCP servers {', '.join(lost)}: what clients say of them "
+                "is not kept when the machine restarts; open the session from there again"
+            )
+        return servers
 
     def _begins_anew(self, why: str) -> None:
         self._notice(f"{self._agent} {why}: it begins a new one, and does not know what was said before")
@@ -211,7 +234,7 @@ class AgentProgram:
             case "session/load" | "session/resume":
                 work.is_replaying = False
                 self._begins_anew(f"can't resume the session: {why}")
-            case "session/set_mode" | "session/set_config_option":
+            case method if method in SETTING:
                 self._notice(f"{self._agent}: {why}")
             case _:
                 if failure.error.code == acp.ErrorCode.AUTH_REQUIRED:
@@ -229,6 +252,41 @@ class AgentProgram:
             more = msgspec.json.encode(more).decode()
         told = failure.error.message
         return self._quoted(f"{told}: {more}" if more and more not in told else told)
+
+    # --- having nothing to do -----------------------------------------------------------------------------
+
+    def note_use(self) -> None:
+        """Something happened to the agent."""
+        self._used = time.monotonic()
+
+    def rest(self, seconds: float, may_end: Callable[[], bool]) -> None:
+        """End the program when nothing has happened for so long, if it can go on later with its session and
+        nothing works on in its background. `may_end` says whether the session needs it not."""
+        self.note_use()
+        if self._timer is not None:
+            self._timer.cancel()
+        if seconds > 0:
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._look, seconds, may_end)
+
+    def _look(self, seconds: float, may_end: Callable[[], bool]) -> None:
+        self._timer = None
+        link = self.link
+        if link is None or self._failing:
+            return
+        rested = time.monotonic() - self._used
+        if rested >= seconds - EARLY and may_end() and _can_resume(link):
+            self._resting = asyncio.ensure_future(self._rested(link, seconds, may_end))
+        else:
+            again = max(EARLY, seconds - rested) if rested < seconds - EARLY else seconds
+            self._timer = asyncio.get_running_loop().call_later(again, self._look, seconds, may_end)
+
+    async def _rested(self, link: AgentLink, seconds: float, may_end: Callable[[], bool]) -> None:
+        before = self._used
+        works = await link.pipe.groups() - set(link.work.groups)
+        if works or self._used != before or not may_end():
+            self.rest(seconds, may_end)
+        elif self.link is link:
+            await self.stop("it had nothing to do")
 
     # --- its end ------------------------------------------------------------------------------------------
 
@@ -263,6 +321,13 @@ class AgentProgram:
         how = end.failure or (f"signal {end.signal}" if end.signal else f"exit code {end.code}")
         tail = self._quoted(end.stderr.decode("utf-8", "replace"))
         return f"{self._agent} ended with {how}" + (f": {tail}" if tail else "")
+
+
+def _can_resume(link: AgentLink) -> bool:
+    """Whether another process of the agent can go on with the session."""
+    agent = link.connection.agent
+    can = agent.agent_capabilities if agent is not None else None
+    return can is not None and (can.load_session or can.session_capabilities.resume is not None)
 
 
 def _version() -> str:

@@ -17,7 +17,9 @@ from ..agent.store import AgentStore, NotFound
 from ..keeper.credentials import AGENT_MARK
 from ..system.keepers import NurseryLink
 from ..system.settings import SettingError, Settings
-from .known import Agent, agents_in
+from ..wire.acp import McpServer
+from . import mcp
+from .known import Agent, agents_in, joined
 from .pipe import Ended, Pipe, PipeError
 from .pipes import Pipes
 from .program import STOP_GRACE, HostedError
@@ -45,14 +47,16 @@ class HostedRoom:
         self._pipes = Pipes(settings, nursery)
         self._found: dict[str, Pipe] = {}
         self.secrets = Redactor(secret_values(environ))
+        self._given = mcp.GivenServers(f"{settings.runtime_dir}/mcp")
+        self._lent: dict[str, str] = {}
         self._ending: set[asyncio.Task[None]] = set()
-        self._take(self._read(settings))
+        self._take(self._read(settings), settings.number("hosted", "idle_seconds"))
         settings.joined(self._changing)
 
     def _changing(self, fresh: Settings) -> Callable[[], None]:
         """The configuration changed: agents that are started from now on are started by it."""
-        agents = self._read(fresh)
-        return lambda: self._take(agents)
+        agents, idle = self._read(fresh), fresh.number("hosted", "idle_seconds")
+        return lambda: self._take(agents, idle)
 
     @staticmethod
     def _read(settings: Settings) -> dict[str, Agent]:
@@ -61,10 +65,11 @@ class HostedRoom:
         except SettingError as error:
             raise settings.located(error) from None
 
-    def _take(self, agents: dict[str, Agent]) -> None:
+    def _take(self, agents: dict[str, Agent], idle: float) -> None:
         self._agents = agents
+        self.idle_seconds = idle
         for agent in agents.values():
-            self.secrets.learn(secret_values(agent.env))
+            self.secrets.learn(secret_values(agent.env, agent.keys) | mcp.secrets_of(agent.mcp))
 
     @property
     def programs(self) -> list[Program]:
@@ -135,6 +140,39 @@ class HostedRoom:
     def describe(self, session: HostedSession) -> Agent:
         return self._agents.get(session.agent, Agent())
 
+    # --- keys and MCP servers -------------------------------------------------------------------------------
+
+    def lacked(self, name: str) -> tuple[str, ...]:
+        """The variables with keys of an agent, if it would be started without any of them."""
+        agent = self._agents.get(name, Agent())
+        environment = {**self._environ, **agent.env}
+        return () if any(environment.get(each, "").strip() for each in agent.keys) else agent.keys
+
+    def uses(self, variable: str) -> bool:
+        """Whether an agent has its key in this variable."""
+        return any(variable in agent.keys for agent in self._agents.values())
+
+    def lend(self, variable: str, key: str) -> None:
+        """Start agents with a client's key from now on. It is kept in memory alone."""
+        self._lent[variable] = key
+        self.secrets.learn([key])
+
+    def give_servers(self, session: HostedSession, servers: tuple[McpServer, ...]) -> None:
+        """Have a session's agent use MCP servers of a client. Raises HostedError."""
+        try:
+            self._given.keep(session.id, servers)
+        except (OSError, SettingError) as error:
+            raise HostedError(f"the MCP servers can't be kept: {error}") from None
+        self.secrets.learn(mcp.secrets_of(servers))
+        session.settings.choose(mcp=[each.name for each in servers])
+
+    def servers(self, session: HostedSession) -> tuple[McpServer, ...]:
+        given = self._given.of(session.id)
+        self.secrets.learn(mcp.secrets_of(given))
+        return joined(self.describe(session).mcp, given)
+
+    # --- programs -------------------------------------------------------------------------------------------
+
     def forget(self, pipe: Pipe) -> None:
         self._pipes.forget(pipe)
 
@@ -152,7 +190,8 @@ class HostedRoom:
     async def start(self, session: HostedSession) -> Pipe:
         agent, path = self._program(session.agent)
         command = [path, *agent.command[1:]]
-        environment = {**self._environ, **agent.env, AGENT_MARK: session.id}
+        lent = {name: self._lent[name] for name in self.lacked(session.agent) if name in self._lent}
+        environment = {**self._environ, **lent, **agent.env, AGENT_MARK: session.id}
         run = secrets.token_hex(4)
         try:
             if session.is_sandboxed:

@@ -33,7 +33,7 @@ from .doings import LOST_CALL, UNENDED_CALL, Doings, TooMuch
 from .ending import ABORTED, Ending, ending_of, usage_of
 from .link import AgentLink
 from .pipe import Ended, Pipe
-from .program import AgentProgram, HostedError
+from .program import SETTING, AgentProgram, HostedError
 from .shown import block_text
 from .state import Work, decode
 
@@ -43,6 +43,8 @@ CANCEL_SECONDS = 10.0
 """Seconds that an agent has to end a turn that was cancelled, before it is ended itself."""
 UNSAID_SECONDS = 300.0
 """Seconds for which a prompt is still said that no agent has heard when the daemon died."""
+ONCE_SECONDS = 30.0
+"""After so many seconds an agent that has nothing to do is ended if a script used it."""
 MAX_NOTICE = 2000
 """How many characters of what an agent wants people to know are told."""
 GONE = "the agent ended"
@@ -61,6 +63,13 @@ class Agents(Protocol):
 
     def forget(self, pipe: Pipe) -> None:
         """An agent has ended, and nobody needs to know more of it."""
+
+    def servers(self, session: HostedSession) -> tuple[acp.McpServer, ...]:
+        """The MCP servers that a session's agent is told of."""
+
+    @property
+    def idle_seconds(self) -> float:
+        """After how many seconds an agent that has nothing to do is ended; 0 is never."""
 
     @property
     def secrets(self) -> Redactor:
@@ -96,7 +105,10 @@ class HostedSession(Conversation):
             self._attach,
             self._notice,
             agents.secrets.text,
+            lambda: agents.servers(self),
         )
+        self.is_used_once = False
+        """Whether a script opened it last, which is likely to want nothing more of it."""
         self._found = pipe
         self._ends_as: events.Outcome = "failed"
         self._awaits = False  # the agent was told something, and how that ended is not looked at yet
@@ -168,8 +180,18 @@ class HostedSession(Conversation):
 
     @property
     def more(self) -> dict[str, Any]:
-        own = {"agent": self.agent, "mode": self.mode or None, "sandbox": self.is_sandboxed}
+        own = {
+            "agent": self.agent,
+            "mode": self.mode or None,
+            "sandbox": self.is_sandboxed,
+            "agent_pid": self._link.pipe.pid if self._link is not None else None,
+            "mcp_servers": self.settings.servers,
+        }
         return {**super().more, **own}
+
+    @property
+    def keys_of(self) -> str:
+        return "" if self.is_held else self.agent
 
     @property
     def _link(self) -> AgentLink | None:
@@ -193,6 +215,7 @@ class HostedSession(Conversation):
         pipe, self._found = self._found, None
         if pipe is not None:
             self._attach(pipe)
+            self._rest()
         unsent, self._unsent = self._unsent, []
         for said in unsent:
             self._tell(events.PromptEnded(self.id, str(said.prompt), "dropped", context.RESTARTED))
@@ -253,10 +276,9 @@ class HostedSession(Conversation):
         """Have the agent work in another mode, in which it may ask for less. Raises Refused."""
         if agent := calling_agent.get():
             raise Refused(f"only a person may choose the mode, and a command of an agent ({agent:.80}) asks")
-        self.settings.check_mode(mode)
-        self.settings.choose(mode=mode)
-        if self._link is not None and self.work.modes is not None:
-            self._link.request(acp.SetMode(session_id=self.work.session, mode_id=mode))
+        told = self.settings.choose_mode(mode)
+        if told is not None and self._link is not None:
+            self._link.request(told)
         self._tell(events.Updated(self.id))
         return mode
 
@@ -280,12 +302,22 @@ class HostedSession(Conversation):
 
     async def _steps(self, calls: Sequence[ToolCall]) -> events.Outcome:
         """Tell the agent what was said, and wait until it is done."""
-        while True:
-            outcome = await self._step()
-            if outcome != "done" or not self.prompts.steering:
-                return outcome
-            while self.prompts.steering:
-                self._say(self.prompts.steering.popleft())
+        try:
+            while True:
+                outcome = await self._step()
+                if outcome != "done" or not self.prompts.steering:
+                    return outcome
+                while self.prompts.steering:
+                    self._say(self.prompts.steering.popleft())
+        finally:
+            self._rest()
+
+    def _rest(self) -> None:
+        """The agent has nothing to do, as far as it is known."""
+        idle = self._agents.idle_seconds
+        if self.is_used_once and idle > 0:
+            idle = min(idle, ONCE_SECONDS)
+        self._program.rest(idle, lambda: self.is_idle and not (self.approvals or self.work.calls))
 
     async def _step(self) -> events.Outcome:
         try:
@@ -375,6 +407,7 @@ class HostedSession(Conversation):
     def handle(self, item: acp.Item) -> None:
         assert self._link is not None
         self._doings.at(self._link.at)
+        self._program.note_use()
         try:
             self._handle(item, self._link)
         except TooMuch as error:
@@ -446,17 +479,17 @@ class HostedSession(Conversation):
     def _answered(self, answer: acp.Answer) -> None:
         work = self.work
         match answer.result:
-            case acp.NewSessionResult(session_id=id, modes=modes, config_options=options):
-                self.settings.opened(id, modes, options)
-            case acp.OpenSessionResult(modes=modes, config_options=options):
+            case acp.NewSessionResult(session_id=id) as result:
+                self.settings.opened(id, result)
+            case acp.OpenSessionResult() as result:
                 work.is_replaying = False
-                self.settings.opened(answer.session or "", modes, options)
+                self.settings.opened(answer.session or "", result)
             case acp.SetConfigOptionResult(config_options=options):
                 self.settings.take_options(options)
             case acp.PromptResult(stop_reason=reason, usage=used):
                 self._end_turn(ending_of(self.agent, reason), usage_of(used))
-            case acp.Empty() if answer.method == "session/set_mode":
-                self.settings.take_mode(self.settings.wanted_mode)
+            case acp.Empty() if answer.method in SETTING:
+                self.settings.take_set(answer.method)
 
     def _asked(self, request: acp.Id, asked: acp.RequestPermission) -> None:
         assert self._link is not None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from ..agent.events import Choice
@@ -76,6 +78,8 @@ def take_details(call: OpenCall, details: acp.ToolCall | acp.ToolCallUpdate | ac
         texts = [_content_text(each, diffs) for each in details.content]
         call.text = middle("\n".join(filter(None, texts)), MAX_TEXT, _KEPT)
         call.diff = middle("\n".join(diffs), MAX_TEXT, _KEPT)
+    if details.meta is not None:
+        call.text = middle(_printed(call.text, details.meta), MAX_TEXT, _KEPT)
     if details.raw_output is not None and not call.text and not call.diff:
         call.text = middle(_output(details.raw_output), MAX_TEXT, _KEPT)
 
@@ -88,8 +92,18 @@ def _content_text(content: acp.ToolContent, diffs: list[str]) -> str:
         case acp.Diff(path=path):
             diffs.append(_diff(content, in_lines=len(diffs) < MAX_DIFFS))
             return f"{path}:\n{diffs[-1]}"
-        case acp.TerminalShown(terminal_id=id):
-            return f"[terminal {id}]"
+        case acp.TerminalShown():
+            return ""  # it is the agent's own; what it prints comes in `_meta`
+
+
+def _printed(shown: str, meta: Mapping[str, object]) -> str:
+    """What a call shows with what its terminal printed: agents tell it as a whole, or in pieces."""
+    match meta:
+        case {"terminal_output": {"data": str(whole)}}:
+            return whole
+        case {"terminal_output_delta": {"data": str(piece)}}:
+            return shown + piece
+    return shown
 
 
 def _diff(changed: acp.Diff, *, in_lines: bool) -> str:

@@ -68,6 +68,8 @@ class Work(Struct):
     """By the agent's own ids."""
     asked: dict[str, acp.Id] = {}
     """The agent's requests for permission, by the ids of our questions."""
+    groups: list[int] = []
+    """The process groups that its program had when its session was open; others work in the background."""
     modes: acp.Modes | None = None
     options: tuple[acp.ConfigOption, ...] = ()
     commands: tuple[acp.Command, ...] = ()

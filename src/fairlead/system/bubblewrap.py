@@ -65,7 +65,8 @@ class Bubblewrap:
 
 
 def sockets_of_all() -> list[str]:
-    """The sockets of all programs that have a path. A read-only file system does not keep one from them."""
+    """The sockets of all programs that have a path and can be reached. A read-only file system does not keep
+    one from them."""
     try:
         with open("/proc/net/unix", "rb") as file:
             lines = file.read().split(b"\n")[1:]
@@ -73,7 +74,23 @@ def sockets_of_all() -> list[str]:
         return []
     paths = (fields[7] for line in lines if len(fields := line.split(maxsplit=7)) == 8)
     plain = {os.fsdecode(path) for path in paths if path.startswith(b"/")}
-    return sorted(os.path.realpath(path) for path in plain if os.path.exists(path))
+    found = {os.path.realpath(path) for path in plain if os.path.exists(path)}
+    groups = {os.getegid(), *os.getgroups()}
+    return sorted(path for path in found if _is_reached(path, groups))
+
+
+def _is_reached(path: str, groups: set[int]) -> bool:
+    """Whether our user gets to a path without privileges, which nobody has in a sandbox: what lies in a
+    directory of another user can't be covered there, and need not be."""
+    while (path := os.path.dirname(path)) != "/":
+        try:
+            found = os.stat(path)
+        except OSError:
+            return False
+        bit = 0o010 if found.st_gid in groups else 0o001
+        if found.st_uid != os.geteuid() and not found.st_mode & bit:
+            return False
+    return True
 
 
 _found: Bubblewrap | None = None

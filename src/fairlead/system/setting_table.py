@@ -155,6 +155,13 @@ SETTINGS: Mapping[str, Mapping[str, Setting]] = {
         ),
         "rules": _table("which calls of tools are allowed, asked about or denied"),
     },
+    "hosted": {
+        "idle_seconds": Setting(
+            1800.0,
+            "seconds after which another maker's agent that has nothing to do is ended, if it can resume its "
+            "session; 0 is never",
+        ),
+    },
     "notify": {"urls": _table("where notifications go, as addresses of Apprise")},
 }
 """Every setting of the file, by section and key."""
@@ -199,5 +206,16 @@ AGENT_KEYS: Mapping[str, str] = {
     "mode": "the mode in which its sessions begin, in the agent's own words",
     "model": "the model that it asks, in the agent's own words",
     "sandbox": "`true`: it can write only in the session's directory; a list of directories: there, too",
+    "keys": "a list of variables with its keys: a client that has them lends them if the daemon has not",
+    "mcp": "tables of MCP servers for this agent alone, as in `[mcp_servers.NAME]`",
 }
 """What a table [agents.NAME] may have, and what it means."""
+MCP_KEYS: Mapping[str, str] = {
+    "command": "the program that speaks MCP on its standard input and output: a text, or a list of words",
+    "args": "a list of more words",
+    "env": "a table of variables for it",
+    "url": "its address, if it has no command",
+    "type": "`http` or `sse`, for one with an address; without it, `http`",
+    "headers": "a table of headers for it",
+}
+"""What a table [mcp_servers.NAME] may have, a server that every hosted agent is told of."""

@@ -13,7 +13,7 @@ import stat
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 
-from .setting_table import AGENT_KEYS, DEFAULTS, MODEL_KEYS, PROVIDER_KEYS, SETTINGS
+from .setting_table import AGENT_KEYS, DEFAULTS, MCP_KEYS, MODEL_KEYS, PROVIDER_KEYS, SETTINGS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +28,15 @@ USUAL_KEYS: Mapping[str, tuple[str, ...]] = {
     "openrouter": ("OPENROUTER_API_KEY",),
 }
 """The variables that usually hold a provider's key."""
+AGENT_VARIABLES: Mapping[str, tuple[str, ...]] = {
+    "claude": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
+    "codex": ("OPENAI_API_KEY", "CODEX_API_KEY"),
+    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "opencode": ("OPENCODE_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY"),
+    "goose": ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY"),
+    "pi": ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
+}
+"""The variables that usually hold the keys of other makers' agents."""
 LISTS = ("escape",)
 """Texts that the file may also have as a list."""
 MAX_CONFIG = 128 * 1024
@@ -379,7 +388,7 @@ class Settings:
         return found
 
 
-_NAMED = {"providers": PROVIDER_KEYS, "agents": AGENT_KEYS}
+_NAMED = {"providers": PROVIDER_KEYS, "agents": AGENT_KEYS, "mcp_servers": MCP_KEYS}
 """Sections of tables that have names, and their keys."""
 SECTIONS = (*SETTINGS, *_NAMED, "models")
 """The sections that the file may have."""
@@ -400,15 +409,17 @@ def variable_of(*path: str) -> str:
 
 
 def key_names(settings: Settings) -> list[str]:
-    """The variables with keys of providers that an environment has: their names alone."""
-    names = {name for names in USUAL_KEYS.values() for name in names}
+    """The variables with keys of providers and of agents that an environment has: their names alone."""
+    usual = (*USUAL_KEYS.values(), *AGENT_VARIABLES.values())
+    names = {name for names in usual for name in names}
     try:
-        tables = settings.section("providers")
+        tables = (*settings.section("providers").values(), *settings.section("agents").values())
     except SettingError:
-        tables = {}
-    for table in tables.values():
-        if isinstance(table, Mapping) and isinstance(named := table.get("key_env"), str):
-            names.add(named)
+        tables = ()
+    for table in tables:
+        if isinstance(table, Mapping):
+            named = [table.get("key_env"), *_listed(table.get("keys"))]
+            names |= {name for name in named if isinstance(name, str)}
     return sorted(name for name in names if settings.environ.get(name, "").strip())
 
 

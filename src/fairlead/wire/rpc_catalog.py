@@ -168,6 +168,8 @@ PARAMS: Mapping[str, Kind] = MappingProxyType(
         "rows": COUNT,
         "scrollback": BOOLEAN,
         "sandbox": BOOLEAN,
+        "mcp-servers": VECTOR,
+        "once": BOOLEAN,
         "session-id": NON_BLANK,
         "session-path": NON_BLANK._replace(wanted="non-empty path string"),
         "since": NON_BLANK,
@@ -188,7 +190,7 @@ PARAMS: Mapping[str, Kind] = MappingProxyType(
 
 
 _TABLE = """
-handshake: / client-info protocol-version cwd project key-names -> server-info
+handshake: / client-info protocol-version cwd project session-id key-names -> server-info
     begin; all else waits for it
 ping: -> pong protocol-version
     answer at once
@@ -222,17 +224,17 @@ terminal_record: name / path stop -> path
     record a session, or stop that
 session_list: / kind brief -> sessions questions
     sessions of all kinds, or of one, and how many questions wait [repeatable]
-session_find: name -> session others
+session_find: / name session-id -> session others
     a session by its name, its id or the beginning of that, and the others of its name [repeatable]
-session_stop: name -> session others exit-code stopped dropped
+session_stop: / name session-id -> session others exit-code stopped dropped
     end a program, or an agent's turn [beside]
-session_prompt: name text -> accepted session queued
+session_prompt: text / name session-id -> accepted session queued
     ask a session for something: type it and Enter, or say it to an agent [for_person]
-session_lines: name / limit from timeout -> lines first oldest complete next
+session_lines: / name session-id limit from timeout -> lines first oldest complete next
     what was printed, or said and done, as text: the last lines, or what follows `from` [beside repeatable]
-session_wait: name / timeout -> matched reason outcome
+session_wait: / name session-id timeout -> matched reason outcome
     wait until a program has ended, or an agent's turn is over [beside cancellable repeatable]
-verify_target: name -> session-id kind socket project file model line
+verify_target: / name session-id -> session-id kind socket project file model line turns
     where a session's verifiers connect [beside]
 verify_reports: / session-id limit -> reports
     what verifiers reported
@@ -271,7 +273,8 @@ interrupt: / session-id -> accepted pending dropped-steering-text
     end the turn after the running tool [repeatable]
 new_session: / session-id parent-session name -> session-id session-file
     create a session and switch to it
-open_session: / name continue cwd agent mode sandbox -> session-id session-file created cursor
+open_session: / name continue cwd agent mode sandbox mcp-servers once -> \
+session-id session-file created cursor
     the session of that name, or the last one of the directory, or a new one, with the agent that is named
 switch_session: / session-id session-path -> session-id session-file
     switch to another session

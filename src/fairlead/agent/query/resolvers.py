@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import msgspec
 
 from ...formats.edn import Keyword
+from ...formats.shown import coloured
 from .. import context
 from ..conversation import Conversation
 from ..journal import Said
@@ -291,7 +292,7 @@ def _tools(session: Conversation) -> list[dict[str, Any]]:
                 given = (call.id, call.name, arguments, _text_keys(call.arguments), None, False, False)
                 found[call.id] = dict(zip(_SUMMARY, given))
         elif isinstance(message, ToolResult) and message.tool_call_id in found:
-            ended = (text_of(message), message.is_error, True)
+            ended = (coloured(text_of(message)), message.is_error, True)
             found[message.tool_call_id] |= dict(zip(_SUMMARY[-3:], ended))
     return list(found.values())
 

@@ -24,7 +24,7 @@ from ...agent.messages import Assistant, Image, Message, Text, Thinking, ToolRes
 from ...agent.ports import Phase
 from ...agent.worktrees import git_branch
 from ...formats.edn import Keyword
-from ...formats.shown import one_line, visible
+from ...formats.shown import coloured, dotted, one_line, visible
 from ...sessions.questions import Answer, Question
 from ...wire.rpc import ErrorCode, fields
 
@@ -46,7 +46,7 @@ MINIBUFFER_LINES = 2
 DIALOG_LINES, DIALOG_CHARACTERS = 60, 6000
 """How much of what will happen a dialog's message has; the rest is in its preview."""
 
-_TEXT = Keyword("text")
+_TEXT, _RESULT_TEXT, _PARSED_ARGS = (Keyword(name) for name in ("text", "result-text", "parsed-args"))
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
 _RUNTIME_STATES = {
@@ -81,6 +81,22 @@ def _key(key: Any) -> Any:
     if not _NAME.fullmatch(text):
         return text
     return Keyword(_HUMP.sub(lambda found: f"-{found[0].lower()}", text.replace("_", "-")))
+
+
+def for_editor(data: Data) -> Data:
+    """An event or a message for who shows its texts as they are: they can't hide anything. What is not shown,
+    as `:content`, stays as it was."""
+    given = {_TEXT: dotted, _RESULT_TEXT: coloured, _PARSED_ARGS: _dotted_parts}
+    shown = {key: make(data[key]) for key, make in given.items() if data.get(key)}
+    return {**data, **shown} if shown else data
+
+
+def _dotted_parts(value: Any) -> Any:
+    if isinstance(value, str):
+        return dotted(value)
+    if isinstance(value, Mapping):
+        return {dotted(str(key)): _dotted_parts(inner) for key, inner in value.items()}
+    return [_dotted_parts(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 # --- messages ---------------------------------------------------------------------------------------------
@@ -222,7 +238,7 @@ def display_name(session: Conversation) -> str:
     for entry in reversed(session.journal.branch):
         if isinstance(entry.body, Said) and isinstance(entry.body.message, User):
             text = text_of(entry.body.message)[: 8 * MAX_LABEL]
-            if (line := " ".join(text.split())) and not line.startswith("/"):
+            if (line := " ".join(dotted(text).split())) and not line.startswith("/"):
                 return line if len(line) <= MAX_LABEL else line[: MAX_LABEL - 1] + "…"
     return nameless(session.id)
 
@@ -432,7 +448,7 @@ def rehydrated(session: Conversation, messages: Sequence[Data]) -> Data:
         elif isinstance(said, ToolResult) and said.tool_call_id in tools:
             tools[said.tool_call_id] |= fields(
                 content=content(said),
-                result_text=text_of(said),
+                result_text=coloured(text_of(said)),
                 is_error=said.is_error,
                 details=plain(said.details),
             )

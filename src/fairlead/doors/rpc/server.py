@@ -382,7 +382,7 @@ class _Connection(asyncio.Protocol):
         features = rpc.offered_features(request.params)
         self.increments, self.receipts = rpc.INCREMENTS in features, rpc.RECEIPTS in features
         self.key_names = frozenset(sorted(given.get("key_names", ()))[:MAX_KEY_NAMES])
-        await self._door.agents.arrived(self)
+        await self._door.agents.arrived(self, given.get("session_id"))
         more = self._door.agents.greeting(self)
         if (
             given.get("client_info", {}).get(Keyword("name")) == "fairlead"

@@ -22,7 +22,7 @@ from ...agent.ports import Busy, Job, Refused
 from ...agent.store import NotFound
 from ...agent.worktrees import worktrees
 from ...formats.edn import Keyword
-from ...formats.shown import one_line
+from ...formats.shown import dotted, one_line
 from ...wire.rpc import ErrorCode, fields
 from . import actions, frames
 from .actions import Item
@@ -220,6 +220,7 @@ class AgentCommands:
 
     def _say(self, doing: Doing, message: str | None, kind: str = "text", **more: Any) -> None:
         own = fields(session_id=doing.session.id)
+        message = message and dotted(message)
         if doing.as_message and message is not None:
             self._tell(doing, message)
             return

@@ -246,7 +246,7 @@ class Telling:
             stream.next_at = asyncio.get_running_loop().time() + pause
 
     def _tell(self, session: Conversation, others: Sequence[Caller], topic: str, data: Data) -> None:
-        shown = EventData({**data, _CURSOR: self._history.cursor(session)})
+        shown = EventData({**frames.for_editor(data), _CURSOR: self._history.cursor(session)})
         for caller in others:
             caller.event(topic, shown)
 
@@ -303,7 +303,7 @@ def missed_by_others(missed: Sequence[Told], session: Conversation, cursor: str)
         told.append((topic, data))
     if session.is_answering and (reply := session.answer_so_far.reply):
         told.append(("assistant/delta", fields(text=reply, session_id=session.id, cursor=cursor)))
-    return told
+    return [(topic, frames.for_editor(data)) for topic, data in told]
 
 
 def _place(data: Data) -> Data:

@@ -36,14 +36,14 @@ from ...events import (
     TurnEnded,
 )
 from ...formats.ladder import LADDER, word_for
-from ...formats.shown import one_line
+from ...formats.shown import clean, one_line
 from ...system.settings import Settings, safe_dir
 from ...wire.rpc import MAX_PENDING
 from ..own_terminal import Left, SignalBell
 from .line import History, Key, Line
 from .talk import TICK, Talk
 from .terminal import ChatTerminal
-from .view import Paint, Row, Screen, clean, ends, marked
+from .view import Paint, Row, Screen, ends, marked
 
 MAX_WHAT = 1000
 """How many characters of what will happen are looked at for the row beside the keys."""

@@ -16,8 +16,8 @@ from ...client.calls import RequestError
 from ...client.following import Asking
 from ...client.sdk import Agent, TurnFailed
 from ...events import AgentEvent, ApprovalWanted, Other, Retrying, ToolResult, ToolRunning, Updated
-from ...formats.shown import call_title
-from .view import clean, marked, result
+from ...formats.shown import call_title, clean
+from .view import marked, result
 
 MAX_INPUT = 4 * 1024 * 1024
 """How many bytes of standard input go into a prompt."""

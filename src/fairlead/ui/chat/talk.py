@@ -22,8 +22,8 @@ from ...events import (
     ToolUpdate,
     TurnBegan,
 )
-from ...formats.shown import call_title
-from .view import PRINTED_LINES, Row, Screen, clean, marked, question, result, wrapped
+from ...formats.shown import call_title, clean
+from .view import PRINTED_LINES, Row, Screen, marked, question, result, wrapped
 
 OPEN_ROWS = 8
 """How many rows are shown of a line that is not at its end yet; then all of it."""

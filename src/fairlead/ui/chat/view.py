@@ -8,12 +8,11 @@ function that a screen is given.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
 from ...events import ApprovalWanted, ToolResult
 from ...formats.columns import cut, width_of
-from ...formats.shown import asker, counted, one_line, several_lines, visible
+from ...formats.shown import asker, clean, counted, one_line, several_lines, visible
 
 ERROR_LINES = 6
 """How many lines of what went wrong are shown."""
@@ -23,27 +22,12 @@ DIFF_LINES = 40
 """How many lines of a change are shown that nobody was asked about."""
 PREVIEW_LINES, PREVIEW_CHARACTERS = 200, 16_000
 """How much is shown of what needs consent."""
-TAB = 4
-
 Row = tuple[str, str]
 """A line and its style."""
 
 STYLES = {"": "", "dim": "2", "bold": "1", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
-_SEQUENCE = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[PX^_][^\x1b]*\x1b\\|[ -/]*[0-OQ-WYZ`-~])"
-)
-_UNSAFE = re.compile(
-    r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
-)
 _COUNTED = ("read", "ls", "find", "grep")
-
-
-def clean(text: str) -> str:
-    """A text that can't control the terminal: escape sequences are left out, what remains of control
-    characters, and of those that turn the direction of writing, is a dot. Line feeds stay."""
-    text = text.replace("\r\n", "\n").expandtabs(TAB)
-    return _UNSAFE.sub("·", _SEQUENCE.sub("", text))
 
 
 marked = visible

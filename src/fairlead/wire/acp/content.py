@@ -180,6 +180,21 @@ class Modes(Wire, frozen=True, kw_only=True):
     available_modes: Annotated[tuple[Mode, ...], ENTRIES]
 
 
+class ModelEntry(Wire, frozen=True, kw_only=True):
+    """A model that an agent can use."""
+
+    model_id: str
+    name: str = ""
+    description: str | None = None
+
+
+class Models(Wire, frozen=True, kw_only=True):
+    """A session's models, and the current one: how agents told them before there were config options."""
+
+    current_model_id: str
+    available_models: Annotated[tuple[ModelEntry, ...], ENTRIES]
+
+
 class ConfigValue(Wire, frozen=True, kw_only=True):
     """A value of an option."""
 

@@ -11,7 +11,7 @@ import msgspec
 
 from ..jsonrpc import MAX_ID, Id
 from .base import ENTRIES, SessionId, Wire
-from .content import Block, ConfigOption, Modes, ToolCallDetails
+from .content import Block, ConfigOption, Models, Modes, ToolCallDetails
 from .limits import MAX_OPTIONS
 
 VERSION = 1
@@ -176,6 +176,7 @@ class NewSessionResult(Wire, frozen=True, kw_only=True):
 
     session_id: SessionId
     modes: Modes | None = None
+    models: Models | None = None
     config_options: Annotated[tuple[ConfigOption, ...], ENTRIES] | None = None
 
 
@@ -203,6 +204,7 @@ class OpenSessionResult(Wire, frozen=True, kw_only=True):
     """The result of `session/load` and `session/resume`."""
 
     modes: Modes | None = None
+    models: Models | None = None
     config_options: Annotated[tuple[ConfigOption, ...], ENTRIES] | None = None
 
 
@@ -248,6 +250,13 @@ class SetMode(Wire, frozen=True, kw_only=True):
 
     session_id: SessionId
     mode_id: str
+
+
+class SetModel(Wire, frozen=True, kw_only=True):
+    """The parameters of `session/set_model`, for agents whose models are no config option."""
+
+    session_id: SessionId
+    model_id: str
 
 
 class SetConfigOption(Wire, frozen=True, kw_only=True):

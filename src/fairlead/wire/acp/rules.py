@@ -78,6 +78,7 @@ _TABLE = (
     Method("session/close", _CLIENT, m.CloseSession, m.Empty, _OPEN, _CLOSE, Effect.CLOSES),
     Method("session/delete", _CLIENT, m.DeleteSession, m.Empty, _READY, _DELETE, Effect.CLOSES),
     Method("session/set_mode", _CLIENT, m.SetMode, m.Empty, _OPEN),
+    Method("session/set_model", _CLIENT, m.SetModel, m.Empty, _OPEN),
     Method("session/set_config_option", _CLIENT, m.SetConfigOption, m.SetConfigOptionResult, _OPEN),
     Method("session/prompt", _CLIENT, m.Prompt, m.PromptResult, Before.IDLE),
     Method("session/cancel", _CLIENT, m.Cancel, None, _KNOWN),

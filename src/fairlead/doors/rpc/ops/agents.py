@@ -30,6 +30,7 @@ from ....agent.recall.memory import Memory
 from ....agent.store import AgentStore, NotFound, id_of
 from ....formats import edn
 from ....formats.edn import Keyword
+from ....hosted import mcp
 from ....hosted.room import HostedRoom
 from ....hosted.session import HostedSession
 from ....sessions.session import new_id
@@ -43,7 +44,7 @@ from ..slash import AgentCommands, commands_of
 from ..telling import Telling, hears, missed_by_others
 from .contents import AgentContents
 from .dialogs import DialogOps
-from .hosted import HostedOps
+from .hosted import HostedOps, with_names
 from .jobs import AgentJobs, JobBoard
 from .login import AgentLogin, Keyring, Lending
 from .memory import AgentMemory
@@ -165,10 +166,16 @@ class AgentOps:
         for each in meant:
             await self._store.prepare(each)
 
-    async def arrived(self, caller: Caller) -> None:
-        """A client greets. One of a directory gets the last session of that, or a new one, as its focus."""
+    async def arrived(self, caller: Caller, wanted: str | None = None) -> None:
+        """A client greets. One of a directory gets the session that it wants, the last one of the directory,
+        or a new one as its focus."""
         if caller.project is None or caller.focus is not None:
             return
+        if wanted is not None:
+            await self._store.prepare(wanted)
+            with contextlib.suppress(*_NO_SESSION):
+                caller.focus = self.find(wanted).id
+                return
         paths = await asyncio.to_thread(self._store.journals_of, caller.project)
         for path in paths[:MAX_TRIED]:
             await self._store.prepare(path)
@@ -366,7 +373,9 @@ class AgentOps:
 
     def _messages(self, caller: Caller, session: Conversation) -> list[Data]:
         branch = frames.recent(session.journal.branch)
-        return frames.transcript(branch) if caller.increments else frames.shown_transcript(branch)
+        if caller.increments:
+            return frames.transcript(branch)
+        return [frames.for_editor(row) for row in frames.shown_transcript(branch)]
 
     # --- talking ------------------------------------------------------------------------------------------
 
@@ -380,7 +389,7 @@ class AgentOps:
         if not call.caller.increments and not pictures and self._commands.knows(session, message):
             await self._commands.said_as_prompt(call, session, message)
             return fields(accepted=True)
-        await self._lending.ensure(session.model.provider, call.caller)
+        await self._lending.ensure(session.keys_of, call.caller)
         id = self.typed(call)
         self._remind(call, session)
         session.prompt(message, pictures, id=id)
@@ -400,7 +409,7 @@ class AgentOps:
             session = self.session(call)
         except _NO_SESSION:
             return False
-        return self._lending.due(session.model.provider, call.caller) is not None
+        return bool(self._lending.due(session.keys_of, call.caller))
 
     @op
     async def steer(self, call: Call, message: str, images: Any = ()) -> Data:
@@ -412,7 +421,7 @@ class AgentOps:
         """False if the turn is being ended, so that it will be said after it."""
         session = self.session(call)
         pictures = _images(images)
-        await self._lending.ensure(session.model.provider, call.caller)
+        await self._lending.ensure(session.keys_of, call.caller)
         self._remind(call, session)
         return session.steer(message, pictures, id=id)
 
@@ -425,7 +434,7 @@ class AgentOps:
     async def _queued(self, call: Call, message: str, images: Any, id: str) -> None:
         session = self.session(call)
         pictures = _images(images)
-        await self._lending.ensure(session.model.provider, call.caller)
+        await self._lending.ensure(session.keys_of, call.caller)
         self._remind(call, session)
         session.follow_up(message, pictures, id=id)
 
@@ -491,6 +500,8 @@ class AgentOps:
         agent: str | None = None,
         mode: str | None = None,
         sandbox: bool | None = None,
+        mcp_servers: list[Any] | None = None,
+        once: bool = False,
     ) -> Data:
         """The session with a name, or the last one of a directory, or a new one: with our own agent, or with
         another one."""
@@ -509,11 +520,23 @@ class AgentOps:
             raise Refused(f"the sandbox of {frames.display_name(session)} can't be changed: use another name")
         if mode is not None:
             session.set_mode(mode)
+        if mcp_servers:
+            self._give_servers(session, mcp_servers)
+        if isinstance(session, HostedSession):
+            session.is_used_once = once
         caller.focus = session.id
         if is_new and name:
             session.set_name(name)
         cursor = self._history.cursor(session)
         return fields(session_id=session.id, session_file=session.journal.path, created=is_new, cursor=cursor)
+
+    def _give_servers(self, session: Conversation, rows: list[Any]) -> None:
+        if not isinstance(session, HostedSession) or self._hosted is None:
+            raise Refused(f"mcp-servers is not supported by {session.kind} sessions")
+        try:
+            self._hosted.give_servers(session, mcp.given(with_names(rows)))
+        except ValueError as error:
+            raise invalid("mcp-servers", error) from None
 
     def _check_agent(self, agent: str, session: Conversation | None) -> None:
         """Raises if a session is with another agent, or there is no such agent."""

@@ -1,4 +1,4 @@
-"""The ops of rpc-edn that reach the control room: health, approvals, and notifications."""
+"""The ops of rpc-edn that reach the control room: health and notifications."""
 
 from __future__ import annotations
 
@@ -7,25 +7,16 @@ import asyncio
 from ....control.health import Health
 from ....control.loop import Control
 from ....control.signals import Priority, Signal
-from ....formats.shown import middle
-from ....sessions.inbox import Inbox
-from ....sessions.questions import Question
 from ....wire.rpc import ErrorCode, fields
 from ..handlers import Data, OpError, op
-
-LISTED_CHARACTERS = 1024 * 1024
-"""How much of what will happen a list has, of all questions together."""
-LEAST_CHARACTERS = 1000
-"""How much each of them has at the least."""
 
 
 class ControlOps:
     """What the control room does for clients."""
 
-    def __init__(self, room: Control, health: Health, inbox: Inbox) -> None:
+    def __init__(self, room: Control, health: Health) -> None:
         self._room = room
         self._health = health
-        self._inbox = inbox
 
     @op
     async def health(self) -> Data:
@@ -40,27 +31,6 @@ class ControlOps:
         )
 
     @op
-    async def approvals(self, token: str | None = None) -> Data:
-        """All that waits, or one question. Of many only as much is in the list as has room there."""
-        if token is not None:
-            return fields(approvals=[_row(self._inbox.find(token))])
-        left, rows = LISTED_CHARACTERS, []
-        for question in self._inbox.open():
-            room = max(LEAST_CHARACTERS, left)
-            rows.append(_row(question, middle(question.whole, room, question.see_all)))
-            left -= len(question.whole)
-        return fields(approvals=rows)
-
-    @op
-    async def approval_settle(
-        self, token: str, allowed: bool, always: bool = False, option: str = ""
-    ) -> Data:
-        """Answer with yes or no, or with another of the question's own options."""
-        option = option or ("deny" if not allowed else "always" if always else "allow")
-        question, _ = await self._inbox.answer(token, option, "fairlead approvals")
-        return fields(accepted=True, approval=_row(question))
-
-    @op
     async def notify(self, text: str, title: str = "") -> Data:
         signal = Signal("notification", "rpc", text, priority=Priority.PERSON, fields={"title": title})
         judged = self._room.consider(signal)
@@ -70,22 +40,3 @@ class ControlOps:
         if why:
             raise OpError(ErrorCode.FAILED, f"the notification was not sent: {why}")
         return fields(accepted=True)
-
-
-def _row(question: Question, whole: str | None = None) -> Data:
-    labels = {"labels": [each.label for each in question.options]} if question.kind == "permission" else {}
-    return fields(
-        **labels,
-        token=question.id,
-        kind=question.kind,
-        session_id=question.session,
-        session_name=question.session_name or None,
-        project=question.project or None,
-        title=question.title,
-        summary=question.what,
-        reason=question.reason,
-        preview=question.whole if whole is None else whole,
-        options=[each.value for each in question.options],
-        asked_at=question.asked_at,
-        lost=question.lost or None,
-    )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from ....agent.conversation import Conversation
+from ....formats.edn import Keyword
 from ....hosted.program import HostedError
 from ....hosted.room import HostedRoom
 from ....wire.rpc import ErrorCode, fields
@@ -42,3 +44,12 @@ class HostedOps:
     async def set_mode(self, call: Call, mode: str) -> Data:
         session = self._session(call)
         return fields(mode=session.set_mode(mode), modes=list(session.modes))
+
+
+def with_names(value: Any) -> Any:
+    """A value in which keywords have become their names."""
+    if isinstance(value, Mapping):
+        return {with_names(key): with_names(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [with_names(inner) for inner in value]
+    return value.name if isinstance(value, Keyword) else value

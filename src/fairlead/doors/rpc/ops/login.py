@@ -7,7 +7,7 @@ Providers let programs in by keys here, and not by OAuth: `login_begin` says so,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
@@ -33,8 +33,8 @@ class Keyring(Protocol):
     def forget_key(self, provider: str) -> bool:
         """Remove a key; tells whether there was one."""
 
-    def lacked(self, provider: str) -> tuple[str, ...]:
-        """The variables that would hold a provider's key; none if it is to be had here."""
+    def lacked(self, whose: str) -> tuple[str, ...]:
+        """The variables that would hold the keys of a provider or an agent; none if it has one here."""
 
     def lend(self, variable: str, key: str) -> None:
         """Use a client's key, which is written nowhere. Raises ModelError."""
@@ -48,22 +48,23 @@ class Lending:
         self._keyring = keyring
         self._wanted: dict[tuple[Caller, str], asyncio.Future[None]] = {}
 
-    def due(self, provider: str, caller: Caller) -> str | None:
-        """The variable whose value a client will be asked for."""
-        lacked = self._keyring.lacked(provider) if self._keyring is not None and caller.key_names else ()
-        return next((name for name in lacked if name in caller.key_names), None)
+    def due(self, whose: str, caller: Caller) -> Sequence[str]:
+        """The variables whose values a client will be asked for."""
+        lacked = self._keyring.lacked(whose) if self._keyring is not None and caller.key_names else ()
+        return [name for name in lacked if name in caller.key_names]
 
-    async def ensure(self, provider: str, caller: Caller) -> None:
-        """Ask a client for the key of a provider if it is lacking here, and wait until it came, or not."""
-        variable = self.due(provider, caller)
-        if variable is None:
-            return
-        place = caller, variable
-        if place not in self._wanted:
-            self._wanted[place] = asyncio.get_running_loop().create_future()
-            caller.want_key(variable)
-        await asyncio.wait([self._wanted[place]], timeout=KEY_WAIT)
-        self._wanted.pop(place, None)
+    async def ensure(self, whose: str, caller: Caller) -> None:
+        """Ask a client for the keys of a provider or an agent if they are lacking here, and wait until they
+        came, or not."""
+        places = [(caller, variable) for variable in self.due(whose, caller)]
+        for place in places:
+            if place not in self._wanted:
+                self._wanted[place] = asyncio.get_running_loop().create_future()
+                caller.want_key(place[1])
+        if places:
+            await asyncio.wait([self._wanted[place] for place in places], timeout=KEY_WAIT)
+        for place in places:
+            self._wanted.pop(place, None)
 
     @op
     async def lend_key(self, call: Call, variable: str, key: str) -> Data:

@@ -27,8 +27,9 @@ class AgentModels:
         session = self.session(call)
         try:
             info = session.set_model(provider, model_id)
-        except Refused:
-            raise OpError(ErrorCode.UNKNOWN_MODEL, "unknown model") from None
+        except Refused as error:
+            why = str(error) if session.kind == "hosted" else "unknown model"
+            raise OpError(ErrorCode.UNKNOWN_MODEL, why) from None
         return fields(model=fields(provider=info.provider, id=info.id))
 
     @op

@@ -13,7 +13,7 @@ from ....sessions.feed import Said as SaidPiece
 from ....sessions.session import new_prompt
 from ....wire.rpc import ErrorCode, fields
 from ..frames import plain
-from ..handlers import FAULTS, Call, Data, accepted, op
+from ..handlers import FAULTS, Call, Data, OpError, accepted, op
 
 MAX_LINES = 50_000
 """How many lines `session_lines` gives at the most."""
@@ -49,18 +49,18 @@ class SessionOps:
         return fields(sessions=[_row(each) for each in found], questions=self._directory.questions)
 
     @op
-    async def session_find(self, name: str) -> Data:
-        (_, found), *others = await self._directory.find_all(name)
+    async def session_find(self, call: Call, name: str = "") -> Data:
+        (_, found), *others = await meant(self._directory, call, name)
         return fields(session=_row(found), **_others(others))
 
     @op
-    async def session_stop(self, name: str) -> Data:
-        (kind, found), *others = await self._directory.find_all(name)
+    async def session_stop(self, call: Call, name: str = "") -> Data:
+        (kind, found), *others = await meant(self._directory, call, name)
         return fields(session=_row(found), **_others(others), **await kind.stop(found.id))
 
     @op
-    async def session_prompt(self, call: Call, name: str, text: str) -> Data:
-        kind, found = await self._directory.find(name)
+    async def session_prompt(self, call: Call, text: str, name: str = "") -> Data:
+        kind, found = (await meant(self._directory, call, name))[0]
         prompt = new_prompt(text)
         place = await kind.prompt(found.id, prompt)
         waits = {} if place is None else {"queued": place}
@@ -68,10 +68,15 @@ class SessionOps:
 
     @op
     async def session_lines(
-        self, name: str, limit: int = MAX_LINES, from_: int | None = None, timeout: float = FOLLOW_WAIT
+        self,
+        call: Call,
+        name: str = "",
+        limit: int = MAX_LINES,
+        from_: int | None = None,
+        timeout: float = FOLLOW_WAIT,
     ) -> Data:
         """The last lines, or the lines from a number on as soon as there are any."""
-        kind, found = await self._directory.find(name)
+        kind, found = (await meant(self._directory, call, name))[0]
         limit = min(limit, MAX_LINES)
         if from_ is None:
             texts = without_end(await kind.lines(found.id))
@@ -97,14 +102,23 @@ class SessionOps:
         return without_end(await kind.lines(id))
 
     @op
-    async def session_wait(self, name: str, timeout: float = MAX_WAIT) -> Data:
-        kind, found = await self._directory.find(name)
+    async def session_wait(self, call: Call, name: str = "", timeout: float = MAX_WAIT) -> Data:
+        kind, found = (await meant(self._directory, call, name))[0]
         try:
             async with asyncio.timeout(min(timeout, MAX_WAIT)):
                 outcome = await kind.settled(found.id)
         except TimeoutError:
             return fields(matched=False, reason="timeout")
         return fields(matched=True, reason="idle", **({} if outcome is None else {"outcome": outcome}))
+
+
+async def meant(directory: Directory, call: Call, name: str) -> Sequence[tuple[Kind, Summary]]:
+    """The session that a request means: those of the name, else that of the id. Raises NoSession, OpError."""
+    if name:
+        return await directory.find_all(name)
+    if call.session_id is None:
+        raise OpError(ErrorCode.INVALID_PARAMS, "expected :name or :session-id")
+    return [await directory.with_id(call.session_id)]
 
 
 def without_end(texts: Sequence[str]) -> Sequence[str]:
