@@ -243,6 +243,13 @@ class ControlStore(Stored):
         rows = self._database.read("SELECT state, count(*) FROM notices GROUP BY state")
         return {str(state): int(str(count)) for state, count in rows}
 
+    def last_failure(self) -> str:
+        """Why the last notification that is over was not sent; empty if it was."""
+        rows = self._database.read(
+            "SELECT error FROM notices WHERE state IN ('sent', 'failed') ORDER BY id DESC LIMIT 1"
+        )
+        return str(rows[0][0]) if rows else ""
+
 
 def _asked(row: Sequence[object]) -> Asked:
     token, action, reason, trace, source, made = map(str, row)
