@@ -263,7 +263,10 @@ class Daemon:
         return [*lost, *self._terminals.door.lost, *self._judging.door.lost]
 
     def _posted(self, event: feed.Event) -> None:
-        """If a person is needed, tell those at its terminal, or at all if nothing else tells people."""
+        """Show verdicts with their sessions. If a person is needed, tell those at its terminal, or at all if
+        nothing else tells people."""
+        if isinstance(event, feed.Judged | feed.NeedsPerson):
+            self._agents.ops.judged(event.session)
         if isinstance(event, feed.NeedsPerson):
             self._control.escalated(event.session, event.turn, event.reason)
             name = self._control.sessions.name_of(event.session)
