@@ -5,14 +5,14 @@ what the agent itself has. Journals what is chosen; sends nothing.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from ..agent.journal import Custom
 from ..agent.models import ModelInfo
-from ..agent.ports import Refused
+from ..agent.ports import Choosable, Refused
 from ..wire import acp
 from ..wire.acp.base import Wire
 from .state import Work
@@ -121,12 +121,30 @@ class AgentSettings:
         return _values(option) if option is not None else {}
 
     @property
+    def options(self) -> Sequence[Choosable]:
+        """What the agent lets be chosen, besides its mode, as far as it is known."""
+        work = self._work()
+        return [
+            Choosable(each.id, each.name, each.category or "", each.current_value, [*_values(each).items()])
+            for each in work.options
+            if isinstance(each.current_value, str) and each.category != MODE
+        ]
+
+    @property
     def modes(self) -> Sequence[str]:
         """The modes that the agent has."""
         modes, option = self._work().modes, self._option(MODE)
         if modes is not None:
             return [each.id for each in modes.available_modes]
         return list(_values(option)) if option is not None else []
+
+    @property
+    def mode_names(self) -> Mapping[str, str]:
+        """What the agent calls them."""
+        modes, option = self._work().modes, self._option(MODE)
+        if modes is not None:
+            return {each.id: each.name for each in modes.available_modes}
+        return _values(option) if option is not None else {}
 
     def choose_mode(self, mode: str) -> Wire | None:
         """Choose a mode; returns what the agent has to be told, if it is there. Raises Refused."""
@@ -274,6 +292,5 @@ def _listed(words: Sequence[str]) -> str:
 
 def _values(option: acp.ConfigOption) -> dict[str, str]:
     """The values that an option can have, and their names."""
-    found = {each.value: each.name or each.value for each in option.options if each.value is not None}
-    inner = [inner for each in option.options for inner in each.options or ()]
-    return found | {each.value: each.name for each in inner}
+    single = {each.value: each.name for each in option.options if each.value is not None}
+    return single | {inner.value: inner.name for each in option.options for inner in each.options or ()}
