@@ -124,6 +124,16 @@ def test_the_name_of_a_program_is_shown_whole(hosting: Hosting) -> None:
     hosting.run("stop", name)
 
 
+def test_an_id_is_asked_for_as_an_id_and_no_name_is_taken_for_it(hosting: Hosting) -> None:
+    id = id_of(hosting, "garden")
+    assert hosting.ask("session_find", session_id=id)["session"]["name"] == "garden"
+    for wrong in ("garden", id[:8]):
+        with pytest.raises(RequestError, match=f"no session '{wrong}'"):
+            hosting.ask("session_lines", session_id=wrong)
+    with pytest.raises(RequestError, match="expected :name or :session-id"):
+        hosting.ask("session_stop")
+
+
 def test_of_two_agents_of_one_name_the_one_used_last_is_meant_and_ls_shows_both(hosting: Hosting) -> None:
     first = hosting.ask("new_session", name="twin")["session_id"]
     last = hosting.ask("new_session", name="twin")["session_id"]

@@ -137,7 +137,7 @@ def main(arguments: Sequence[str]) -> int:
             from .kinds import other_kind
 
             session = other_kind(control, options.name, error)
-            answer = control.ask("session_lines", name=session["id"], limit=limit)
+            answer = control.ask("session_lines", session_id=session["id"], limit=limit)
     printer.begin(answer, options.lines)
     printer.show(answer["lines"] if options.lines != 0 else ())
     return 0
@@ -162,7 +162,7 @@ def _follow(printer: _Printer, name: str, last: int | None) -> int:
                 if has_screen:
                     answer = control.ask("terminal_lines", name=name, follow=True)
                 else:
-                    answer = control.ask("session_lines", name=name)
+                    answer = control.ask("session_lines", session_id=name)
                 texts = answer["lines"]
                 if begun:
                     printer.go_on(answer["first"], texts)
@@ -202,7 +202,7 @@ def _follow_on(control: DaemonConnection, printer: _Printer, name: str, answer: 
 def _follow_messages(control: DaemonConnection, printer: _Printer, name: str, answer: dict[str, Any]) -> None:
     """Print what is said and done in a session that has no end, until somebody interrupts."""
     while True:
-        answer = control.ask("session_lines", name=name, **{"from": answer["next"]})
+        answer = control.ask("session_lines", session_id=name, **{"from": answer["next"]})
         printer.show_from(answer["first"], answer["lines"], "said faster than they could be read")
 
 

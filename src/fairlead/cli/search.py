@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
             from .kinds import other_kind
 
             session = other_kind(control, options.name, error)
-            answer = control.ask("session_lines", name=session["id"])
+            answer = control.ask("session_lines", session_id=session["id"])
             matches = _matches(answer["lines"], options)
     if options.json:
         import json

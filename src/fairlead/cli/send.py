@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
                 raise unsupported(session, "takes no keys", instead) from None
             if not text.strip():
                 raise UsageError("missing TEXT: an agent can't be sent an empty prompt") from None
-            answer = control.ask("session_prompt", name=session["id"], text=text)
+            answer = control.ask("session_prompt", session_id=session["id"], text=text)
             if place := answer.get("queued"):
                 before = f" ({counted(place - 1, 'prompt')} before it)" if place > 1 else ""
                 print(f"queued: {session['name']} is busy{before}", file=sys.stderr)

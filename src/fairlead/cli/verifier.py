@@ -123,7 +123,7 @@ def waker(settings: Settings, target: Target, *, waits: bool = False) -> Callabl
     def wake() -> None:
         try:
             with DaemonConnection(settings, start=not waits) as control:
-                control.ask("verify_target", name=target.session_id)
+                control.ask("verify_target", session_id=target.session_id)
         except Stopped as error:
             raise Gone(str(error)) from None
         except RequestError as error:

@@ -114,12 +114,12 @@ def _answer(options: Options) -> dict[str, Any]:
                 if other:
                     raise
                 other = _other(control, options, error)
-                given = {"name": other}
+                given = {"session_id": other}
                 continue
             if options.timeout is not None:
                 left = max(0.0, began + options.timeout - time.monotonic())
             if answer["reason"] == "timeout" and other and left == 0.0:
-                found = control.ask("session_find", name=other)["session"]
+                found = control.ask("session_find", session_id=other)["session"]
                 return answer | ({"waits_for": found["waits_for"]} if found["waits_for"] else {})
             if answer["reason"] != "timeout" or left == 0.0:
                 return answer

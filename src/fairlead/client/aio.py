@@ -219,7 +219,7 @@ class Session:
         return f"<Session {self.name}, {self.kind}>"
 
     async def _ask(self, op: str, result: Callable[[Answer], T], **given: Any) -> T:
-        return await self._links.call(Call(op, {"name": self.id, **given}, result))
+        return await self._links.call(Call(op, {"session_id": self.id, **given}, result))
 
     async def summary(self) -> dict[str, Any]:
         """Return how it is, as `fairlead ls --json` shows it."""

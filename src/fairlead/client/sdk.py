@@ -220,7 +220,7 @@ class Session:
         return f"<Session {self.name}, {self.kind}>"
 
     def _ask(self, op: str, result: Callable[[Answer], T], **given: Any) -> T:
-        return self._control.call(Call(op, {"name": self.id, **given}, result))
+        return self._control.call(Call(op, {"session_id": self.id, **given}, result))
 
     def summary(self) -> dict[str, Any]:
         """Return how it is, as `fairlead ls --json` shows it."""

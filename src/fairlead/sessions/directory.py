@@ -192,6 +192,14 @@ class Directory:
         id begins so. What looks like an id is an id before it is a name. Raises NoSession."""
         return await self._meant(word, every=True)
 
+    async def with_id(self, id: str) -> tuple[Kind, Summary]:
+        """The session of just this id. Raises NoSession."""
+        for kind in self.kinds:
+            for each in await kind.find(id, every=False):
+                if each.id == id:
+                    return kind, self._joined([each])[0]
+        raise await self._unknown(id, is_begun=False)
+
     async def _meant(self, word: str, *, every: bool) -> Sequence[tuple[Kind, Summary]]:
         is_given = _GIVEN.fullmatch(word) is not None
         found: dict[int, list[tuple[Kind, Summary]]] = {}

@@ -152,11 +152,13 @@ PARAMS: Mapping[str, Kind] = MappingProxyType(
         "needle": STRING,
         "parent-session": ANYTHING,
         "option": NON_BLANK,
+        "options": STRINGS,
         "owner": PID,
         "paste": STRING,
         "path": STRING,
         "project": DIRECTORY,
         "prompt": STRING,
+        "prompt-id": NON_BLANK,
         "protocol-version": STRING,
         "provider": WORD,
         "query": NON_BLANK,
@@ -190,7 +192,7 @@ PARAMS: Mapping[str, Kind] = MappingProxyType(
 
 
 _TABLE = """
-handshake: / client-info protocol-version cwd project session-id key-names -> server-info
+handshake: / client-info protocol-version cwd project session-id key-names agent -> server-info
     begin; all else waits for it
 ping: -> pong protocol-version
     answer at once
@@ -224,17 +226,20 @@ terminal_record: name / path stop -> path
     record a session, or stop that
 session_list: / kind brief -> sessions questions
     sessions of all kinds, or of one, and how many questions wait [repeatable]
-session_find: name -> session others
+session_find: / name session-id -> session others
     a session by its name, its id or the beginning of that, and the others of its name [repeatable]
-session_stop: name -> session others exit-code stopped dropped
+session_stop: / name session-id -> session others exit-code stopped dropped
     end a program, or an agent's turn [beside]
-session_prompt: name text -> accepted session queued
-    ask a session for something: type it and Enter, or say it to an agent [for_person]
-session_lines: name / limit from timeout -> lines first oldest complete next
+session_prompt: text / name session-id prompt-id -> accepted session queued
+    ask a session for something: type it and Enter, or say it to an agent; with an id of the client's once, \
+however often it is asked [for_person]
+prompt_receipt: prompt-id / name session-id timeout -> state place outcome reason text
+    how far an agent has got with a prompt, after its end or a time [beside cancellable repeatable]
+session_lines: / name session-id limit from timeout -> lines first oldest complete next
     what was printed, or said and done, as text: the last lines, or what follows `from` [beside repeatable]
-session_wait: name / timeout -> matched reason outcome
+session_wait: / name session-id timeout -> matched reason outcome
     wait until a program has ended, or an agent's turn is over [beside cancellable repeatable]
-verify_target: name -> session-id kind socket project file model line turns
+verify_target: / name session-id -> session-id kind socket project file model line turns
     where a session's verifiers connect [beside]
 verify_reports: / session-id limit -> reports
     what verifiers reported
@@ -253,8 +258,13 @@ health: -> status checked-at checks
     check the daemon and what it needs [beside]
 approvals: / token -> approvals
     all that waits for a person, of every directory
-approval_settle: token allowed / always option -> accepted approval
+approval_settle: token allowed / always option text -> accepted approval
     answer a question [for_person]
+ask_person: token text project / title options -> answered option text by
+    ask a person, and wait for the answer; the same again, by its token, goes on waiting \
+[beside cancellable repeatable for_person]
+caller: -> agent session reach
+    what the daemon takes the client for, and what agents may reach [for_person repeatable]
 notify: text / title -> accepted
     send a notification to the user [beside]
 prompt: message / images session-id -> accepted

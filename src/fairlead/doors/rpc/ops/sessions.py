@@ -10,13 +10,15 @@ from weakref import WeakValueDictionary
 from ....sessions.directory import Directory, Kind, NoKind, NoSession, NotSupported, Summary
 from ....sessions.feed import Event, Feed
 from ....sessions.feed import Said as SaidPiece
-from ....sessions.session import new_prompt
+from ....sessions.session import Prompt, Receiving, new_id
 from ....wire.rpc import ErrorCode, fields
 from ..frames import plain
-from ..handlers import FAULTS, Call, Data, accepted, op
+from ..handlers import FAULTS, Call, Data, OpError, accepted, invalid, op
 
 MAX_LINES = 50_000
 """How many lines `session_lines` gives at the most."""
+MAX_ID = 100
+"""How many characters the id of a prompt may have."""
 FOLLOW_WAIT = 30.0
 """Seconds that `session_lines` waits for a line at the most; less than a client's patience."""
 FOLLOW_PAUSE = 0.1
@@ -46,32 +48,58 @@ class SessionOps:
     @op
     async def session_list(self, kind: str | None = None, brief: bool = False) -> Data:
         found = await self._directory.list(kind=kind, brief=brief)
-        return fields(sessions=[_row(each) for each in found], questions=self._directory.questions)
+        return fields(sessions=[row_of(each) for each in found], questions=self._directory.questions)
 
     @op
-    async def session_find(self, name: str) -> Data:
-        (_, found), *others = await self._directory.find_all(name)
-        return fields(session=_row(found), **_others(others))
+    async def session_find(self, call: Call, name: str = "") -> Data:
+        (_, found), *others = await meant(self._directory, call, name)
+        return fields(session=row_of(found), **_others(others))
 
     @op
-    async def session_stop(self, name: str) -> Data:
-        (kind, found), *others = await self._directory.find_all(name)
-        return fields(session=_row(found), **_others(others), **await kind.stop(found.id))
+    async def session_stop(self, call: Call, name: str = "") -> Data:
+        (kind, found), *others = await meant(self._directory, call, name)
+        return fields(session=row_of(found), **_others(others), **await kind.stop(found.id))
 
     @op
-    async def session_prompt(self, call: Call, name: str, text: str) -> Data:
-        kind, found = await self._directory.find(name)
-        prompt = new_prompt(text)
-        place = await kind.prompt(found.id, prompt)
+    async def session_prompt(self, call: Call, text: str, name: str = "", prompt_id: str = "") -> Data:
+        kind, found = (await meant(self._directory, call, name))[0]
+        prompt = Prompt(new_id(prompt_id), text)
+        known = None
+        if prompt_id:
+            if len(prompt_id) > MAX_ID:
+                raise invalid("prompt-id", f"at most {MAX_ID} characters")
+            if not isinstance(kind, Receiving):
+                raise NotSupported(f"{kind.name} sessions keep no ids of prompts; leave out prompt-id")
+            known = await kind.receipt(found.id, prompt.id)
+        place = await kind.prompt(found.id, prompt) if known is None else known.place or None
         waits = {} if place is None else {"queued": place}
-        return accepted(call, prompt.id, session=_row(found), **waits)
+        return accepted(call, prompt.id, session=row_of(found), **waits)
+
+    @op
+    async def prompt_receipt(self, call: Call, prompt_id: str, name: str = "", timeout: float = 0.0) -> Data:
+        kind, found = (await meant(self._directory, call, name))[0]
+        if not isinstance(kind, Receiving):
+            raise NotSupported(f"{kind.name} sessions give no receipts for prompts")
+        if timeout:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(timeout, MAX_WAIT)):
+                    await kind.ended(found.id, prompt_id)
+        if (receipt := await kind.receipt(found.id, prompt_id)) is None:
+            raise OpError(ErrorCode.NOT_FOUND, f"{found.name!r} has no prompt {prompt_id!r:.80}")
+        known = {name: getattr(receipt, name) for name in receipt.__struct_fields__}
+        return fields(**{name: value for name, value in known.items() if value})
 
     @op
     async def session_lines(
-        self, name: str, limit: int = MAX_LINES, from_: int | None = None, timeout: float = FOLLOW_WAIT
+        self,
+        call: Call,
+        name: str = "",
+        limit: int = MAX_LINES,
+        from_: int | None = None,
+        timeout: float = FOLLOW_WAIT,
     ) -> Data:
         """The last lines, or the lines from a number on as soon as there are any."""
-        kind, found = await self._directory.find(name)
+        kind, found = (await meant(self._directory, call, name))[0]
         limit = min(limit, MAX_LINES)
         if from_ is None:
             texts = without_end(await kind.lines(found.id))
@@ -97,14 +125,23 @@ class SessionOps:
         return without_end(await kind.lines(id))
 
     @op
-    async def session_wait(self, name: str, timeout: float = MAX_WAIT) -> Data:
-        kind, found = await self._directory.find(name)
+    async def session_wait(self, call: Call, name: str = "", timeout: float = MAX_WAIT) -> Data:
+        kind, found = (await meant(self._directory, call, name))[0]
         try:
             async with asyncio.timeout(min(timeout, MAX_WAIT)):
                 outcome = await kind.settled(found.id)
         except TimeoutError:
             return fields(matched=False, reason="timeout")
         return fields(matched=True, reason="idle", **({} if outcome is None else {"outcome": outcome}))
+
+
+async def meant(directory: Directory, call: Call, name: str) -> Sequence[tuple[Kind, Summary]]:
+    """The session that a request means: those of the name, else that of the id. Raises NoSession, OpError."""
+    if name:
+        return await directory.find_all(name)
+    if call.session_id is None:
+        raise OpError(ErrorCode.INVALID_PARAMS, "expected :name or :session-id")
+    return [await directory.with_id(call.session_id)]
 
 
 def without_end(texts: Sequence[str]) -> Sequence[str]:
@@ -117,8 +154,8 @@ def without_end(texts: Sequence[str]) -> Sequence[str]:
 
 def _others(found: Sequence[tuple[Kind, Summary]]) -> dict[str, list[Data]]:
     """What an answer says of other sessions of the same name, if there are any."""
-    return {"others": [_row(each) for _, each in found]} if found else {}
+    return {"others": [row_of(each) for _, each in found]} if found else {}
 
 
-def _row(found: Summary) -> Data:
+def row_of(found: Summary) -> Data:
     return fields(**{key: plain(value) for key, value in found.row.items()})

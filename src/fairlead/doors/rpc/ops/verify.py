@@ -7,7 +7,8 @@ from ....verify.store import ReportStore
 from ....wire.rpc import ErrorCode, fields
 from ...verifier import VerifierDoor
 from ..frames import plain
-from ..handlers import Data, OpError, op
+from ..handlers import Call, Data, OpError, op
+from .sessions import meant
 
 LISTED = 100
 """How many reports are given unless it is said."""
@@ -28,8 +29,8 @@ class VerifyOps:
             raise OpError(ErrorCode.FAILED, str(error)) from None
 
     @op
-    async def verify_target(self, name: str) -> Data:
-        kind, found = await self._directory.find(name)
+    async def verify_target(self, call: Call, name: str = "") -> Data:
+        kind, found = (await meant(self._directory, call, name))[0]
         session = await kind.live(found.id)
         return fields(
             session_id=session.id,
