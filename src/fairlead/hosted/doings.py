@@ -191,8 +191,9 @@ class Doings:
     def _stream(self, text: str, *, is_thought: bool) -> None:
         if text:
             self._add(text, is_thought=is_thought)
-            event = events.ThoughtStreamed if is_thought else events.TextStreamed
-            self._tell(event(self._id, text))
+            if (self._at, self._number + 1) > self._written:  # else its message is in the journal already
+                event = events.ThoughtStreamed if is_thought else events.TextStreamed
+                self._tell(event(self._id, text))
 
     def _add(self, text: str, *, is_thought: bool) -> None:
         (self.answer.thought if is_thought else self.answer.text)(text)
