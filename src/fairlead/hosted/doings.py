@@ -279,7 +279,8 @@ class Doings:
 
     def _end_call(self, id: str, *, is_error: bool, why: str = "") -> None:
         call = self.work.calls.pop(id)
-        text = "\n".join(filter(None, [self._clean(call.text), why]))
+        denial = self._approvals.denial(call.id) if is_error else ""
+        text = "\n".join(filter(None, [denial, self._clean(call.text), why]))
         details = self._details(call)
         self._record(ToolResult(call.id, call.tool, (Text(text),), details, is_error, now()))
         self._tell(events.ToolEnded(self._id, call.id, call.tool, text, details, is_error))
