@@ -2,12 +2,14 @@
 
 import os
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from _pytest.nodeid import NodeId
 from hypothesis import HealthCheck, settings
 
 from tests import hosting, leftovers, lending, peers
+from tests.scheduling import Groups
 
 # Coverage and a busy machine make single examples slow, which says nothing about the code under test.
 settings.register_profile(
@@ -40,6 +42,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item._id = NodeId.parse(f"{item.nodeid}@{group.args[0]}")
         elif any(each.scope == "module" for name in known for each in known[name]):
             item._id = NodeId.parse(f"{item.nodeid}@{item.nodeid.partition('::')[0]}")
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Groups:
+    return Groups(config, log)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
