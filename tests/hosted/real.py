@@ -53,10 +53,11 @@ def _claude(home: Path, model: ModelServer) -> dict[str, str]:
 
 
 def _opencode(home: Path, model: ModelServer) -> dict[str, str]:
+    modalities = {"input": ["text", "image"], "output": ["text"]}
     provider = {
         "npm": "@ai-sdk/openai-compatible",
         "options": {"baseURL": model.url, "apiKey": KEY},
-        "models": {"test-model": {"attachment": True}, "other-model": {}},
+        "models": {"test-model": {"attachment": True, "modalities": modalities}, "other-model": {}},
     }
     settings: dict[str, Any] = {
         "provider": {"loopback": provider},
