@@ -431,7 +431,7 @@ def run(
     log_file.rotate_if_due()
     _tell_where_it_hangs(log_file)
     if settings.fault:
-        log.warning("%s; until that is mended, %s holds", settings.fault, settings.good_path)
+        log.warning("%s; until that is fixed, %s is used", settings.fault, settings.good_path)
     supervisor = Supervisor()
     os.environ.pop(AGENT_MARK, None)  # what we start is no agent's, whoever started us
 
