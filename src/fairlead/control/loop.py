@@ -31,7 +31,7 @@ from .gates import Gates, Outcome
 from .protocols import Cleaner, SessionFault, Sessions
 from .rules import Reflexes
 from .signals import MAX_DEPTH, SPOKEN, Action, Client, Context, Priority, Signal, Step, pieces, said, told
-from .store import Asked, ControlStore, Full, question_of
+from .store import OF_AN_AGENT, Asked, ControlStore, Full, question_of
 
 log = logging.getLogger("fairlead.control")
 
@@ -249,9 +249,12 @@ class Control:
     async def _ask(self, action: Action, reason: str, context: Context) -> None:
         """Ask for consent, once that is written down."""
         signal = context.signal
+        source = OF_AN_AGENT + signal.agent if signal.agent else signal.source
+        if signal.agent:
+            reason = f"{reason}; a command of an agent session ({signal.agent:.80}) asks for it"
         try:
             asked = await self._store.thread.run(
-                lambda: self._store.ask(action, reason, context.trace, signal.source)
+                lambda: self._store.ask(action, reason, context.trace, source)
             )
         except (Full, DatabaseFault) as error:
             self._answer(context, "", f"blocked: {error}")
@@ -322,7 +325,8 @@ class Control:
             raise AskerGone("control.db no longer has this action")
         self._inbox.withdraw(question.id, answer.by)
         context = self._askers.pop(asked.token, None)
-        context = context or Context(Signal("approval-settled", source=asked.source))
+        agent = asked.source.removeprefix(OF_AN_AGENT) if asked.source.startswith(OF_AN_AGENT) else ""
+        context = context or Context(Signal("approval-settled", source=asked.source, agent=agent))
         trace = _with_answer(asked, answer.allows, answer.by)
         context = msgspec.structs.replace(context, approved_by=answer.by, trace=trace)
         if answer.allows:

@@ -303,8 +303,10 @@ class ControlRoom:
         detail = ", ".join(
             f"{counts.get(state, 0)} {state}" for state in ("queued", "sent", "failed", "lost")
         )
-        if counts.get("queued", 0) > 10:
-            return Check(name, "degraded", detail, "are the addresses in [notify] urls right?")
+        failure = await self.store.thread.run(self.store.last_failure)
+        if failure or counts.get("queued", 0) > 10:
+            why = f"{detail}; the last one was not sent: {failure}" if failure else detail
+            return Check(name, "degraded", why, "are the addresses in [notify] urls right?")
         return Check(name, "healthy", detail)
 
 

@@ -233,6 +233,13 @@ def holds(pid: int, target: str) -> bool | None:
     return False
 
 
+def user_of(pid: int) -> int | None:
+    """The user of a process, also of one that hides all else; None if it is gone."""
+    with contextlib.suppress(OSError, ValueError), open(f"{PROC}/{pid}/status", "rb") as file:
+        return int(file.read().partition(b"\nUid:")[2].split(maxsplit=1)[0])
+    return None
+
+
 def is_apart(pid: int) -> bool:
     """True if a process sees other files than we do, as one in a sandbox, or hides that."""
     try:

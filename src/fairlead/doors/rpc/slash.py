@@ -401,13 +401,14 @@ class AgentCommands:
             ]
             self._ask(doing, "select-model", rows)
             return
-        if len(doing.words) != 2:
+        words = doing.words if len(doing.words) != 1 else doing.words[0].split("/", 1)
+        if len(words) != 2:
             self._say(doing, "Usage: /model OR /model <provider> <model-id>")
             return
         try:
-            info = doing.session.set_model(*doing.words)
+            info = doing.session.set_model(*words)
         except Refused:
-            self._say(doing, f"Unknown model: {' '.join(doing.words)}")
+            self._say(doing, f"Unknown model: {' '.join(words)}")
             return
         self._say(doing, f"✓ Model set to {info.provider} {info.id}")
 
