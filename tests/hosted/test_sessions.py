@@ -303,6 +303,21 @@ def test_work_that_fails_its_check_is_sent_back_until_it_holds(small: SmallHosti
     assert [each["confidence"] for each in reports] == ["verified", "feedback"]
 
 
+def test_calls_that_nobody_could_be_asked_about_are_told_by_an_exit_code(small: SmallHosting) -> None:
+    done = subprocess.run(
+        [*small.command, "run", "--with", "small", "--verify", "test ! -e hello.txt", "tool done"],
+        env=small.environment,
+        cwd=small.project,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 3, done.stderr + small.log()
+    assert "What was denied?" in done.stdout
+    assert "execute: Write hello.txt: $ echo hi > hello.txt" in done.stdout
+
+
 def test_in_a_sandbox_an_agent_writes_to_its_project_and_nowhere_else(small: SmallHosting) -> None:
     path = Path(Settings(small.environment).config_path)
     path.write_text(f'{path.read_text()}sandbox = ["{small.agent_dir}"]\n')

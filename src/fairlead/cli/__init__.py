@@ -29,6 +29,7 @@ COMMANDS = {
     "notify": "send yourself a notification",
     "doctor": "check the daemon and its environment, and say what to fix",
     "rpc": "speak rpc-edn on standard input and output, for editors",
+    "acp": "speak the Agent Client Protocol on standard input and output, for editors",
     "mcp": "speak MCP on standard input and output, for agents",
     "run": "send an agent one prompt and verify the result, for scripts",
     "verify": "verify every turn of a session, and send failures back",
@@ -43,7 +44,7 @@ GROUPS = {
     "Sessions": ("start", "attach", "ls", "stop"),
     "Output and input": ("screen", "logs", "search", "send", "wait"),
     "Recordings": ("record", "play"),
-    "Agents": ("agent", "agents", "sessions", "rpc", "mcp"),
+    "Agents": ("agent", "agents", "sessions", "rpc", "acp", "mcp"),
     "Verification": ("verify", "run", "reports", "hook"),
     "Control": ("talk", "approvals", "notify", "doctor"),
 }
@@ -51,7 +52,7 @@ GROUPS = {
 
 HIDDEN = ("complete",)
 """Commands for shells, not for people."""
-UNTOLD = ("complete", "daemon", "hook", "rpc", "mcp")
+UNTOLD = ("complete", "daemon", "hook", "rpc", "acp", "mcp")
 """Commands that don't say that the daemon is of another version: nobody reads it, or is about to mend it."""
 
 QUIET = ("complete", "doctor", "hook")

@@ -5,14 +5,14 @@ what the agent itself has. Journals what is chosen; sends nothing.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from ..agent.journal import Custom, Journal
 from ..agent.models import ModelInfo
-from ..agent.ports import Refused
+from ..agent.ports import Choosable, Refused
 from ..wire import acp
 from ..wire.acp.base import Wire
 from .state import Work
@@ -112,7 +112,17 @@ class AgentSettings:
     def models(self) -> Sequence[str]:
         """The models that the agent lets be chosen, as far as it is known."""
         option = self._option(MODEL)
-        return _values(option) if option is not None else []
+        return list(_values(option)) if option is not None else []
+
+    @property
+    def options(self) -> Sequence[Choosable]:
+        """What the agent lets be chosen, besides its mode, as far as it is known."""
+        work = self._work()
+        return [
+            Choosable(each.id, each.name, each.category or "", each.current_value, [*_values(each).items()])
+            for each in work.options
+            if isinstance(each.current_value, str) and each.category != MODE
+        ]
 
     @property
     def modes(self) -> Sequence[str]:
@@ -120,7 +130,15 @@ class AgentSettings:
         modes, option = self._work().modes, self._option(MODE)
         if modes is not None:
             return [each.id for each in modes.available_modes]
-        return _values(option) if option is not None else []
+        return list(_values(option)) if option is not None else []
+
+    @property
+    def mode_names(self) -> Mapping[str, str]:
+        """What the agent calls them."""
+        modes, option = self._work().modes, self._option(MODE)
+        if modes is not None:
+            return {each.id: each.name for each in modes.available_modes}
+        return _values(option) if option is not None else {}
 
     def choose_mode(self, mode: str) -> Wire | None:
         """Choose a mode; returns what the agent has to be told, if it is there. Raises Refused."""
@@ -266,7 +284,7 @@ def _listed(words: Sequence[str]) -> str:
     return ", ".join(words[:MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _values(option: acp.ConfigOption) -> list[str]:
-    """The values that an option can have."""
-    single = [each.value for each in option.options if each.value is not None]
-    return single + [inner.value for each in option.options for inner in each.options or ()]
+def _values(option: acp.ConfigOption) -> dict[str, str]:
+    """The values that an option can have, and their names."""
+    single = {each.value: each.name for each in option.options if each.value is not None}
+    return single | {inner.value: inner.name for each in option.options for inner in each.options or ()}

@@ -275,6 +275,9 @@ steer: message / images session-id -> accepted
     say something during a turn [needs_key for_person]
 follow_up: message / images session-id -> accepted
     say something after the turn [needs_key for_person]
+say: message prompt-id / images session-id -> accepted prompt-id
+    begin a turn, or say it during the one that runs; once, however often it is asked for with this id \
+[needs_key for_person repeatable]
 abort: / session-id -> accepted dropped-steering-text
     end the turn at once [repeatable]
 abort_retry: / session-id -> accepted
@@ -290,6 +293,8 @@ switch_session: / session-id session-path -> session-id session-file
     switch to another session
 list_sessions: / session-id -> active-session-id sessions
     the loaded sessions
+session_history: / cwd from limit -> sessions
+    the agent sessions on disk, of a directory or all, the last used first [repeatable]
 fork: entry-id / session-id -> session-id session-file
     copy a session up to a message, and switch to the copy
 set_session_name: name / session-id -> session-name
@@ -302,6 +307,8 @@ set_auto_retry: enabled / session-id -> enabled
     whether a model that failed is asked again
 get_state: / session-id -> state
     how a session is [repeatable]
+get_view: / session-id -> state
+    the same with its modes and options, and the message that is being said [repeatable]
 get_messages: / session-id from limit -> messages first total
     messages, at most 2 MiB of text in one answer: of more the last ones, from `:first` on [repeatable]
 get_session_stats: / session-id -> stats
@@ -348,13 +355,15 @@ get_available_models: / session-id -> models
     the models [repeatable]
 set_mode: mode / session-id -> mode modes
     choose the mode of an agent that has some [for_person]
+set_option: option value / session-id -> options
+    choose one of a session's options, as `get_view` lists them [for_person]
 agents: -> agents
     the agents of other makers that can be hosted [repeatable]
 remember: text / tags session-id -> id
     keep something in the memory of all sessions
 recall: text / tags limit session-id -> entries
     search the memory of all sessions
-command: text / session-id -> accepted handled fallback
+command: text / session-id -> accepted handled fallback prompt-id
     run a slash command [for_person]
 frontend_action_result: request-id action-name status / ui/action value error-message session-id \
 -> accepted request-id

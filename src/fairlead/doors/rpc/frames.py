@@ -282,6 +282,27 @@ def session_updated(session: Conversation, templates: Sequence[Page] = ()) -> Da
     )
 
 
+def options(session: Conversation) -> list[Data]:
+    """What can be chosen in a session."""
+    return [
+        fields(
+            id=each.id,
+            name=each.name,
+            category=each.category,
+            value=each.value,
+            choices=[fields(value=value, name=name) for value, name in each.choices],
+        )
+        for each in session.options
+    ]
+
+
+def pieces(session: Conversation) -> list[Data]:
+    """The message that is being said, as far as it is in no journal."""
+    said = session.answer_so_far.pieces if session.is_answering else []
+    kinds = (Keyword("text"), "text"), (Keyword("thinking"), "thinking")
+    return [fields(type=kinds[is_thought][0], **{kinds[is_thought][1]: text}) for is_thought, text in said]
+
+
 def footer_updated(
     session: Conversation, others: Sequence[Conversation] = (), verdict: str = "", elsewhere: int = 0
 ) -> Data:

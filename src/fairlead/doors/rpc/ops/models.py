@@ -10,6 +10,7 @@ from ....agent.models import THINKING_LEVELS, ModelInfo
 from ....agent.ports import Refused
 from ....formats.edn import Keyword
 from ....wire.rpc import ErrorCode, fields
+from ..frames import options
 from ..handlers import Call, Data, OpError, invalid, op
 
 
@@ -48,6 +49,12 @@ class AgentModels:
     @op
     async def cycle_thinking_level(self, call: Call) -> Data:
         return fields(thinking_level=self.session(call).cycle_thinking_level())
+
+    @op
+    async def set_option(self, call: Call, option: str, value: Any) -> Data:
+        session = self.session(call)
+        session.set_option(option, str(value))
+        return fields(options=options(session))
 
     @op
     async def get_available_models(self, call: Call) -> Data:
