@@ -128,4 +128,4 @@ def test_claude_code_asks_a_person_through_our_tool(tmp_path: Path) -> None:
     assert asked["project"] == str(project)
     assert asked["session_name"].startswith("claude-code")
     assert json.loads(output)["result"] == "Thank you."
-    assert r'\"answer\":\"blue\"' in json.dumps(model.requests[-1])
+    assert r"\"answer\":\"blue\"" in json.dumps(model.requests[-1])
