@@ -27,7 +27,7 @@ from .state import OpenCall, Work
 
 RUN = "fairlead/hosted-run"
 """The custom entry with which a run of an agent's program begins, is told something, or ends."""
-MAX_SAID = 1024 * 1024
+MAX_SAID = 512 * 1024
 """After so many characters a message is journaled, though the agent goes on."""
 MAX_CALLS = 200
 """How many calls an agent may have open."""
