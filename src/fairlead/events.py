@@ -258,6 +258,16 @@ class ApprovalWanted(AgentEvent):
     """A diff, the text of a new file, or the whole command."""
 
 
+class PersonAsked(AgentEvent):
+    """An agent wants to know something from a person: `fairlead approvals answer`, or any other client."""
+
+    id: str
+    text: str
+    """The whole question."""
+    choices: list[str]
+    """The answers that it offers; none: it takes any text."""
+
+
 class ApprovalSettled(AgentEvent):
     """Somebody answered."""
 
@@ -357,6 +367,9 @@ def _arguments(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _approval(data: dict[str, Any]) -> AgentEvent:
+    if data.get("kind") == "input":
+        choices = [each["label"] for each in data.get("options") or () if each["value"] != "deny"]
+        return PersonAsked(data["dialog_id"], data.get("preview") or "", choices)
     summary = data.get("summary") or data.get("message") or data["title"]
     tool = data.get("tool_name") or ""
     return ApprovalWanted(

@@ -471,6 +471,14 @@ def test_a_name_of_another_directory_is_told(hosting: Hosting, place: Path) -> N
     )
 
 
+def test_the_name_of_a_session_before_words_is_that_session(
+    hosting: Hosting, host: Host, place: Path
+) -> None:
+    agent = host.agent("beds", cwd=str(place))
+    hosting.run("agent", "-C", str(place), "-p", "beds", "list", "src")
+    assert [each["text"] for each in agent.messages() if each["role"] == "user"] == ["list src"]
+
+
 def test_what_is_piped_in_is_the_prompt_or_belongs_to_it(hosting: Hosting, host: Host, place: Path) -> None:
     assert "tulips" in script(hosting, place, input="read README.md\n").stdout
     script(hosting, place, "piped", "read README.md", input="list .\n")

@@ -140,6 +140,8 @@ def test_no_command_at_all_is_wrong_usage_and_shows_the_help(capsys: pytest.Capt
     [
         ("atach", "; did you mean attach?"),
         ("serach", "; did you mean search?"),
+        ("kill-session", "; use `fairlead stop NAME`"),
+        ("tail", "; use `fairlead logs -f NAME`"),
         ("xyzzy", "; `fairlead --help` lists them"),
     ],
 )

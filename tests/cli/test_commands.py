@@ -52,6 +52,7 @@ def test_a_session_that_is_not_there_gives_1_and_one_line(hosting: Hosting, word
     [
         (["start"], "missing NAME; usage: fairlead start [OPTION…] NAME [-- COMMAND…]"),
         (["start", "x", "ls"], "unexpected argument 'ls'; put the command after --: -- ls"),
+        (["start", "x", "ls", "-la"], "unexpected argument 'ls'; put the command after --: -- ls -la"),
         (["start", "x", "--cols", "many"], "--cols must be an integer of at least 1, not 'many'"),
         (["attach"], "missing NAME; usage: fairlead attach [OPTION…] NAME"),
         (["ls", "--jsn"], "unknown option --jsn; did you mean --json?"),

@@ -191,12 +191,12 @@ def test_a_daemon_of_another_version_is_told_once_and_what_to_do(tmp_path: Path)
 def test_colours_are_left_out_where_they_are_not_wanted() -> None:
     script = (
         "import sys; sys.stdout.isatty = lambda: True\n"
-        "from fairlead.cli.colours import coloured_name\nprint(coloured_name('failed'))"
+        "from fairlead.cli.colours import coloured_name\nprint(coloured_name('error'))"
     )
     for environment, wanted in (
-        ({"TERM": "xterm"}, "\x1b[31mfailed\x1b[m"),
-        ({"TERM": "dumb"}, "failed"),
-        ({"TERM": "xterm", "NO_COLOR": "1"}, "failed"),
+        ({"TERM": "xterm"}, "\x1b[31merror\x1b[m"),
+        ({"TERM": "dumb"}, "error"),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, "error"),
     ):
         environment = {**environment, "PATH": os.environ["PATH"]}
         done = subprocess.run(

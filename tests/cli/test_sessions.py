@@ -73,3 +73,12 @@ def test_an_index_that_is_locked_is_one_sentence_and_a_broken_one_is_made_again(
     index.write_bytes(b"this is no database" * 100)
     mended = sessions(home)
     assert (mended.returncode, "garden" in mended.stdout, "Traceback" in mended.stderr) == (0, True, False)
+
+
+def test_a_directory_does_not_control_the_terminal_that_lists_it(tmp_path: Path) -> None:
+    path = tmp_path / ".local/state/fairlead/sessions/--srv--/2026_0.jsonl"
+    with Journal.create(str(path), id="id-0", cwd="/srv/\x1b]52;c;QUJD\x07\x9b31m\u202ex") as journal:
+        journal.append(Said(user("hello")))
+    listed = sessions(tmp_path).stdout
+    assert all(char.isprintable() or char == "\n" for char in listed)
+    assert "/srv/<U+001B>]52;c;QUJD<U+0007><U+009B>31m<U+202E>x" in listed

@@ -117,6 +117,24 @@ def test_nobody_to_notify_a_full_queue_and_a_removed_address_are_said(
     asyncio.run(work())
 
 
+def test_a_flood_ends_and_no_text_controls_what_shows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notices_module, "MAX_A_MINUTE", 2)
+
+    async def work() -> None:
+        sending = Sending(tmp_path)
+        for _ in range(2):
+            action = Action("NOTIFY", "a\x1b]52;c;QQ==\x07\n\u202eb\x9b1m", title="t\x1b[1m")
+            await sending.notifier.notify(action, CONTEXT)
+        with pytest.raises(GiveUp, match="2 notifications were sent within a minute"):
+            await sending.notifier.notify(Action("NOTIFY", "x"), CONTEXT)
+        await sending.until(lambda: len(sending.sent) == 2)
+        assert sending.sent == 2 * [("a://", "t·[1m", "a·]52;c;QQ==·\n·b·1m")]
+
+    asyncio.run(work())
+
+
 def test_addresses_are_not_written_down(tmp_path: Path) -> None:
     async def work() -> None:
         sending = Sending(tmp_path, "tgram://very-secret-token/chat")
@@ -186,3 +204,38 @@ def test_without_apprise_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "apprise", None)
     with pytest.raises(GiveUp, match=r"fairlead\[notify\]"):
         send_with_apprise("json://127.0.0.1", "", "x")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Apprise's
+def test_an_address_of_no_service_is_named_without_its_secrets_and_others_get_theirs(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work() -> None:
+        store = ControlStore(str(tmp_path / "control.db"))
+        store.open()
+        notifier = Notifier(store, ["json://localhost:1", "nope://user:secret@x"], print)
+        with pytest.raises(GiveUp, match=r"^Apprise does not recognize .* urls, number 2 \(nope:…\)$"):
+            await notifier.notify(Action("NOTIFY", "text"), CONTEXT)
+        assert store.counts() == {"queued": 2}
+        store.close()
+
+    asyncio.run(work())
+    assert "secret" not in caplog.text
+
+
+def test_the_last_failure_is_told_until_one_is_sent(tmp_path: Path) -> None:
+    async def work() -> None:
+        sending = Sending(tmp_path, answers=lambda url: len(sending.sent) > 1 or 1 / 0 > 0)
+        for count in (1, 2):
+            await sending.notifier.notify(Action("NOTIFY", "text"), CONTEXT)
+            sending.notifier.open()
+            async with asyncio.timeout(WAIT):
+                while sum(sending.store.counts().get(state, 0) for state in ("sent", "failed")) < count:
+                    await asyncio.sleep(0.005)
+            assert sending.store.last_failure() == (
+                "ZeroDivisionError: division by zero" if count == 1 else ""
+            )
+        await sending.notifier.close()
+        sending.store.close()
+
+    asyncio.run(work())

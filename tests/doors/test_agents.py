@@ -385,6 +385,7 @@ async def test_slash_commands_answer_with_an_event_and_then_the_response(tmp_pat
         assert kind == "text"
         assert "/model [provider id]" in text
         assert await command("/model other quick") == ("text", "✓ Model set to other quick")
+        assert await command("/model other/quick") == ("text", "✓ Model set to other quick")
         assert await command("/model nobody") == ("text", "Usage: /model OR /model <provider> <model-id>")
         assert await command("/model no such") == ("text", "Unknown model: no such")
         assert await command("/thinking high") == (

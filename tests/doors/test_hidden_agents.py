@@ -80,6 +80,10 @@ with socket.socket(socket.AF_UNIX) as viewer:
     viewer.sendall(keepty.Input((typed("attached") + "\\n").encode()).encode())
     said["attached"] = until("attached")
 
+# many questions
+with Peer(port) as lisp:
+    said["many"] = [lisp.ask("/send shell2 rm -rf build") for _ in range(22)][-1]
+
 # over TCP, by who is gone or can't be seen
 before = Peer(port)
 before.say(f"/approve {token}")
@@ -140,10 +144,13 @@ def test_an_agents_command_is_no_person_however_it_hides_and_whoever_acts_for_it
     hosting.ask("prompt", session_id=session, message="do it")
     hosting.until((project / "said").exists)
     said = {name: " ".join(text.split()) for name, text in json.loads((project / "said").read_text()).items()}
-    [row] = hosting.ask("approvals")["approvals"]
+    row, *many = hosting.ask("approvals")["approvals"]
+    assert len(many) == 20
+    assert f"; a command of an agent session ({session}) asks for it" in many[0]["reason"]
+    assert "20 actions that agents asked for are already waiting for consent" in said["many"]
     for how in ("daemonized", "talked", "sent", "attached"):
         assert f"{row['token']} waits on: a command of an agent session (" in said[how], (how, said[how])
-    assert "nobody who can be seen holds the connection" in said["unseen"]
+    assert "nobody visible holds the connection" in said["unseen"]
     assert "/run is for people" in said["run"]
     for how in ("stop", "restart"):
         assert "only a person may stop the daemon" in said[how], said[how]

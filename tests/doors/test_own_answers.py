@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from fairlead.system.processes import agent_of
+from fairlead.doors.peer_proof import GONE, Behind, behind
+from fairlead.system.processes import UNNAMED_AGENT, agent_of, user_of
 from tests.agent.playing import calls, cassette, says
 from tests.client.editors import Editor
 from tests.client.persons import Person
@@ -164,3 +167,47 @@ def test_a_process_that_is_no_agents_is_known_as_such() -> None:
     assert agent_of(2**22 + 1, {}) is None
     assert agent_of(os.getpid(), {os.getppid(): "a"}) == "a"
     assert agent_of(os.getpid(), {os.getsid(0): "b"}) == "b"
+
+
+def test_a_process_is_known_as_an_agents_without_its_environment_its_parents_and_its_files() -> None:
+    hide = (
+        "import ctypes, os, sys\n"
+        "from fairlead.keeper.credentials import mark_as_agents\n"
+        "mark_as_agents()\n"
+        "if os.fork() == 0:\n"
+        "    os.setsid()\n"
+        "    if os.fork() == 0:\n"
+        "        ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE\n"
+        "        print(os.getpid(), flush=True)\n"
+        "        sys.stdin.read()\n"
+        "    os._exit(0)\n"
+        "os.wait()\n"
+    )
+    piped = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", hide], stdin=piped, stdout=piped, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        hidden = int(process.stdout.readline())
+        process.wait()
+        assert agent_of(hidden, {}) == UNNAMED_AGENT
+        assert user_of(hidden) == os.getuid()
+        process.stdin.close()
+
+
+def test_a_client_that_has_left_its_connection_to_another_process_is_gone(tmp_path: Path) -> None:
+    leave = (
+        "import os, socket, sys, time\n"
+        "door = socket.socket(socket.AF_UNIX)\n"
+        "door.connect(sys.argv[1])\n"
+        "if os.fork() == 0:\n"
+        "    door.recv(1)\n"
+        "    os._exit(0)\n"
+    )
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(str(tmp_path / "door"))
+        door.listen()
+        with subprocess.Popen([sys.executable, "-c", leave, str(tmp_path / "door")]) as process:
+            connection, _ = door.accept()
+            with connection:
+                assert process.wait() == 0
+                assert behind(connection, dict) == Behind(GONE)

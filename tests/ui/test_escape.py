@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from fairlead.system.escape_keys import escapes_of
 from fairlead.system.settings import SettingError, Settings
-from fairlead.ui.escape import DOUBLE_WAIT, FIRST_HOLD, NEXT_HOLD, QUIET, Escape, escapes_of
+from fairlead.ui.escape import DOUBLE_WAIT, FIRST_HOLD, NEXT_HOLD, QUIET, Escape
 
 SOON = 0.1
 

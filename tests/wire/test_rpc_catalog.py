@@ -95,7 +95,7 @@ def contract() -> dict[str, tuple[set[str], set[str]]]:
 
 
 BEYOND = {
-    "handshake": {"cwd", "key-names", "project"},
+    "handshake": {"agent", "cwd", "key-names", "project", "session-id"},
     "frontend_action_result": {"ui/action"},
     "get_messages": {"from", "limit"},
 }

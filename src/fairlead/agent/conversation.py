@@ -25,12 +25,14 @@ from .events import Approval, Event
 from .journal import Custom, Entry, Journal, JournalError, Said, SessionInfo
 from .messages import Assistant, Image, Message, Text, ToolCall, ToolResult, Usage, User, now, user
 from .models import ModelError, ModelInfo
-from .ports import Busy, Dropped, Job, Phase, Refused, Stats, check_text
+from .ports import Busy, Choosable, Dropped, Job, Phase, Refused, Stats, check_text
 from .prompts import Prompts
 from .tools import Result
 
 T = TypeVar("T")
 
+KNOWN_PROMPTS = 1000
+"""Among how many entries of a journal, the last ones, a prompt is looked for that came twice."""
 MAX_PAST_JOBS = 50
 """How many tool calls that have ended can be looked up."""
 
@@ -131,6 +133,11 @@ class Conversation:
         return {"model": f"{self.model.provider}/{self.model.id}", "file": self.journal.path}
 
     @property
+    def own_models(self) -> Sequence[ModelInfo] | None:
+        """The models that it can use, if these are not those of all sessions."""
+        return None
+
+    @property
     def keys_of(self) -> str:
         """Whose keys a turn would need that begins now, of a provider or an agent; empty if nobody's."""
         return self.model.provider
@@ -143,6 +150,16 @@ class Conversation:
     @property
     def modes(self) -> Sequence[str]:
         """The modes that it can be in."""
+        return ()
+
+    @property
+    def mode_names(self) -> Mapping[str, str]:
+        """What people call those modes."""
+        return {}
+
+    @property
+    def options(self) -> Sequence[Choosable]:
+        """What can be chosen in it, as far as that is known by now."""
         return ()
 
     @property
@@ -262,6 +279,15 @@ class Conversation:
             check_text(text)
             self.prompts.queue(user(text, tuple(images), prompt=id or new_id()), steer=False)
 
+    def has_prompt(self, id: str) -> bool:
+        """True if a prompt of this id was said lately, or waits."""
+        said = (
+            entry.body.message
+            for entry in self.journal.branch[-KNOWN_PROMPTS:]
+            if isinstance(entry.body, Said)
+        )
+        return any(isinstance(each, User) and each.prompt == id for each in (*said, *self.prompts.waiting))
+
     def end_prompt(self, id: str) -> None:
         """Don't say a prompt that waits, or end the turn in which it was said."""
         if not self.prompts.drop("aborted before it was said", id) and self.prompts.is_running(id):
@@ -368,6 +394,19 @@ class Conversation:
     def set_mode(self, mode: str) -> str:
         """Be in another mode; returns it. Raises Refused."""
         raise self._cant("set_mode")
+
+    def set_option(self, id: str, value: str) -> None:
+        """Choose one of its options. Raises Refused."""
+        known = next((each for each in self.options if each.id == id), None)
+        if known is None:
+            names = ", ".join(each.id for each in self.options)
+            raise Refused(f"there is no option {id!r} here; there {f'are {names}' if names else 'is none'}")
+        if value not in (values := [each for each, _ in known.choices]):
+            raise Refused(f"the option {id!r} can't be {value!r}: use {', '.join(values)}")
+        self._choose_option(known, value)
+
+    def _choose_option(self, option: Choosable, value: str) -> None:
+        raise self._cant("set_option")
 
     def set_thinking_level(self, level: str) -> str:
         """How hard a model thinks, if it does; returns what holds now. Raises Refused."""

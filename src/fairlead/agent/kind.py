@@ -12,15 +12,16 @@ from weakref import WeakValueDictionary
 
 from ..formats.shown import visible
 from ..sessions.directory import NoSession, NotSupported, Summary
-from ..sessions.feed import Changed, Event, Feed, TurnEnded
-from ..sessions.session import Prompt
+from ..sessions.feed import Changed, Event, Feed, PromptEnded, TurnEnded
+from ..sessions.session import Prompt, Receipt
 from ..system.database import DatabaseFault
+from .context import DROPPED
 from .conversation import Conversation
 from .events import Outcome
-from .journal import JournalError, Said
+from .journal import Custom, JournalError, Said
 from .live import LiveAgent
 from .log_lines import log_lines
-from .messages import User, text_of
+from .messages import Assistant, User, text_of
 from .ports import Busy, Refused
 from .recall.transcripts import Transcript, Transcripts
 from .store import AgentStore, NotFound
@@ -52,7 +53,9 @@ class AgentKind:
 
     def _happened(self, event: Event) -> None:
         """Something happened in a session: who waits for it looks again."""
-        if isinstance(event, TurnEnded | Changed) and (changed := self._changed.get(event.session)):
+        if isinstance(event, TurnEnded | Changed | PromptEnded) and (
+            changed := self._changed.get(event.session)
+        ):
             changed.set()
 
     async def list(self, *, brief: bool) -> Sequence[Summary]:
@@ -132,6 +135,34 @@ class AgentKind:
             raise NotSupported(str(error)) from None
         return len(session.prompts.queued) or None
 
+    async def receipt(self, id: str, prompt: str) -> Receipt | None:
+        session = await self._found(id)
+        session.go_on()
+        waiting = [each.prompt for each in session.prompts.waiting]
+        if prompt in waiting:
+            return Receipt("queued", waiting.index(prompt) + 1)
+        if session.prompts.is_running(prompt):
+            return Receipt("started")
+        turns = session.turns
+        turn = next((each for each in reversed(turns) if each.prompt_id == prompt), None)
+        if turn is not None and not session.is_idle and turn is turns[-1]:
+            return Receipt("started")
+        if turn is not None:
+            outcome = "interrupted" if turn.outcome == "lost" else turn.outcome
+            said = _last_said(session, turn.first_line, turn.last_line)
+            return Receipt("ended", outcome=outcome, reason=turn.fault, text=said)
+        for entry in reversed(session.journal.entries):
+            match entry.body:
+                case Custom(custom_type=kind, data={"id": id, **more}) if kind == DROPPED and id == prompt:
+                    return Receipt("ended", outcome="dropped", reason=str(more.get("reason") or ""))
+        return None
+
+    async def ended(self, id: str, prompt: str) -> None:
+        changed = self._changed.setdefault(id, asyncio.Event())
+        while (receipt := await self.receipt(id, prompt)) is not None and receipt.state != "ended":
+            changed.clear()
+            await changed.wait()
+
     async def live(self, id: str) -> LiveAgent:
         return LiveAgent(await self._found(id))
 
@@ -162,6 +193,17 @@ class AgentKind:
             changed.clear()
             await changed.wait()
         return session.outcome
+
+
+def _last_said(session: Conversation, first: int, last: int) -> str:
+    """What the agent said last in some lines of the journal."""
+    for entry in reversed(session.journal.entries):
+        if entry.line < first:
+            break
+        said = entry.body.message if isinstance(entry.body, Said) else None
+        if entry.line <= last and isinstance(said, Assistant) and (text := text_of(said)):
+            return text
+    return ""
 
 
 def _first(session: Conversation) -> str:

@@ -42,6 +42,18 @@ class Dropped(NamedTuple):
     text: str
 
 
+class Choosable(NamedTuple):
+    """Something that can be chosen in a session, besides its mode."""
+
+    id: str
+    name: str
+    category: str
+    """What it is about, in ACP's words: `model`, `thought_level` or others."""
+    value: str
+    choices: Sequence[tuple[str, str]]
+    """Values and what people call them."""
+
+
 MAX_JOB_TEXT = 16_384
 """How many characters of a call's result are kept to be looked up."""
 

@@ -16,7 +16,7 @@ from typing import Any
 from ..keeper.credentials import AGENT_MARK
 from . import context, events
 from .answer import Answer
-from .consent.approvals import CHANGED
+from .consent.approvals import CHANGED, denied
 from .conversation import Aborted, Conversation
 from .events import Approval, Event
 from .gathering import gather
@@ -40,7 +40,7 @@ from .models import (
     ModelRequest,
 )
 from .models.catalog import priced
-from .ports import Busy, Decision, Job, Judge, Judged, Models, Phase, Refused, Stats
+from .ports import Busy, Choosable, Decision, Job, Judge, Judged, Models, Phase, Refused, Stats
 from .tools import Context, Result, Tool, Touch
 
 __all__ = ["AgentSession", "Busy", "Decision", "Job", "Judge", "Models", "Phase", "Refused", "Stats"]
@@ -122,6 +122,23 @@ class AgentSession(Conversation):
     @property
     def effective_thinking(self) -> str:
         return self.thinking_level if self.model.reasoning else "off"
+
+    @property
+    def options(self) -> Sequence[Choosable]:
+        known = [(f"{each.provider}/{each.id}", each.name) for each in self._models.models()]
+        model = f"{self.model.provider}/{self.model.id}"
+        options = [Choosable("model", "Model", "model", model, known)]
+        if self.model.reasoning:
+            levels = [(each, each) for each in THINKING_LEVELS]
+            options.append(Choosable("thinking", "Thinking", "thought_level", self.thinking_level, levels))
+        return options
+
+    def _choose_option(self, option: Choosable, value: str) -> None:
+        if option.id == "model":
+            provider, _, id = value.partition("/")
+            self.set_model(provider, id)
+        else:
+            self.set_thinking_level(value)
 
     def set_model(self, provider: str, id: str) -> ModelInfo:
         """Ask another model from now on. Raises Refused if there is no such model."""
@@ -371,7 +388,7 @@ class AgentSession(Conversation):
             is_late = self._aborted.is_set()  # somebody said yes, and then stop
             result = Result("aborted", is_error=True) if is_late else await self._executed(call, shown)
         else:
-            result = Result(f"denied: no consent to {call.name}: {touch.summary}", is_error=True)
+            result = Result(denied(call.name, touch.summary), is_error=True)
         content = (Text(result.text),)
         said = ToolResult(call.id, call.name, content, result.details, result.is_error, now())
         self._say(said)

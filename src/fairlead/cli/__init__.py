@@ -29,6 +29,8 @@ COMMANDS = {
     "notify": "send yourself a notification",
     "doctor": "check the daemon and its environment, and say what to fix",
     "rpc": "speak rpc-edn on standard input and output, for editors",
+    "acp": "speak the Agent Client Protocol on standard input and output, for editors",
+    "mcp": "speak MCP on standard input and output, for agents",
     "run": "send an agent one prompt and verify the result, for scripts",
     "verify": "verify every turn of a session, and send failures back",
     "reports": "show verifiers' reports",
@@ -42,7 +44,7 @@ GROUPS = {
     "Sessions": ("start", "attach", "ls", "stop"),
     "Output and input": ("screen", "logs", "search", "send", "wait"),
     "Recordings": ("record", "play"),
-    "Agents": ("agent", "agents", "sessions", "rpc"),
+    "Agents": ("agent", "agents", "sessions", "rpc", "acp", "mcp"),
     "Verification": ("verify", "run", "reports", "hook"),
     "Control": ("talk", "approvals", "notify", "doctor"),
 }
@@ -50,14 +52,26 @@ GROUPS = {
 
 HIDDEN = ("complete",)
 """Commands for shells, not for people."""
-UNTOLD = ("complete", "daemon", "hook", "rpc")
+UNTOLD = ("complete", "daemon", "hook", "rpc", "acp", "mcp")
 """Commands that don't say that the daemon is of another version: nobody reads it, or is about to mend it."""
 
 QUIET = ("complete", "doctor", "hook")
 """Commands that don't say that config.toml can't be read: nobody reads it, or it is among what they find."""
 
-CONFIGURED = ("agent", "config", "run", "notify", "verify", "approvals", "sessions")
-"""Commands that say that config.toml was changed and has a mistake: what they do depends on it."""
+ELSEWHERE = {
+    "attach-session": "attach NAME",
+    "capture-pane": "screen NAME",
+    "kill": "stop NAME",
+    "kill-session": "stop NAME",
+    "list": "ls",
+    "list-sessions": "ls",
+    "new": "start NAME",
+    "new-session": "start NAME",
+    "ps": "ls",
+    "send-keys": "send NAME -k KEY",
+    "tail": "logs -f NAME",
+}
+"""What commands of tmux and others are called here."""
 
 USAGE = """\
 usage: fairlead COMMAND [ARGUMENT…]
@@ -121,7 +135,9 @@ def _chosen(words: list[str]) -> int:
     if name == "--rpc-edn":  # as psi spells it
         name = "rpc"
     if name not in COMMANDS and name not in HIDDEN:
-        hint = nearest(name, list(COMMANDS)) or "; `fairlead --help` lists them"
+        here = ELSEWHERE.get(name)
+        hint = f"; use `fairlead {here}`" if here else nearest(name, list(COMMANDS))
+        hint = hint or "; `fairlead --help` lists them"
         output.complain(f"fairlead: no command {name!r}{hint}")
         return 2
     return _run(name, rest)
@@ -145,7 +161,7 @@ def _run(name: str, words: list[str]) -> int:
         from ..client import versions
 
         versions.notice = partial(_told, name)
-        if name in CONFIGURED:
+        if name not in QUIET:
             versions.fault_notice = partial(_told, name)
     try:
         code: int = import_module(f".{name}", __name__).main(words)

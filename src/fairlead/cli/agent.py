@@ -126,6 +126,8 @@ def main(arguments: Sequence[str]) -> int:
         if not prompt:
             raise UsageError("missing PROMPT: pass it as an argument or on standard input")
     with connect(settings) as host:
+        if name is None and not goes_on and len(options.prompt) > 1 and _is_chat(host, options.prompt[0]):
+            name, prompt = options.prompt[0], prompt.removeprefix(options.prompt[0]).lstrip()
         more = {"agent": agent_name, "mode": options.mode, "sandbox": options.sandbox or None}
         more["once"] = agent_name is not None and not talks
         agent = host.agent(name, cwd=cwd, continue_last=goes_on, **more)
@@ -155,6 +157,17 @@ def _said(words: list[str], *, alone: bool) -> tuple[str | None, str]:
     return None, " ".join(words).strip()
 
 
+def _is_chat(host: Host, word: str) -> bool:
+    """Whether a session that one can talk with has exactly this name."""
+    from ..client.calls import RequestError
+
+    try:
+        found = host.session(word).summary()
+    except RequestError:
+        return False
+    return bool(found["name"] == word and "chat" in found["can"])
+
+
 def _busy(agent: Agent, why: str) -> Failure:
     """It works on another prompt, or waits for an answer to a question, which `why` has after a colon."""
     name = agent.name or agent.id
@@ -173,7 +186,8 @@ def _prepare(agent: Agent, model: str | None, thinking: str | None) -> None:
         except RequestError as error:
             if error.code != "request/unknown-model":
                 raise
-            raise Failure(f"unknown model: {model}; `fairlead agent --list-models` lists them") from None
+            why = f"unknown model: {model}; `fairlead agent --list-models` lists them"
+            raise Failure(why if str(error) == "unknown model" else str(error)) from None
     if thinking is not None:
         agent.set_thinking(thinking)
 

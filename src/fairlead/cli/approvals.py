@@ -24,7 +24,7 @@ COMMAND = Command(
         Argument(
             "answer",
             "answer, or show one in full: allow, always (also the same call from now on), deny, dismiss,\n"
-            "show, or another answer that the question offers",
+            "answer (say something to an agent that asks), show, or another answer that the question offers",
             optional=True,
             completes="allow always deny dismiss show",
         ),
@@ -34,12 +34,15 @@ COMMAND = Command(
             optional=True,
             completes="approval",
         ),
+        Argument(
+            "text", "for answer: what you say, or the number of the answer that you choose", optional=True
+        ),
     ),
     options=(JSON,),
     examples=(
         ("fairlead approvals", "list all"),
         ("fairlead approvals show 1f3c5a77", "print one in full"),
-        ("fairlead approvals allow 1f3c5a77", "allow it"),
+        ("fairlead approvals answer 1f3c5a77 'the blue one'", "answer an agent's question"),
         ("fairlead approvals dismiss garden", "the session garden needs no person any more"),
     ),
     codes={1: "no approval with this token is pending"},
@@ -50,6 +53,8 @@ def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
     if (options.answer is None) != (options.token is None):
         raise UsageError("an answer, or show, needs a token; `fairlead approvals` lists them")
+    if (options.answer == "answer") != (options.text is not None):
+        raise UsageError("`approvals answer TOKEN TEXT` takes a text, and nothing else does")
     from ..client.connection import DaemonConnection
 
     with DaemonConnection() as control:
@@ -66,6 +71,7 @@ def main(arguments: Sequence[str]) -> int:
                 allowed=given not in ("deny", "dismiss"),
                 always=given == "always" or None,
                 option=given if given not in ("allow", "always", "deny", "dismiss") else None,
+                text=options.text,
             )
             return _print_answer(options.answer, answer, as_json=options.json)
         rows = control.ask("approvals", token=options.token)["approvals"]
@@ -92,7 +98,7 @@ def _print_answer(given: str, answer: dict[str, Any], *, as_json: bool) -> int:
         return 0
     row = answer["approval"]
     known = {"allow": "allowed", "always": "always allowed", "deny": "denied", "dismiss": "dismissed"}
-    done = known.get(given, f"answered with {given}:")
+    done = known.get(given, "answered" if given == "answer" else f"answered with {given}:")
     if row["lost"]:
         done = "dismissed lost approval"
     elif row["kind"] == "escalation":
@@ -122,6 +128,9 @@ def _shown(row: dict[str, Any], *, is_whole: bool) -> str:
         "then": row["kind"] == "escalation"
         and not row["lost"]
         and f"look at it, ask it for something else, or `fairlead approvals dismiss {token}`",
+        "say": row["kind"] == "dialog"
+        and not row["lost"]
+        and f"`fairlead approvals answer {token} {'TEXT' if row.get('takes_text') else 'NUMBER'}`",
         "why": row["reason"],
         "who": _who(row),
         "answer": ", ".join(f"{value} ({label})" for value, label in zip(row["options"], row["labels"]))

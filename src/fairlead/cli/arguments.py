@@ -264,6 +264,9 @@ def parsed(command: Command, words: Sequence[str]) -> Options:
                 places += rest
             break
         if word.startswith("-") and word != "-":
+            if command.tail and len(places) > len(command.takes) and not _is_known(command, word):
+                extra = [*places[len(command.takes) :], word, *rest]
+                raise UsageError(f"unexpected argument {extra[0]!r}{_after_dashes(extra)}")
             _take(command, word, rest, values)
         else:
             places.append(word)
@@ -326,9 +329,17 @@ def _placed(command: Command, places: list[str]) -> dict[str, Any]:
             wanted = ", ".join(argument.choices)
             raise UsageError(f"{values[argument.name]!r} is not one of {wanted}")
     if places:
-        hint = f"; put the command after --: -- {' '.join(places)}" if command.tail else ""
+        hint = _after_dashes(places) if command.tail else ""
         raise UsageError(f"unexpected argument {places[0]!r}{hint}")
     return values
+
+
+def _after_dashes(words: Sequence[str]) -> str:
+    return f"; put the command after --: -- {' '.join(words)}"
+
+
+def _is_known(command: Command, word: str) -> bool:
+    return command.option(word.partition("=")[0] if word.startswith("--") else word[:2]) is not None
 
 
 def _nearest(name: str, command: Command) -> str:

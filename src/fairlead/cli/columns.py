@@ -22,6 +22,8 @@ LEAST_FLEXIBLE = 12
 """How many columns the flexible one gets at the least, as long as others can be left out instead."""
 LEAST_FIRST = 8
 """To how many columns the first one may be cut."""
+MAX_CELL = 1000
+"""How many characters a cell has at most in which something is shown by its name."""
 USUAL_WIDTH = 80
 """How wide a terminal is that does not say it."""
 
@@ -54,8 +56,10 @@ def table(
     """Print rows, the first of which is the head.
 
     On a terminal they fit: columns are left out in the order of `drops`, and the flexible one, or the last,
-    is cut; then the first. `paint` colours a cell; it also gets it with the spaces after it.
+    is cut; then the first. `paint` colours a cell; it also gets it with the spaces after it. What a cell must
+    not do to a terminal is shown by its name.
     """
+    rows = [[cell if cell.isprintable() else _harmless(cell) for cell in row] for row in rows]
     width = terminal_width()
     heads = list(rows[0])
     widths = {head: max(width_of(row[at]) for row in rows) for at, head in enumerate(heads)}
@@ -73,6 +77,12 @@ def table(
                     cells[-1] = paint[head](cell, cells[-1])
         line = GAP.join(cells).rstrip()
         print(line.translate(_MARKS) if has_ascii() else line)
+
+
+def _harmless(cell: str) -> str:
+    from ..formats.shown import one_line
+
+    return one_line(cell, MAX_CELL)
 
 
 def _fitted(

@@ -24,7 +24,7 @@ COMMAND = Command(
 
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
-    _check_place()
+    check_place()
     if options.standalone:
         from ..daemon import standalone
         from ..system.settings import Settings
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
     return carry(Settings())
 
 
-def _check_place() -> None:
+def check_place() -> None:
     """Raises Failure where nothing could be asked or answered."""
     if sys.stdin is None or sys.stdout is None:
         raise Failure(f"standard {'input' if sys.stdin is None else 'output'} is closed")

@@ -60,7 +60,7 @@ class Call(NamedTuple, Generic[T]):
     @property
     def is_repeatable(self) -> bool:
         """True if it may be made again when the daemon went away meanwhile."""
-        return OPS[self.op].repeatable
+        return OPS[self.op].repeatable or "prompt_id" in self.given
 
     def params(self, elapsed: float) -> Answer:
         """Return the parameters, some seconds after the call began."""
@@ -85,6 +85,8 @@ def start(
     cols: int,
     rows: int,
 ) -> Call[None]:
+    if isinstance(command, str):
+        raise TypeError(f"command must be a list of words, such as {command.split()!r}, not a string")
     given = {
         "name": name,
         "argv": list(command),

@@ -101,7 +101,7 @@ class Subscription(Generic[E]):
         for item in self._wire.receive(data):
             match item:
                 case rpc.Response(op="handshake"):
-                    reply += self.request("subscribe", topics=list(self._topics), since=self.cursor)[1]
+                    reply += self._greeted()
                 case rpc.Response(op="subscribe"):
                     self.ready = True
                     self.cursor = self.cursor or plain(item.data).get("cursor")
@@ -121,6 +121,10 @@ class Subscription(Generic[E]):
                     raise ConnectionError(reason)
         return reply, events, answers
 
+    def _greeted(self) -> bytes:
+        """The handshake was answered; returns what is to be sent now."""
+        return self.request("subscribe", topics=list(self._topics), since=self.cursor)[1]
+
     def _key_names(self) -> list[str]:
         """Variables whose values we would lend to the daemon."""
         return []
@@ -136,6 +140,20 @@ class Subscription(Generic[E]):
     def _answered(self, answer: Answered) -> Answered:
         """A request was answered."""
         return answer
+
+
+class Requests(Subscription[Event]):
+    """A connection that is for requests alone."""
+
+    def __init__(self) -> None:
+        super().__init__(())
+
+    def _greeted(self) -> bytes:
+        self.ready = True
+        return b""
+
+    def _heard(self, topic: str, data: dict[str, Any], events: list[Event]) -> bytes:
+        return b""
 
 
 class Watching(Subscription[Event]):

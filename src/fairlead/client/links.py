@@ -68,10 +68,11 @@ class Link:
         self._listening = asyncio.get_running_loop().create_task(self._listen())
 
     @classmethod
-    async def open(cls, settings: Settings) -> Link:
+    async def open(cls, settings: Settings, agent: str = "") -> Link:
         link = cls(*await daemon(settings))
         try:
-            await link._sent("req-1", link._wire.handshake("fairlead", __version__, rpc.OUR_FEATURES))
+            hello = link._wire.handshake("fairlead", __version__, rpc.OUR_FEATURES, agent=agent)
+            await link._sent("req-1", hello)
         except BaseException:
             await link.close()
             raise
@@ -141,8 +142,10 @@ class Link:
 class Links:
     """The connections of a host; calls are made on any of them."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, agent: str = "") -> None:
+        """`agent` is the agent for which calls are made, if no person makes them."""
         self.settings = settings
+        self.agent = agent
         self._links: list[Link] = []
         self._turn = asyncio.Semaphore(MAX_LINKS * REQUESTS_A_LINK)
         self._opening = asyncio.Lock()
@@ -178,7 +181,7 @@ class Links:
                     if link.has_room:
                         return link
                 if len(self._links) < MAX_LINKS:
-                    link = await Link.open(self.settings)
+                    link = await Link.open(self.settings, self.agent)
                     self._links.append(link)
                     return link
             await asyncio.sleep(0.01)  # all are full of requests that are being cancelled

@@ -20,7 +20,7 @@ import msgspec
 
 from ..sessions import questions
 from ..sessions.inbox import A_RULE, Asker, AskerGone, Inbox, NoSuchOption, NotOpen, Unheard, calling_agent
-from ..sessions.questions import WITHDRAWN, Question
+from ..sessions.questions import ANSWER, WITHDRAWN, Question
 from ..sessions.session import new_prompt
 from ..system.database import DatabaseFault
 from ..wire.passepartout import Message
@@ -31,7 +31,7 @@ from .gates import Gates, Outcome
 from .protocols import Cleaner, SessionFault, Sessions
 from .rules import Reflexes
 from .signals import MAX_DEPTH, SPOKEN, Action, Client, Context, Priority, Signal, Step, pieces, said, told
-from .store import Asked, ControlStore, Full, question_of
+from .store import OF_AN_AGENT, Asked, ControlStore, Full, question_of
 
 log = logging.getLogger("fairlead.control")
 
@@ -56,6 +56,7 @@ SHOWN_WAITING = 50
 HELP = """\
 /approvals          what waits for your consent
 /approve TOKEN      allow it
+/answer TOKEN TEXT  answer what an agent asks
 /deny TOKEN         deny it
 /status             list the sessions and their states
 /run COMMAND        run a command, if the gates allow it
@@ -212,7 +213,7 @@ class Control:
         word, _, rest = signal.text.strip().partition(" ")
         rest = rest.strip()
         match word:
-            case "/approve" | "/deny" | "/approvals" | "/status" | "/help":
+            case "/approve" | "/deny" | "/answer" | "/approvals" | "/status" | "/help":
                 return Action("CONTROL", rest, word[1:], depth=signal.depth)
             case "/run":
                 return Action("SHELL", rest, depth=signal.depth)
@@ -248,9 +249,12 @@ class Control:
     async def _ask(self, action: Action, reason: str, context: Context) -> None:
         """Ask for consent, once that is written down."""
         signal = context.signal
+        source = OF_AN_AGENT + signal.agent if signal.agent else signal.source
+        if signal.agent:
+            reason = f"{reason}; a command of an agent session ({signal.agent:.80}) asks for it"
         try:
             asked = await self._store.thread.run(
-                lambda: self._store.ask(action, reason, context.trace, signal.source)
+                lambda: self._store.ask(action, reason, context.trace, source)
             )
         except (Full, DatabaseFault) as error:
             self._answer(context, "", f"blocked: {error}")
@@ -321,7 +325,8 @@ class Control:
             raise AskerGone("control.db no longer has this action")
         self._inbox.withdraw(question.id, answer.by)
         context = self._askers.pop(asked.token, None)
-        context = context or Context(Signal("approval-settled", source=asked.source))
+        agent = asked.source.removeprefix(OF_AN_AGENT) if asked.source.startswith(OF_AN_AGENT) else ""
+        context = context or Context(Signal("approval-settled", source=asked.source, agent=agent))
         trace = _with_answer(asked, answer.allows, answer.by)
         context = msgspec.structs.replace(context, approved_by=answer.by, trace=trace)
         if answer.allows:
@@ -330,7 +335,7 @@ class Control:
         elif context.client is None or context.client is not self._answering.get(asked.token):
             self._answer(context, f"denied by {answer.by}: {asked.action.summary}")
 
-    async def _settle(self, token: str, allowed: bool, context: Context) -> None:
+    async def _settle(self, token: str, option: str, context: Context, said: str = "") -> None:
         """Answer for a person, who is told what came of that."""
         try:
             id = self._inbox.find(token).id
@@ -338,13 +343,12 @@ class Control:
                 self._answering[id] = context.client
                 calling_agent.set(await asyncio.to_thread(context.client.agent))
             try:
-                question, _ = await self._inbox.answer(
-                    id, "allow" if allowed else "deny", context.signal.source
-                )
+                question, _ = await self._inbox.answer(id, option, context.signal.source, said)
             finally:
                 self._answering.pop(id, None)
             is_seen = question.lost or not question.is_consent
-            done = "dismissed" if is_seen else "approved" if allowed else "denied"
+            words = {"allow": "approved", "deny": "denied", ANSWER: "answered"}
+            done = "dismissed" if is_seen else words[option]
             title = question.title if question.is_consent else f"{question.title}:"
             text = f"{done} {id}: {title} {question.what} ({question.who})"
         except (NotOpen, NoSuchOption, AskerGone, Unheard) as error:
@@ -458,9 +462,16 @@ class Control:
         match action.verb:
             case "approve" | "deny":
                 if action.text:
-                    self._soon(self._settle(action.text, action.verb == "approve", context), context)
+                    option = "allow" if action.verb == "approve" else "deny"
+                    self._soon(self._settle(action.text, option, context), context)
                     return
                 fault = f"/{action.verb} needs a token; /approvals lists them"
+            case "answer":
+                token, _, said = action.text.partition(" ")
+                if said.strip():
+                    self._soon(self._settle(token, ANSWER, context, said.strip()), context)
+                    return
+                fault = "/answer needs a token and a text; /approvals lists the questions"
             case "approvals":
                 waiting = self._inbox.open()
                 rows = [_listed(each) for each in waiting[:SHOWN_WAITING]]
@@ -529,6 +540,9 @@ def _choices(question: Question) -> str:
         return f"lost: {question.lost}\n/deny {question.id} dismisses it"
     if not question.is_consent:
         return f"/deny {question.id} dismisses it"
+    if question.is_dialog:
+        rows = [f"{number}  {choice}" for number, choice in enumerate(question.choices, 1)]
+        return "\n".join((*rows, f"/answer {question.id} TEXT, or /deny {question.id}"))
     return f"/approve {question.id} or /deny {question.id}"
 
 

@@ -22,6 +22,10 @@ from ..sessions.questions import ALLOW, DENY, Question, bounded
 from ..system.database import Database, Stored, storable
 from .signals import Action, Step
 
+MAX_OF_AGENTS = 20
+"""How many actions that commands of agent sessions asked for may wait for consent."""
+OF_AN_AGENT = "agent "
+"""How the source of such an action begins; what follows is the agent session."""
 MAX_WAITING = 1000
 """How many actions may wait for consent."""
 MAX_QUEUED = 1000
@@ -109,7 +113,10 @@ class ControlStore(Stored):
     # --- approvals ----------------------------------------------------------------------------------------
 
     def ask(self, action: Action, reason: str, trace: Sequence[Step], source: str) -> Asked:
-        """Write down that an action waits. Raises Full."""
+        """Write down that an action waits. Raises Full; agents leave room for what others ask."""
+        of_agents = sum(each.source.startswith(OF_AN_AGENT) for each in list(self._waiting.values()))
+        if source.startswith(OF_AN_AGENT) and of_agents >= MAX_OF_AGENTS:
+            raise Full(f"{MAX_OF_AGENTS} actions that agents asked for are already waiting for consent")
         action = msgspec.structs.replace(action, text=storable(action.text), title=storable(action.title))
         asked = Asked(secrets.token_hex(4), action, storable(reason), tuple(trace), source, time.time())
         values = (
@@ -235,6 +242,13 @@ class ControlStore(Stored):
         """How many notifications are in each state."""
         rows = self._database.read("SELECT state, count(*) FROM notices GROUP BY state")
         return {str(state): int(str(count)) for state, count in rows}
+
+    def last_failure(self) -> str:
+        """Why the last notification that is over was not sent; empty if it was."""
+        rows = self._database.read(
+            "SELECT error FROM notices WHERE state IN ('sent', 'failed') ORDER BY id DESC LIMIT 1"
+        )
+        return str(rows[0][0]) if rows else ""
 
 
 def _asked(row: Sequence[object]) -> Asked:

@@ -37,6 +37,7 @@ from ..doors.peer_proof import Programs
 from ..doors.rpc.frames import display_name
 from ..doors.rpc.handlers import Clients
 from ..doors.rpc.ops.agents import AgentOps, Latest
+from ..doors.rpc.ops.contents import Listing
 from ..hosted.room import HostedRoom
 from ..sessions.feed import Feed
 from ..sessions.inbox import Inbox
@@ -107,6 +108,7 @@ class AgentRoom:
             memory=memory,
             library=library,
             latest=self.latest,
+            listed=_listed_of(transcripts),
             keyring=_Keyring(catalog, redactor, hosted),
             judging=judging,
             hosted=hosted,
@@ -289,6 +291,19 @@ def _latest_of(transcripts: Transcripts) -> Latest:
         return found.path if found is not None else None
 
     return latest
+
+
+def _listed_of(transcripts: Transcripts) -> Listing:
+    """Lists journals, after a short look at what changed."""
+
+    async def listed(cwd: str | None, limit: int, offset: int) -> list[Transcript]:
+        return await transcripts.thread.run(lambda: look(cwd, limit, offset))
+
+    def look(cwd: str | None, limit: int, offset: int) -> list[Transcript]:
+        transcripts.scan(SCAN_SECONDS)
+        return transcripts.list(cwd, limit, offset)
+
+    return listed
 
 
 def _attributes(

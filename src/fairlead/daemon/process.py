@@ -28,6 +28,7 @@ from ..doors.checks import host_checks
 from ..doors.rpc import happenings
 from ..doors.rpc.handlers import Clients, Data, OpError, handlers_of, op
 from ..doors.rpc.ops.approvals import ApprovalOps
+from ..doors.rpc.ops.asks import AskOps
 from ..doors.rpc.ops.sessions import SessionOps
 from ..doors.rpc.ops.terminals import TerminalOps
 from ..doors.rpc.ops.verify import VerifyOps
@@ -36,6 +37,7 @@ from ..hosted.room import HostedRoom
 from ..keeper import masks
 from ..keeper.credentials import AGENT_MARK
 from ..sessions import feed
+from ..sessions.asks import Asks
 from ..sessions.directory import Directory, Kind
 from ..sessions.feed import Feed
 from ..sessions.inbox import Inbox, calling_agent
@@ -99,6 +101,7 @@ class Daemon:
         self._ready = ready
         clients, feed, inbox = Clients(), Feed(), Inbox(f"{settings.state_dir}/inbox.jsonl")
         self._inbox = inbox
+        self._asks = Asks(f"{settings.state_dir}/asked", inbox)
         self._host = host = Host(settings)
         self._judging = judging = verification(settings, clients, feed, inbox, self._agent_programs)
         self._terminals = terminals = TerminalRoom(
@@ -143,8 +146,11 @@ class Daemon:
             ApprovalOps(inbox),
             VerifyOps(judging.door, directory, judging.reports),
             self._control.ops,
+            AskOps(self._asks, directory, settings),
         )
-        self._rpc = RpcDoor(settings, handlers, agents.ops, clients, self._agent_programs, directory)
+        self._rpc = RpcDoor(
+            settings, handlers, agents.ops, clients, self._agent_programs, directory, self._session_programs
+        )
         self._started_at = time.time()
         self._over = asyncio.Event()
         self._again = False
@@ -158,6 +164,10 @@ class Daemon:
         an agent's program is known by its own name. Any thread may ask."""
         hosted = self._hosted.agent_programs()
         return self._host.agent_programs() | self._terminals.turns.agent_programs() | hosted
+
+    def _session_programs(self) -> dict[int, str]:
+        """The processes that are known to be a session's, with the session. Any thread may ask."""
+        return self._host.session_programs() | self._hosted.agent_programs()
 
     async def run(self) -> str:
         """Serve until told to stop. Returns the Python to start again with, with the code that is installed
@@ -180,6 +190,7 @@ class Daemon:
         orphans.cancel()
         beats.cancel()
         mending.cancel()
+        self._asks.close()
         self._rpc.close()
         await self._control.close()
         why = "daemon_restart" if self._again or self._handover else "daemon_stopped"
@@ -207,6 +218,7 @@ class Daemon:
         for kind in self._more_kinds:
             if isinstance(kind, Opening):
                 await kind.open()
+        self._asks.open()
         self._judging.report_lost()
         orphans = asyncio.get_running_loop().create_task(self._terminals.commands.end_orphans())
         await self._control.open()
@@ -251,7 +263,10 @@ class Daemon:
         return [*lost, *self._terminals.door.lost, *self._judging.door.lost]
 
     def _posted(self, event: feed.Event) -> None:
-        """If a person is needed, tell those at its terminal, or at all if nothing else tells people."""
+        """Show verdicts with their sessions. If a person is needed, tell those at its terminal, or at all if
+        nothing else tells people."""
+        if isinstance(event, feed.Judged | feed.NeedsPerson):
+            self._agents.ops.judged(event.session)
         if isinstance(event, feed.NeedsPerson):
             self._control.escalated(event.session, event.turn, event.reason)
             name = self._control.sessions.name_of(event.session)
@@ -416,7 +431,7 @@ def run(
     log_file.rotate_if_due()
     _tell_where_it_hangs(log_file)
     if settings.fault:
-        log.warning("%s; until that is mended, %s holds", settings.fault, settings.good_path)
+        log.warning("%s; until that is fixed, %s is used", settings.fault, settings.good_path)
     supervisor = Supervisor()
     os.environ.pop(AGENT_MARK, None)  # what we start is no agent's, whoever started us
 

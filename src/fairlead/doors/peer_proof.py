@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from ..keeper.credentials import is_gone, peer_pid
-from ..system.processes import agent_of, has_proc, holds, is_apart, pids
+from ..system.processes import agent_of, has_proc, holds, is_apart, pids, user_of
 
 MAX_TABLE = 8 * 1024 * 1024
 """How many bytes of the kernel's table of sockets are looked at."""
@@ -43,7 +43,7 @@ Programs = Callable[[], Mapping[int, str]]
 
 
 GONE = "unknown: the process that connected is gone"
-UNSEEN = "unknown: nobody who can be seen holds the connection, and agents run"
+UNSEEN = "unknown: nobody visible holds the connection; use passepartout.sock instead"
 
 
 class Behind(NamedTuple):
@@ -95,7 +95,7 @@ def _holder(owner: tuple[int, int], known: Mapping[int, str]) -> Behind:
             is_seen = True
     if is_seen:
         return Behind()
-    agents = [pid for pid in others if agent_of(pid, known)]
+    agents = [pid for pid in others if user_of(pid) == owner[0] and agent_of(pid, known)]
     return Behind(UNSEEN, any(map(is_apart, agents))) if agents else Behind()
 
 

@@ -55,6 +55,8 @@ TOO_MANY_LOOPS = "max loops exceeded"
 OF_AN_AGENT = "a command of an agent session ({}) sent it; only a verifier that no agent started may"
 MAX_AGENT_NAME = 80
 """How many characters of whose command it is are told."""
+MAX_COMPLAINTS = 10
+"""How many of a connection's mistakes are logged."""
 STOPPED: tuple[wire.Outcome, ...] = ("aborted", "interrupted")
 """Endings of turns that somebody wanted."""
 
@@ -399,6 +401,7 @@ class _Verifier(asyncio.Protocol):
         self.agent = ""
         """The agent session one of whose commands it is, if so."""
         self._is_known = False
+        self._complaints = 0
         self.writing: asyncio.Task[None] | None = None
         """Writes down its last report. Others before it are written by then."""
 
@@ -456,9 +459,9 @@ class _Verifier(asyncio.Protocol):
                     self._transport.write(item.reply)
                     self._close()
                 case wire.Misdirected():
-                    log.warning("a verifier of %s: %s", self.wire.session_id, item.reason)
+                    self._complain(item.reason)
                 case wire.Malformed():
-                    log.warning("a verifier of %s sent a wrong %s", self.wire.session_id, item.reason)
+                    self._complain(f"it sent a wrong {item.reason}")
                 case wire.Pong():
                     self._liveness.heard(item)
                 case wire.Bye():
@@ -466,6 +469,12 @@ class _Verifier(asyncio.Protocol):
                     return
                 case _:
                     self._place.heard(self._place.builder, self, item)
+
+    def _complain(self, why: str) -> None:
+        """Log what is wrong with a verifier, but not for ever."""
+        self._complaints += 1
+        if self._complaints <= MAX_COMPLAINTS:
+            log.warning("a verifier of %s: %s", self.wire.session_id, why)
 
     def send(self, envelope: wire.Envelope) -> None:
         """Tell it, unless it has left; one that does not read is let go."""

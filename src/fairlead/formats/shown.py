@@ -211,16 +211,18 @@ def asked_about(
 
 
 def asker(session_name: str, session_id: str | None, project: str) -> str:
-    """Who asks a question: the session with its project, or the daemon.
+    """Who asks a question: the session with its project, a program that is none, or the daemon.
 
-    >>> asker("garden", "0c0b2e1a-88", "/home/me/garden"), asker("", None, "")
-    ('session garden (0c0b2e1a) in /home/me/garden', 'the daemon itself')
+    >>> asker("garden", "0c0b2e1a-88", "/home/me/garden"), asker("zed", None, "/home/me"), asker("", None, "")
+    ('session garden (0c0b2e1a) in /home/me/garden', 'zed in /home/me', 'the daemon itself')
     """
-    if session_id is None:
-        return "the daemon itself"
     name = one_line(session_name, 80)
-    called = f"{name} ({session_id[:8]})" if name else session_id[:8]
-    return f"session {called}" + (f" in {one_line(project, 200)}" if project else "")
+    if session_id is None and not name:
+        return "the daemon itself"
+    called = name
+    if session_id is not None:
+        called = f"session {name} ({session_id[:8]})" if name else f"session {session_id[:8]}"
+    return called + (f" in {one_line(project, 200)}" if project else "")
 
 
 def call_title(name: str, arguments: Mapping[str, Any]) -> str:

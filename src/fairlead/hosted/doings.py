@@ -27,7 +27,7 @@ from .state import OpenCall, Work
 
 RUN = "fairlead/hosted-run"
 """The custom entry with which a run of an agent's program begins, is told something, or ends."""
-MAX_SAID = 1024 * 1024
+MAX_SAID = 512 * 1024
 """After so many characters a message is journaled, though the agent goes on."""
 MAX_CALLS = 200
 """How many calls an agent may have open."""
@@ -191,8 +191,9 @@ class Doings:
     def _stream(self, text: str, *, is_thought: bool) -> None:
         if text:
             self._add(text, is_thought=is_thought)
-            event = events.ThoughtStreamed if is_thought else events.TextStreamed
-            self._tell(event(self._id, text))
+            if (self._at, self._number + 1) > self._written:  # else its message is in the journal already
+                event = events.ThoughtStreamed if is_thought else events.TextStreamed
+                self._tell(event(self._id, text))
 
     def _add(self, text: str, *, is_thought: bool) -> None:
         (self.answer.thought if is_thought else self.answer.text)(text)
@@ -278,7 +279,8 @@ class Doings:
 
     def _end_call(self, id: str, *, is_error: bool, why: str = "") -> None:
         call = self.work.calls.pop(id)
-        text = "\n".join(filter(None, [self._clean(call.text), why]))
+        denial = self._approvals.denial(call.id) if is_error else ""
+        text = "\n".join(filter(None, [denial, self._clean(call.text), why]))
         details = self._details(call)
         self._record(ToolResult(call.id, call.tool, (Text(text),), details, is_error, now()))
         self._tell(events.ToolEnded(self._id, call.id, call.tool, text, details, is_error))

@@ -21,7 +21,7 @@ from ..agent.events import Approval, Choice, Event
 from ..agent.journal import Entry, Journal, JournalError, Said
 from ..agent.messages import Text, ToolCall, Usage, User, text_of, user
 from ..agent.models import ModelInfo
-from ..agent.ports import Dropped, Refused
+from ..agent.ports import Choosable, Dropped, Refused
 from ..agent.secrets import Redactor
 from ..formats.shown import middle
 from ..sessions.inbox import calling_agent
@@ -94,7 +94,7 @@ class HostedSession(Conversation):
     ) -> None:
         self.agent = journal.header.agent or ""
         self.settings = AgentSettings(
-            journal, self.agent, lambda: agents.describe(self), lambda: self.work, self._set
+            journal.append, self.agent, lambda: agents.describe(self), lambda: self.work, self._set
         )
         self._agents = agents
         self._program = AgentProgram(
@@ -171,6 +171,14 @@ class HostedSession(Conversation):
         return self.settings.modes
 
     @property
+    def mode_names(self) -> Mapping[str, str]:
+        return self.settings.mode_names
+
+    @property
+    def options(self) -> Sequence[Choosable]:
+        return self.settings.options
+
+    @property
     def commands(self) -> Mapping[str, str]:
         return {each.name: each.description for each in self.work.commands}
 
@@ -188,6 +196,12 @@ class HostedSession(Conversation):
             "mcp_servers": self.settings.servers,
         }
         return {**super().more, **own}
+
+    @property
+    def own_models(self) -> Sequence[ModelInfo]:
+        """Those that the agent has said it has; until then the one that is set."""
+        known = [ModelInfo(self.agent, id, name, window=0) for id, name in self.settings.models.items()]
+        return known or [self.model]
 
     @property
     def keys_of(self) -> str:
@@ -274,8 +288,7 @@ class HostedSession(Conversation):
 
     def set_mode(self, mode: str) -> str:
         """Have the agent work in another mode, in which it may ask for less. Raises Refused."""
-        if agent := calling_agent.get():
-            raise Refused(f"only a person may choose the mode, and a command of an agent ({agent:.80}) asks")
+        _check_person()
         told = self.settings.choose_mode(mode)
         if told is not None and self._link is not None:
             self._link.request(told)
@@ -291,6 +304,14 @@ class HostedSession(Conversation):
             self._link.request(told)
         self._set()
         return self.model
+
+    def _choose_option(self, option: Choosable, value: str) -> None:
+        _check_person()
+        if option.category == "model":
+            self.set_model(self.agent, value)
+        elif self._link is not None:
+            params = acp.SetConfigOption(session_id=self.work.session, config_id=option.id, value=value)
+            self._link.request(params)
 
     async def end_agent(self) -> None:
         """End the agent's program. The session stays: the next prompt starts it again."""
@@ -580,6 +601,12 @@ def _chosen(approval: Approval, option: str) -> Choice:
         known = ", ".join(each.value for each in approval.choices)
         raise Refused(f"{option!r} is no answer to {approval.id}; it takes {known}")
     return found
+
+
+def _check_person() -> None:
+    """Raises Refused if an agent wants to choose how it is allowed to work."""
+    if agent := calling_agent.get():
+        raise Refused(f"only a person may choose the mode, and a command of an agent ({agent:.80}) asks")
 
 
 def _last_prompts(branch: Sequence[Entry]) -> list[str]:

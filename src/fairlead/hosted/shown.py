@@ -78,6 +78,8 @@ def take_details(call: OpenCall, details: acp.ToolCall | acp.ToolCallUpdate | ac
         texts = [_content_text(each, diffs) for each in details.content]
         call.text = middle("\n".join(filter(None, texts)), MAX_TEXT, _KEPT)
         call.diff = middle("\n".join(diffs), MAX_TEXT, _KEPT)
+        changed = (each.path for each in details.content if isinstance(each, acp.Diff))
+        call.paths = call.paths or tuple(dict.fromkeys(changed))
     if details.meta is not None:
         call.text = middle(_printed(call.text, details.meta), MAX_TEXT, _KEPT)
     if details.raw_output is not None and not call.text and not call.diff:

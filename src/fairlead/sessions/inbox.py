@@ -223,8 +223,8 @@ class Inbox:
         if is_new:
             self._tell(lambda listener: listener.asked(question))
 
-    async def answer(self, id: str, option: str, by: str) -> tuple[Question, Answer]:
-        """Answer; the first one counts. What is lost is dismissed by any answer.
+    async def answer(self, id: str, option: str, by: str, text: str = "") -> tuple[Question, Answer]:
+        """Answer, or say something to a dialog; the first answer counts. What is lost is dismissed by any.
 
         Raises NotOpen, NoSuchOption, AskerGone or Unheard.
         """
@@ -235,15 +235,14 @@ class Inbox:
                 self._found(id)
                 raise NotOpen(f"no question {id!r} waits any more")
             question = waiting.question
-            values = [each.value for each in question.options]
-            if option not in values and not question.is_consent:
-                raise NoSuchOption(f"this can only be dismissed: `fairlead approvals dismiss {id}`")
-            if option not in values:
-                raise NoSuchOption(f"{option!r} is no answer to {id}; it takes {', '.join(values)}")
-            is_free = option == DENY.value and question.is_consent  # saying no for a person harms nobody
+            said = question.reply(option, text)
+            if isinstance(said, str):
+                raise NoSuchOption(said)
+            # saying no for a person harms nobody, but to an agent's question it is an answer
+            is_free = option == DENY.value and question.is_consent and not question.is_dialog
             if (question.lost or not is_free) and (agent := calling_agent.get()):
                 raise Unheard(self._warn(waiting, agent))
-            answer = Answer(option, by, time.time())
+            answer = msgspec.structs.replace(said, by=by, at=time.time())
             if not question.lost:
                 assert waiting.asker is not None
                 waiting.answer = answer
@@ -261,6 +260,7 @@ class Inbox:
         """Tell people, once for each question, that an agent tried to answer it."""
         question = waiting.question
         done = "allow" if question.is_consent and not question.lost else "dismiss"
+        done = "answer" if question.is_dialog else done
         why = f"a command of an agent session ({agent:.80}) tried to {done} this; only a person may"
         log.warning("%s: %s", question.id, why)
         if why not in question.reason:

@@ -11,7 +11,7 @@ from ..formats.shown import asked_about, asker, middle
 
 Kind = Literal["consent", "action", "escalation", "permission", "dialog"]
 """Consent to an agent's tool call, an action of the daemon's own, a verifier that needs somebody, a
-permission that an agent of another maker asks for, or any other dialog."""
+permission that an agent of another maker asks for, or what an agent wants to know from a person."""
 
 MAX_WHOLE = 256 * 1024
 """How many characters of what will happen a question carries."""
@@ -32,6 +32,10 @@ ALLOW, ALWAYS, DENY = Option("allow", "Allow"), Option("always", "Always allow t
 CONSENT = (ALLOW, ALWAYS, DENY)
 DISMISS = Option(DENY.value, "Dismiss")
 """The one answer to what only has to be seen."""
+ANSWER = "answer"
+"""The option of a dialog that was answered in a person's own words."""
+MAX_ANSWER = 16_384
+"""How many characters such an answer may have."""
 WITHDRAWN = "withdrawn"
 """The option of a question that nobody answered: who asked gave it up, and `by` says why."""
 
@@ -44,6 +48,7 @@ class Question(Struct, frozen=True, kw_only=True):
     session: str | None = None
     """The id of the session that asks; None for the daemon itself."""
     session_name: str = ""
+    """Its name, or what a program calls itself that is no session."""
     project: str = ""
     """The directory that it is about; empty if it is about none."""
     title: str
@@ -55,6 +60,8 @@ class Question(Struct, frozen=True, kw_only=True):
     reason: str = ""
     """Why it is not simply done."""
     options: tuple[Option, ...] = CONSENT
+    takes_text: bool = False
+    """Whether it can be answered in a person's own words."""
     asked_at: float
     about: str = ""
     """The id of the tool call, if it is about one."""
@@ -65,6 +72,37 @@ class Question(Struct, frozen=True, kw_only=True):
     def is_consent(self) -> bool:
         """True if something happens or does not, by the answer; else it only has to be seen."""
         return self.kind != "escalation"
+
+    @property
+    def is_dialog(self) -> bool:
+        """True if an agent wants to know something: no answer allows or denies anything."""
+        return self.kind == "dialog"
+
+    @property
+    def choices(self) -> list[str]:
+        """The answers that a dialog offers; each has its number, from 1, as its value."""
+        return [each.label for each in self.options if each.value != DENY.value] if self.is_dialog else []
+
+    def reply(self, option: str, text: str = "") -> Answer | str:
+        """An answer to it, without who gives it, or why this is none. What is said to a dialog is the number
+        or the text of a choice, or else a person's own words if these are wanted."""
+        if self.is_dialog and option == ANSWER:
+            for each in self.options:
+                if each.value != DENY.value and text.strip() in (each.value, each.label):
+                    return Answer(each.value, "", 0.0, each.label)
+            if self.takes_text and 0 < len(text.strip()) <= MAX_ANSWER:
+                return Answer(ANSWER, "", 0.0, text)
+            words = [f"{each.value} ({each.label})" for each in self.options]
+            words += [f"a text of 1 to {MAX_ANSWER} characters"] if self.takes_text else []
+            return f"{text!r:.80} is no answer to {self.id}; it takes {', '.join(words)}"
+        if self.is_dialog and option != DENY.value:
+            return f"{self.id} is a question: `fairlead approvals answer {self.id} TEXT` answers it"
+        values = [each.value for each in self.options]
+        if option in values:
+            return Answer(option, "", 0.0)
+        if not self.is_consent:
+            return f"this can only be dismissed: `fairlead approvals dismiss {self.id}`"
+        return f"{option!r} is no answer to {self.id}; it takes {', '.join(values)}"
 
     @property
     def who(self) -> str:
@@ -108,6 +146,8 @@ class Answer(Struct, frozen=True):
     option: str
     by: str
     at: float
+    text: str = ""
+    """What was said, if it was a dialog."""
 
     @property
     def allows(self) -> bool:
@@ -120,4 +160,6 @@ class Answer(Struct, frozen=True):
         if self.option == WITHDRAWN:
             return f"was withdrawn at {moment}: {self.by}"
         said = {"allow": "allowed", "always": "always allowed", "deny": "denied"}
+        if self.text:
+            return f"was answered already by {self.by} at {moment}"
         return f"was answered already: {said.get(self.option, self.option)} by {self.by} at {moment}"

@@ -27,9 +27,9 @@ class Prompt(Struct, frozen=True):
     """Who asks: a client, a rule, a verifier."""
 
 
-def new_id() -> str:
-    """An id that no other prompt has, which tells whether a person asks."""
-    return (NOT_BY_A_PERSON if calling_agent.get() else "") + uuid.uuid4().hex
+def new_id(given: str = "") -> str:
+    """An id that no other prompt has, or one that was made elsewhere. It tells whether a person asks."""
+    return (NOT_BY_A_PERSON if calling_agent.get() else "") + (given or uuid.uuid4().hex)
 
 
 def new_prompt(text: str, by: str = "") -> Prompt:
@@ -111,6 +111,29 @@ class Typing(Protocol):
 
     def type(self, id: str, text: str, *, enter: bool) -> None:
         """Type a text, and perhaps press Enter. Raises NoSession or NotSupported."""
+
+
+class Receipt(Struct, frozen=True):
+    """How far a prompt has got."""
+
+    state: Literal["queued", "started", "ended"]
+    place: int = 0
+    """Its place among those that wait, from 1."""
+    outcome: PromptOutcome | None = None
+    reason: str = ""
+    text: str = ""
+    """What the agent said last in answer to it."""
+
+
+@runtime_checkable
+class Receiving(Protocol):
+    """A kind that knows what became of each prompt, also of those before a restart."""
+
+    async def receipt(self, id: str, prompt: str) -> Receipt | None:
+        """How far a session has got with a prompt; None if it has none of this id. Raises NoSession."""
+
+    async def ended(self, id: str, prompt: str) -> None:
+        """Wait until a prompt that the session has is ended. Raises NoSession."""
 
 
 @runtime_checkable

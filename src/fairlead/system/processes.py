@@ -233,6 +233,13 @@ def holds(pid: int, target: str) -> bool | None:
     return False
 
 
+def user_of(pid: int) -> int | None:
+    """The user of a process, also of one that hides all else; None if it is gone."""
+    with contextlib.suppress(OSError, ValueError), open(f"{PROC}/{pid}/status", "rb") as file:
+        return int(file.read().partition(b"\nUid:")[2].split(maxsplit=1)[0])
+    return None
+
+
 def is_apart(pid: int) -> bool:
     """True if a process sees other files than we do, as one in a sandbox, or hides that."""
     try:
@@ -321,6 +328,22 @@ def members(leaders: Collection[int], *, tty: str = "", mark: tuple[str, str] | 
 
     own = os.getpid()
     return {pid for pid, found in table.items() if pid != own and found.runs and belongs(pid, found)}
+
+
+def below(pid: int) -> set[Program]:
+    """All that a process has started and that still has it as an ancestor, whatever its environment says."""
+    table = processes()
+    children: dict[int, list[int]] = {}
+    for each, found in table.items():
+        children.setdefault(found.parent, []).append(each)
+    found_below: set[Program] = set()
+    waiting = list(children.get(pid, ()))
+    while waiting:
+        each = waiting.pop()
+        if table[each].runs:
+            found_below.add(Program(each, table[each].name, table[each].began))
+        waiting += children.pop(each, ())
+    return found_below
 
 
 async def end_all(find: Callable[[], set[int]], grace: float, gone_within: float) -> tuple[int, bool]:

@@ -155,6 +155,15 @@ SETTINGS: Mapping[str, Mapping[str, Setting]] = {
         ),
         "rules": _table("which calls of tools are allowed, asked about or denied"),
     },
+    "mcp": {
+        "reach": Setting(
+            "project",
+            "which sessions agents reach through `fairlead mcp`: `project`, those of their own directory and "
+            "below it, or `all`",
+            variable=False,
+            is_left=True,
+        )
+    },
     "hosted": {
         "idle_seconds": Setting(
             1800.0,

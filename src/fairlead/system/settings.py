@@ -271,6 +271,12 @@ class Settings:
                     self.flag(section, key)
                 elif not (key in LISTS and _is_texts(self.section(section).get(key))):
                     self.text(section, key)
+        from .escape_keys import escapes_of
+
+        try:
+            escapes_of(self)
+        except SettingError as error:
+            raise self.located(error) from None
 
     def _check_names(self) -> None:
         """Raise SettingError for the first section or key of the file that there is none of."""

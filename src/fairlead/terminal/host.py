@@ -204,6 +204,12 @@ class Host:
             if pid
         }
 
+    def session_programs(self) -> dict[int, str]:
+        """The first process of each session, with the session; or with the agent whose command it is."""
+        sessions = list(self.sessions.values())  # another thread may ask
+        running = (each for each in sessions if each.pid and each.state is not State.ENDED)
+        return {each.pid: each.started_by or each.id for each in running}
+
     def _checked(
         self,
         name: str,

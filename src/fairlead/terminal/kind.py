@@ -150,5 +150,6 @@ def summary(session: Session, usage: Usage | None) -> Summary:
             "cpu_percent": round(usage.cpu_percent, 1) if usage else None,
             "cpu_seconds": usage.cpu_seconds if usage else None,
             "memory": usage.memory if usage else None,
+            **({"started_by": by} if (by := session.started_by) else {}),
         },
     )

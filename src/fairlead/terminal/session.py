@@ -473,6 +473,11 @@ class Session:
         if self._unkept >= QUIET_KEYFRAME:
             self.keep()
 
+    @property
+    def started_by(self) -> str:
+        """The agent that started it, or whose command started it; empty if a person did."""
+        return str(self.note.get("started_by") or self.note.get("agent") or "")
+
     def send_input(self, data: bytes) -> None:
         """Give the program input."""
         self.inputs += 1

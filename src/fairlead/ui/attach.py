@@ -27,10 +27,11 @@ from ..client.launch import (
     session_dirs,
 )
 from ..client.reconnect import RETRY_PAUSE, Reconnect
+from ..system.escape_keys import escapes_of
 from ..system.settings import SettingError, Settings
 from ..wire import keepty
 from ..wire.faults import Broken
-from .escape import Escape, escapes_of
+from .escape import Escape
 from .keys import ALT, Keys
 from .own_terminal import ENTER_ALTERNATE, KITTY_KEYS, MODES_OFF, Gone, Left, OwnTerminal, SignalBell
 from .ready import READ, WRITE, Ready

@@ -642,12 +642,20 @@ class ClientConnection:
         return f"<ClientConnection {self.state.value}, {len(self.pending)} pending>"
 
     def handshake(
-        self, name: str, version: str, features: Iterable[str] = (), *, key_names: Iterable[str] = ()
+        self,
+        name: str,
+        version: str,
+        features: Iterable[str] = (),
+        *,
+        key_names: Iterable[str] = (),
+        agent: str = "",
     ) -> bytes:
-        """The request that comes first. `key_names` are variables whose values the client will lend."""
+        """The request that comes first. `key_names` are variables whose values the client will lend; `agent`
+        is the agent for which it works, if no person is at its other end."""
         info = fields(name=name, version=version, protocol_version=PROTOCOL_VERSION, features=list(features))
         lends = {"key_names": names} if (names := list(key_names)) else {}
-        return self._sent("handshake", fields(client_info=info, **lends))[1]
+        works_for = {"agent": agent} if agent else {}
+        return self._sent("handshake", fields(client_info=info, **lends, **works_for))[1]
 
     def request(self, op: str, params: Data | None = None) -> tuple[str, bytes]:
         """A request's id and its bytes."""

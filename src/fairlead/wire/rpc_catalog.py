@@ -152,11 +152,13 @@ PARAMS: Mapping[str, Kind] = MappingProxyType(
         "needle": STRING,
         "parent-session": ANYTHING,
         "option": NON_BLANK,
+        "options": STRINGS,
         "owner": PID,
         "paste": STRING,
         "path": STRING,
         "project": DIRECTORY,
         "prompt": STRING,
+        "prompt-id": NON_BLANK,
         "protocol-version": STRING,
         "provider": WORD,
         "query": NON_BLANK,
@@ -190,7 +192,7 @@ PARAMS: Mapping[str, Kind] = MappingProxyType(
 
 
 _TABLE = """
-handshake: / client-info protocol-version cwd project session-id key-names -> server-info
+handshake: / client-info protocol-version cwd project session-id key-names agent -> server-info
     begin; all else waits for it
 ping: -> pong protocol-version
     answer at once
@@ -228,8 +230,11 @@ session_find: / name session-id -> session others
     a session by its name, its id or the beginning of that, and the others of its name [repeatable]
 session_stop: / name session-id -> session others exit-code stopped dropped
     end a program, or an agent's turn [beside]
-session_prompt: text / name session-id -> accepted session queued
-    ask a session for something: type it and Enter, or say it to an agent [for_person]
+session_prompt: text / name session-id prompt-id -> accepted session queued
+    ask a session for something: type it and Enter, or say it to an agent; with an id of the client's once, \
+however often it is asked [for_person]
+prompt_receipt: prompt-id / name session-id timeout -> state place outcome reason text
+    how far an agent has got with a prompt, after its end or a time [beside cancellable repeatable]
 session_lines: / name session-id limit from timeout -> lines first oldest complete next
     what was printed, or said and done, as text: the last lines, or what follows `from` [beside repeatable]
 session_wait: / name session-id timeout -> matched reason outcome
@@ -253,8 +258,13 @@ health: -> status checked-at checks
     check the daemon and what it needs [beside]
 approvals: / token -> approvals
     all that waits for a person, of every directory
-approval_settle: token allowed / always option -> accepted approval
+approval_settle: token allowed / always option text -> accepted approval
     answer a question [for_person]
+ask_person: token text project / title options -> answered option text by
+    ask a person, and wait for the answer; the same again, by its token, goes on waiting \
+[beside cancellable repeatable for_person]
+caller: -> agent session reach
+    what the daemon takes the client for, and what agents may reach [for_person repeatable]
 notify: text / title -> accepted
     send a notification to the user [beside]
 prompt: message / images session-id -> accepted
@@ -265,6 +275,9 @@ steer: message / images session-id -> accepted
     say something during a turn [needs_key for_person]
 follow_up: message / images session-id -> accepted
     say something after the turn [needs_key for_person]
+say: message prompt-id / images session-id -> accepted prompt-id
+    begin a turn, or say it during the one that runs; once, however often it is asked for with this id \
+[needs_key for_person repeatable]
 abort: / session-id -> accepted dropped-steering-text
     end the turn at once [repeatable]
 abort_retry: / session-id -> accepted
@@ -280,6 +293,8 @@ switch_session: / session-id session-path -> session-id session-file
     switch to another session
 list_sessions: / session-id -> active-session-id sessions
     the loaded sessions
+session_history: / cwd from limit -> sessions
+    the agent sessions on disk, of a directory or all, the last used first [repeatable]
 fork: entry-id / session-id -> session-id session-file
     copy a session up to a message, and switch to the copy
 set_session_name: name / session-id -> session-name
@@ -292,6 +307,8 @@ set_auto_retry: enabled / session-id -> enabled
     whether a model that failed is asked again
 get_state: / session-id -> state
     how a session is [repeatable]
+get_view: / session-id -> state
+    the same with its modes and options, and the message that is being said [repeatable]
 get_messages: / session-id from limit -> messages first total
     messages, at most 2 MiB of text in one answer: of more the last ones, from `:first` on [repeatable]
 get_session_stats: / session-id -> stats
@@ -338,13 +355,17 @@ get_available_models: / session-id -> models
     the models [repeatable]
 set_mode: mode / session-id -> mode modes
     choose the mode of an agent that has some [for_person]
+set_option: option value / session-id -> options
+    choose one of a session's options, as `get_view` lists them [for_person]
 agents: -> agents
     the agents of other makers that can be hosted [repeatable]
+agent_check: agent / cwd -> ok fault title version can modes models logins notices
+    start an agent, see whether it can be used, and end it [beside]
 remember: text / tags session-id -> id
     keep something in the memory of all sessions
 recall: text / tags limit session-id -> entries
     search the memory of all sessions
-command: text / session-id -> accepted handled fallback
+command: text / session-id -> accepted handled fallback prompt-id
     run a slash command [for_person]
 frontend_action_result: request-id action-name status / ui/action value error-message session-id \
 -> accepted request-id

@@ -149,7 +149,8 @@ _NODE = Risks(
     "c", "script-shell shell node-options call git init-module userconfig globalconfig viewer editor browser"
 )
 _COMPILER = Risks(
-    longs="ld-path specs", starts="-wrapper -fplugin -specs -load -fuse-ld -B -Xclang -Wl,-plugin @"
+    longs="ld-path specs config gcc-toolchain gcc-install-dir",
+    starts="-wrapper -fplugin -fpass-plugin -fmodule-mapper -specs -load -fuse-ld -B -Xclang -Xlinker -Wl, @",
 )
 _DIFF = Risks(longs="ext-diff", skips_holes=True)
 _PACKS = Risks(longs="upload-pack receive-pack exec", starts="ext::")
@@ -166,7 +167,8 @@ RISKS: dict[str, Risks] = {
     "wget": Risks("e", "use-askpass execute config", "oaitOTwQPUADRIlXB", skips_holes=True),
     "openssl": Risks(starts="-engine -provider -config --engine --provider --config"),
     "go": Risks(
-        starts="-exec --exec -toolexec --toolexec -vettool --vettool -ldflags --ldflags -overlay --overlay"
+        starts="-exec --exec -toolexec --toolexec -vettool --vettool -ldflags --ldflags -overlay --overlay "
+        "-gccgoflags --gccgoflags"
     ),
     "cargo": Risks(longs="config", starts="linker= -Clinker="),
     "rake": Risks("eEp", "execute execute-print execute-continue", "fGIjrTWtDPR"),
@@ -185,7 +187,8 @@ RISKS: dict[str, Risks] = {
     "split": Risks(longs="filter", valued="abClnt"),
     "install": Risks(longs="strip-program", valued="gmoStT"),
     "dpkg": Risks(longs="pre-invoke post-invoke"),
-    **dict.fromkeys(("apt", "apt-get"), Risks("oc", "option config-file", "t")),
+    **dict.fromkeys(("apt", "apt-get"), Risks("ocb", "option config-file compile build", "taP")),
+    **dict.fromkeys(("pip", "pip3"), Risks(longs="python")),
     "git rebase": Risks("x", "exec", "CsXSr"),
     "git grep": Risks("O", "open-files-in-pager", "CBAfem"),
     "git clone": Risks("uc", "upload-pack config template", "job", "ext::"),
@@ -203,11 +206,20 @@ RISKS: dict[str, Risks] = {
     **dict.fromkeys((f"git {each}" for each in ("stash", "diff-tree", "diff-index", "diff-files")), _DIFF),
 }
 """By program, or by subcommand of git."""
-_NODE_FETCH = r"(x|exe?c?|dlx|ini\w*|inn\w*|cr\w*|explor\w*|ed\w*|(?:c|conf\w*) (?:set|edit)|set|env) .*"
-_PIP_FETCH = r"(install|download|wheel) .*(?:://|git\+).*"
+_NODE_FETCH = (
+    r"(x|exe?c?|dlx|ini\w*|inn\w*|cr\w*|explor\w*|ed\w*|(?:c|conf\w*) (?:set|edit)|set|env) .*"
+    r"|(i|in|ins\w*(?:-\w+)?|isnt\w*|(?:global )?add) (?:[-.]\S* )*[^-.\s].*"
+)
+"""Also installing a package by its name, as that runs its scripts; not what the project has in its lists."""
+_PIP_FILES = r"-[rce] \S+ |--(?:requirement|constraint|editable) \S+ "
+_PIP_FETCH = (
+    r"(install|download|wheel) .*(?:://|git\+).*"
+    rf"|(install|download|wheel) (?>(?:{_PIP_FILES}|-\S* |\.\S* )*)[^-.\s].*"
+)
 FETCHING: dict[str, str] = {
     **dict.fromkeys(("npm", "pnpm", "yarn"), _NODE_FETCH),
-    "uv": rf"(tool (?:run|install)|x) .*|pip {_PIP_FETCH}|run .*(--with).*",
+    "uv": rf"(tool (?:run|install)|x|add) .*|pip (?:{_PIP_FETCH})|run .*(--with).*",
+    **dict.fromkeys(("poetry", "pipenv"), r"(add|install) (?:[-.]\S* )*[^-.\s].*"),
     "pipx": r"(run|runpip|install\w*|inject) .*",
     **dict.fromkeys(("pip", "pip3"), _PIP_FETCH),
     "cargo": r"(install|binstall) .*",

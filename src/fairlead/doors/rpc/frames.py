@@ -282,6 +282,27 @@ def session_updated(session: Conversation, templates: Sequence[Page] = ()) -> Da
     )
 
 
+def options(session: Conversation) -> list[Data]:
+    """What can be chosen in a session."""
+    return [
+        fields(
+            id=each.id,
+            name=each.name,
+            category=each.category,
+            value=each.value,
+            choices=[fields(value=value, name=name) for value, name in each.choices],
+        )
+        for each in session.options
+    ]
+
+
+def pieces(session: Conversation) -> list[Data]:
+    """The message that is being said, as far as it is in no journal."""
+    said = session.answer_so_far.pieces if session.is_answering else []
+    kinds = (Keyword("text"), "text"), (Keyword("thinking"), "thinking")
+    return [fields(type=kinds[is_thought][0], **{kinds[is_thought][1]: text}) for is_thought, text in said]
+
+
 def footer_updated(
     session: Conversation, others: Sequence[Conversation] = (), verdict: str = "", elsewhere: int = 0
 ) -> Data:
@@ -465,8 +486,8 @@ def dialog(question: Question) -> Data:
     itself says that it is of no session."""
     return fields(
         dialog_id=question.id,
-        kind="confirm",
-        title=f"Allow {question.title}?",
+        kind="input" if question.is_dialog else "confirm",
+        title=_title(question),
         message=question.text(lines=DIALOG_LINES, characters=DIALOG_CHARACTERS),
         options=[fields(value=each.value, label=each.label) for each in question.options],
         tool_id=question.about or question.id,
@@ -480,6 +501,10 @@ def dialog(question: Question) -> Data:
     )
 
 
+def _title(question: Question) -> str:
+    return f"{question.title}:" if question.is_dialog else f"Allow {question.title}?"
+
+
 def in_minibuffer(question: Question) -> Data:
     """What of a dialog is another for psi's UI, which asks in Emacs' minibuffer. Of a longer text that shows
     the last lines only, so what will happen is at the end, in few; and it takes each key at once, so that the
@@ -490,8 +515,9 @@ def in_minibuffer(question: Question) -> Data:
     if whole and whole != shown.removeprefix("$ "):
         is_short = len(whole) <= MINIBUFFER_CHARACTERS and whole.count("\n") < MINIBUFFER_LINES
         rows.append(visible(whole) if is_short else f"[{question.see_all}]")
-    rows.append(f"Allow {question.title}?")
-    return fields(kind="select", message="\n".join(row for row in rows if row))
+    rows.append(_title(question))
+    kind = "input" if question.takes_text else "select"
+    return fields(kind=kind, message="\n".join(row for row in rows if row))
 
 
 def dialog_resolved(question: Question, answer: Answer) -> Data:

@@ -63,6 +63,10 @@ def invalid(name: str, why: object) -> OpError:
     return OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :{name}: {why}")
 
 
+BY_CLIENT = "cancelled by its client"
+"""The message with which an op is cancelled by who asked for it, and not because that one is gone."""
+
+
 class Caller(Protocol):
     """A client, as the ops of agent sessions see it."""
 
@@ -79,6 +83,8 @@ class Caller(Protocol):
     psi's UI, get the answer so far, and one message at the end of a turn."""
     receipts: bool = False
     """Whether it is told the ids of its prompts."""
+    agent: str = ""
+    """The agent that it says it works for, and no person."""
     reminded: set[str]
     """The sessions of which it was told what an earlier daemon has never said."""
     typed: deque[str]
@@ -86,6 +92,9 @@ class Caller(Protocol):
     asked: str | None = None
     """What its person is being asked, if it can ask one thing at a time: a dialog, or the request that lets
     them choose."""
+
+    async def session_behind(self) -> str:
+        """The session in which its process runs, as far as that can be seen; else nothing."""
 
     def want_key(self, variable: str) -> None:
         """Ask this client for the value of one of them; `lend_key` brings it."""

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, cast
 
 from ... import __version__
 from ...formats.edn import Keyword
+from ...formats.shown import one_line
 from ...keeper.credentials import is_our_user
 from ...sessions.directory import Directory, NoSession
 from ...sessions.inbox import calling_agent
@@ -29,7 +30,7 @@ from ...wire.rpc import ErrorCode, Request, fields
 from ...wire.rpc_catalog import OPS, PARAMS, TOPICS, Op, arguments
 from ..listening import UnixServer
 from ..peer_proof import Programs, agent_behind
-from .handlers import MISSING, Call, Clients, Handler, OpError, as_op_error, run_handler
+from .handlers import BY_CLIENT, MISSING, Call, Clients, Handler, OpError, as_op_error, run_handler
 from .ops.agents import AgentOps
 
 WRITE_LIMIT = 8 * 1024 * 1024
@@ -49,6 +50,8 @@ IN_ORDER_SECONDS = 0.25
 TURN_SECONDS = 0.01
 """How long a client's requests are done in one go before others have their turn."""
 
+MAX_AGENT = 80
+"""How many characters of what an agent calls itself are kept."""
 MAX_KEY_NAMES = 64
 """How many variables with keys a client may name."""
 MAX_TYPED = 1000
@@ -71,8 +74,12 @@ class RpcDoor:
         clients: Clients,
         programs: Programs = dict,
         directory: Directory | None = None,
+        session_programs: Programs = dict,
     ) -> None:
+        """`programs` are the processes that are known to be an agent's, `session_programs` those of any
+        session."""
         self.programs = programs
+        self.session_programs = session_programs
         self._clients = clients
         self._directory = directory
         self.agents = agents
@@ -217,6 +224,7 @@ class _Connection(asyncio.Protocol):
         self.project: str | None = None
         self.increments = False
         self.receipts = False
+        self.agent = ""
         self.reminded: set[str] = set()
         self.typed: deque[str] = deque(maxlen=MAX_TYPED)
         self.asked: str | None = None
@@ -379,6 +387,7 @@ class _Connection(asyncio.Protocol):
     async def _greet(self, request: Request, given: dict[str, Any]) -> Mapping[Any, Any]:
         self.cwd = given.get("cwd") or self.cwd
         self.project = given.get("project") or self.project
+        self.agent = one_line(given.get("agent", ""), MAX_AGENT)
         features = rpc.offered_features(request.params)
         self.increments, self.receipts = rpc.INCREMENTS in features, rpc.RECEIPTS in features
         self.key_names = frozenset(sorted(given.get("key_names", ()))[:MAX_KEY_NAMES])
@@ -398,7 +407,7 @@ class _Connection(asyncio.Protocol):
         if call is None or task is None:
             return False
         if OPS[call.op].cancellable:
-            return task.cancel()
+            return task.cancel(BY_CLIENT)
         return self._door.agents.cancelled(call)
 
     async def _subscribe(self, call: Call, given: dict[str, Any]) -> Mapping[Any, Any]:
@@ -416,12 +425,18 @@ class _Connection(asyncio.Protocol):
             self._is_replaying = False
         return fields(subscribed=subscribed, **more)
 
+    async def _behind(self, programs: Programs) -> str:
+        connection = self._transport.get_extra_info("socket")
+        return await asyncio.to_thread(agent_behind, connection, programs)
+
+    async def session_behind(self) -> str:
+        return await self._behind(self._door.session_programs)
+
     async def _run(self, call: Call, given: dict[str, Any]) -> None:
         try:
             self._door.refresh()
             if OPS[call.op].for_person:
-                connection = self._transport.get_extra_info("socket")
-                calling_agent.set(await asyncio.to_thread(agent_behind, connection, self._door.programs))
+                calling_agent.set(await self._behind(self._door.programs) or self.agent)
             await self._door.agents.prepare(call, given)
             if call.op == "subscribe":
                 answer = await self._subscribe(call, given)

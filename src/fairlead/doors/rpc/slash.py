@@ -154,10 +154,10 @@ class AgentCommands:
         if first.startswith("/") and name in self._commands:
             await self._commands[name](doing)
         elif first.startswith("/") and (page := self._sessions.shelf(session).prompts.get(name)):
-            self._say_prompt(doing, page)
-            more = {"fallback": Keyword("template")}
+            more = {"fallback": Keyword("template"), **self._say_prompt(doing, page)}
         elif first.startswith("/") and name in session.commands:
-            session.follow_up(text, id=self._sessions.typed(call))
+            session.follow_up(text, id=(id := self._sessions.typed(call)))
+            more = {"prompt_id": id} if doing.caller.receipts else {}
         else:
             self._say(doing, f"[not a command] {text}")
         self._shown(call, session)
@@ -397,17 +397,19 @@ class AgentCommands:
                     f"{each.provider} {each.id}" + (" [reasoning]" if each.reasoning else ""),
                     fields(provider=each.provider, id=each.id),
                 )
-                for each in self._sessions.models
+                for each in self._sessions.models_of(doing.session)
             ]
             self._ask(doing, "select-model", rows)
             return
-        if len(doing.words) != 2:
+        words = doing.words if len(doing.words) != 1 else doing.words[0].split("/", 1)
+        if len(words) != 2:
             self._say(doing, "Usage: /model OR /model <provider> <model-id>")
             return
         try:
-            info = doing.session.set_model(*doing.words)
-        except Refused:
-            self._say(doing, f"Unknown model: {' '.join(doing.words)}")
+            info = doing.session.set_model(*words)
+        except Refused as error:
+            is_own = doing.session.own_models is not None
+            self._say(doing, str(error) if is_own else f"Unknown model: {' '.join(words)}")
             return
         self._say(doing, f"✓ Model set to {info.provider} {info.id}")
 
@@ -452,12 +454,15 @@ class AgentCommands:
         rows = [_skill_row(page) for page in self._sessions.shelf(doing.session).skills.values()]
         self._say(doing, _list("Skills", rows or ["  (none discovered)"]))
 
-    def _say_prompt(self, doing: Doing, page: Page) -> None:
-        """Begin a turn with a prompt that is written down."""
+    def _say_prompt(self, doing: Doing, page: Page) -> dict[str, str]:
+        """Begin a turn with a prompt that is written down; returns its receipt."""
+        id = self._sessions.typed(doing.call)
         try:
-            doing.session.prompt(page.said(doing.words), id=self._sessions.typed(doing.call))
+            doing.session.prompt(page.said(doing.words), id=id)
         except (Busy, JournalError) as error:
             self._say(doing, f"Can't say {page.name}: {error}", "error")
+            return {}
+        return {"prompt_id": id} if doing.caller.receipts else {}
 
     async def _worktree(self, doing: Doing) -> None:
         found = await asyncio.to_thread(worktrees, doing.session.cwd)

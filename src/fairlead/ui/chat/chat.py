@@ -29,6 +29,7 @@ from ...events import (
     Escalated,
     Failed,
     Other,
+    PersonAsked,
     Prompted,
     Reported,
     Retrying,
@@ -43,7 +44,7 @@ from ..own_terminal import Left, SignalBell
 from .line import History, Key, Line
 from .talk import TICK, Talk
 from .terminal import ChatTerminal
-from .view import Paint, Row, Screen, ends, marked
+from .view import Paint, Row, Screen, asked, ends, marked
 
 MAX_WHAT = 1000
 """How many characters of what will happen are looked at for the row beside the keys."""
@@ -137,6 +138,7 @@ class _Chat:
         self._stops = 0  # how often ^C was pressed in this turn
         # questions
         self._wanted: dict[str, ApprovalWanted] = {}
+        self._dialogs: dict[str, PersonAsked] = {}  # what agents want to know, the oldest first
         self._shown_at = 0.0
         self._action: dict[str, Any] | None = None
 
@@ -233,6 +235,7 @@ class _Chat:
             self._connection = None
         self._unsent = b""
         self._wanted.clear()
+        self._dialogs.clear()
         self._action = None
         if self._line.is_secret:  # who had asked for it is no more
             self._log_in("")
@@ -383,6 +386,7 @@ class _Chat:
         self._greeted = False
         self._missed.clear()
         self._wanted.clear()
+        self._dialogs.clear()
         self._shown.clear()
         self._queued.clear()
         self._asked.clear()
@@ -481,6 +485,9 @@ class _Chat:
                 self._talk.show([(clean(message), "red")], "note")
             case ApprovalWanted():
                 self._consent(event)
+            case PersonAsked():
+                self._dialogs[event.id] = event
+                self._talk.show(asked(event), "question")
             case ApprovalSettled(id, allowed, by):
                 self._settled(id, allowed, by)
             case Reported(turn, confidence, summary, verifier):
@@ -557,7 +564,21 @@ class _Chat:
         else:
             self._ask("resolve_dialog", dialog_id=wanted.id, result=answer)
 
+    def _reply(self, text: str) -> None:
+        """Answer the oldest question of an agent; without a text, decline."""
+        if not self._dialogs:
+            self._talk.note("no agent asks anything")
+            return
+        id = next(iter(self._dialogs))
+        if text:
+            self._ask("resolve_dialog", dialog_id=id, result=text)
+        else:
+            self._ask("cancel_dialog", dialog_id=id)
+
     def _settled(self, id: str, allowed: bool, by: str) -> None:
+        if self._dialogs.pop(id, None) is not None:
+            self._talk.show([(f"✓ closed, by {clean(by)}", "green")], "question")
+            return
         was_open = self._wanted.pop(id, None) is not None
         self._shown_at = time.monotonic()
         whose = f", by {clean(by)}" if was_open and by else ""
@@ -661,6 +682,9 @@ class _Chat:
         word = text.split()[0]
         if word in ("/quit", "/exit"):
             self._leave()
+        elif word == "/answer":
+            self._talk.prompt(text, ">")
+            self._reply(text.removeprefix(word).strip())
         elif word == "/new":
             self._talk.prompt(text, ">")
             self._ask("open_session", text, cwd=self._place or os.getcwd())

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...events import ApprovalWanted, ToolResult
+from ...events import ApprovalWanted, PersonAsked, ToolResult
 from ...formats.columns import cut, width_of
 from ...formats.shown import asker, clean, counted, one_line, several_lines, visible
 
@@ -102,6 +102,18 @@ def question(wanted: ApprovalWanted) -> list[Row]:
     if preview and f"$ {preview}" != summary:
         rows += [(f"  {line}", style) for line, style in changes(preview, PREVIEW_LINES + 1)]
     return rows
+
+
+def asked(question: PersonAsked) -> list[Row]:
+    """What an agent wants to know, and how to answer."""
+    who = question.data
+    asks = asker(who.get("session_name") or "", who.get("session_id"), who.get("project") or "")
+    where = f"`fairlead approvals show {marked(question.id)}` shows all"
+    text = several_lines(question.text, lines=PREVIEW_LINES, characters=PREVIEW_CHARACTERS, where=where)
+    rows = [(f"? {asks} asks:", "yellow"), *((f"  {line}", "") for line in text.split("\n"))]
+    rows += [(f"  {number}  {marked(choice)}", "") for number, choice in enumerate(question.choices, 1)]
+    wanted = "NUMBER" if question.choices else "TEXT"
+    return [*rows, (f"  /answer {wanted} answers it; /answer alone declines", "dim")]
 
 
 # --- the screen -------------------------------------------------------------------------------------------

@@ -509,6 +509,12 @@ class AgentConnection(_Connection):
 
     side, peer = Side.AGENT, Side.CLIENT
 
+    def withdraw(self, id: Id) -> bytes:
+        """Take back a request of ours: what the client still answers is ignored."""
+        line = self.notify(CancelRequest(request_id=id))
+        self._end(self.ours.pop(id), None)
+        return line
+
     def update(self, session: str, update: KnownUpdate | OtherUpdate) -> bytes:
         """The line that reports something in a session."""
         return self.notify(SessionUpdate(session_id=session, update=update))

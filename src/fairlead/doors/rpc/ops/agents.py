@@ -42,13 +42,14 @@ from ..handlers import FAULTS, MISSING, Call, Caller, Data, OpError, accepted, h
 from ..history import BadCursor, History
 from ..slash import AgentCommands, commands_of
 from ..telling import Telling, hears, missed_by_others
-from .contents import AgentContents
+from .contents import AgentContents, Listing
 from .dialogs import DialogOps
 from .hosted import HostedOps, with_names
 from .jobs import AgentJobs, JobBoard
 from .login import AgentLogin, Keyring, Lending
 from .memory import AgentMemory
 from .models import AgentModels
+from .sessions import MAX_ID
 
 _PERSISTED = """[{{(:psi.session/list{})
  [:psi.session-info/path :psi.session-info/name :psi.session-info/first-message]}}]"""
@@ -88,6 +89,7 @@ class AgentOps:
         memory: Memory | None = None,
         library: Library | None = None,
         latest: Latest | None = None,
+        listed: Listing | None = None,
         keyring: Keyring | None = None,
         judging: Judging | None = None,
         hosted: HostedRoom | None = None,
@@ -111,8 +113,8 @@ class AgentOps:
         login = AgentLogin(keyring, self.session)
         self._lending = Lending(keyring)
         jobs = AgentJobs(self.session, lambda: self.loaded)
-        about = AgentContents(self.session)
-        choosing = AgentModels(self.session, lambda: self.models)
+        about = AgentContents(self.session, listed)
+        choosing = AgentModels(self.session, self.models_for)
         remembering = AgentMemory(memory, self.session)
         self.noted = remembering.noted
         self._commands = AgentCommands(self, login, store.rename)
@@ -137,6 +139,18 @@ class AgentOps:
     @property
     def models(self) -> Sequence[ModelInfo]:
         return self._models.models()
+
+    def models_of(self, session: Conversation) -> Sequence[ModelInfo]:
+        """The models that a session can use."""
+        own = session.own_models
+        return self.models if own is None else own
+
+    def models_for(self, call: Call) -> Sequence[ModelInfo]:
+        """The models that the session of a client can use; if it has none, those of all that are open."""
+        if call.session_id is not None or call.caller.focus is not None:
+            return self.models_of(self.session(call))
+        more = [each for session in self.loaded for each in session.own_models or ()]
+        return list({(each.provider, each.id): each for each in (*self.models, *more)}.values())
 
     # --- which session ------------------------------------------------------------------------------------
 
@@ -353,6 +367,14 @@ class AgentOps:
         """Something happened in a session."""
         self._telling.heard(event)
 
+    def judged(self, session_id: str) -> None:
+        """Something was said of a session by verifiers, which editors show with its state."""
+        if (session := self._store.get(session_id)) is None:
+            return
+        for caller in self._callers():
+            if not caller.increments and hears(caller, session):
+                self.show_session(caller, session)
+
     def focus(self, call: Call, session: Conversation) -> Data:
         """A client switches to another session: it is shown all of it, then answered."""
         self.enter(call, session)
@@ -416,6 +438,15 @@ class AgentOps:
         id = self.typed(call)
         await self._steered(call, message, images, id)
         return accepted(call, id)
+
+    @op
+    async def say(self, call: Call, message: str, prompt_id: str, images: Any = ()) -> Data:
+        if len(prompt_id) > MAX_ID:
+            raise invalid("prompt-id", f"at most {MAX_ID} characters")
+        id = new_id(prompt_id)
+        if not self.session(call).has_prompt(id):
+            await self._steered(call, message, images, id)
+        return fields(accepted=True, prompt_id=id)
 
     async def _steered(self, call: Call, message: str, images: Any, id: str) -> bool:
         """False if the turn is being ended, so that it will be said after it."""
@@ -637,7 +668,20 @@ class AgentOps:
 
     @op
     async def get_state(self, call: Call) -> Data:
+        return fields(state=self._state(self.session(call)))
+
+    @op
+    async def get_view(self, call: Call) -> Data:
         session = self.session(call)
+        more = fields(
+            mode=session.mode or None,
+            modes=[fields(id=each, name=session.mode_names.get(each, each)) for each in session.modes],
+            options=frames.options(session),
+            answer=frames.pieces(session),
+        )
+        return fields(state={**self._state(session), **more})
+
+    def _state(self, session: Conversation) -> Data:
         more = fields(
             auto_retry_enabled=session.auto_retry,
             auto_compaction_enabled=session.auto_compaction,
@@ -647,7 +691,7 @@ class AgentOps:
             context_tokens=session.context_tokens,
             context_window=session.model.window,
         )
-        return fields(state={**self._updated(session), **more})
+        return {**self._updated(session), **more}
 
     @op
     async def query_eql(self, call: Call, query: str, entity: str | None = None) -> Data:

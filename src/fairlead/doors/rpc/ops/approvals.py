@@ -34,18 +34,20 @@ class ApprovalOps:
 
     @op
     async def approval_settle(
-        self, token: str, allowed: bool, always: bool = False, option: str = ""
+        self, token: str, allowed: bool, always: bool = False, option: str = "", text: str = ""
     ) -> Data:
-        """Answer with yes or no, or with another of the question's own options."""
+        """Answer with yes or no, with another of the question's own options, or with a text."""
         option = option or ("deny" if not allowed else "always" if always else "allow")
-        question, _ = await self._inbox.answer(token, option, "fairlead approvals")
+        question, _ = await self._inbox.answer(token, option, "fairlead approvals", text)
         return fields(accepted=True, approval=_row(question))
 
 
 def _row(question: Question, whole: str | None = None) -> Data:
-    labels = {"labels": [each.label for each in question.options]} if question.kind == "permission" else {}
+    has_own = question.kind in ("permission", "dialog")
+    labels = {"labels": [each.label for each in question.options]} if has_own else {}
     return fields(
         **labels,
+        **({"takes_text": True} if question.takes_text else {}),
         token=question.id,
         kind=question.kind,
         session_id=question.session,

@@ -4,27 +4,45 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from ....agent.conversation import Conversation
 from ....agent.journal import Entry, Said
 from ....agent.messages import Assistant, User, text_of
 from ....agent.ports import Phase
 from ....agent.recall.export import html
+from ....agent.recall.transcripts import Transcript
 from ....system.opening import UNFOLLOWED
 from ....wire.rpc import ErrorCode, fields
 from .. import frames
 from ..handlers import Call, Data, OpError, op
 
+MAX_HISTORY = 100
+"""How many sessions `session_history` returns at the most."""
 WRITTEN = 1024 * 1024
 """How many characters of a page are written in one go: others can't run while they are encoded."""
 
 
-class AgentContents:
-    """`session` finds the session that a request means."""
+Listing = Callable[[str | None, int, int], Awaitable[Sequence[Transcript]]]
+"""Lists sessions on disk: of a directory or all, how many, from which on."""
 
-    def __init__(self, session: Callable[[Call], Conversation]) -> None:
+
+class AgentContents:
+    """`session` finds the session that a request means; `listed` knows those that are not open, too."""
+
+    def __init__(self, session: Callable[[Call], Conversation], listed: Listing | None) -> None:
         self.session = session
+        self._listed = listed
+
+    @op
+    async def session_history(self, cwd: str | None = None, from_: int = 0, limit: int = MAX_HISTORY) -> Data:
+        rows = await self._listed(cwd, min(limit, MAX_HISTORY), from_) if self._listed is not None else ()
+        return fields(
+            sessions=[
+                fields(id=row.id, name=row.name, what=row.first_message, cwd=row.cwd, modified=row.modified)
+                for row in rows
+            ]
+        )
 
     @op
     async def export_html(self, call: Call, path: str = "") -> Data:

@@ -14,7 +14,7 @@ from typing import Any
 from ....agent.conversation import Conversation
 from ....agent.store import AgentStore
 from ....sessions.inbox import AnsweredAlready, NoSuchOption, NotOpen
-from ....sessions.questions import Answer, Question
+from ....sessions.questions import ANSWER, Answer, Question
 from ....wire.rpc import ErrorCode, EventData, fields
 from .. import frames
 from ..handlers import Call, Caller, Data, OpError, op
@@ -118,13 +118,15 @@ class DialogOps:
         option = "deny" if not allowed else "always" if result == "always" else "allow"
         if isinstance(result, str) and (question := self._inbox.get(dialog_id)) is not None:
             option = next((each.value for each in question.options if each.value == result), option)
+            if question.is_dialog and result != "deny":
+                return await self._answer(call, dialog_id, ANSWER, result)
         return await self._answer(call, dialog_id, option)
 
     @op
     async def cancel_dialog(self, call: Call, dialog_id: str) -> Data:
         return await self._answer(call, dialog_id, "deny")
 
-    async def _answer(self, call: Call, id: str, option: str) -> Data:
+    async def _answer(self, call: Call, id: str, option: str, text: str = "") -> Data:
         named = call.session_id
         if named is not None:
             self._store.find(named)
@@ -136,7 +138,7 @@ class DialogOps:
                 raise NotOpen(f"{id} is asked by another session")
             if option == "always" and all(each.value != option for each in question.options):
                 option = "allow"
-            await self._inbox.answer(id, option, "rpc-edn")
+            await self._inbox.answer(id, option, "rpc-edn", text)
         except NotOpen as error:
             why = f": {error}" if isinstance(error, AnsweredAlready) else ""
             if why and was_asked:  # its person could not know

@@ -10,6 +10,7 @@ from ....agent.models import THINKING_LEVELS, ModelInfo
 from ....agent.ports import Refused
 from ....formats.edn import Keyword
 from ....wire.rpc import ErrorCode, fields
+from ..frames import options
 from ..handlers import Call, Data, OpError, invalid, op
 
 
@@ -17,7 +18,7 @@ class AgentModels:
     """The models that there are. `session` finds the session that a request means."""
 
     def __init__(
-        self, session: Callable[[Call], Conversation], models: Callable[[], Sequence[ModelInfo]]
+        self, session: Callable[[Call], Conversation], models: Callable[[Call], Sequence[ModelInfo]]
     ) -> None:
         self.session = session
         self._models = models
@@ -50,8 +51,14 @@ class AgentModels:
         return fields(thinking_level=self.session(call).cycle_thinking_level())
 
     @op
+    async def set_option(self, call: Call, option: str, value: Any) -> Data:
+        session = self.session(call)
+        session.set_option(option, str(value))
+        return fields(options=options(session))
+
+    @op
     async def get_available_models(self, call: Call) -> Data:
-        return fields(models=[_model_row(info) for info in self._models()])
+        return fields(models=[_model_row(info) for info in self._models(call)])
 
 
 def _level(value: str | int) -> str:

@@ -10,13 +10,15 @@ from weakref import WeakValueDictionary
 from ....sessions.directory import Directory, Kind, NoKind, NoSession, NotSupported, Summary
 from ....sessions.feed import Event, Feed
 from ....sessions.feed import Said as SaidPiece
-from ....sessions.session import new_prompt
+from ....sessions.session import Prompt, Receiving, new_id
 from ....wire.rpc import ErrorCode, fields
 from ..frames import plain
-from ..handlers import FAULTS, Call, Data, OpError, accepted, op
+from ..handlers import FAULTS, Call, Data, OpError, accepted, invalid, op
 
 MAX_LINES = 50_000
 """How many lines `session_lines` gives at the most."""
+MAX_ID = 100
+"""How many characters the id of a prompt may have."""
 FOLLOW_WAIT = 30.0
 """Seconds that `session_lines` waits for a line at the most; less than a client's patience."""
 FOLLOW_PAUSE = 0.1
@@ -46,25 +48,46 @@ class SessionOps:
     @op
     async def session_list(self, kind: str | None = None, brief: bool = False) -> Data:
         found = await self._directory.list(kind=kind, brief=brief)
-        return fields(sessions=[_row(each) for each in found], questions=self._directory.questions)
+        return fields(sessions=[row_of(each) for each in found], questions=self._directory.questions)
 
     @op
     async def session_find(self, call: Call, name: str = "") -> Data:
         (_, found), *others = await meant(self._directory, call, name)
-        return fields(session=_row(found), **_others(others))
+        return fields(session=row_of(found), **_others(others))
 
     @op
     async def session_stop(self, call: Call, name: str = "") -> Data:
         (kind, found), *others = await meant(self._directory, call, name)
-        return fields(session=_row(found), **_others(others), **await kind.stop(found.id))
+        return fields(session=row_of(found), **_others(others), **await kind.stop(found.id))
 
     @op
-    async def session_prompt(self, call: Call, text: str, name: str = "") -> Data:
+    async def session_prompt(self, call: Call, text: str, name: str = "", prompt_id: str = "") -> Data:
         kind, found = (await meant(self._directory, call, name))[0]
-        prompt = new_prompt(text)
-        place = await kind.prompt(found.id, prompt)
+        prompt = Prompt(new_id(prompt_id), text)
+        known = None
+        if prompt_id:
+            if len(prompt_id) > MAX_ID:
+                raise invalid("prompt-id", f"at most {MAX_ID} characters")
+            if not isinstance(kind, Receiving):
+                raise NotSupported(f"{kind.name} sessions keep no ids of prompts; leave out prompt-id")
+            known = await kind.receipt(found.id, prompt.id)
+        place = await kind.prompt(found.id, prompt) if known is None else known.place or None
         waits = {} if place is None else {"queued": place}
-        return accepted(call, prompt.id, session=_row(found), **waits)
+        return accepted(call, prompt.id, session=row_of(found), **waits)
+
+    @op
+    async def prompt_receipt(self, call: Call, prompt_id: str, name: str = "", timeout: float = 0.0) -> Data:
+        kind, found = (await meant(self._directory, call, name))[0]
+        if not isinstance(kind, Receiving):
+            raise NotSupported(f"{kind.name} sessions give no receipts for prompts")
+        if timeout:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(timeout, MAX_WAIT)):
+                    await kind.ended(found.id, prompt_id)
+        if (receipt := await kind.receipt(found.id, prompt_id)) is None:
+            raise OpError(ErrorCode.NOT_FOUND, f"{found.name!r} has no prompt {prompt_id!r:.80}")
+        known = {name: getattr(receipt, name) for name in receipt.__struct_fields__}
+        return fields(**{name: value for name, value in known.items() if value})
 
     @op
     async def session_lines(
@@ -131,8 +154,8 @@ def without_end(texts: Sequence[str]) -> Sequence[str]:
 
 def _others(found: Sequence[tuple[Kind, Summary]]) -> dict[str, list[Data]]:
     """What an answer says of other sessions of the same name, if there are any."""
-    return {"others": [_row(each) for _, each in found]} if found else {}
+    return {"others": [row_of(each) for _, each in found]} if found else {}
 
 
-def _row(found: Summary) -> Data:
+def row_of(found: Summary) -> Data:
     return fields(**{key: plain(value) for key, value in found.row.items()})
