@@ -2,7 +2,8 @@
 
 A look at the screen now and then would miss what scrolls off or is drawn over between two looks. So all that
 is printed is held as text until it was searched, within limits. Where a wait began is noted with the keeper
-of the session, so that the next daemon goes on from there when the client asks again. Does no I/O and no searching.
+of the session, so that the next daemon goes on from there when the client asks again. Does no I/O and does
+not search.
 """
 
 from __future__ import annotations
