@@ -192,9 +192,10 @@ def _is_image(part: Mapping[str, Any]) -> bool:
 
 def _tools(request: Mapping[str, Any]) -> Iterator[str]:
     for each in request.get("tools") or ():
-        inner = each.get("functionDeclarations") or each.get("tools")
-        for tool in inner or [each]:
+        for tool in each.get("functionDeclarations") or [each]:
             yield tool.get("name") or tool.get("function", {}).get("name", "")
+        for tool in each.get("tools") or ():  # of a namespace
+            yield f"{each['name']}/{tool['name']}"
 
 
 # --- what they are answered ---------------------------------------------------------------------------------
@@ -276,16 +277,11 @@ def _responses(step: Says, call: tuple[str, dict[str, Any]] | None, request: Map
         frames += _halt(step)
     if call is not None:
         number = next(_numbers)
-        name, arguments = call
-        items.append(
-            {
-                "id": f"fc_{number}",
-                "type": "function_call",
-                "call_id": f"call_{number}",
-                "name": name,
-                "arguments": json.dumps(arguments),
-            }
-        )
+        namespace, _, name = call[0].rpartition("/")
+        about = {"id": f"fc_{number}", "type": "function_call", "call_id": f"call_{number}", "name": name}
+        items.append({**about, "arguments": json.dumps(call[1])})
+        if namespace:
+            items[-1]["namespace"] = namespace
     for index, item in enumerate(items):
         item["status"] = "completed"
         frames.append(

@@ -18,8 +18,9 @@ from tests.hosting import WAIT, Hosting
 AGENT = '''
 """An agent that looks and behaves as Claude Code does: an input between two lines, hooks, a dialog.
 
-Its prompts do what they say: `break` fails, `quit` ends it after the turn, `exit` at once, `ask` opens a
-dialog that Enter accepts, `nest` starts another agent below it. With `plain` its stop can't be answered.
+Its prompts do what they say: `break` fails, `escape` is stopped by a person, `quit` ends it after the turn,
+`exit` at once, `ask` opens a dialog that Enter accepts, `nest` starts another agent below it. With `plain`
+its stop can't be answered.
 """
 import json, os, subprocess, sys, time, tty
 
@@ -40,8 +41,9 @@ def draw(text="", dialog=False):
 
 
 def said(role, text):
+    line = {"role": role, "text": text, "type": role, "message": {"role": role, "content": text}}
     with open(transcript, "a") as file:
-        file.write(json.dumps({"role": role, "text": text}) + "\\n")
+        file.write(json.dumps(line) + "\\n")
 
 
 def hook(event, **more):
@@ -83,6 +85,9 @@ def turn(text):
         subprocess.run([sys.executable, "-c", NESTED])
     if text == "break":
         hook("StopFailure", error="rate limit")
+        return
+    if text == "escape":
+        said("user", "[Request interrupted by user]")
         return
     said("assistant", "done")
     active = False

@@ -122,3 +122,14 @@ def test_when_no_hook_waits_a_correction_is_typed_into_its_empty_input(claude: C
     again = verifier.next()
     assert (again["name"], again["turnIndex"], again["userPrompt"]) == ("stop", 1, "say hello")
     assert "please mend x" in claude.model.prompts[-1]
+
+
+def test_a_turn_that_escape_ends_is_aborted_at_once(claude: Claude) -> None:
+    claude.type("please usetool now")
+    assert claude.verifier.next()["name"] == "start"
+    claude.wait("Do you want to proceed?")
+    claude.hosting.run("send", "work", "-k", "escape")
+    stop = claude.verifier.next()
+    assert (stop["name"], stop["turnIndex"], stop["outcome"]) == ("stop", 1, "aborted")
+    claude.wait("Interrupted")
+    claude.ask("say hello")

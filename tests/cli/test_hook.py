@@ -218,6 +218,24 @@ def test_a_hook_that_a_person_interrupts_gets_nothing_and_nothing_is_typed(
     assert work.typed == before
 
 
+def test_a_turn_that_a_person_stops_ends_though_no_hook_is_called(
+    hosting: Hosting, place: Path, verifiers: list[Verifier]
+) -> None:
+    work = Working(hosting, place, "escaped")
+    verifiers.append(verifier := Verifier(hosting, "escaped"))
+    for turn in (1, 3):
+        work.type("escape")
+        assert verifier.next()["name"] == "start"
+        stop = verifier.next()
+        assert (stop["name"], stop["turnIndex"], stop["outcome"]) == ("stop", turn, "aborted")
+        assert verifier.prompt("mend it") == "the turn was aborted, and an aborted turn is not sent back"
+        work.type("build it")
+        assert verifier.next()["name"] == "start"
+        stop = verifier.next()  # what was stopped before is not taken for this turn
+        assert (stop["name"], stop["turnIndex"], stop["outcome"]) == ("stop", turn + 1, "done")
+        verifier.report(turn + 1, "verified")
+
+
 # --- typing -----------------------------------------------------------------------------------------------
 
 
@@ -669,7 +687,6 @@ def test_an_agent_in_a_terminal_does_not_judge_itself(hosting: Hosting, tmp_path
     hosting.until((tmp_path / "done").exists)
     refused = "a command of an agent session (claude in session roses) sent it"
     assert refused in " ".join((tmp_path / "judged").read_text().split())
-    assert not hosting.ask("verify_reports")["reports"]
+    assert not hosting.ask("verify_reports", session_id="roses")["reports"]
     hosting.run("verify", "--once", "roses", "--", "grep", "-q", "x", str(tmp_path / "words"), check=False)
-    [report] = hosting.ask("verify_reports")["reports"]
-    assert report["session_id"] == "roses"
+    assert len(hosting.ask("verify_reports", session_id="roses")["reports"]) == 1

@@ -358,6 +358,16 @@ def test_an_editor_is_asked_one_thing_at_a_time_and_again_what_it_may_have_lost(
     waiting(0)
 
 
+def test_an_editors_footer_has_the_verdict_when_it_is_there(hosting: Hosting, editors: Editors) -> None:
+    editor = editors("garden")
+    editor.ask("prompt", message="help")
+    editor.idle()
+    hosting.run("verify", "--once", state(editor)["session_id"], "--", "true", check=False)
+    verdict = event(editor, "session/updated", phase="idle")["verdict"]
+    assert (verdict["turn"], verdict["stale"]) == (1, False)
+    assert "turn 1: " in event(editor, "footer/updated")["status_line"]
+
+
 def test_a_question_waits_until_an_editors_person_has_chosen(hosting: Hosting, editors: Editors) -> None:
     editor = editors("garden")
     id = editor.send("command", text="/thinking")

@@ -47,6 +47,11 @@ def test_a_session_is_started_typed_into_and_read(host: Host) -> None:
     assert host.status()["sessions"] == 0
 
 
+def test_a_command_is_a_list_of_words(host: Host) -> None:
+    with pytest.raises(TypeError, match=r"such as \['sh', '-l'\], not a string"):
+        host.start("work", "sh -l")
+
+
 def test_a_screen_comes_in_every_form(host: Host) -> None:
     work = host.start("work", ["sh", "-c", r"printf '\033[31mred\033[0m'; read line"])
     work.wait_for("red", timeout=20)

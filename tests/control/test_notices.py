@@ -117,6 +117,24 @@ def test_nobody_to_notify_a_full_queue_and_a_removed_address_are_said(
     asyncio.run(work())
 
 
+def test_a_flood_ends_and_no_text_controls_what_shows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notices_module, "MAX_A_MINUTE", 2)
+
+    async def work() -> None:
+        sending = Sending(tmp_path)
+        for _ in range(2):
+            action = Action("NOTIFY", "a\x1b]52;c;QQ==\x07\n\u202eb\x9b1m", title="t\x1b[1m")
+            await sending.notifier.notify(action, CONTEXT)
+        with pytest.raises(GiveUp, match="2 notifications were sent within a minute"):
+            await sending.notifier.notify(Action("NOTIFY", "x"), CONTEXT)
+        await sending.until(lambda: len(sending.sent) == 2)
+        assert sending.sent == 2 * [("a://", "t·[1m", "a·]52;c;QQ==·\n·b·1m")]
+
+    asyncio.run(work())
+
+
 def test_addresses_are_not_written_down(tmp_path: Path) -> None:
     async def work() -> None:
         sending = Sending(tmp_path, "tgram://very-secret-token/chat")

@@ -94,6 +94,32 @@ async def test_a_turn_that_failed_is_not_green_whoever_says_so(tmp_path: Path) -
 
 
 @served
+@pytest.mark.parametrize("how", ["abort", "interrupt", "go on"])
+async def test_what_was_said_while_a_turn_went_on_is_not_said_of_its_end(tmp_path: Path, how: str) -> None:
+    model = Held()
+
+    def is_stale() -> bool:
+        return (host.judging.shown(session.id) or {})["stale"] is True
+
+    async with room(tmp_path, model) as host:
+        session = host.session()
+        verifier = await host.verifier(session)
+        session.prompt("one")
+        await model.asked.wait()
+        verifier.report(1, confidence="verified", changed=["x"])
+        await host.until("verify/report")
+        assert not is_stale()
+        getattr(session, how, model.go_on.set)()
+        model.go_on.set()
+        await session.idle()
+        await verifier.until("event", name="stop")
+        assert is_stale()
+        verifier.report(1, status="failed", confidence="feedback")
+        await host.until("verify/report", 2)
+        assert not is_stale()
+
+
+@served
 @pytest.mark.parametrize("how", ["abort", "interrupt"])
 async def test_a_stopped_turn_is_not_green_and_takes_no_correction(tmp_path: Path, how: str) -> None:
     model = Held()

@@ -32,6 +32,11 @@ class Real(NamedTuple):
     """What its model server is asked for then."""
     after_denial: tuple[str, ...] = ("Finished.",)
     """What a turn has after a call that was denied: most let their model go on."""
+    resumes: bool = True
+    command_file: tuple[str, str] | None = None
+    """A slash command `hail` of the project: its file and what is in it."""
+    kills: int = 5
+    """How many turns of it are interrupted by the end of the daemon."""
     state: tuple[str, ...] = ()
     """Where it keeps its sessions, below its home: what it must be able to write to in a sandbox."""
 
@@ -109,6 +114,8 @@ REAL: Mapping[str, Real] = {
         other_mode="plan",
         other_model="haiku",
         asked_model="haiku",
+        command_file=(".claude/commands/hail.md", "Please greet $ARGUMENTS"),
+        kills=15,
         state=(".claude",),
     ),
     "opencode": Real(
@@ -119,6 +126,8 @@ REAL: Mapping[str, Real] = {
         other_model="loopback/other-model",
         asked_model="other-model",
         after_denial=("",),
+        command_file=(".opencode/command/hail.md", "Please greet $ARGUMENTS"),
+        kills=15,
         state=(".local/share/opencode", ".local/state/opencode", ".cache/opencode", ".config/opencode"),
     ),
     "gemini": Real(
@@ -128,6 +137,7 @@ REAL: Mapping[str, Real] = {
         other_mode="autoEdit",
         other_model="gemini-2.5-pro",
         asked_model="gemini-2.5-pro",
+        resumes=False,  # it often does not find its own sessions again
         state=(".gemini",),
     ),
     "codex": Real(
@@ -164,10 +174,26 @@ class RealHosting(AgentHosting):
             "sandbox": [str(home / place) for place in self.real.state],
         }
         lines = [f"{name} = {json.dumps(value)}" for name, value in table.items()]
-        self.configure("\n".join([f"[agents.{agent}]", *lines, f"env = {_inline(env)}"]))
+        lines += [f"env = {_inline(env)}", "[verifier]", "max_loops = 1"]
+        self.configure("\n".join([f"[agents.{agent}]", *lines]))
+        if self.real.command_file is not None:
+            path, text = self.real.command_file
+            (self.project / path).parent.mkdir(parents=True)
+            (self.project / path).write_text(text)
 
     def open(self, name: str = "one", **more: Any) -> str:
         return super().open(name, **{"sandbox": False, **more})
+
+    def allow_all(self, name: str) -> None:
+        """Allow everything that a session asks, until it is idle."""
+
+        def is_over() -> bool:
+            for row in self.ask("approvals")["approvals"]:
+                if row["session_name"] == name:
+                    self.ask("approval_settle", token=row["token"], allowed=True)
+            return self.found(name)["state"] in ("idle", "failed")
+
+        self.until(is_over)
 
     def said_by(self, word: str) -> list[ModelRequest]:
         """What the model was asked because of a word, apart from titles."""

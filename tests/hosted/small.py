@@ -138,7 +138,7 @@ def _lines(message: Mapping[str, Any]) -> list[str]:
     content = message["content"]
     match message["role"]:
         case "user":
-            return ["> " + "".join(part["text"] for part in content)]
+            return ["> " + "".join(part.get("text", "") for part in content)]
         case "toolResult":
             mark = "!" if message["isError"] else "="
             return [f"{mark} {message['toolCallId']}"]

@@ -175,7 +175,7 @@ class Turn(threading.Thread):
 
     def do_child(self) -> None:
         code = "import os, time; os.setsid(); print(os.getpid(), flush=True); time.sleep(600)"
-        child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+        child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env={})
         assert child.stdout is not None
         self.say(child.stdout.readline())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -303,6 +304,21 @@ def test_work_that_fails_its_check_is_sent_back_until_it_holds(small: SmallHosti
     assert [each["confidence"] for each in reports] == ["verified", "feedback"]
 
 
+def test_calls_that_nobody_could_be_asked_about_are_told_by_an_exit_code(small: SmallHosting) -> None:
+    done = subprocess.run(
+        [*small.command, "run", "--with", "small", "--verify", "test ! -e hello.txt", "tool done"],
+        env=small.environment,
+        cwd=small.project,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 3, done.stderr + small.log()
+    assert "What was denied?" in done.stdout
+    assert "execute: Write hello.txt: $ echo hi > hello.txt" in done.stdout
+
+
 def test_in_a_sandbox_an_agent_writes_to_its_project_and_nowhere_else(small: SmallHosting) -> None:
     path = Path(Settings(small.environment).config_path)
     path.write_text(f'{path.read_text()}sandbox = ["{small.agent_dir}"]\n')
@@ -359,6 +375,25 @@ def test_a_command_of_an_agent_does_not_choose_the_mode(small: SmallHosting) -> 
         assert small.found()["mode"] != "bold", words
     small.ask("set_mode", session_id=id, mode="bold")
     assert small.found()["mode"] == "bold"
+
+
+def test_a_sandbox_does_not_follow_what_became_a_link(small: SmallHosting) -> None:
+    home = Path(small.environment["HOME"])
+    path = Path(Settings(small.environment).config_path)
+    kept = home / "kept"
+    kept.mkdir()
+    inside = small.project / "cache"
+    inside.symlink_to(home)
+    path.write_text(f'{path.read_text()}sandbox = ["{small.agent_dir}", "{kept}", "{inside}"]\n')
+    done = small.talk(f"write:{kept}/a.txt write:{home}/b.txt write:{inside}/c.txt")
+    assert [each.name for each in home.glob("*.txt")] == [], done.stdout
+    assert (kept / "a.txt").exists()
+    small.run("stop", "one")
+    shutil.rmtree(kept)
+    kept.symlink_to(home)
+    done = small.talk("hello")
+    assert done.returncode == 1
+    assert f"{kept} leads to {home} now, and to {kept} when the session began" in done.stderr
 
 
 def test_without_a_sandbox_nothing_keeps_an_agent_from_writing_elsewhere(small: SmallHosting) -> None:

@@ -133,6 +133,11 @@ class Conversation:
         return {"model": f"{self.model.provider}/{self.model.id}", "file": self.journal.path}
 
     @property
+    def own_models(self) -> Sequence[ModelInfo] | None:
+        """The models that it can use, if these are not those of all sessions."""
+        return None
+
+    @property
     def keys_of(self) -> str:
         """Whose keys a turn would need that begins now, of a provider or an agent; empty if nobody's."""
         return self.model.provider

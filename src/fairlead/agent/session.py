@@ -16,7 +16,7 @@ from typing import Any
 from ..keeper.credentials import AGENT_MARK
 from . import context, events
 from .answer import Answer
-from .consent.approvals import CHANGED
+from .consent.approvals import CHANGED, denied
 from .conversation import Aborted, Conversation
 from .events import Approval, Event
 from .gathering import gather
@@ -388,7 +388,7 @@ class AgentSession(Conversation):
             is_late = self._aborted.is_set()  # somebody said yes, and then stop
             result = Result("aborted", is_error=True) if is_late else await self._executed(call, shown)
         else:
-            result = Result(f"denied: no consent to {call.name}: {touch.summary}", is_error=True)
+            result = Result(denied(call.name, touch.summary), is_error=True)
         content = (Text(result.text),)
         said = ToolResult(call.id, call.name, content, result.details, result.is_error, now())
         self._say(said)

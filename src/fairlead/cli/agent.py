@@ -186,7 +186,8 @@ def _prepare(agent: Agent, model: str | None, thinking: str | None) -> None:
         except RequestError as error:
             if error.code != "request/unknown-model":
                 raise
-            raise Failure(f"unknown model: {model}; `fairlead agent --list-models` lists them") from None
+            why = f"unknown model: {model}; `fairlead agent --list-models` lists them"
+            raise Failure(why if str(error) == "unknown model" else str(error)) from None
     if thinking is not None:
         agent.set_thinking(thinking)
 

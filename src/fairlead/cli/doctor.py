@@ -77,9 +77,9 @@ def _without_daemon(settings: Any, why: Exception) -> dict[str, Any]:
     try:
         check(settings)
     except SettingError as error:
-        mend = "fix it: the daemon can't start with this error"
+        mend = "correct this: the daemon can't start with it"
         if os.path.exists(settings.good_path):
-            mend = f"fix it; until then the daemon starts with the last good copy, {settings.good_path}"
+            mend = f"correct this; until then the daemon starts with the last good copy, {settings.good_path}"
         elif not isinstance(why, HungDaemon):
             checks[0] = Check("daemon", "unhealthy", str(why), "fix the configuration first")
         checks.append(Check("configuration", "unhealthy", str(error), mend))

@@ -122,6 +122,7 @@ async def _first(waiting: Any, judging: asyncio.Task[Any]) -> None:
 async def _judge(follower: Follower, writing: DurableChecker) -> tuple[Report, int]:
     async for judged in follower.judgements():
         writing.keep(judged.report)
+        _STREAM.end_line()
         show(judged, quiet=True, to_stderr=True)
         if judged.stop.outcome in ("failed", "aborted", "interrupted"):
             _say(f"fairlead run: {judged.report.summary}")
@@ -148,14 +149,13 @@ async def _show(agent: aio.Agent, job: Job, begun: asyncio.Event) -> None:
 async def _take(agent: aio.Agent, event: events.AgentEvent, job: Job) -> None:
     match event:
         case events.Text(text=text) if not job.is_quiet:
-            lines = "\n".join(map(printable, text.split("\n")))
-            print(lines, end="", file=sys.stderr, flush=True)
+            _STREAM.write("\n".join(map(printable, text.split("\n"))))
         case events.Message() if not job.is_quiet:
-            print(file=sys.stderr)
+            _STREAM.end_line()
         case events.Retrying():
             _say(event.line)
         case events.ToolResult(name=name, is_error=True, text=text) if not job.is_quiet:
-            print(f"● {name} failed: {printable(text[:200])}", file=sys.stderr)
+            _say(f"● {name} failed: {text[:200]}")
         case events.ApprovalWanted(id=id, summary=summary):
             if not job.allows_all:
                 _say(f"denied: {summary}: nobody could be asked; use --yes")
@@ -171,5 +171,24 @@ def _print(report: Report, *, as_json: bool) -> None:
         print(f"{coloured(report.confidence)}  {printable(report.summary)}\n\n{whole}")
 
 
+class _Stream:
+    """What the agent says, on stderr as it comes. Other lines begin on a line of their own."""
+
+    def __init__(self) -> None:
+        self._is_in_line = False
+
+    def write(self, text: str) -> None:
+        print(text, end="", file=sys.stderr, flush=True)
+        self._is_in_line = not text.endswith("\n") if text else self._is_in_line
+
+    def end_line(self) -> None:
+        if self._is_in_line:
+            self.write("\n")
+
+
+_STREAM = _Stream()
+
+
 def _say(line: str) -> None:
+    _STREAM.end_line()
     print(printable(line), file=sys.stderr, flush=True)

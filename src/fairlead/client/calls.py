@@ -84,6 +84,8 @@ def start(
     cols: int,
     rows: int,
 ) -> Call[None]:
+    if isinstance(command, str):
+        raise TypeError(f"command must be a list of words, such as {command.split()!r}, not a string")
     given = {
         "name": name,
         "argv": list(command),

@@ -12,9 +12,11 @@ import contextlib
 import hashlib
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from ..formats.columns import printable
 from ..formats.shown import middle
 from ..system.database import DatabaseFault
 from ..system.extras import is_missing, missing
@@ -32,6 +34,8 @@ SEND_WAIT = 120.0
 """Seconds until a sender that does not come back is left to itself; what it had is lost or sent."""
 CLOSE_WAIT = 5.0
 """Seconds that what is being sent may take when the daemon ends."""
+MAX_A_MINUTE = 60
+"""How many notifications are taken within a minute: whoever calls a person more often calls nobody."""
 MAX_BODY = 4000
 """How many characters of a text are sent; of a longer one the middle is left out."""
 MAX_SCHEME = 20
@@ -101,6 +105,7 @@ class Notifier:
         self._first_pause = first_pause
         self._wake = asyncio.Event()
         self._stops = False
+        self._lately: deque[float] = deque()  # when the last ones were asked for
         self._task: asyncio.Task[None] | None = None
 
     def set_urls(self, urls: Sequence[str]) -> None:
@@ -113,9 +118,15 @@ class Notifier:
             raise GiveUp(missing("notifications need Apprise", "notify"))
         if not self._urls:
             raise GiveUp("no address to notify: [notify] urls in config.toml is empty")
+        now = time.monotonic()
+        while self._lately and now - self._lately[0] > 60.0:
+            self._lately.popleft()
+        if len(self._lately) >= MAX_A_MINUTE:
+            raise GiveUp(f"{MAX_A_MINUTE} notifications were sent within a minute; this one is not")
+        self._lately.append(now)
         try:
-            body = middle(action.text, MAX_BODY)
-            await self._on_thread(lambda: self._store.queue(list(self._urls), action.title, body))
+            title, body = printable(action.title), middle(printable(action.text, "\n\t"), MAX_BODY)
+            await self._on_thread(lambda: self._store.queue(list(self._urls), title, body))
         except Full as error:
             raise GiveUp(str(error)) from None
         self._wake.set()

@@ -279,9 +279,12 @@ class ControlRoom:
     def _check_config(self) -> Check:
         self._settings.refresh()
         if fault := self._settings.fault:
-            fix = "mend that line; until then the daemon goes on with what the file said before"
+            fix = "correct that line; until then the daemon keeps its previous settings"
             return Check("configuration", "degraded", fault, fix)
-        return Check("configuration", "healthy", f"{self._settings.config_path} holds")
+        path = self._settings.config_path
+        return Check(
+            "configuration", "healthy", f"{path} is valid" if os.path.exists(path) else "all defaults"
+        )
 
     def _check_questions(self) -> Check:
         questions = self._inbox.consents

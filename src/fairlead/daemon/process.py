@@ -263,7 +263,10 @@ class Daemon:
         return [*lost, *self._terminals.door.lost, *self._judging.door.lost]
 
     def _posted(self, event: feed.Event) -> None:
-        """If a person is needed, tell those at its terminal, or at all if nothing else tells people."""
+        """Show verdicts with their sessions. If a person is needed, tell those at its terminal, or at all if
+        nothing else tells people."""
+        if isinstance(event, feed.Judged | feed.NeedsPerson):
+            self._agents.ops.judged(event.session)
         if isinstance(event, feed.NeedsPerson):
             self._control.escalated(event.session, event.turn, event.reason)
             name = self._control.sessions.name_of(event.session)
@@ -428,7 +431,7 @@ def run(
     log_file.rotate_if_due()
     _tell_where_it_hangs(log_file)
     if settings.fault:
-        log.warning("%s; until that is mended, %s holds", settings.fault, settings.good_path)
+        log.warning("%s; until that is fixed, %s is used", settings.fault, settings.good_path)
     supervisor = Supervisor()
     os.environ.pop(AGENT_MARK, None)  # what we start is no agent's, whoever started us
 

@@ -45,6 +45,7 @@ SENT_AGAIN = 20
 TOKEN = 16
 """How many characters the id of a question has."""
 FORMER_SESSION = "the session that it is about has ended"
+GREEN = (Confidence.VERIFIED, Confidence.PERFECT)
 SHOWN_DETAILS = 8000
 """How many characters of what was found are shown to who is called."""
 UNNAMED = "remote"
@@ -148,6 +149,7 @@ class Judging:
                 self.began(id, by_person=by_person)
                 self.door.started(id, turn, after)
             case feed.TurnEnded(turn=turn):
+                self._outdate_early(id, turn.number)
                 self.door.stopped(id, turn)
             case feed.Failed(reason=reason):
                 self.door.failed(id, reason)
@@ -193,6 +195,8 @@ class Judging:
     def _call_again(self, builder: Session) -> None:
         if self._is_stale(builder):
             self._outdate(builder.id)
+        if builder.turns and not builder.is_working and builder.turns[-1].outcome != "done":
+            self._outdate_early(builder.id, builder.turns[-1].number)  # whenever it was said
         judgement = self.of(builder.id)
         if judgement is not None and judgement.escalated:
             self._ask(builder.id)  # now with its name and project
@@ -223,6 +227,12 @@ class Judging:
         """Whether what was said last is of an earlier turn."""
         judgement, turns = self.of(builder.id), builder.turns
         return judgement is not None and bool(turns) and judgement.turn < turns[-1].number
+
+    def _outdate_early(self, session_id: str, turn: int) -> None:
+        """A turn has ended: that it was verified while it went on says nothing of its end."""
+        judgement = self.of(session_id)
+        if judgement is not None and judgement.turn == turn and judgement.confidence in GREEN:
+            self._outdate(session_id)
 
     def _outdate(self, session_id: str) -> None:
         judgement = self.of(session_id)
@@ -361,10 +371,10 @@ class Judging:
             whole = msgspec.structs.replace(whole, lines=(turn.first_line, turn.last_line))
         is_going_on = builder.is_working and turn.number == builder.turns[-1].number
         whole = capped(whole if is_going_on else judged_by_outcome(whole, turn.outcome))
-        return self._soon(self._keep(builder, whole))
+        return self._soon(self._keep(builder, whole, is_early=is_going_on))
 
-    async def _keep(self, builder: Session, report: Report) -> None:
-        """Write a report down and tell everybody of it."""
+    async def _keep(self, builder: Session, report: Report, *, is_early: bool) -> None:
+        """Write a report down and tell everybody of it; one that `is_early` came before its turn's end."""
         is_late = bool(builder.turns) and report.turn < builder.turns[-1].number
 
         def write() -> None:
@@ -374,6 +384,8 @@ class Judging:
         writing = asyncio.ensure_future(self.reports.thread.run(write))
         await asyncio.wait([writing], timeout=KEEP_WAIT)
         self._told(builder.id, report, builder.began)
+        if is_early and not builder.is_working:
+            self._outdate_early(builder.id, report.turn)
         try:
             await writing
         except DatabaseFault as error:

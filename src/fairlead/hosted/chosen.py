@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from ..agent.journal import Custom, Journal
+from ..agent.journal import Custom
 from ..agent.models import ModelInfo
 from ..agent.ports import Choosable, Refused
 from ..wire import acp
@@ -52,16 +52,16 @@ class AgentSettings:
 
     def __init__(
         self,
-        journal: Journal,
+        append: Callable[[Custom], object],
         agent: str,
         described: Callable[[], Described],
         work: Callable[[], Work],
         changed: Callable[[], None],
     ) -> None:
-        """`changed` is called when the agent is set otherwise than before."""
+        """`append` journals what is chosen; `changed` is called when the agent is set otherwise."""
         self.values: dict[str, Any] = {}
         """What was set in this session: the agent's session, mode, model, sandbox."""
-        self._journal = journal
+        self._append = append
         self._agent = agent
         self._described = described
         self._work = work
@@ -75,7 +75,7 @@ class AgentSettings:
 
     def choose(self, **settings: Any) -> None:
         """Set the session's mode, model or sandbox, for this agent and the next one that is started."""
-        self._journal.append(Custom(CHOSEN, settings))
+        self._append(Custom(CHOSEN, settings))
         self.values |= settings
 
     @property
@@ -87,6 +87,12 @@ class AgentSettings:
     def servers(self) -> list[str]:
         """The names of MCP servers that a client has given."""
         return [str(each) for each in self.values.get("mcp") or ()]
+
+    @property
+    def places(self) -> dict[str, str]:
+        """Where the agent may write in its sandbox, and what that really was when it began."""
+        found = self.values.get("places")
+        return {str(path): str(real) for path, real in found.items()} if isinstance(found, dict) else {}
 
     @property
     def is_sandboxed(self) -> bool:
@@ -109,10 +115,10 @@ class AgentSettings:
         return str(option.current_value) if option is not None else self.wanted_mode
 
     @property
-    def models(self) -> Sequence[str]:
-        """The models that the agent lets be chosen, as far as it is known."""
+    def models(self) -> dict[str, str]:
+        """The models that the agent lets be chosen, as far as it is known, and their names."""
         option = self._option(MODEL)
-        return list(_values(option)) if option is not None else []
+        return _values(option) if option is not None else {}
 
     @property
     def options(self) -> Sequence[Choosable]:
@@ -187,7 +193,7 @@ class AgentSettings:
         if option is None:
             raise Refused(f"{self._agent} does not let its model be set; leave it out")
         if model not in self.models:
-            raise Refused(f"{self._agent} has no model {model!r}; there are {_listed(self.models)}")
+            raise Refused(f"{self._agent} has no model {model!r}; there are {_listed(list(self.models))}")
         return option
 
     # --- what the agent says ------------------------------------------------------------------------------

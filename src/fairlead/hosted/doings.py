@@ -27,7 +27,7 @@ from .state import OpenCall, Work
 
 RUN = "fairlead/hosted-run"
 """The custom entry with which a run of an agent's program begins, is told something, or ends."""
-MAX_SAID = 1024 * 1024
+MAX_SAID = 512 * 1024
 """After so many characters a message is journaled, though the agent goes on."""
 MAX_CALLS = 200
 """How many calls an agent may have open."""
@@ -279,7 +279,8 @@ class Doings:
 
     def _end_call(self, id: str, *, is_error: bool, why: str = "") -> None:
         call = self.work.calls.pop(id)
-        text = "\n".join(filter(None, [self._clean(call.text), why]))
+        denial = self._approvals.denial(call.id) if is_error else ""
+        text = "\n".join(filter(None, [denial, self._clean(call.text), why]))
         details = self._details(call)
         self._record(ToolResult(call.id, call.tool, (Text(text),), details, is_error, now()))
         self._tell(events.ToolEnded(self._id, call.id, call.tool, text, details, is_error))

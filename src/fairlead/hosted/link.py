@@ -24,7 +24,7 @@ log = logging.getLogger("fairlead")
 CONFIRM_BYTES = 128 * 1024
 """After so many bytes the state is confirmed, if nothing else was a reason for that."""
 
-MAX_STATE = 8 * 1024 * 1024
+MAX_STATE = 4 * 1024 * 1024
 """How many bytes the state of a session may have besides what the agent is told: what is not over."""
 MAX_UNREAD, MAX_SHOWN = 5, 200
 """How many lines that are no messages are kept to be shown, and how many bytes of each."""

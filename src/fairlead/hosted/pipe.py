@@ -18,7 +18,7 @@ import logging
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple, Protocol, cast
 
 from ..keeper.protocol import (
@@ -303,6 +303,7 @@ class Pipe:
             (terminate, grace),
             (lambda: self.signal(signal.SIGKILL), START_WAIT),
         ]
+        started = await asyncio.to_thread(processes.below, self.pid) if self.end is None else set()
         for tell, wait in steps:
             if self.end is None:
                 tell()
@@ -312,23 +313,28 @@ class Pipe:
                 break
         if self.end is None:
             raise PipeError(f"{self.name} does not end")
-        await self.end_strays(grace)
+        await self.end_strays(grace, started)
         return self.end
 
     async def groups(self) -> set[int]:
         """The process groups of the agent and of all that it started."""
 
         def look() -> set[int]:
-            found = map(processes.process, processes.members((self.pid,), mark=(MARK, self._mark)))
-            return {each.group for each in found if each is not None}
+            pids = processes.members((self.pid,), mark=(MARK, self._mark))
+            pids |= {each.pid for each in processes.below(self.pid)}
+            return {found.group for pid in pids if (found := processes.process(pid)) is not None}
 
         return await asyncio.to_thread(look)
 
-    async def end_strays(self, grace: float) -> int:
-        """End what the agent has left behind; returns how many processes that were."""
-        strays, _ = await processes.end_all(
-            lambda: processes.members((), mark=(MARK, self._mark)), grace, GONE_WITHIN
-        )
+    async def end_strays(self, grace: float, started: Collection[processes.Program] = ()) -> int:
+        """End what the agent has left behind, what is known to be `started` by it too; returns how many
+        processes that were."""
+
+        def find() -> set[int]:
+            known = {each.pid for each in started if _still_runs(each)}
+            return known | processes.members((), mark=(MARK, self._mark))
+
+        strays, _ = await processes.end_all(find, grace, GONE_WITHIN)
         return strays
 
     # --- for `Pipes` ----------------------------------------------------------------------------------------
@@ -501,3 +507,9 @@ class Pipe:
     def _tell(self, kind: Kind, *parts: bytes) -> None:
         if self._link is not None:
             self._link.tell(kind, *parts)
+
+
+def _still_runs(program: processes.Program) -> bool:
+    """Whether a process is what it was, though it may run another program by now."""
+    now = processes.running(program.pid)
+    return now is not None and now.began == program.began

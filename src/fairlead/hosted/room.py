@@ -19,11 +19,13 @@ from ..system.keepers import NurseryLink
 from ..system.settings import SettingError, Settings
 from ..wire.acp import McpServer
 from . import mcp
+from .check import Trial, Tried
+from .chosen import AgentSettings
 from .known import Agent, agents_in, joined
 from .pipe import Ended, Pipe, PipeError
 from .pipes import Pipes
 from .program import STOP_GRACE, HostedError
-from .sandbox import NoSandbox, sandboxed
+from .sandbox import NoSandbox, places, sandboxed
 from .session import HostedSession
 
 log = logging.getLogger("fairlead")
@@ -188,32 +190,56 @@ class HostedRoom:
         return agent, path
 
     async def start(self, session: HostedSession) -> Pipe:
-        agent, path = self._program(session.agent)
+        return await self._start(session.agent, session.id, str(session.cwd), session.settings)
+
+    async def tried(self, name: str, cwd: str) -> Tried:
+        """Try an agent in a directory. Raises HostedError if there is none of this name."""
+        agent, _ = self._program(name)
+        id = f"trial-{secrets.token_hex(4)}"
+
+        async def start(settings: AgentSettings) -> Pipe:
+            return await self._start(name, id, cwd, settings)
+
+        return await Trial(name, cwd, agent, start, self.forget, self.secrets).tried()
+
+    async def _start(self, name: str, id: str, cwd: str, settings: AgentSettings) -> Pipe:
+        """Start an agent's program for a session. Raises HostedError."""
+        agent, path = self._program(name)
         command = [path, *agent.command[1:]]
-        lent = {name: self._lent[name] for name in self.lacked(session.agent) if name in self._lent}
-        environment = {**self._environ, **lent, **agent.env, AGENT_MARK: session.id}
+        lent = {name: self._lent[name] for name in self.lacked(name) if name in self._lent}
+        environment = {**self._environ, **lent, **agent.env, AGENT_MARK: id}
         run = secrets.token_hex(4)
         try:
-            if session.is_sandboxed:
+            if settings.is_sandboxed:
+                written = self._places(cwd, agent, settings)
                 command = await sandboxed(
-                    command,
-                    str(session.cwd),
-                    environment,
-                    writable=agent.writable,
-                    hidden=[self._runtime_dir],
+                    command, cwd, environment, written=written, hidden=[self._runtime_dir]
                 )
                 environment["TMPDIR"] = "/tmp"
             return await self._pipes.start(
-                f"{session.agent}-{session.id[:8]}",
+                f"{name}-{id[:8]}",
                 command,
-                cwd=os.path.abspath(session.cwd),
+                cwd=os.path.abspath(cwd),
                 environment=environment,
-                note={"session": session.id, "agent": session.agent, "run": run},
+                note={"session": id, "agent": name, "run": run},
             )
         except NoSandbox as error:
-            raise HostedError(f"{session.agent} can't be started in a sandbox: {error}") from None
+            raise HostedError(f"{name} can't be started in a sandbox: {error}") from None
         except PipeError as error:
-            raise HostedError(f"{session.agent}: {self.secrets.text(str(error))}") from None
+            raise HostedError(f"{name}: {self.secrets.text(str(error))}") from None
+
+    @staticmethod
+    def _places(cwd: str, agent: Agent, settings: AgentSettings) -> list[str]:
+        """Where a session's agent may write. A place that was something else when the session began there is
+        not followed: an agent may have made it a link. Raises NoSandbox."""
+        found = places(cwd, agent.writable)
+        known = settings.places
+        for path, real in found.items():
+            if known.get(path, real) != real:
+                raise NoSandbox(f"{path} leads to {real} now, and to {known[path]} when the session began")
+        if found.keys() - known.keys():
+            settings.choose(places={**known, **found})
+        return list(found.values())
 
 
 class _Unheard:

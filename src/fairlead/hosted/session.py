@@ -94,7 +94,7 @@ class HostedSession(Conversation):
     ) -> None:
         self.agent = journal.header.agent or ""
         self.settings = AgentSettings(
-            journal, self.agent, lambda: agents.describe(self), lambda: self.work, self._set
+            journal.append, self.agent, lambda: agents.describe(self), lambda: self.work, self._set
         )
         self._agents = agents
         self._program = AgentProgram(
@@ -196,6 +196,12 @@ class HostedSession(Conversation):
             "mcp_servers": self.settings.servers,
         }
         return {**super().more, **own}
+
+    @property
+    def own_models(self) -> Sequence[ModelInfo]:
+        """Those that the agent has said it has; until then the one that is set."""
+        known = [ModelInfo(self.agent, id, name, window=0) for id, name in self.settings.models.items()]
+        return known or [self.model]
 
     @property
     def keys_of(self) -> str:

@@ -46,8 +46,9 @@ class Ending(NamedTuple):
         return ""
 
 
-def ending_in(path: str, last_line: int | None = None) -> Ending:
-    """How the last turn in a session's file ended, or the one that ends at a line.
+def ending_in(path: str, last_line: int | None = None, *, newest: int = LAST_LINES) -> Ending:
+    """How the last turn in a session's file ended, or the one that ends at a line; only so many of the
+    `newest` lines are looked at.
 
     Without a line only the end of the file is read, however long it is.
     """
@@ -63,7 +64,8 @@ def ending_in(path: str, last_line: int | None = None) -> Ending:
                 lines = list(deque(islice(file, last_line), maxlen=LAST_LINES))
     except OSError:
         return Ending(None)
-    return _last_of(reversed(lines[-LAST_LINES:]))
+    looked_at = min(newest, LAST_LINES) + (last_line is None)  # what is after the last line feed is none
+    return _last_of(reversed(lines[-looked_at:]))
 
 
 def _last_of(lines: Iterable[bytes]) -> Ending:

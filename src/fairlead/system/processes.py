@@ -330,6 +330,22 @@ def members(leaders: Collection[int], *, tty: str = "", mark: tuple[str, str] | 
     return {pid for pid, found in table.items() if pid != own and found.runs and belongs(pid, found)}
 
 
+def below(pid: int) -> set[Program]:
+    """All that a process has started and that still has it as an ancestor, whatever its environment says."""
+    table = processes()
+    children: dict[int, list[int]] = {}
+    for each, found in table.items():
+        children.setdefault(found.parent, []).append(each)
+    found_below: set[Program] = set()
+    waiting = list(children.get(pid, ()))
+    while waiting:
+        each = waiting.pop()
+        if table[each].runs:
+            found_below.add(Program(each, table[each].name, table[each].began))
+        waiting += children.pop(each, ())
+    return found_below
+
+
 async def end_all(find: Callable[[], set[int]], grace: float, gone_within: float) -> tuple[int, bool]:
     """End all that `find` finds, until it finds nothing: SIGTERM, and after `grace` seconds SIGKILL. What
     hangs in the kernel is left to it. Returns how many processes that were, and whether none is left."""

@@ -124,10 +124,10 @@ class Delivery:
             self._told("started", "")
             self._save()
 
-    def superseded(self) -> None:
-        """A person has asked for something else."""
+    def superseded(self, why: str = "a person has asked for something else") -> None:
+        """What waits is not for this agent any more."""
         for _ in range(self.pending):
-            self._told("refused", "a person has asked for something else")
+            self._told("refused", why)
         self._known.waiting.clear()
         self._known.sent = None
 

@@ -9,6 +9,7 @@ What is known of a session's turns is in a file of its own, so that the next dae
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import os
@@ -44,6 +45,9 @@ MAX_KNOWN = 64 * 1024 * 1024
 MAX_STOP_WAIT = 3600.0
 """Seconds that a stop hook may wait for what verifiers say."""
 
+
+LOOK_SECONDS = 1.0
+"""How often the transcript of an agent that works is looked at: one that a person stops calls no hook."""
 
 Tell = Callable[[str, Mapping[str, Any]], None]
 """Tells clients: a topic of terminals and its data."""
@@ -189,6 +193,16 @@ class LiveTerminal:
         self._save()
         return known.turns[-1]
 
+    def aborted(self, lines: int) -> TerminalTurn:
+        """A person has stopped the agent."""
+        self.known.is_working = False
+        self.known.ended = time.time()
+        last = self.known.turns[-1]
+        self.known.turns[-1] = msgspec.structs.replace(last, last_line=lines, outcome="aborted")
+        self.delivery.superseded("a person has stopped the agent")
+        self._save()
+        return self.known.turns[-1]
+
     def failed(self, fault: str) -> TerminalTurn | None:
         """The agent could not answer. It can be asked again."""
         self.known.is_working = False
@@ -241,17 +255,22 @@ class TerminalTurns:
         self._judged = judged
         self._live: dict[str, LiveTerminal] = {}
         self._transcripts = TranscriptLines()
+        self._looking: dict[str, asyncio.Task[None]] = {}
 
     def opened(self, session: Session) -> None:
         """A session is there: if an agent in it has had turns, verifiers may come again."""
         if _read(self._path(session), session.started_at) is not None:
-            self.live(session).delivery.resume()
+            live = self.live(session)
+            live.delivery.resume()
+            self._look(live)
         else:
             by_agent = bool(session.note.get("started_by"))
             self._feed.post(feed.Created(session.id, session.started_at, by_agent))
 
     def closed(self, session: Session) -> None:
         """A session is forgotten."""
+        if (looking := self._looking.pop(session.id, None)) is not None:
+            looking.cancel()
         if self._live.pop(session.id, None) is not None:
             self._feed.post(feed.Closed(session.id))
             with contextlib.suppress(OSError):
@@ -282,7 +301,9 @@ class TerminalTurns:
             raise HostError("failed", str(error)) from None
 
         def start(after: float | None = None) -> None:
-            if live.started(agent, prompt, path, lines, session_id, owner):  # by a person
+            is_asked = live.started(agent, prompt, path, lines, session_id, owner)
+            self._look(live)
+            if is_asked:  # by a person
                 is_own = calling_agent.get() in ("", session.note.get("typed_by"), live.as_agent)
                 by_person = is_own and not session.is_typed_by_agent
                 session.is_typed_by_agent = False
@@ -312,6 +333,34 @@ class TerminalTurns:
                 if failed is not None:
                     self._feed.post(feed.TurnEnded(session.id, failed))
         return {"accepted": True, "turn": known.turns[-1].number if known.turns else 0}
+
+    def _look(self, live: LiveTerminal) -> None:
+        """Notice it when a person stops the agent, as far as its transcript tells."""
+        if (before := self._looking.pop(live.id, None)) is not None:
+            before.cancel()
+        if live.known.is_working and live.known.turns and live.known.file:
+            self._looking[live.id] = asyncio.get_running_loop().create_task(self._notice_abort(live))
+
+    async def _notice_abort(self, live: LiveTerminal) -> None:
+        turn, path, seen = live.known.turns[-1], live.known.file, -1
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            if not live.known.is_working:
+                return
+            with contextlib.suppress(OSError, TooMany):
+                if (size := os.stat(path).st_size) == seen:
+                    continue
+                seen = size
+                lines = await self._transcripts.count(path)
+                newest = lines - turn.first_line + 1  # those of this turn
+                if newest < 1:
+                    continue
+                ending = await asyncio.to_thread(ending_in, path, newest=newest)
+                if ending.outcome == "aborted" and live.known.is_working:
+                    ended = live.aborted(lines)
+                    self._tell_turn("terminal/turn-ended", live)
+                    self._feed.post(feed.TurnEnded(live.id, ended))
+                    return
 
     async def _correction(self, live: LiveTerminal, is_again: bool, seconds: float) -> str:
         """The agent has answered. A hook that waits is answered with the correction that is due, if any."""

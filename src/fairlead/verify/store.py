@@ -167,7 +167,7 @@ class Judgement(NamedTuple):
     escalated: str = ""
     """Why a person is needed, if one is."""
     stale: bool = False
-    """Whether the session has had a later turn, of which nothing was said."""
+    """Whether the session went on after that, and nothing was said of it."""
     called: int = 0
     """The turn for which a person is needed, or was until one had seen it."""
     began: float = 0.0
@@ -191,7 +191,7 @@ class Judgement(NamedTuple):
     def line(self) -> str:
         """In a few words, for status lines."""
         call = f", a person is needed: {self.escalated}" if self.escalated else ""
-        later = "; the turn after it is not verified" if self.stale else ""
+        later = "; what came after it is not verified" if self.stale else ""
         return f"turn {self.turn}: {self.confidence.word}{later}{call}"
 
     @property

@@ -359,6 +359,8 @@ set_option: option value / session-id -> options
     choose one of a session's options, as `get_view` lists them [for_person]
 agents: -> agents
     the agents of other makers that can be hosted [repeatable]
+agent_check: agent / cwd -> ok fault title version can modes models logins notices
+    start an agent, see whether it can be used, and end it [beside]
 remember: text / tags session-id -> id
     keep something in the memory of all sessions
 recall: text / tags limit session-id -> entries

@@ -43,6 +43,7 @@ class Approvals:
         self._settled: dict[str, tuple[Approval, bool]] = {}  # by the id of the call
         self._answers: dict[str, asyncio.Future[bool]] = {}
         self._choices: dict[str, str] = {}  # of hosted agents, by the question's id and by its origin
+        self._denied: dict[str, Approval] = {}  # of hosted agents, by the id of the call
 
     def load(self, body: Custom) -> None:
         """Take in what an entry of the journal says."""
@@ -54,7 +55,7 @@ class Approvals:
             elif body.custom_type == SETTLED:
                 approval = self.waiting.pop(body.data["id"])
                 if approval.origin:
-                    self._choose(approval, str(body.data.get("choice", "")))
+                    self._choose(approval, str(body.data.get("choice", "")), bool(body.data["allowed"]))
                 else:
                     self._settled[approval.call_id] = approval, bool(body.data["allowed"])
                 is_ours = (
@@ -131,8 +132,15 @@ class Approvals:
         self._tell(ApprovalWanted(self._id, waiting))
         return waiting
 
-    def _choose(self, approval: Approval, choice: str) -> None:
+    def _choose(self, approval: Approval, choice: str, allowed: bool) -> None:
         self._choices[approval.origin] = self._choices[approval.id] = choice
+        if choice and not allowed:
+            self._denied[approval.call_id] = approval
+
+    def denial(self, call_id: str) -> str:
+        """What is said of a call that a hosted agent was not allowed; empty if nobody denied it."""
+        approval = self._denied.get(call_id)
+        return "" if approval is None else denied(approval.tool, approval.summary)
 
     def choice_for(self, key: str) -> str | None:
         """What was chosen when a hosted agent asked, by the question's id or its origin; None if nothing
@@ -153,13 +161,18 @@ class Approvals:
         del self.waiting[id]
         answer = self._answers.pop(id, None)
         if approval.origin:
-            self._choose(approval, choice or "")
+            self._choose(approval, choice or "", allowed)
         elif answer is not None and not answer.done():
             answer.set_result(allowed)
         else:
             self._settled[approval.call_id] = approval, allowed
         self._tell(ApprovalSettled(self._id, approval, allowed, by))
         return approval
+
+
+def denied(tool: str, what: str) -> str:
+    """What the journal says of a call that was not allowed. Verifiers look for it."""
+    return f"denied: no consent to {tool}: {what}"
 
 
 def question_of(approval: Approval, *, session: str, name: str, project: str, journal: str) -> Question:

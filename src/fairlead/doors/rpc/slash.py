@@ -397,7 +397,7 @@ class AgentCommands:
                     f"{each.provider} {each.id}" + (" [reasoning]" if each.reasoning else ""),
                     fields(provider=each.provider, id=each.id),
                 )
-                for each in self._sessions.models
+                for each in self._sessions.models_of(doing.session)
             ]
             self._ask(doing, "select-model", rows)
             return
@@ -407,8 +407,9 @@ class AgentCommands:
             return
         try:
             info = doing.session.set_model(*words)
-        except Refused:
-            self._say(doing, f"Unknown model: {' '.join(words)}")
+        except Refused as error:
+            is_own = doing.session.own_models is not None
+            self._say(doing, str(error) if is_own else f"Unknown model: {' '.join(words)}")
             return
         self._say(doing, f"✓ Model set to {info.provider} {info.id}")
 

@@ -114,7 +114,7 @@ class AgentOps:
         self._lending = Lending(keyring)
         jobs = AgentJobs(self.session, lambda: self.loaded)
         about = AgentContents(self.session, listed)
-        choosing = AgentModels(self.session, lambda: self.models)
+        choosing = AgentModels(self.session, self.models_for)
         remembering = AgentMemory(memory, self.session)
         self.noted = remembering.noted
         self._commands = AgentCommands(self, login, store.rename)
@@ -139,6 +139,18 @@ class AgentOps:
     @property
     def models(self) -> Sequence[ModelInfo]:
         return self._models.models()
+
+    def models_of(self, session: Conversation) -> Sequence[ModelInfo]:
+        """The models that a session can use."""
+        own = session.own_models
+        return self.models if own is None else own
+
+    def models_for(self, call: Call) -> Sequence[ModelInfo]:
+        """The models that the session of a client can use; if it has none, those of all that are open."""
+        if call.session_id is not None or call.caller.focus is not None:
+            return self.models_of(self.session(call))
+        more = [each for session in self.loaded for each in session.own_models or ()]
+        return list({(each.provider, each.id): each for each in (*self.models, *more)}.values())
 
     # --- which session ------------------------------------------------------------------------------------
 
@@ -354,6 +366,14 @@ class AgentOps:
     def heard(self, event: Event) -> None:
         """Something happened in a session."""
         self._telling.heard(event)
+
+    def judged(self, session_id: str) -> None:
+        """Something was said of a session by verifiers, which editors show with its state."""
+        if (session := self._store.get(session_id)) is None:
+            return
+        for caller in self._callers():
+            if not caller.increments and hears(caller, session):
+                self.show_session(caller, session)
 
     def focus(self, call: Call, session: Conversation) -> Data:
         """A client switches to another session: it is shown all of it, then answered."""

@@ -35,9 +35,26 @@ class HostedOps:
                     mode=each.agent.mode or None,
                     model=each.agent.model or None,
                     sandbox=each.agent.sandbox,
+                    keys=list(each.agent.keys),
+                    mcp_servers=[server.name for server in each.agent.mcp],
                 )
                 for each in self._room.programs
             ]
+        )
+
+    @op
+    async def agent_check(self, call: Call, agent: str, cwd: str = "") -> Data:
+        tried = await self._room.tried(agent, cwd or call.caller.cwd or "/")
+        return fields(
+            ok=not tried.fault,
+            fault=tried.fault or None,
+            title=tried.name or None,
+            version=tried.version or None,
+            can=list(tried.can),
+            modes=list(tried.modes),
+            models=list(tried.models),
+            logins=list(tried.logins),
+            notices=list(tried.notices),
         )
 
     @op

@@ -18,7 +18,7 @@ class AgentModels:
     """The models that there are. `session` finds the session that a request means."""
 
     def __init__(
-        self, session: Callable[[Call], Conversation], models: Callable[[], Sequence[ModelInfo]]
+        self, session: Callable[[Call], Conversation], models: Callable[[Call], Sequence[ModelInfo]]
     ) -> None:
         self.session = session
         self._models = models
@@ -58,7 +58,7 @@ class AgentModels:
 
     @op
     async def get_available_models(self, call: Call) -> Data:
-        return fields(models=[_model_row(info) for info in self._models()])
+        return fields(models=[_model_row(info) for info in self._models(call)])
 
 
 def _level(value: str | int) -> str:
