@@ -208,3 +208,25 @@ def test_emacs_goes_on_when_the_daemon_is_killed_at_a_dialog_and_in_the_first_tu
     hosting.wait_text("emacs", "[error] interrupted: the daemon ended before the turn did")
     say(hosting, "read notes.txt")
     hosting.wait_text("emacs", "Done: read")
+
+
+def test_two_questions_are_asked_one_after_the_other_and_what_is_said_elsewhere_is_shown(
+    hosting: Hosting, emacs: str, ui: Path, project: Path
+) -> None:
+    shown(hosting, emacs, ui, project)
+    say(hosting, "read notes.txt")
+    hosting.wait_text("emacs", "Done: read")
+    beside = hosting.ask("open_session", cwd=str(project))["session_id"]
+    listed = hosting.ask("list_sessions")["sessions"]
+    [own] = {each["session_id"] for each in listed} - {beside}
+    hosting.run("send", own, "run: touch first")
+    hosting.wait_text("emacs", "User: run: touch first")
+    hosting.wait_text("emacs", "Allow bash?")
+    hosting.run("send", beside, "run: touch second")
+    hosting.until(lambda: "touch second" in hosting.run("approvals").stdout)
+    hosting.run("send", "emacs", "Allow", "-k", "Enter")
+    hosting.until((project / "first").exists)
+    hosting.wait_text("emacs", "Done: run `touch first`")
+    hosting.run("send", "emacs", "-k", "C-e")  # Emacs opens the next one when a key was pressed
+    answer(hosting, "Allow")
+    hosting.until((project / "second").exists)

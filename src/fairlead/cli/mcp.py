@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
     for name in [name for name in os.environ if name.startswith(PRIVATE)]:
         del os.environ[name]
 
-    from ..client.mcp.server import serve
+    from ..client.mcp.opening import serve
     from ..system.settings import Settings
 
     return serve(Settings(), project)

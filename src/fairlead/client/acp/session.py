@@ -19,12 +19,14 @@ from ...events import (
     Failed,
     Message,
     Other,
+    PersonAsked,
     Prompted,
     Text,
     Thought,
     ToolUpdate,
     Updated,
 )
+from ...formats.shown import visible
 from ...system.settings import Settings
 from ...wire import acp
 from ...wire.acp import Id
@@ -233,7 +235,7 @@ class EditorSession:
 
     def happened(self, event: AgentEvent) -> None:
         if self._opened is not None:
-            is_question = isinstance(event, ApprovalWanted | ApprovalSettled)
+            is_question = isinstance(event, ApprovalWanted | ApprovalSettled | PersonAsked)
             if is_question or (self._has_past and not isinstance(event, _IN_PIECES)):
                 self._held.append(event)
             return
@@ -241,6 +243,11 @@ class EditorSession:
         match event:
             case ApprovalWanted():
                 self._ask(event)
+            case PersonAsked(id, text, choices):
+                kind = "NUMBER" if choices else "TEXT"
+                lines = [text, *(f"{number}  {choice}" for number, choice in enumerate(choices, 1))]
+                how = f"answer with `fairlead approvals answer {id} {kind}`"
+                self._tell([say(f"[a question: {visible(chr(10).join(lines))}\n{how}]")])
             case ApprovalSettled(id):
                 self._open.discard(id)
                 if id in self._asked:

@@ -11,52 +11,44 @@ import asyncio
 import os
 import sys
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from ... import __version__
 from ...system.settings import Settings
 from ...wire.jsonrpc import Id
-from ...wire.mcp import Cancelled, Item, Reply, ServerConnection, Tool, ToolCall
+from ...wire.mcp import Cancelled, Item, Reply, ServerConnection, ToolCall
+from .opening import READ_SIZE, write_all
 
 if TYPE_CHECKING:
     from .tools import Desk
 
-READ_SIZE = 65_536
 PROGRESS_EVERY = 5.0
 """Seconds between two progress notifications of a call that waits: clients give up what says nothing."""
 LAST_ANSWERS_WAIT = 5.0
 """Seconds that answers may take when nothing more will be asked."""
-INSTRUCTIONS = (
-    "Fairlead hosts sessions: programs in terminals and conversations with agents, which run on without "
-    "their clients. You reach those of this project. Prompt another agent with prompt_session, and ask the "
-    "user with ask_person what only a person can decide."
-)
-
-
-def _listed() -> list[Tool]:
-    from .tools import listed
-
-    return listed()
 
 
 class McpServer:
     """One client, on two descriptors, whose project is a directory."""
 
-    def __init__(self, settings: Settings, reading: int, writing: int, project: str) -> None:
+    def __init__(
+        self, settings: Settings, wire: ServerConnection, reading: int, writing: int, project: str
+    ) -> None:
         self._settings = settings
         self._reading, self._writing = reading, writing
         self._project = project
-        self._wire = ServerConnection("fairlead", __version__, _listed, INSTRUCTIONS)
+        self._wire = wire
         self._calls: dict[Id, tuple[asyncio.Task[None], bool]] = {}
         self._desk: Desk | None = None
         self._writer = ThreadPoolExecutor(1, "mcp")  # writing waits for a client that does not read
         self._is_over = False
 
-    async def run(self) -> None:
-        """Serve until the client is through and everything is answered, or it no longer listens."""
+    async def run(self, first: Sequence[Item], is_whole: bool) -> None:
+        """Serve until the client is through and everything is answered, or it no longer listens. `first` is
+        what it asked already, and `is_whole` says that nothing more will come."""
         heard: asyncio.Queue[bytes] = asyncio.Queue(1)
         loop = asyncio.get_running_loop()
 
@@ -72,8 +64,11 @@ class McpServer:
                 except RuntimeError:  # the loop is gone
                     return
 
-        threading.Thread(target=read, daemon=True).start()
-        while not self._is_over:
+        for item in first:
+            await self._take(item)
+        if not is_whole:
+            threading.Thread(target=read, daemon=True).start()
+        while not self._is_over and not is_whole:
             data = await heard.get()
             for item in self._wire.receive(data) if data else self._wire.finish():
                 await self._take(item)
@@ -110,9 +105,7 @@ class McpServer:
             self._is_over = True
 
     def _written(self, line: bytes) -> None:
-        view = memoryview(line)
-        while view:
-            view = view[os.write(self._writing, view) :]
+        write_all(self._writing, line)
 
     # --- calls --------------------------------------------------------------------------------------------
 
@@ -177,8 +170,14 @@ class McpServer:
             await self._write(self._wire.progress(call.id, f"{call.name} still waits"))
 
 
-def serve(settings: Settings, project: str) -> int:
-    """Be the server on our standard input and output."""
-    server = McpServer(settings, sys.stdin.fileno(), sys.stdout.fileno(), project)
-    asyncio.run(server.run())
-    return 0
+def go_on(
+    settings: Settings,
+    wire: ServerConnection,
+    reading: int,
+    writing: int,
+    project: str,
+    first: Sequence[Item],
+    is_whole: bool,
+) -> None:
+    """Serve a client that was greeted."""
+    asyncio.run(McpServer(settings, wire, reading, writing, project).run(first, is_whole))
