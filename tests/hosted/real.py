@@ -53,10 +53,11 @@ def _claude(home: Path, model: ModelServer) -> dict[str, str]:
 
 
 def _opencode(home: Path, model: ModelServer) -> dict[str, str]:
+    modalities = {"input": ["text", "image"], "output": ["text"]}
     provider = {
         "npm": "@ai-sdk/openai-compatible",
         "options": {"baseURL": model.url, "apiKey": KEY},
-        "models": {"test-model": {"attachment": True}, "other-model": {}},
+        "models": {"test-model": {"attachment": True, "modalities": modalities}, "other-model": {}},
     }
     settings: dict[str, Any] = {
         "provider": {"loopback": provider},
@@ -69,7 +70,11 @@ def _opencode(home: Path, model: ModelServer) -> dict[str, str]:
     place = home / ".config" / "opencode"
     place.mkdir(parents=True)
     (place / "opencode.json").write_text(json.dumps(settings))
-    return {"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1"}
+    return {
+        "OPENCODE_DISABLE_MODELS_FETCH": "1",
+        "OPENCODE_DISABLE_AUTOUPDATE": "1",
+        "npm_config_registry": model.root,  # it would look for a plugin in the one on the network
+    }
 
 
 def _gemini(home: Path, model: ModelServer) -> dict[str, str]:

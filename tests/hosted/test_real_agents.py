@@ -99,6 +99,7 @@ def test_a_permission_is_asked_with_the_agents_options_and_allowed(real: RealHos
     assert [each.step for each in real.said_by("allowance")] == [0, 1]
     stats = real.ask("get_session_stats", session_id=real.found("allow")["id"])["stats"]
     assert (stats["tool_calls"], stats["tool_results"]) == (1, 1)
+    assert stats["usage"]["output_tokens"] >= 20
 
 
 def test_a_denied_permission_is_not_done(real: RealHosting) -> None:

@@ -35,9 +35,13 @@ def ending_of(agent: str, reason: str) -> Ending:
     return ending._replace(error=f"{agent}: {ending.error}") if ending.stop == "error" else ending
 
 
-def usage_of(used: acp.Usage | None) -> Usage:
+def usage_of(result: acp.PromptResult) -> Usage:
     """The tokens of a turn, as far as an agent tells them."""
+    used = result.usage
     if used is None:
+        match result.meta:
+            case {"quota": {"token_count": {"input_tokens": int(read), "output_tokens": int(said)}}}:
+                return Usage(read, said, 0, 0, read + said)  # Gemini's way
         return NOTHING_USED
     return Usage(
         used.input_tokens,

@@ -507,8 +507,8 @@ class HostedSession(Conversation):
                 self.settings.opened(answer.session or "", result)
             case acp.SetConfigOptionResult(config_options=options):
                 self.settings.take_options(options)
-            case acp.PromptResult(stop_reason=reason, usage=used):
-                self._end_turn(ending_of(self.agent, reason), usage_of(used))
+            case acp.PromptResult(stop_reason=reason) as result:
+                self._end_turn(ending_of(self.agent, reason), usage_of(result))
             case acp.Empty() if answer.method in SETTING:
                 self.settings.take_set(answer.method)
 
