@@ -244,14 +244,37 @@ def test_without_pillow_the_extra_is_named(tmp_path: Path) -> None:
 
 
 def test_search_tells_places_and_gives_1_if_there_are_none(hosting: Hosting, colored: str) -> None:
-    assert hosting.run("search", colored, "red").stdout == "0:0: red plain\n"
+    assert hosting.run("search", colored, "red").stdout == "1:0: red plain\n"
     assert hosting.run("search", colored, "-e", "^1.$", "-n", "3").stdout.count("\n") == 3
     assert json.loads(hosting.run("search", colored, "plain", "--json").stdout)[0]["column"] == 4
     none = hosting.run("search", colored, "violet", "--json", check=False)
     assert (none.returncode, none.stdout, none.stderr) == (1, "[]\n", "")
     bad = hosting.run("search", colored, "-e", "(", check=False)
-    assert bad.returncode == 1
-    assert bad.stderr.startswith("fairlead search: bad value for regex: ")
+    told = "invalid regular expression '(': missing )\nsee `fairlead help"
+    assert (bad.returncode, bad.stderr) == (2, f"fairlead search: {told} search`\n")
+    bad = hosting.run("wait", colored, "--regex", "(", check=False)
+    assert (bad.returncode, bad.stderr) == (2, f"fairlead wait: {told} wait`\n")
+    assert hosting.run("search", colored, "", check=False).returncode == 2
+
+
+def test_search_and_logs_count_lines_alike(hosting: Hosting) -> None:
+    for name, script in (
+        ("few", "echo one; printf '%0200d\\n' 0; echo sought"),
+        ("many", "seq 15000; echo sought"),
+    ):
+        hosting.start(name, f"{script}; echo over; read line")
+        hosting.wait_text(name, "over")
+        (found,) = json.loads(hosting.run("search", name, "sought", "--json").stdout)
+        logged = [json.loads(line) for line in hosting.run("logs", name, "--json").stdout.splitlines()]
+        assert found["line"] == next(each["line"] for each in logged if each["text"] == "sought")
+    assert found["line"] == 15001
+
+
+@pytest.mark.parametrize("words", [("start", "", "-d"), ("stop", "few", ""), ("logs", ""), ("ls", "")])
+def test_an_empty_name_is_a_usage_error(hosting: Hosting, words: tuple[str, ...]) -> None:
+    done = hosting.run(*words, check=False)
+    told = f"fairlead {words[0]}: a session's name must not be empty\nsee `fairlead help {words[0]}`\n"
+    assert (done.returncode, done.stderr) == (2, told)
 
 
 def test_wait_tells_what_happened(hosting: Hosting) -> None:

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+import pytest
+
 from fairlead.cli.logs import after
 from tests.doors.passepartout_peer import kill_and_wait
 from tests.hosting import WAIT, Hosting
@@ -176,3 +178,18 @@ def test_lines_go_on_after_those_that_were_shown() -> None:
     assert after(["c", "d", "e"], ["a", "b", "c"]) == ["d", "e"]
     assert after(["x", "y", "x", "y", "z"], ["x", "y"]) == ["z"]
     assert after(["p", "q"], ["a"]) == ["p", "q"]
+
+
+@pytest.mark.parametrize("words", [("quiet",), ("--daemon",)])
+def test_following_ends_when_its_reader_has_gone_though_nothing_is_printed(
+    hosting: Hosting, words: tuple[str, ...]
+) -> None:
+    if words == ("quiet",):
+        hosting.start("quiet", "echo one; read line")
+        hosting.wait_text("quiet", "one")
+    with following(hosting, *words) as (client, output):
+        assert output.readline()
+        output.close()
+        assert client.wait(WAIT / 2) == 141
+        assert client.stderr is not None
+        assert client.stderr.read() == ""

@@ -63,6 +63,23 @@ def test_a_new_session_survives_a_daemon_that_dies_before_the_first_prompt(small
         assert editor.text()
 
 
+def test_a_turn_of_our_own_agent_that_dies_with_the_daemon_is_an_error_of_its_prompt(
+    small: SmallHosting,
+) -> None:
+    with AcpEditor(small, cwd=small.project) as editor:
+        session = editor.new()
+        turn = editor.say(session, "run: sleep 60")
+        editor.choose(editor.question()[0], "allow")
+        editor.until(lambda: any(each.status == "in_progress" for each in editor.of(acp.ToolCallUpdate)))
+        small.kill_daemon()
+        failed = editor.answer(turn)
+        assert isinstance(failed, acp.Error)
+        assert "interrupted" in failed.message
+        assert editor.of(acp.ToolCallUpdate)[-1].status == "failed"
+        assert editor.text() == "I will run `sleep 60`.\n"
+        assert editor.prompt(session, "list").stop_reason == "end_turn"
+
+
 @pytest.mark.parametrize("turns", [SOME_TURNS, pytest.param(MANY_TURNS, marks=pytest.mark.peers)])
 def test_each_word_is_told_once_however_often_the_daemon_is_killed(small: SmallHosting, turns: int) -> None:
     rng = random.Random(turns)

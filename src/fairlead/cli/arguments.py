@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+    from ..client.calls import RequestError
+
 HELP_COLUMN = 22
 """Where in a line of help the words begin that explain."""
 USUAL_WIDTH = 104
@@ -32,6 +34,14 @@ class UsageError(Exception):
 
 class Failure(Exception):
     """What was asked could not be done, in one sentence: exit code 1."""
+
+
+def refused(error: RequestError) -> None:
+    """Raise the daemon's complaint about a value as a usage error, for commands whose code 1 means another
+    thing."""
+    if error.code == "request/invalid-params":
+        about, _, why = str(error).removeprefix("invalid request parameter :").partition(": ")
+        raise UsageError(why if about in ("regex", "needle") else str(error)) from None
 
 
 class HelpWanted(Exception):
@@ -313,6 +323,8 @@ def _placed(command: Command, places: list[str]) -> dict[str, Any]:
             values[argument.name] = places.pop(0) if places else None
         if not values[argument.name] and values[argument.name] != "" and not argument.optional:
             raise UsageError(f"missing {argument.shown}; usage: {command.usage}")
+        if argument.name == "name" and "" in (values["name"] if argument.many else (values["name"],)):
+            raise UsageError("a session's name must not be empty")
         if argument.choices and values[argument.name] not in (*argument.choices, None):
             wanted = ", ".join(argument.choices)
             raise UsageError(f"{values[argument.name]!r} is not one of {wanted}")

@@ -11,7 +11,7 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-from . import output
+from . import OUTPUT_CLOSED, output
 from .arguments import Argument, Command, Failure, Option, UsageError, lines, parsed
 
 TYPE_CHECKING = False
@@ -122,6 +122,8 @@ def main(arguments: Sequence[str]) -> int:
             "missing NAME or --daemon" if options.name is None else "NAME and --daemon can't be combined"
         )
     printer = _Printer(as_json=options.json)
+    if options.follow:
+        output.end_with_reader(OUTPUT_CLOSED)
     if options.daemon:
         return _daemon_log(printer, options.lines, follow=options.follow)
     if options.follow:

@@ -36,6 +36,8 @@ EQUIVALENTS = {
     **{"\xa0": " ", "ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "µ": "u"},
 }
 """What stands for characters that the locale has not; for others a question mark."""
+LOOK_EVERY = 1.0
+"""Seconds between looks for a reader, on systems that don't tell when it goes."""
 _HANDLER = "fairlead.equivalents"
 _ASCII = ("ANSI_X3.4-1968", "US-ASCII", "646")
 """What the systems call the characters of the C locale."""
@@ -105,10 +107,23 @@ def is_open() -> bool:
     return False
 
 
-def _has_no_reader(descriptor: int) -> bool:
-    """Whether who read a pipe or a socket has gone: without a buffer, a flush does not tell."""
+def end_with_reader(code: int) -> None:
+    """End the process as soon as nobody reads standard output any more, also while it waits for something."""
+    import threading
+
+    def watch() -> None:
+        while not _has_no_reader(1, LOOK_EVERY):
+            pass
+        os._exit(code)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _has_no_reader(descriptor: int, seconds: float = 0.0) -> bool:
+    """Whether who read a pipe or a socket has gone: without a buffer, a flush does not tell.
+    Waits up to so long for that."""
     import select
 
     poll = select.poll()
     poll.register(descriptor, 0)
-    return any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0))
+    return any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(seconds * 1000))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .arguments import JSON, SESSION, Argument, Command, Failure, Option, count, parsed
+from .arguments import JSON, SESSION, Argument, Command, Option, UsageError, count, parsed, refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,8 +17,9 @@ USUAL_LIMIT = 1000
 
 COMMAND = Command(
     "search",
-    "Search a session's screen and scrollback. Prints row:column: line for each match; row 0 is the oldest.\n"
-    "A wrapped line is searched as one line. For an agent session, search its messages.",
+    "Search a session's screen and scrollback. Prints line:column: text for each match; lines have the\n"
+    "numbers that `fairlead logs` has. A wrapped line is searched as one line. For an agent session,\n"
+    "search its messages.",
     takes=(SESSION, Argument("text", "the text to search for")),
     options=(
         Option("-e", "--regex", help="the text is a regular expression (RE2 syntax)"),
@@ -30,7 +31,7 @@ COMMAND = Command(
         ("fairlead search -e work '^E +\\w+Error'", "a regular expression"),
         ("fairlead search tests FAILED --json", "for scripts"),
     ),
-    codes={0: "found", 1: "not found, or no such session"},
+    codes={0: "found", 1: "not found, or no such session", 2: "not a regular expression, or wrong usage"},
 )
 
 
@@ -45,11 +46,12 @@ def main(arguments: Sequence[str]) -> int:
         try:
             matches = control.ask("terminal_search", name=options.name, **given)["matches"]
         except RequestError as error:
+            refused(error)
             from .kinds import other_kind
 
             session = other_kind(control, options.name, error)
             answer = control.ask("session_lines", session_id=session["id"])
-            matches = _matches(answer["lines"], options)
+            matches = _matches(answer["first"], answer["lines"], options)
     if options.json:
         import json
 
@@ -60,16 +62,16 @@ def main(arguments: Sequence[str]) -> int:
     return 0 if matches else 1
 
 
-def _matches(lines: list[str], options: Options) -> list[dict[str, Any]]:
+def _matches(first: int, lines: list[str], options: Options) -> list[dict[str, Any]]:
     """The places in some lines that have the text."""
     from ..formats.patterns import PatternError, compiled
 
     try:
         pattern = compiled(options.text, literal=not options.regex)
     except PatternError as error:
-        raise Failure(f"bad regular expression: {error}") from None
+        raise UsageError(str(error)) from None
     found: list[dict[str, Any]] = []
-    for number, line in enumerate(lines):
+    for number, line in enumerate(lines, first):
         if (match := pattern.search(line)) and len(found) < (options.limit or USUAL_LIMIT):
             found.append({"line": number, "column": match.start(), "text": line})
     return found

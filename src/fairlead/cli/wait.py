@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from .arguments import SESSION, Command, Option, UsageError, parsed, seconds
+from .arguments import SESSION, Command, Option, UsageError, parsed, refused, seconds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,13 +24,15 @@ _ENDED = {"failed": "failed", "aborted": "was aborted", "interrupted": "was inte
 COMMAND = Command(
     "wait",
     "Wait until a session shows a text, goes quiet, or ends; with several conditions, until the first of\n"
-    "them holds. For an agent session, --idle 0 or --exit wait until its turn ends and nothing is queued;\n"
-    "--exit returns 1 unless its last turn is done, and --json has its outcome: done, failed, aborted or\n"
-    "interrupted.",
+    "them holds. A text counts if it is on the screen, or was printed since the wait began, even if it has\n"
+    "scrolled off since. For an agent session, --idle 0 or --exit wait until its turn ends and nothing is\n"
+    "queued; --exit returns 1 unless its last turn is done, and --json has its outcome: done, failed,\n"
+    "aborted or interrupted.",
     takes=(SESSION,),
     options=(
-        Option("--text", value="TEXT", help="until this text is on the screen"),
-        Option("--regex", value="REGEX", help="until this regular expression matches on the screen"),
+        Option("--text", value="TEXT", help="until this text is on the screen or printed"),
+        Option("--regex", value="REGEX", help="until this regular expression matches there"),
+        Option("--scrollback", help="also look at what had scrolled off the screen before"),
         Option("--idle", value="SECONDS", kind=seconds, help="until nothing has been printed for this long"),
         Option("--exit", help="until the program has ended"),
         Option("--timeout", value="SECONDS", kind=seconds, help="give up after this long"),
@@ -47,6 +49,7 @@ COMMAND = Command(
     codes={
         0: "a condition holds",
         1: "the program ended first, or there is no such session; with --exit, an agent's turn is not done",
+        2: "not a regular expression, or wrong usage",
         124: "timed out",
         125: "with --exit alone: no such session, or no daemon",
         "program's": "with --exit alone",
@@ -65,6 +68,8 @@ def main(arguments: Sequence[str]) -> int:
     try:
         answer = _answer(options)
     except (ConnectionError, RequestError) as error:
+        if isinstance(error, RequestError):
+            refused(error)
         if looks:
             raise
         print(f"fairlead wait: {error}", file=sys.stderr)
@@ -76,6 +81,8 @@ def main(arguments: Sequence[str]) -> int:
     if answer["reason"] == "timeout":
         if not options.json:
             asks = "; it waits for your consent: `fairlead approvals`" if answer.get("waits_for") else ""
+            if missed := answer.get("missed"):
+                asks = f"; {missed} characters were printed faster than they could be searched"
             print(f"fairlead wait: timed out after {options.timeout:g} s{asks}", file=sys.stderr)
         return TIMED_OUT
     if answer["reason"] == "exit":
@@ -97,14 +104,14 @@ def _answer(options: Options) -> dict[str, Any]:
     """What happened. It asks again when the daemon has restarted, or has waited for as long as it does."""
     import time
 
-    from ..client.calls import Call, RequestError
+    from ..client.calls import Call, RequestError, waiting
     from ..client.connection import DaemonConnection
 
     began = time.monotonic()
     left = options.timeout
     other = ""
-    given = {"name": options.name, "text": options.text, "regex": options.regex, "idle": options.idle}
-    given["exit"] = options.exit or None
+    given = waiting(options.name, text=options.text, regex=options.regex, idle=options.idle)
+    given |= {"exit": options.exit or None, "scrollback": options.scrollback or None}
     with DaemonConnection() as control:
         while True:
             try:

@@ -76,7 +76,8 @@ class Terminal:
         return await self._ask("terminal_search", itemgetter("matches"), **{key: text})
 
     async def wait_for(self, text: str, *, regex: bool = False, timeout: float | None = None) -> str:
-        """Wait until the screen shows a text; returns what matched. Raises TimeoutError or Ended."""
+        """Wait until a text is on the screen, or was printed since the call; returns what matched. Raises
+        TimeoutError or Ended."""
         key = "regex" if regex else "text"
         return str(await self._wait(f"{text!r} did not appear", "match", timeout, **{key: text}))
 

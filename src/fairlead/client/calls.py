@@ -4,6 +4,7 @@ rules of their own are here, the others in `aio`. Does no I/O."""
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -134,7 +135,13 @@ def wait_for(name: str, what: str, key: str, timeout: float | None, **given: Any
             raise Ended(name, answer["exit_code"])
         return answer.get(key)
 
-    return Call("terminal_wait", {"name": name, "timeout": timeout, **given}, result)
+    return Call("terminal_wait", waiting(name, **given) | {"timeout": timeout}, result)
+
+
+def waiting(name: str, **given: Any) -> Answer:
+    """The parameters of a wait. One for a text has an id, so that the next daemon knows where it began."""
+    is_for_text = given.get("text") is not None or given.get("regex") is not None
+    return {"name": name, **given} | ({"request_id": secrets.token_hex(8)} if is_for_text else {})
 
 
 # --- agents -----------------------------------------------------------------------------------------------

@@ -118,12 +118,12 @@ def compiled(
     if not literal:
         text = ("(?m)" if multiline else "") + _translated(text)
     if not literal and "(?P=" in pattern:
-        raise PatternError(f"{pattern!r} can't be used as a pattern: {_UNSUPPORTED[1][1]}")
+        raise PatternError(f"invalid regular expression {pattern!r}: {_UNSUPPORTED[1][1]}")
     try:
         regexp = re2.compile(text, options)
     except re2.error as error:
-        reason = _reason(error).replace("(?m)", "")  # which is ours
-        raise PatternError(f"{pattern!r} can't be used as a pattern: {reason}") from None
+        reason = _reason(error).replace("(?m)", "").removesuffix(f": {pattern}")  # the former is ours
+        raise PatternError(f"invalid regular expression {pattern!r}: {reason}") from None
     return Pattern(regexp, pattern)
 
 

@@ -28,10 +28,16 @@ _IGNORED = re.compile(
     r"|\][^\x07\x1b]*(?:\x07|\x1b\\)|[PX^_][^\x1b]*\x1b\\"  # OSC; DCS, SOS, PM, APC
     r"|[ -/]*[0-OQ-WYZ\\`-~]|))"
 )
+_ANY_SEQUENCE = re.compile(_IGNORED.pattern.replace(f"(?!{_MEANT})", ""))
 _UNFINISHED = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]*\x1b?|[PX^_][^\x1b]*\x1b?|[ -/]*)\Z")
 _MOVES = re.compile(rf"(\x1b{_MEANT}|[\r\b])")
 _DROPPED = dict.fromkeys([*range(8), 0x0B, 0x0C, *range(0x0E, 0x1B), *range(0x1C, 0x20), 0x7F])
 _SPECIAL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_RIGHT = re.compile(r"\x1b\[([0-9]*)C")
+_ELSEWHERE = re.compile(
+    r"\x1b(?:\[[0-9;]*[ABD-JLMPSTZ@`adefrsu]|\[\?(?:47|1047|1049)[hl]|[DEM8c])"  # moves, erased screens
+    r"|\r*\n|[\r\b\x0b\x0c]"
+)
 
 
 class Printed:
@@ -161,6 +167,36 @@ class Printed:
             line = self._line.ljust(self._column)
             self._line = line[: self._column] + text + line[self._column + len(text) :]
         self._column += len(text)
+
+
+class Drawn:
+    """Makes text of all that a program draws, in the order in which it draws it and on either screen, for who
+    looks for words in it: what was drawn over later is in it, too. Moves of the cursor end a line.
+
+    >>> drawn = Drawn()
+    >>> drawn.feed(b"\\x1b[2J\\x1b[1;1H\\x1b[1mREA"), drawn.feed(b"DY\\x1b[0m \\r10%\\r")
+    ('\\n\\nREA', 'DY\\n10%')
+    """
+
+    def __init__(self) -> None:
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self._unfinished = ""
+
+    def feed(self, data: bytes) -> str:
+        text = self._unfinished + self._decode(data)
+        self._unfinished = ""
+        if "\x1b" in text:
+            if cut := _UNFINISHED.search(text):
+                self._unfinished = cut[0] if len(cut[0]) <= MAX_SEQUENCE else ""
+                text = text[: cut.start()]
+            text = _RIGHT.sub(lambda move: " " * min(MAX_GAP, int(move[1][:MAX_DIGITS] or 1)), text)
+        if text.endswith("\r"):  # its line feed may follow
+            text, self._unfinished = text[:-1], "\r" + self._unfinished
+        text = _ELSEWHERE.sub("\n", text)
+        if _SPECIAL.search(text) is not None:
+            text = _ANY_SEQUENCE.sub("", text).translate(_DROPPED)
+        *whole, last = text.split("\n")
+        return "\n".join([*(line.rstrip(" ") for line in whole), last])
 
 
 def _expanded(text: str, column: int) -> str:

@@ -203,6 +203,11 @@ class Session:
         return self._count
 
     @property
+    def offset(self) -> int:
+        """How many bytes the program has printed."""
+        return self._offset
+
+    @property
     def viewers(self) -> int:
         return len(self._viewers)
 

@@ -218,8 +218,8 @@ terminal_lines: name / limit follow follower from timeout -> lines first oldest 
     the last lines, or those that follow [beside]
 terminal_search: name / needle regex limit -> matches
     find a text in the scrollback [beside repeatable]
-terminal_wait: name / text regex idle exit timeout -> matched reason match exit-code
-    wait for a text, for quiet or for the end [beside cancellable repeatable]
+terminal_wait: name / text regex idle exit timeout scrollback request-id -> matched reason match exit-code
+    wait for a text, shown or printed from now on, for quiet or for the end [beside cancellable repeatable]
 terminal_resize: name cols rows -> accepted
     set the size of a session's terminal
 terminal_record: name / path stop -> path

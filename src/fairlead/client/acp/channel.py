@@ -43,7 +43,7 @@ class _Asked(NamedTuple):
     fate: Fate
 
 
-class Follower(Protocol[E_contra]):
+class Following(Protocol[E_contra]):
     """Who has a channel, and is told what comes of it."""
 
     def began(self) -> None:
@@ -62,13 +62,13 @@ class Channel(Generic[E]):
     """Requests and events of one connection."""
 
     def __init__(
-        self, settings: Settings, source: Subscription[E], reconnect: Reconnect, follower: Follower[E]
+        self, settings: Settings, source: Subscription[E], reconnect: Reconnect, user: Following[E]
     ) -> None:
         self.socket: socket.socket | None = None
         self.source = source
         self._settings = settings
         self._reconnect = reconnect
-        self._follower = follower
+        self._user = user
         self._unsent = b""
         self._waiting: deque[_Asked] = deque()
         self._sent: dict[str, _Asked] = {}
@@ -144,7 +144,7 @@ class Channel(Generic[E]):
         asked, self._waiting = list(self._waiting), deque()
         for each in asked:
             each.then(_error(why))
-        self._follower.refused(RequestError(ErrorCode.FAILED, why), for_good=False)
+        self._user.refused(RequestError(ErrorCode.FAILED, why), for_good=False)
 
     def writable(self) -> None:
         assert self.socket is not None
@@ -171,7 +171,7 @@ class Channel(Generic[E]):
                 self._receive(line)
             except RequestError as error:
                 self.close()
-                self._follower.refused(error, for_good=True)
+                self._user.refused(error, for_good=True)
             except OSError:
                 self._lose()
         self._send()
@@ -181,10 +181,10 @@ class Channel(Generic[E]):
         reply, events, answers = self.source.receive(data)
         self._unsent += reply
         for event in events:
-            self._follower.happened(event)
+            self._user.happened(event)
         if self.source.ready and not was_ready:
             self._reconnect.reached()
-            self._follower.began()
+            self._user.began()
         for answer in answers:
             if (asked := self._sent.pop(answer.id, None)) is not None:
                 asked.then(answer)
@@ -201,7 +201,7 @@ class Channel(Generic[E]):
         sent, self._sent = self._sent, {}
         unsure = [*sent.values(), *self._waiting]
         self._waiting = deque(each for each in unsure if each.fate == "again")
-        self._follower.lost()
+        self._user.lost()
         for each in unsure:
             if each.fate == "fails":
                 each.then(_error(UNSURE))

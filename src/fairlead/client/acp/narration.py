@@ -108,7 +108,7 @@ class Narration:
                 updates += prompted(each)
             elif each["role"] == "assistant":
                 updates += map(_chunk, pieces_of(each["content"]).whole)
-                if each.get("error_message"):
+                if each.get("error_message") and each.get("stop_reason") != "aborted":
                     updates.append(_chunk((False, f"[error] {each['error_message']}")))
                 for part in each["content"]:
                     if part["type"] == "tool-call" and part["name"] != _PLAN:

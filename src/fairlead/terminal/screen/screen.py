@@ -419,6 +419,25 @@ class Screen:
         above = frame.scrollback() if scrollback else []
         return text.plain([*above, *frame.shown(frame.active)], unwrap=unwrap)
 
+    def readings(self) -> list[str]:
+        """What is shown, as the lines that were printed, and as its rows if some of them wrap."""
+        frame = self._frame()
+        shown = frame.shown(frame.active)
+        return list(dict.fromkeys(text.plain(shown, unwrap=unwrap) for unwrap in (True, False)))
+
+    def before_cursor(self, ended: int) -> Callable[[], str]:
+        """The last lines that have ended on the primary screen, and the one that has not; blank rows at the
+        cursor count. What is there is taken now, and the result may be called in another thread."""
+        frame = self._frame(history=ended > 0)
+        primary = frame.screens[0]
+        rows = [*(frame.scrollback() if ended else ()), *frame.shown(primary)[: primary.y + 1]]
+
+        def read() -> str:
+            texts = [line.text for line in text.logical_lines(rows)][-ended - 1 :]
+            return "\n".join(texts) + ("\n" if texts[-1] and not primary.x else "")
+
+        return read
+
     def lines(self) -> KeptLines:
         """The scrollback and what is shown as the lines that were printed."""
         frame = self._frame(history=True)

@@ -29,6 +29,8 @@ class Match(NamedTuple):
 
     line: int
     """The row, counted from 0 at the oldest row of the scrollback."""
+    printed: int
+    """The line as it was printed, counted from 0 at the oldest."""
     column: int
     text: str
     """The whole line, with its soft wraps joined; a very long one is cut."""
@@ -132,7 +134,7 @@ def search(
                 row = bisect_right(line.starts, at) - 1
                 number = line.first + row
                 column = _column(lines[number], at - line.starts[row], char_width)
-                found.append(Match(number, column, _around(line.text, at), match[0][:MAX_LINE_TEXT]))
+                found.append(Match(number, count, column, _around(line.text, at), match[0][:MAX_LINE_TEXT]))
     return found
 
 

@@ -7,9 +7,10 @@ import base64
 import os
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import product
 from typing import Any, TypeVar
 
 from ....formats.edn import Keyword
@@ -22,6 +23,7 @@ from ....terminal.kind import MAX_UNTYPED, TerminalKind
 from ....terminal.lines import Follower, Followers, Kept, kept
 from ....terminal.session import Session, State
 from ....terminal.turns import TerminalTurns
+from ....terminal.watch import MAX_REQUEST_ID, TextWatch
 from ....wire.rpc import ErrorCode, fields
 from ..handlers import FAULTS, MISSING, Data, OpError, invalid, op
 
@@ -243,7 +245,10 @@ class TerminalOps:
             raise invalid(given, error) from None
         except TimeoutError as error:
             raise OpError(ErrorCode.FAILED, str(error)) from None
-        return fields(matches=[fields(line=each.line, column=each.column, text=each.text) for each in found])
+        first = kept(session).first if found and session.count.are_lost else 1
+        return fields(
+            matches=[fields(line=first + each.printed, column=each.column, text=each.text) for each in found]
+        )
 
     @op
     async def terminal_wait(
@@ -254,24 +259,51 @@ class TerminalOps:
         idle: float | None = None,
         exit: bool = False,
         timeout: float = MAX_WAIT,
+        scrollback: bool = False,
+        request_id: str = "",
     ) -> Data:
-        """Wait until the screen shows a text, the program has been quiet for a while, or it has ended."""
+        """Wait until a text is shown or was printed since, the program has been quiet for a while, or ended.
+
+        A request that has the id of one that another daemon had goes on where that began.
+        """
         session = self._host.find(name)
         if text is None and regex is None and idle is None and not exit:
             raise OpError(ErrorCode.INVALID_PARAMS, "expected at least one of :text, :regex, :idle and :exit")
+        if len(request_id) > MAX_REQUEST_ID:
+            raise invalid("request-id", f"at most {MAX_REQUEST_ID} characters")
         try:
             patterns = [compiled(text, literal=True)] if text is not None else []
             patterns += [compiled(regex, multiline=True)] if regex is not None else []
         except PatternError as error:
             raise invalid("regex", error) from None
+        deadline = time.monotonic() + min(timeout, MAX_WAIT)
+        if not patterns:
+            return await self._waited(session, deadline, idle, exit)
+        watch = TextWatch(session, request_id, overlap=len(text or ""))
+        try:
+            await self._searchers.run(watch.earlier(scrollback=scrollback))
+            answer = await self._waited(session, deadline, idle, exit, watch, patterns)
+            watch.forget()
+            return answer
+        finally:
+            watch.close()
+
+    async def _waited(
+        self,
+        session: Session,
+        deadline: float,
+        idle: float | None,
+        exit: bool,
+        watch: TextWatch | None = None,
+        patterns: Sequence[Pattern] = (),
+    ) -> Data:
         changed = asyncio.Event()
         session.watchers.add(changed.set)
-        deadline = time.monotonic() + min(timeout, MAX_WAIT)
         try:
             while True:
                 changed.clear()
                 began = time.monotonic()
-                if found := await _shown(session, patterns, self._searchers):
+                if watch is not None and (found := await self._searchers.first(patterns, watch.take())):
                     return fields(matched=True, reason="text", match=found[0])
                 next_look = time.monotonic() + LOOK_SHARE * (time.monotonic() - began)
                 if session.state is State.ENDED and not changed.is_set():
@@ -283,12 +315,13 @@ class TerminalOps:
                         return fields(matched=True, reason="idle")
                     pause = min(pause, quiet)
                 if deadline <= time.monotonic():
-                    return fields(matched=False, reason="timeout")
+                    missed = {"missed": watch.missed} if watch is not None and watch.missed else {}
+                    return fields(matched=False, reason="timeout", **missed)
                 try:
                     async with asyncio.timeout(pause):
                         await changed.wait()
-                        if patterns:
-                            await asyncio.sleep(next_look - time.monotonic())
+                        if watch is not None:
+                            await watch.rest(next_look - time.monotonic())
                 except TimeoutError:
                     continue
         finally:
@@ -391,19 +424,15 @@ class _Searchers:
         finally:
             stopped.set()
 
+    async def first(self, patterns: Sequence[Pattern], texts: list[str]) -> Found | None:
+        """The first match of any of the patterns in some texts."""
 
-async def _shown(session: Session, patterns: list[Pattern], searchers: _Searchers) -> Found | None:
-    """What of this the screen shows, if it is still there: who stops a session forgets it."""
-    if not patterns or session.screen.is_closed:
+        def search(pattern: Pattern, text: str, goes_on: Callable[[], bool]) -> Found | None:
+            return pattern.search(text) if goes_on() else None
+
+        for text, pattern in product(texts, patterns):
+            quick = pattern.is_quick(text)
+            found = pattern.search(text) if quick else await self.run(partial(search, pattern, text))
+            if found:
+                return found
         return None
-    text = session.screen.text()
-
-    def search(pattern: Pattern, goes_on: Callable[[], bool]) -> Found | None:
-        return pattern.search(text) if goes_on() else None
-
-    for pattern in patterns:
-        quick = pattern.is_quick(text)
-        found = pattern.search(text) if quick else await searchers.run(partial(search, pattern))
-        if found:
-            return found
-    return None
