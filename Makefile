@@ -25,7 +25,7 @@ MEASURED := $(filter-out %_limits.py %_against_clojure.py %_sbcl.py,$(wildcard t
 # mypy refuses a directory that has no Python in it.
 CHECKED := $(foreach dir,src tests bench fuzz demo tools,$(if $(wildcard $(dir)/*.py $(dir)/*/*.py),$(dir)))
 
-.PHONY: help setup peers install uninstall test test-peers soak coverage lint types imports pytest format sdk pages lock demo bench-formats bench-terminal bench-agent bench-verify bench-control fuzz clean
+.PHONY: help setup peers install uninstall test test-peers soak coverage lint types imports pytest format sdk pages lock demo bench-formats bench-terminal bench-agent bench-verify bench-control bench-hosted fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -118,6 +118,9 @@ bench-agent: $(READY)bench ## measure agent sessions: requests, turns, hundreds 
 
 bench-verify: $(READY)bench ## measure verified turns: what one costs, and many reports
 	$(BIN)/python bench/verify.py
+
+bench-hosted: $(READY)bench ## measure other makers' agents: a line, a thousand updates, fifty sessions
+	$(BIN)/python bench/hosted.py
 
 bench-control: $(READY)bench ## measure the control room: health, signals, connections, a minute under attack
 	$(BIN)/python bench/control.py

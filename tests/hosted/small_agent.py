@@ -3,6 +3,7 @@
 What it does, the words of a prompt say, one after the other:
 
     think, plan, slow, flood    say something
+    ticks                       say again and again what time it is
     tool, roses, two            ask for permission and write hello.txt, roses.txt, or two files
     free, work WORD, build      write free.txt, answer.txt, or result.txt, wrong at first, without asking
     hang, stall                 work until it is told to stop, or whatever it is told
@@ -267,6 +268,11 @@ class Turn(threading.Thread):
             if self.cancelled.wait(STEP):
                 return
             self.say(f"{number} ")
+
+    def do_ticks(self) -> None:
+        for _ in range(400):
+            self.say(f"{time.perf_counter_ns()} ")
+            time.sleep(STEP)
 
     def do_flood(self) -> None:
         for number in range(1000):
