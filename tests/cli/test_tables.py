@@ -23,7 +23,7 @@ def journals(hosting: Hosting, count: int) -> list[str]:
         id = f"{number:08x}-0000-4000-8000-000000000000"
         stamp = time.strftime(f"%Y-%m-%dT%H:%M:{number:02}.000Z", time.gmtime(time.time() - 3600))
         said = {"role": "user", "content": f"plant {number}", "timestamp": 0}
-        entries = [
+        entries: list[dict[str, object]] = [
             {"type": "session", "version": 3, "id": id, "timestamp": stamp, "cwd": "/tmp"},
             {"type": "message", "id": "aaaaaaaa", "parentId": None, "timestamp": stamp, "message": said},
             {"type": "session_info", "id": "bbbbbbbb", "parentId": "aaaaaaaa", "timestamp": stamp},
