@@ -104,7 +104,7 @@ class ControlSessions:
         for question in called[-SHOWN_SESSIONS:]:
             name = self.name_of(question.session or "")
             word = self._inbox.word_for(question, name)
-            how = f"`fairlead approvals deny {quote(word)}` dismisses it"
+            how = f"`fairlead approvals dismiss {quote(word)}` dismisses it"
             lines.append(f"{name} needs a person: {question.what}; {how}")
         asked = Counter(each.session for each in self._inbox.open() if each.is_consent)
         opened = [each for each in await self._directory.list(brief=True) if each.is_open]
