@@ -124,9 +124,11 @@ _MCP = (
     '{"jsonrpc":"2.0","id":3,"method":"tools/list","params":{}}',
     '{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"t","arguments":{"x":1.5},"_meta":{"progressToken":1}}}',
     '{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"t"}}',
+    '{"jsonrpc":"2.0","id":4,"method":"ping"}',
+    '{"jsonrpc":"2.0","id":"a","method":5}',
     '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"a","reason":"enough"}}',
-    '{"jsonrpc":"2.0","id":5,"method":"server/discover","params":{%s}}' % _STATELESS,
-    '{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":"t","arguments":{},%s}}' % _STATELESS,
+    '{"jsonrpc":"2.0","id":5,"method":"server/discover","params":{' + _STATELESS + "}}",
+    '{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":"t","arguments":{},' + _STATELESS + "}}",
     '{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"1"}}}',
     '{"jsonrpc":"2.0","id":8,"result":{}}',
     '[{"jsonrpc":"2.0","id":1,"method":"ping"}]',
@@ -215,8 +217,8 @@ jsonrpc 2.0 sessionId update sessionUpdate content type text plan tool_call usag
 9223372036854775808 "id":1, "id":"p", "id":null, session/update session/prompt session/close initialize
 """
 _MCP_WORDS = r"""
-" { } [ ] : , [[[[[[[[ null true -1 1e400 \ud800 \\ id method params result jsonrpc 2.0 "id":"a", "id":4, "id":null,
-_meta progressToken name arguments requestId initialize ping tools/call tools/list 2025-11-25 2026-07-28
+" { } [ ] : , [[[[[[[[ null true -1 1e400 \ud800 \\ id method params result jsonrpc 2.0 "id":"a", "id":4,
+"id":null, _meta progressToken name arguments requestId initialize ping tools/call tools/list 2025-11-25 2026-07-28
 """
 _PASSEPARTOUT_WORDS = "000000 000002() FFFFFF 00000 :type :event :payload :action :token :stream :socket é"
 _KEEPTY_WORDS = (

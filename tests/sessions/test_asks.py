@@ -112,7 +112,7 @@ def test_a_question_is_withdrawn_when_nobody_waits_for_it_any_more(
         monkeypatch.setattr(module, "GRACE", 0.0)
         second.cancel()
         await gone(inbox)
-        with pytest.raises(AnsweredAlready, match="withdrawn at .*: the agent that asked is gone"):
+        with pytest.raises(AnsweredAlready, match=r"withdrawn at .*: the agent that asked is gone"):
             await inbox.answer(TOKEN, ANSWER, "me", "blue")
         assert (await asks.wait(TOKEN)).option == WITHDRAWN
 
