@@ -218,7 +218,8 @@ jsonrpc 2.0 sessionId update sessionUpdate content type text plan tool_call usag
 """
 _MCP_WORDS = r"""
 " { } [ ] : , [[[[[[[[ null true -1 1e400 \ud800 \\ id method params result jsonrpc 2.0 "id":"a", "id":4,
-"id":null, _meta progressToken name arguments requestId initialize ping tools/call tools/list 2025-11-25 2026-07-28
+"id":null, _meta progressToken name arguments requestId initialize ping tools/call tools/list 2025-11-25
+2026-07-28
 """
 _PASSEPARTOUT_WORDS = "000000 000002() FFFFFF 00000 :type :event :payload :action :token :stream :socket é"
 _KEEPTY_WORDS = (
