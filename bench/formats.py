@@ -246,7 +246,7 @@ def bench_dribble() -> Iterator[bool]:
     )
     yield growth(
         "passepartout, a frame fed byte by byte",
-        byte_by_byte(lambda: passepartout.DaemonConnection(proven=True)),
+        byte_by_byte(lambda: passepartout.ServerConnection(proven=True)),
         plist,
         sizes,
     )

@@ -16,7 +16,7 @@ from multiplexers import Fairlead, command_of
 
 from fairlead.daemon.checkers import CheckerEnvironment, CommandChecker, Target
 from fairlead.verify.checks.command import Commands
-from fairlead.verify.follow import Follower
+from fairlead.verify.follow import TurnFollower
 from fairlead.verify.report import Confidence, Report, Status
 from fairlead.verify.store import ReportStore
 from fairlead.wire import rpc
@@ -51,7 +51,7 @@ async def overhead(contender: Fairlead, place: Path) -> list[float]:
     target = Target(plain["session-id"], plain["socket"], plain["project"], plain["file"])
     environment = CheckerEnvironment(contender.settings)
     checker = CommandChecker(Commands(commands=("test -d .",)), target, environment)
-    follower = Follower(target.socket, target.session_id, checker.check, began=checker.began)
+    follower = TurnFollower(target.socket, target.session_id, checker.check, began=checker.began)
     topics = ["session/turn-ended", "verify/report"]
     await asyncio.to_thread(lambda: client.ask("subscribe", topics=topics))
     ran: list[float] = []

@@ -169,7 +169,7 @@ def answer(connection: verifier.BuilderConnection, item: Any) -> verifier.Envelo
 
 def passepartout_talk(carry: Carrier) -> Talk:
     talk = Talk("lisp", "daemon", carry, as_text)
-    lisp, daemon = passepartout.ClientConnection(), passepartout.DaemonConnection(proven=True)
+    lisp, daemon = passepartout.ClientConnection(), passepartout.ServerConnection(proven=True)
     talk.say(daemon.send(passepartout.Hello("0.1.0")), lisp.receive, forth=False)
     talk.say(lisp.send(passepartout.HealthCheck()), daemon.receive)
     healthy = passepartout.HealthResponse(passepartout.Health.HEALTHY, checked=True)

@@ -482,7 +482,7 @@ class _PassepartoutDecoder(passepartout.Decoder):
         return self.feed(data)
 
 
-def _passepartout_kept(end: passepartout.DaemonConnection | passepartout.ClientConnection) -> int:
+def _passepartout_kept(end: passepartout.ServerConnection | passepartout.ClientConnection) -> int:
     return end._decoder.pending
 
 
@@ -507,8 +507,8 @@ def _greeted() -> passepartout.ClientConnection:
 
 
 def _passepartout_daemon(choice: Choice, limit: int) -> None:
-    def make() -> passepartout.DaemonConnection:
-        return passepartout.DaemonConnection(
+    def make() -> passepartout.ServerConnection:
+        return passepartout.ServerConnection(
             proven=choice.begun, is_token=lambda token: token == "t", max_characters=limit
         )
 
@@ -550,7 +550,7 @@ def _passepartout_client(choice: Choice, limit: int) -> None:
     client, items = _received(make, choice, _passepartout_kept, limit + passepartout._HEADER)
     for item in items:
         if isinstance(item, passepartout.Hello):
-            (read,) = passepartout.ClientConnection().receive(passepartout.DaemonConnection().send(item))
+            (read,) = passepartout.ClientConnection().receive(passepartout.ServerConnection().send(item))
             assert read == item
         elif isinstance(item, passepartout.Message):
             _check_sent(item)
@@ -592,7 +592,7 @@ def read_acp(data: bytes) -> None:
     end, items = _received(make, choice, lambda each: each._lines.pending, limit)
     _acp_killed(make(), choice.stream, items)
     for item in items:
-        if isinstance(item, acp.Refused):
+        if isinstance(item, acp.CallRefused):
             (other,) = acp.ClientConnection().receive(item.reply)
             assert isinstance(other, acp.Ignored), other
         elif isinstance(item, acp.Request | acp.Notification):
@@ -624,7 +624,7 @@ def _acp_killed(end: Any, stream: bytes, items: list[Any]) -> None:
 
 # --- MCP --------------------------------------------------------------------------------------------------
 
-_TOOL = mcp.Tool(name="t", title="T", description="d", input_schema={}, output_schema={}, annotations={})
+_TOOL = mcp.McpTool(name="t", title="T", description="d", input_schema={}, output_schema={}, annotations={})
 _GREETING = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}\n'
 
 

@@ -80,7 +80,7 @@ def from_report(data: bytes) -> str:
 
 
 def to_daemon(data: bytes) -> str:
-    return repr(passepartout.DaemonConnection(proven=True).receive(data))
+    return repr(passepartout.ServerConnection(proven=True).receive(data))
 
 
 def to_passepartout_client(data: bytes) -> str:

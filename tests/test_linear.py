@@ -10,7 +10,7 @@ from pathlib import Path, PurePath
 import pytest
 
 from fairlead.agent.consent.commands import MAX_JUDGED, take_apart
-from fairlead.agent.consent.policy import Policy, Rule
+from fairlead.agent.consent.policy import ConsentRule, Policy
 from fairlead.agent.consent.wildcards import wildcard
 from fairlead.agent.secrets import Redactor, is_secret_file, is_secret_name, secret_values
 from fairlead.agent.tools import Touch
@@ -34,9 +34,9 @@ REFLEXES = Reflexes(rules_from([{"sensor": "*", "pattern": "(a+)+x$", "then": {"
 POLICY = Policy(
     Path("/project"),
     (
-        Rule("bash", "allow", match="git *"),
-        Rule("bash", "ask", match="*push*x*"),
-        Rule("bash", "deny", match="rm *"),
+        ConsentRule("bash", "allow", match="git *"),
+        ConsentRule("bash", "ask", match="*push*x*"),
+        ConsentRule("bash", "deny", match="rm *"),
     ),
 )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.agent import events
-from fairlead.agent.events import Event
+from fairlead.agent.events import ConversationEvent
 from fairlead.agent.journal import Journal
 from fairlead.agent.messages import Usage
 from fairlead.agent.models import (
@@ -25,7 +25,7 @@ from fairlead.agent.models import (
 )
 from fairlead.agent.models.replay import INFO, Replay
 from fairlead.agent.session import AgentSession, Decision
-from fairlead.agent.tools import Context, Result, Tool, Touch
+from fairlead.agent.tools import Result, Tool, ToolContext, Touch
 
 WAIT = 20.0
 """Seconds until something that does not happen fails the test."""
@@ -90,7 +90,7 @@ class Note:
             raise ValueError("text is missing")
         return Touch("write", f"note {arguments['text']}", (self._path,))
 
-    async def run(self, arguments: dict[str, Any], context: Context) -> Result:
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> Result:
         with self._path.open("a") as file:
             file.write(arguments["text"] + "\n")
         context.update("writing", {})
@@ -110,7 +110,7 @@ class Meet:
     def touches(self, arguments: dict[str, Any], cwd: Path) -> Touch:
         return Touch("read", "meet")
 
-    async def run(self, arguments: dict[str, Any], context: Context) -> Result:
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> Result:
         async with asyncio.timeout(WAIT):
             await self._barrier.wait()
         return Result("met")
@@ -126,7 +126,7 @@ class Endless:
     def touches(self, arguments: dict[str, Any], cwd: Path) -> Touch:
         return Touch("read", "wait")
 
-    async def run(self, arguments: dict[str, Any], context: Context) -> Result:
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> Result:
         await context.aborted.wait()
         return Result("stopped early", is_error=True)
 
@@ -168,7 +168,7 @@ class Playing:
             if path.exists()
             else Journal.create(str(path), id="s1", cwd=str(directory))
         )
-        self.told: list[Event] = []
+        self.told: list[ConversationEvent] = []
         self.pauses: list[float] = []
         self._changed = asyncio.Event()
         self.session = AgentSession(
@@ -187,17 +187,17 @@ class Playing:
     async def __aexit__(self, *error: object) -> None:
         self.session.close()
 
-    def _heard(self, event: Event) -> None:
+    def _heard(self, event: ConversationEvent) -> None:
         self.told.append(event)
         self._changed.set()
 
     async def _pause(self, seconds: float) -> None:
         self.pauses.append(seconds)
 
-    def of(self, kind: type[Event]) -> list[Any]:
+    def of(self, kind: type[ConversationEvent]) -> list[Any]:
         return [event for event in self.told if type(event) is kind]
 
-    async def until(self, kind: type[Event], count: int = 1) -> Any:
+    async def until(self, kind: type[ConversationEvent], count: int = 1) -> Any:
         """Wait until so many events of a kind were told; gives the last one."""
         async with asyncio.timeout(WAIT):
             while len(self.of(kind)) < count:

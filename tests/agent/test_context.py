@@ -8,8 +8,8 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairlead.agent.context import STOPPED, Course, Turn
-from fairlead.agent.journal import Body, Compaction, Custom, CustomMessage, Journal, Said, SessionInfo
+from fairlead.agent.context import STOPPED, Course, JournalTurn
+from fairlead.agent.journal import Body, Compaction, Custom, CustomMessage, Journal, Said, SessionInfoEntry
 from fairlead.agent.messages import Assistant, Text, ToolCall, ToolResult, Usage, user
 
 CALL = ToolCall("c", "read", {"path": "x"})
@@ -23,7 +23,7 @@ BODIES: tuple[Body, ...] = (
     Said(ToolResult("c", "read", (Text("roses"),))),
     Custom(STOPPED, "interrupted"),
     CustomMessage("x", "said by a program"),
-    SessionInfo("name"),
+    SessionInfoEntry("name"),
 )
 STEPS = st.one_of(
     st.sampled_from(BODIES),
@@ -60,7 +60,7 @@ def test_a_turn_has_its_lines_its_corrections_and_its_end(tmp_path: Path) -> Non
         for body in (BODIES[0], BODIES[4], BODIES[6], BODIES[7], BODIES[0], BODIES[9]):
             journal.append(body)
         assert Course(journal).turns == [
-            Turn(1, "a question", 4, 8, 1, "failed", "no"),
-            Turn(2, "a question", 9, 12, 0, "interrupted", ""),
-            Turn(3, "a question", 13, 14, 0, "lost", ""),
+            JournalTurn(1, "a question", 4, 8, 1, "failed", "no"),
+            JournalTurn(2, "a question", 9, 12, 0, "interrupted", ""),
+            JournalTurn(3, "a question", 13, 14, 0, "lost", ""),
         ]

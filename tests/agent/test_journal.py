@@ -22,9 +22,9 @@ from fairlead.agent.journal import (
     Label,
     ModelChange,
     Said,
-    SessionInfo,
+    SessionInfoEntry,
     ThinkingLevelChange,
-    Unknown,
+    UnknownBody,
 )
 from fairlead.agent.messages import Assistant, Text, Thinking, ToolCall, ToolResult, Usage, text_of, user
 
@@ -71,8 +71,8 @@ def test_what_pi_wrote_is_read_and_what_is_unknown_stays(path: Path) -> None:
         assert answer.content == (Thinking("hm", "s"), Text("hi"), ToolCall("c", "read", {"path": "x"}))
         assert (answer.usage.total_tokens, answer.usage.cost.total) == (10, 0.3)
         assert bodies[4].message == ToolResult("c", "read", (Text("data"),), {"lines": 1}, False, 3)  # type: ignore[union-attr]
-        assert isinstance(bodies[5], Unknown)
-        assert bodies[6] == SessionInfo("a name")
+        assert isinstance(bodies[5], UnknownBody)
+        assert bodies[6] == SessionInfoEntry("a name")
         assert journal.faults == ["line 7: Invalid value 'from_the_future' - at `$.type`"]
     assert path.read_text() == "\n".join(PI_LINES) + "\n"
 

@@ -14,7 +14,7 @@ from fairlead.agent.models import Model
 from fairlead.agent.recall.transcripts import Transcripts
 from fairlead.agent.store import AgentStore, Place
 from fairlead.sessions.directory import NameTaken, NoSession, NotSupported
-from fairlead.sessions.feed import Event, Feed, PromptEnded, PromptStarted, Said
+from fairlead.sessions.feed import Feed, FeedEvent, PromptEnded, PromptStarted, SaidPiece
 from fairlead.sessions.session import Making, Prompt, Typing
 from tests.agent.playing import WAIT, AllowAll, Endless, Held, Models, calls, playing, replay, says
 
@@ -30,7 +30,7 @@ class Room:
 
     def __init__(self, directory: Path, model: Model) -> None:
         self.feed = Feed()
-        self.events: list[Event] = []
+        self.events: list[FeedEvent] = []
         place = Place({"endless": Endless()}, AllowAll(), "be brief", {})
         self.store = AgentStore(
             str(directory / "sessions"),
@@ -43,11 +43,11 @@ class Room:
         self.kind = AgentKind(self.store, self.transcripts, self.feed)
         self.feed.listen(self.events.append)
 
-    def _told(self, event: events.Event) -> None:
+    def _told(self, event: events.ConversationEvent) -> None:
         for each in posted(self.store, event):
             self.feed.post(each)
 
-    def receipts(self) -> list[Event]:
+    def receipts(self) -> list[FeedEvent]:
         return [event for event in self.events if isinstance(event, PromptStarted | PromptEnded)]
 
     async def close(self) -> None:
@@ -69,11 +69,11 @@ async def test_two_prompts_of_the_same_text_have_their_own_answers(tmp_path: Pat
         match event:
             case PromptStarted(prompt=current):
                 answers[current] = ""
-            case Said(text=text):
+            case SaidPiece(text=text):
                 answers[current] += text
     assert answers == {"a": "one", "b": "two"}
     assert [event.prompt for event in room.events if isinstance(event, PromptEnded)] == ["a", "b"]
-    assert not any(isinstance(event, Said) for event in room.feed.since(0))
+    assert not any(isinstance(event, SaidPiece) for event in room.feed.since(0))
     await room.close()
 
 

@@ -205,10 +205,10 @@ async def test_a_session_that_is_closed_ends_all_its_prompts(tmp_path: Path) -> 
 @playing
 async def test_a_fork_has_nothing_of_what_waits_in_its_parent(tmp_path: Path) -> None:
     model = Held()
-    told: list[feed.Event] = []
+    told: list[feed.FeedEvent] = []
     place = Place({}, AllowAll(), "be brief", {})
 
-    def heard(event: events.Event) -> None:
+    def heard(event: events.ConversationEvent) -> None:
         told.extend(posted(store, event))
 
     store = AgentStore(str(tmp_path / "sessions"), Models(model), lambda cwd: place, heard)

@@ -18,7 +18,7 @@ from fairlead.agent.secrets import (
     is_secret_name,
     secret_values,
 )
-from fairlead.agent.tools import Context, Guarded, Result, Touch
+from fairlead.agent.tools import Guarded, Result, ToolContext, Touch
 
 KEY = "sk-proj-0123456789"
 
@@ -124,7 +124,7 @@ class _Teller:
     def touches(self, arguments: dict[str, Any], cwd: Path) -> Touch:
         return Touch("read", f"tell {KEY}", preview=KEY)
 
-    async def run(self, arguments: dict[str, Any], context: Context) -> Result:
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> Result:
         context.update(f"so far: {KEY}", {"key": KEY})
         if arguments.get("fails"):
             raise ValueError(f"no such thing: {KEY}")
@@ -137,7 +137,7 @@ def test_a_guarded_tool_tells_no_secret_in_any_way(fails: bool, tmp_path: Path) 
     tool = Guarded(_Teller(), Redactor([KEY]))
 
     async def call() -> Result:
-        context = Context(tmp_path, "s", "c", lambda *update: told.append(update), asyncio.Event(), {})
+        context = ToolContext(tmp_path, "s", "c", lambda *update: told.append(update), asyncio.Event(), {})
         return await tool.run({"fails": fails}, context)
 
     result = asyncio.run(call())

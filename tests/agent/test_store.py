@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from fairlead.agent import events, store
-from fairlead.agent.events import Event
+from fairlead.agent.events import ConversationEvent
 from fairlead.agent.journal import JournalError
 from fairlead.agent.messages import text_of
 from fairlead.agent.store import AgentStore, NotFound, Place
 from tests.agent.playing import WAIT, AskBeforeWriting, Models, Note, calls, replay, says
 
 
-def opened(directory: Path, told: list[Event] | None = None) -> AgentStore:
+def opened(directory: Path, told: list[ConversationEvent] | None = None) -> AgentStore:
     answers = [calls(("c1", "note", {"text": "milk"})), says("done"), says("more")]
     place = Place({"note": Note(directory / "notes")}, AskBeforeWriting(), "be brief", {})
     heard = told.append if told is not None else lambda event: None
@@ -59,7 +59,7 @@ def test_what_is_not_there_is_not_found(tmp_path: Path, id: str) -> None:
 
 def test_only_sessions_that_wait_for_an_answer_are_loaded_at_the_start(tmp_path: Path) -> None:
     async def ask() -> tuple[str, str]:
-        told: list[Event] = []
+        told: list[ConversationEvent] = []
         sessions = opened(tmp_path, told)
         sessions.open()
         sessions.create(str(tmp_path))
@@ -124,7 +124,7 @@ def test_a_mark_whose_session_is_gone_is_told_and_hurts_nothing(tmp_path: Path) 
 
 def test_a_fork_knows_its_parent_and_goes_its_own_way(tmp_path: Path) -> None:
     async def run() -> None:
-        told: list[Event] = []
+        told: list[ConversationEvent] = []
         sessions = opened(tmp_path, told)
         session = sessions.create(str(tmp_path))
         session.prompt("first")

@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.agent.secrets import Redactor, environment_for_commands
-from fairlead.agent.tools import Context, Result, Tool, Touch, run_tool
+from fairlead.agent.tools import Result, Tool, ToolContext, Touch, run_tool
 
 
 def context_in(
     cwd: Path, update: Callable[[str, dict[str, Any]], None] | None = None, **more: Any
-) -> Context:
+) -> ToolContext:
     """A context; to be made where a loop runs."""
     settings: dict[str, Any] = {
         "aborted": asyncio.Event(),
         "environment": environment_for_commands(os.environ),
         **more,
     }
-    return Context(
+    return ToolContext(
         Path(os.path.realpath(cwd)), "session", "call-1", update or (lambda text, details: None), **settings
     )
 

@@ -20,7 +20,7 @@ from fairlead.client.sdk import Agent, Host, connect
 from fairlead.events import ApprovalWanted, ToolResult, ToolRunning, TurnEnded
 from fairlead.formats.shown import call_title, clean
 from fairlead.system.settings import Settings
-from fairlead.ui.chat.line import MAX_HISTORY, History, Key, Line, LineKeys
+from fairlead.ui.chat.line import MAX_HISTORY, InputHistory, InputLine, Key, LineKeys
 from fairlead.ui.chat.view import question, result, wrapped
 from tests.agent.playing import cassette
 from tests.client.persons import Person
@@ -601,7 +601,7 @@ def test_keys_are_found_across_reads() -> None:
 
 
 def test_a_line_is_edited_as_in_a_shell(tmp_path: Path) -> None:
-    line = Line(History(str(tmp_path / "none" / "history")))
+    line = InputLine(InputHistory(str(tmp_path / "none" / "history")))
 
     def press(*names: str) -> str:
         for name in names:
@@ -631,12 +631,12 @@ def test_a_line_is_edited_as_in_a_shell(tmp_path: Path) -> None:
 
 def test_a_history_is_bounded_and_keeps_lines_as_they_were(tmp_path: Path) -> None:
     path = tmp_path / "history"
-    history = History(str(path))
+    history = InputHistory(str(path))
     for text in ("a\\nb\nc", " ", "a\\nb\nc", *map(str, range(MAX_HISTORY + 5))):
         history.add(text)
     assert len(history.entries) == MAX_HISTORY
-    first = History(str(path))
+    first = InputHistory(str(path))
     assert first.entries == history.entries
-    assert len(History(str(path)).entries) == MAX_HISTORY // 2
+    assert len(InputHistory(str(path)).entries) == MAX_HISTORY // 2
     path.write_text("a\\\\nb\\nc\n")
-    assert History(str(path)).entries == ["a\\nb\nc"]
+    assert InputHistory(str(path)).entries == ["a\\nb\nc"]

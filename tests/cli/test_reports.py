@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from fairlead.agent.journal import Journal, SessionInfo
+from fairlead.agent.journal import Journal, SessionInfoEntry
 from fairlead.system.settings import Settings
 from fairlead.verify.report import CommandRun, Confidence, Report, Section, Status
 from fairlead.verify.store import ReportStore
@@ -60,7 +60,7 @@ def hosting(project: Path) -> Iterator[Hosting]:
                 )
             )
     journal = Journal.create(f"{settings.sessions_dir}/p/2026_{NAMED}.jsonl", id=NAMED, cwd=str(project))
-    journal.append(SessionInfo("garden"))
+    journal.append(SessionInfoEntry("garden"))
     journal.close()
     yield hosting
     assert not Path(settings.rpc_path).exists()  # it needs no daemon

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.agent.journal import Journal, Said, SessionInfo
+from fairlead.agent.journal import Journal, Said, SessionInfoEntry
 from fairlead.agent.messages import user
 
 
@@ -23,7 +23,7 @@ def home(tmp_path: Path) -> Path:
         with Journal.create(str(path), id=f"id-{number}", cwd=f"/srv/{number}") as journal:
             journal.append(Said(user(said)))
             if name:
-                journal.append(SessionInfo(name))
+                journal.append(SessionInfoEntry(name))
     return tmp_path
 
 

@@ -18,7 +18,7 @@ from fairlead.client.following import Watching
 from fairlead.client.sdk import Events, Host
 from fairlead.events import ApprovalWanted, Escalated, Happened, Reported
 from fairlead.system.settings import Settings
-from fairlead.verify.store import Listed, ReportStore
+from fairlead.verify.store import ListedReport, ReportStore
 from tests.agent.playing import calls, cassette, says
 from tests.cli.verifying import (
     VERIFIED,
@@ -369,7 +369,7 @@ def test_a_model_that_only_talks_or_gives_no_report_is_not_believed(
     persona(project)
     built(host, "talk", project)
 
-    def verdict(*answers: list[dict[str, Any]]) -> Listed:
+    def verdict(*answers: list[dict[str, Any]]) -> ListedReport:
         tape = cassette(tmp_path / "talk.jsonl", *answers)
         words = ("verify", "--once", "talk", "--persona", "judge")
         fairlead(hosting, project, *words, FAIRLEAD_AGENT_CASSETTE=tape)

@@ -15,7 +15,7 @@ from typing import Any
 from fairlead.client.sdk import Agent, Host, connect
 from fairlead.system.settings import Settings
 from fairlead.verify.report import Report
-from fairlead.verify.store import Listed, ReportStore
+from fairlead.verify.store import ListedReport, ReportStore
 from tests.hosting import WAIT, Hosting
 from tests.verify.projects import write
 
@@ -44,7 +44,7 @@ def fairlead(
     )
 
 
-def reports(hosting: Hosting, project: Path) -> list[Listed]:
+def reports(hosting: Hosting, project: Path) -> list[ListedReport]:
     """What is kept of a project, the oldest first."""
     with ReportStore(Settings(hosting.environment).reports_path) as store:
         return list(reversed(store.list(project=str(project))))

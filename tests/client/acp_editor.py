@@ -121,9 +121,9 @@ class AcpEditor:
                     self.write(self.wire.fail(id, acp.ErrorCode.CANCELLED, "cancelled"))
                 case acp.Request(id=id, params=acp.RequestPermission() as wanted):
                     self.asked[id] = wanted
-                case acp.Answer(id=id, result=result):
+                case acp.CallAnswer(id=id, result=result):
                     self.answers[id] = result
-                case acp.Failure(id=id, error=error):
+                case acp.CallFailure(id=id, error=error):
                     self.answers[id] = error
                 case _:
                     raise AssertionError(f"not of the protocol: {item}")

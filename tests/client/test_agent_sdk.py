@@ -16,7 +16,7 @@ import pytest
 
 import fairlead
 from fairlead.client.calls import RequestError
-from fairlead.client.following import Asking, Turn
+from fairlead.client.following import Asking, FollowedTurn
 from fairlead.client.sdk import Agent, AgentEvents, Host, TurnFailed
 from fairlead.events import (
     AgentEvent,
@@ -342,7 +342,7 @@ def test_two_clients_of_a_session_hear_the_same(agent: Agent) -> None:
 
 def test_a_turn_is_over_with_its_own_end_whatever_comes_together() -> None:
     """A daemon that ends the turn before, answers, and runs turns of the same text in one piece of data."""
-    turn = Turn("s", "hi")
+    turn = FollowedTurn("s", "hi")
     server = rpc.ServerConnection()
     sent = turn.begin()
     while not turn.accepted:
@@ -364,7 +364,7 @@ def test_a_turn_is_over_with_its_own_end_whatever_comes_together() -> None:
 
 
 def test_a_turn_that_died_with_its_daemon_is_not_taken_for_the_one_that_follows_it() -> None:
-    turn = Turn("s", "hi")
+    turn = FollowedTurn("s", "hi")
     for time in ("first", "second"):
         server = rpc.ServerConnection()
         sent = turn.begin()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fairlead.agent.secrets import Redactor, is_secret_file
 from fairlead.control import gates
-from fairlead.control.gates import Gate, Gates, Outcome
+from fairlead.control.gates import Gate, GateOutcome, Gates
 from fairlead.control.signals import MAX_COMMAND, MAX_TEXT, Action
 from fairlead.daemon.control import taken_apart
 
@@ -31,10 +31,10 @@ ALL = Gates(
 )
 
 
-def judged(text: str, target: str = "SHELL", **more: Any) -> tuple[Outcome, str]:
+def judged(text: str, target: str = "SHELL", **more: Any) -> tuple[GateOutcome, str]:
     found = ALL.judge(Action(target, text, **more))
     deciding = next((step.gate for step in found.trace if step.result == found.outcome), "")
-    return found.outcome, deciding if found.outcome is not Outcome.PASSED else ""
+    return found.outcome, deciding if found.outcome is not GateOutcome.PASSED else ""
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def judged(text: str, target: str = "SHELL", **more: Any) -> tuple[Outcome, str]
     ],
 )
 def test_harmless_commands_pass(command: str) -> None:
-    assert judged(command) == (Outcome.PASSED, "")
+    assert judged(command) == (GateOutcome.PASSED, "")
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_harmless_commands_pass(command: str) -> None:
     ],
 )
 def test_ruinous_commands_are_blocked(command: str) -> None:
-    assert judged(command) == (Outcome.BLOCKED, "dangerous-commands")
+    assert judged(command) == (GateOutcome.BLOCKED, "dangerous-commands")
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_ruinous_commands_are_blocked(command: str) -> None:
     ],
 )
 def test_dangerous_commands_ask(command: str) -> None:
-    assert judged(command) == (Outcome.APPROVAL, "dangerous-commands")
+    assert judged(command) == (GateOutcome.APPROVAL, "dangerous-commands")
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_dangerous_commands_ask(command: str) -> None:
     ],
 )
 def test_other_hosts_ask(command: str) -> None:
-    assert judged(command) == (Outcome.APPROVAL, "network")
+    assert judged(command) == (GateOutcome.APPROVAL, "network")
 
 
 @pytest.mark.parametrize(
@@ -126,32 +126,32 @@ def test_other_hosts_ask(command: str) -> None:
     ],
 )
 def test_protected_paths_are_blocked(command: str) -> None:
-    assert judged(command) == (Outcome.BLOCKED, "protected-paths")
+    assert judged(command) == (GateOutcome.BLOCKED, "protected-paths")
 
 
 def test_secrets_are_blocked_where_somebody_may_see_them() -> None:
     for target in ("NOTIFY", "CLI", "SHELL"):
-        assert judged("the key is sk-1234567890", target) == (Outcome.BLOCKED, "secrets")
-    assert judged("x", "NOTIFY", title="sk-1234567890") == (Outcome.BLOCKED, "secrets")
-    assert judged("is sk-1234567890 right?", "SESSION") == (Outcome.PASSED, "")
+        assert judged("the key is sk-1234567890", target) == (GateOutcome.BLOCKED, "secrets")
+    assert judged("x", "NOTIFY", title="sk-1234567890") == (GateOutcome.BLOCKED, "secrets")
+    assert judged("is sk-1234567890 right?", "SESSION") == (GateOutcome.PASSED, "")
 
 
 def test_what_is_typed_into_a_terminal_is_judged_as_a_command() -> None:
-    assert judged("rm x", "SESSION", verb="type", session="s", enter=True)[0] is Outcome.APPROVAL
-    assert judged("rm -rf /", "SESSION", verb="type", session="s")[0] is Outcome.BLOCKED
-    assert judged("rm -rf /", "SESSION", verb="prompt") == (Outcome.PASSED, "")
+    assert judged("rm x", "SESSION", verb="type", session="s", enter=True)[0] is GateOutcome.APPROVAL
+    assert judged("rm -rf /", "SESSION", verb="type", session="s")[0] is GateOutcome.BLOCKED
+    assert judged("rm -rf /", "SESSION", verb="prompt") == (GateOutcome.PASSED, "")
 
 
 def test_what_is_no_action_is_blocked() -> None:
-    assert judged("x", "NOWHERE") == (Outcome.BLOCKED, "protocol")
-    assert judged("x" * (MAX_TEXT + 1), "CLI") == (Outcome.BLOCKED, "protocol")
-    assert judged("x", "SESSION", verb="type") == (Outcome.BLOCKED, "protocol")
+    assert judged("x", "NOWHERE") == (GateOutcome.BLOCKED, "protocol")
+    assert judged("x" * (MAX_TEXT + 1), "CLI") == (GateOutcome.BLOCKED, "protocol")
+    assert judged("x", "SESSION", verb="type") == (GateOutcome.BLOCKED, "protocol")
 
 
 def test_a_later_gate_may_block_what_an_earlier_one_asks_about() -> None:
     both = Gates([Gate("second", 1, lambda _: gates.block("b")), Gate("first", 2, lambda _: gates.ask("a"))])
     found = both.judge(Action("X"))
-    assert (found.outcome, found.reason) == (Outcome.BLOCKED, "b")
+    assert (found.outcome, found.reason) == (GateOutcome.BLOCKED, "b")
     assert [(step.gate, step.result) for step in found.trace] == [
         ("first", "APPROVAL"),
         ("second", "BLOCKED"),
@@ -161,7 +161,7 @@ def test_a_later_gate_may_block_what_an_earlier_one_asks_about() -> None:
 @given(st.text(max_size=200))
 def test_gates_never_fail_whatever_the_command(text: str) -> None:
     found = ALL.judge(Action("SHELL", text))
-    assert "failed" not in found.reason or found.outcome is not Outcome.BLOCKED
+    assert "failed" not in found.reason or found.outcome is not GateOutcome.BLOCKED
     assert found.trace[0].gate == "protocol"
 
 
@@ -186,15 +186,15 @@ def test_a_long_command_is_judged_in_linear_time(unit: str) -> None:
 def test_a_command_that_is_too_long_is_refused_with_a_sentence() -> None:
     for action in (Action("SHELL", "a" * 60_000), Action("SESSION", "a" * 60_000, "type", session="s")):
         found = ALL.judge(action)
-        assert found.outcome is Outcome.BLOCKED
+        assert found.outcome is GateOutcome.BLOCKED
         assert found.reason == "a command of 60000 characters; at most 10000 are judged"
-    assert ALL.judge(Action("SESSION", "a" * 60_000, "prompt")).outcome is Outcome.PASSED
+    assert ALL.judge(Action("SESSION", "a" * 60_000, "prompt")).outcome is GateOutcome.PASSED
 
 
 @pytest.mark.parametrize("text", ["a\x03\r\x15touch F\r", "ls\r", "ls\n", "a\x1b[201~", "\x9b", "a\tb"])
 def test_what_is_typed_for_somebody_else_has_no_keys_in_it(text: str) -> None:
     found = ALL.judge(Action("SESSION", text, "type", session="s"))
-    assert found.outcome is Outcome.BLOCKED
+    assert found.outcome is GateOutcome.BLOCKED
     assert found.reason.endswith("is not typed: control characters are keys")
 
 
@@ -213,11 +213,11 @@ def test_what_is_typed_for_somebody_else_has_no_keys_in_it(text: str) -> None:
     ],
 )
 def test_a_harmful_command_is_found_however_it_is_written(command: str) -> None:
-    assert judged(command)[0] is Outcome.APPROVAL
+    assert judged(command)[0] is GateOutcome.APPROVAL
 
 
 @pytest.mark.parametrize(
     "command", ["cat ~/.s$'s'h/x", "cat ~/{.ssh,x}/y", "sh -c 'cat ~/.'ssh/x", "timeout 5 cat $'\\x2eenv'"]
 )
 def test_a_protected_path_is_found_however_it_is_written(command: str) -> None:
-    assert judged(command) == (Outcome.BLOCKED, "protected-paths")
+    assert judged(command) == (GateOutcome.BLOCKED, "protected-paths")

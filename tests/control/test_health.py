@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fairlead.control import health as health_module
-from fairlead.control.health import Check, Health, Lag, Report, disk, doctor, overall, runtime_dir
+from fairlead.control.health import Check, HealthChecks, HealthReport, Lag, disk, doctor, overall, runtime_dir
 from fairlead.system.settings import Settings
 
 
@@ -39,9 +39,9 @@ def test_checks_that_fail_or_hang_are_told(monkeypatch: pytest.MonkeyPatch) -> N
     def broken() -> Check:
         raise OSError("no")
 
-    async def work() -> Report:
-        health = Health({"fine": fine, "hangs": hangs, "broken": broken})
-        assert health.report == Report()
+    async def work() -> HealthReport:
+        health = HealthChecks({"fine": fine, "hangs": hangs, "broken": broken})
+        assert health.report == HealthReport()
         await health.check()
         return health.report
 
@@ -66,7 +66,7 @@ def test_it_is_checked_at_the_start_and_again(monkeypatch: pytest.MonkeyPatch) -
         return Check("x", "healthy", "")
 
     async def work() -> None:
-        health = Health({"x": counts})
+        health = HealthChecks({"x": counts})
         health.open()
         async with asyncio.timeout(10):
             while count < 3:

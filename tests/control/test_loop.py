@@ -12,7 +12,7 @@ import pytest
 from fairlead.control import actuators as actuators_module
 from fairlead.control import loop as loop_module
 from fairlead.control.actuators import GiveUp
-from fairlead.control.gates import Gate, Outcome, block
+from fairlead.control.gates import Gate, GateOutcome, block
 from fairlead.control.signals import MAX_DEPTH, MAX_PIECE, Action, Context, Priority, Signal
 from tests.control.rooms import SECRET, WAIT, Client, Room
 
@@ -298,7 +298,7 @@ def test_a_failing_actuator_is_tried_again_and_its_failure_is_a_signal(
         signal = Signal("user-input", "tui", client=client)
         for target in ("FLAKY", "BROKEN", "HOPELESS"):
             tries.clear()
-            room.control._judged(Action(target, "go"), signal)
+            room.control._judge(Action(target, "go"), signal)
             await client.answers()
             assert len(tries) == {"FLAKY": 3, "BROKEN": actuators_module.MAX_TRIES, "HOPELESS": 1}[target]
             client.got, last = [], client.texts
@@ -321,7 +321,7 @@ def test_a_slow_actuator_blocks_nobody(tmp_path: Path) -> None:
 
         room.actuators.register_actuator("slow", slow)
         client = Client()
-        room.control._judged(Action("SLOW"), Signal("user-input", "tui", client=client))
+        room.control._judge(Action("SLOW"), Signal("user-input", "tui", client=client))
         assert await room.ask("still there?") == "still there?"
         assert client.got == []
         over.set()
@@ -391,10 +391,10 @@ def test_a_gate_that_fails_blocks_and_others_can_be_added(tmp_path: Path) -> Non
 def test_considering_tells_what_became_of_the_actions(tmp_path: Path) -> None:
     async def work(room: Room) -> None:
         (blocked,) = room.control.consider(Signal("notification", text="x"))
-        assert (blocked.outcome, blocked.action.target) == (Outcome.BLOCKED, "NOTIFY")
+        assert (blocked.outcome, blocked.action.target) == (GateOutcome.BLOCKED, "NOTIFY")
         room.actuators.register_actuator("notify", lambda action, context: None, quick=True)
         (passed,) = room.control.consider(Signal("notification", text="x", fields={"title": "t"}))
-        assert (passed.outcome, passed.reason, passed.action.title) == (Outcome.PASSED, "", "t")
+        assert (passed.outcome, passed.reason, passed.action.title) == (GateOutcome.PASSED, "", "t")
         (secret,) = room.control.consider(Signal("notification", text=f"key {SECRET}"))
         assert secret.reason == "the text contains a secret"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.agent.events import Event
+from fairlead.agent.events import ConversationEvent
 from fairlead.agent.kind import AgentKind
 from fairlead.agent.live import posted
 from fairlead.agent.models import Model
@@ -76,7 +76,7 @@ class Agents:
         self.sessions = ControlSessions(sessions, inbox, "main", str(directory))
         self.feed.listen(self.sessions.heard)
 
-    def _heard(self, event: Event) -> None:
+    def _heard(self, event: ConversationEvent) -> None:
         for each in posted(self.store, event):
             self.feed.post(each)
 

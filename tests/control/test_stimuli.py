@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.control.signals import CHANNELS, FROM_INSIDE, MAX_TEXT, Priority, Signal
-from fairlead.control.stimuli import FORGED, Cancel, hear
+from fairlead.control.stimuli import FORGED, CancelAnswer, hear
 from fairlead.formats.sexp import Keyword, loads
 from fairlead.wire.passepartout import Message
 from tests.control.rooms import Client
@@ -41,8 +41,11 @@ def test_answers_to_questions_come_first() -> None:
 
 
 def test_both_ways_to_cancel() -> None:
-    assert heard("(:TYPE :EVENT :PAYLOAD (:ACTION :CANCEL-STREAM))") == (Cancel(None), [])
-    assert heard('(:TYPE :EVENT :META (:SESSION "s") :PAYLOAD (:SENSOR :INTERRUPT))') == (Cancel("s"), [])
+    assert heard("(:TYPE :EVENT :PAYLOAD (:ACTION :CANCEL-STREAM))") == (CancelAnswer(None), [])
+    assert heard('(:TYPE :EVENT :META (:SESSION "s") :PAYLOAD (:SENSOR :INTERRUPT))') == (
+        CancelAnswer("s"),
+        [],
+    )
 
 
 @pytest.mark.parametrize("kind", ["REQUEST", "RESPONSE", "LOG", "STATUS"])

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from fairlead.agent import events
-from fairlead.agent.consent.policy import Policy, Rule
-from fairlead.agent.journal import Journal, Said, SessionInfo
+from fairlead.agent.consent.policy import ConsentRule, Policy
+from fairlead.agent.journal import Journal, Said, SessionInfoEntry
 from fairlead.agent.library import Library
 from fairlead.agent.messages import Assistant, ToolCall, user
 from fairlead.agent.recall.transcripts import Transcripts
@@ -27,17 +27,17 @@ from fairlead.agent.tools import standard_tools
 from fairlead.agent.tools.terminals import LocalTerminals
 from fairlead.client import bridge
 from fairlead.client.calls import plain
-from fairlead.client.following import EventStream
+from fairlead.client.following import AgentSubscription
 from fairlead.daemon import agents as agent_room
 from fairlead.doors.rpc import frames as agent_frames
 from fairlead.doors.rpc import history as agent_history
 from fairlead.doors.rpc.handlers import Call
-from fairlead.doors.rpc.history import History
+from fairlead.doors.rpc.history import EventHistory
 from fairlead.events import AgentEvent, ApprovalWanted, Prompted
 from fairlead.formats.shown import call_title, one_line, several_lines
 from fairlead.system.settings import Settings
-from fairlead.ui.chat.line import History as TypedBefore
-from fairlead.ui.chat.line import Line
+from fairlead.ui.chat.line import InputHistory as TypedBefore
+from fairlead.ui.chat.line import InputLine
 from fairlead.ui.chat.view import question
 from fairlead.wire import rpc
 from fairlead.wire.rpc_catalog import TOPICS
@@ -49,7 +49,7 @@ from tests.hosting import Hosting, is_alive
 PATIENCE = 5.0
 
 
-def guarded(directory: Path, model: Any, rules: tuple[Rule, ...] = ()) -> Playing:
+def guarded(directory: Path, model: Any, rules: tuple[ConsentRule, ...] = ()) -> Playing:
     """A session with the real tools and the real policy."""
     tools = standard_tools(LocalTerminals(), directory / "outputs", Redactor())
     return Playing(directory, model, tools=list(tools.values()), judge=Policy(directory.resolve(), rules))
@@ -99,9 +99,9 @@ async def test_consent_is_not_for_a_call_of_the_same_answer_with_the_same_id(tmp
 
 
 DOCUMENTED = (
-    Rule("bash", "allow", match="git *"),
-    Rule("bash", "ask", match="git push*"),
-    Rule("bash", "deny", match="touch *"),
+    ConsentRule("bash", "allow", match="git *"),
+    ConsentRule("bash", "ask", match="git push*"),
+    ConsentRule("bash", "deny", match="touch *"),
 )
 
 
@@ -150,7 +150,7 @@ async def test_a_push_is_asked_about_however_it_is_written(tmp_path: Path, comma
 @served
 async def test_a_denied_command_is_denied_whatever_runs_it(tmp_path: Path, command: str) -> None:
     model = replay(tmp_path, calls(("c", "bash", {"command": command})), says("a"))
-    async with guarded(tmp_path, model, (*DOCUMENTED, Rule("bash", "allow"))) as playing:
+    async with guarded(tmp_path, model, (*DOCUMENTED, ConsentRule("bash", "allow"))) as playing:
         playing.session.prompt("one")
         await playing.idle()
         (ended,) = playing.of(events.ToolEnded)
@@ -410,7 +410,7 @@ async def test_who_does_not_read_is_let_go_and_not_kept_without_events(tmp_path:
 def test_what_is_kept_of_events_is_bounded_by_all_that_is_in_them(tmp_path: Path) -> None:
     async def attack() -> None:
         async with Playing(tmp_path, replay(tmp_path, says("a"))) as playing:
-            history = History()
+            history = EventHistory()
             for number in range(40):
                 text = str(number % 10) * 1_000_000
                 event = events.ToolExecuting("s1", f"c{number}", "write", {"path": "x", "content": text})
@@ -437,7 +437,7 @@ async def test_requests_are_done_in_their_order(tmp_path: Path) -> None:
 async def test_who_follows_misses_nothing_even_if_it_has_heard_nothing_yet(tmp_path: Path) -> None:
     async with serving(tmp_path, replay(tmp_path, says("one"))) as host:
         client = await host.client(topics=TOPICS)
-        following = EventStream(host.store.loaded[0].id)
+        following = AgentSubscription(host.store.loaded[0].id)
 
         async def follow() -> list[AgentEvent]:
             reader, writer = await asyncio.open_unix_connection(host._path)
@@ -516,7 +516,7 @@ def test_a_named_session_is_found_however_many_there_are(
     monkeypatch.setattr(agent_room, "SCAN_SECONDS", 0.0)  # as if there were many others
     path = tmp_path / "sessions" / "--x--" / "2026-01-01T00-00-00-000Z_id-1.jsonl"
     with Journal.create(str(path), id="id-1", cwd="/x") as journal:
-        journal.append(SessionInfo("garden"))
+        journal.append(SessionInfoEntry("garden"))
         journal.append(Said(user("hello")))
     latest = agent_room._latest_of(Transcripts(str(tmp_path / "t.db"), str(tmp_path / "sessions")))
     assert asyncio.run(_awaited(latest(name="garden", cwd=None))) == str(path)
@@ -566,10 +566,10 @@ def frame(seq: int, **data: Any) -> bytes:
 
 def test_a_text_with_a_number_in_it_does_not_count(bridging: Bridging) -> None:
     carrying, _ = bridging
-    carrying._heard(frame(41, text="it says :seq 5", session_id="s"))
+    carrying._received(frame(41, text="it says :seq 5", session_id="s"))
     assert carrying._seq == 41
     carrying._offset = 100
-    assert carrying._heard(frame(2, text="it says :seq 5", session_id="s")) == frame(
+    assert carrying._received(frame(2, text="it says :seq 5", session_id="s")) == frame(
         102, text="it says :seq 5", session_id="s"
     )
 
@@ -578,7 +578,7 @@ def test_a_text_with_a_number_in_it_does_not_count(bridging: Bridging) -> None:
 def test_a_text_does_not_move_the_bridge(bridging: Bridging, text: str) -> None:
     carrying, _ = bridging
     carrying._focus = "s"
-    carrying._heard(frame(1, text=text, session_id="s", cursor="c1"))
+    carrying._received(frame(1, text=text, session_id="s", cursor="c1"))
     assert (carrying._focus, carrying._cursors) == ("s", {"s": "c1"})
 
 
@@ -588,7 +588,7 @@ def test_arguments_of_a_call_do_not_move_the_bridge(bridging: Bridging) -> None:
     given = {"cursor": "x", "session_id": "y", "active_session_id": "z", "seq": 7}
     said = Assistant((ToolCall("c", "read", given),))
     [(topic, data)] = agent_frames.frames(events.MessageSaid("s", "e", said))
-    carrying._heard(rpc.encode(rpc.Event(topic, {**data, **rpc.fields(cursor="c1")}, None, 9, "now"))[:-1])
+    carrying._received(rpc.encode(rpc.Event(topic, {**data, **rpc.fields(cursor="c1")}, None, 9, "now"))[:-1])
     assert (carrying._focus, carrying._cursors, carrying._seq) == ("s", {"s": "c1"}, 9)
 
 
@@ -596,7 +596,7 @@ def test_what_a_model_said_does_not_end_the_bridge(bridging: Bridging) -> None:
     carrying, _ = bridging
     said = Assistant((ToolCall("c", "read", {"error_code": "protocol/unsupported-version"}),))
     data = rpc.fields(messages=[agent_frames.message("e", said)])
-    carrying._heard(rpc.encode(rpc.Response("r", "get_messages", data))[:-1])
+    carrying._received(rpc.encode(rpc.Response("r", "get_messages", data))[:-1])
     assert not carrying._is_refused
 
 
@@ -618,7 +618,7 @@ def test_the_next_daemon_is_not_asked_for_what_was_told_already(bridging: Bridgi
     carrying._ask(HELLO)
     carrying._ask(b'{:id "s" :kind :request :op "subscribe" :params {:session-id "s" :since "c0"}}')
     carrying._focus = "s"
-    carrying._heard(frame(1, text="a", session_id="s", cursor="c1"))
+    carrying._received(frame(1, text="a", session_id="s", cursor="c1"))
     assert not any('"c0"' in line for line in resent(carrying, ends))
 
 
@@ -654,10 +654,10 @@ def test_a_number_that_can_not_be_written_does_not_end_the_bridge(bridging: Brid
 # --- typing and scripts -----------------------------------------------------------------------------------
 
 
-def typed_secret(tmp_path: Path) -> Line:
+def typed_secret(tmp_path: Path) -> InputLine:
     before = TypedBefore(str(tmp_path / "history"))
     before.add("before")
-    line = Line(before)
+    line = InputLine(before)
     line.is_secret = True
     line.press(("paste", "sk-secret"))
     return line
@@ -682,7 +682,7 @@ def test_a_line_with_strange_ends_is_one_entry(tmp_path: Path) -> None:
 @served
 async def test_logging_out_of_what_is_no_provider_is_told_as_a_result(tmp_path: Path) -> None:
     from fairlead.agent.models.catalog import Catalog
-    from fairlead.agent.models.keys import Keys
+    from fairlead.agent.models.keys import KeyFiles
     from fairlead.doors.rpc.ops.login import AgentLogin
     from fairlead.doors.rpc.slash import AgentCommands
 
@@ -714,7 +714,7 @@ async def test_logging_out_of_what_is_no_provider_is_told_as_a_result(tmp_path: 
             async def rename(self, session: Any, name: str) -> None:
                 pass
 
-        catalog = Catalog({}, entered=Keys(str(tmp_path / "keys")))
+        catalog = Catalog({}, entered=KeyFiles(str(tmp_path / "keys")))
         sessions: Any = Sessions()
         login = AgentLogin(catalog, sessions.session)
         commands = AgentCommands(sessions, login, sessions.rename)

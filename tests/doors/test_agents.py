@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.agent.events import Event
+from fairlead.agent.events import ConversationEvent
 from fairlead.agent.models import Model, ModelInfo
 from fairlead.agent.store import AgentStore, Place
 from fairlead.client.calls import plain
@@ -100,7 +100,7 @@ class Serving:
         self._path = settings.rpc_path
         self._writers: list[asyncio.StreamWriter] = []
 
-    def _heard(self, event: Event) -> None:
+    def _heard(self, event: ConversationEvent) -> None:
         self._ops.heard(event)
 
     async def client(

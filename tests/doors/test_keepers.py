@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.keeper.protocol import Decoder, Kind, frame
+from fairlead.keeper.protocol import Decoder, FrameKind, frame
 from fairlead.wire import keepty
 from fairlead.wire.keepty import Role
 from tests.client.persons import Person
@@ -347,11 +347,11 @@ def test_a_keeper_of_an_older_daemon_claims_nothing_and_is_served_all_the_same(h
         hosting.run("daemon", "stop")
         decoder = Decoder()
         frames: list[tuple[int, bytes]] = []
-        while Kind.DATA not in [kind for kind, _ in frames]:
+        while FrameKind.DATA not in [kind for kind, _ in frames]:
             frames += decoder.feed(older.recv(65_536))
-        assert frames[0][0] == Kind.STATE
-        older.sendall(frame(Kind.INPUT, b"older\n"))
-        while b"got older" not in b"".join(payload for kind, payload in frames if kind == Kind.DATA):
+        assert frames[0][0] == FrameKind.STATE
+        older.sendall(frame(FrameKind.INPUT, b"older\n"))
+        while b"got older" not in b"".join(payload for kind, payload in frames if kind == FrameKind.DATA):
             frames += decoder.feed(older.recv(65_536))
     hosting.wait_text("work", "got older")  # and the next one of ours has the session again
 

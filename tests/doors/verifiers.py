@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.agent.conversation import Conversation
-from fairlead.agent.events import Event
+from fairlead.agent.events import ConversationEvent
 from fairlead.agent.live import posted
 from fairlead.agent.models import Model
 from fairlead.agent.store import AgentStore, Place
@@ -121,7 +121,7 @@ class Room:
         )
         self._peers: list[Peer] = []
 
-    def _happened(self, event: Event) -> None:
+    def _happened(self, event: ConversationEvent) -> None:
         for each in posted(self.store, event):
             self.feed.post(each)
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from fairlead.formats.asciicast import (
     AsciicastError,
-    Event,
-    Header,
+    CastEvent,
+    CastHeader,
     event_line,
     header_line,
     read_event,
@@ -27,14 +27,14 @@ SECOND = b"""{"version": 2, "width": 80, "height": 24, "timestamp": 1504467315, 
 
 
 def test_headers_of_both_versions_are_read() -> None:
-    assert read_header(THIRD) == Header(80, 24, 3, 1504467315, title="Demo", terminal="xterm-256color")
-    assert read_header(SECOND) == Header(80, 24, 2, 1504467315, title="Demo", idle_limit=2.0)
+    assert read_header(THIRD) == CastHeader(80, 24, 3, 1504467315, title="Demo", terminal="xterm-256color")
+    assert read_header(SECOND) == CastHeader(80, 24, 2, 1504467315, title="Demo", idle_limit=2.0)
 
 
 def test_a_header_that_was_written_is_read_again() -> None:
-    header = Header(132, 50, 3, 1504467315, "sh -c 'é \x01'", "a title", "xterm", 1.5)
+    header = CastHeader(132, 50, 3, 1504467315, "sh -c 'é \x01'", "a title", "xterm", 1.5)
     assert read_header(header_line(header)) == header
-    assert json.loads(header_line(Header(1, 2)))["term"] == {"cols": 1, "rows": 2}
+    assert json.loads(header_line(CastHeader(1, 2)))["term"] == {"cols": 1, "rows": 2}
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_any_text_is_one_line_and_is_read_again(milliseconds: int, text: str) ->
     assert line.count(b"\n") == 1
     assert line.endswith(b"]\n")
     assert json.loads(line) == [milliseconds / 1000, "o", text]
-    assert read_event(line) == Event(milliseconds / 1000, "o", text)
+    assert read_event(line) == CastEvent(milliseconds / 1000, "o", text)
 
 
 def test_comments_and_empty_lines_are_no_events() -> None:

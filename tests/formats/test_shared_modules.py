@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.formats.edn import EdnError
-from fairlead.formats.faults import TextError, line_and_column, shown, utf8
+from fairlead.formats.faults import TextError, line_and_column, token_text, utf8
 from fairlead.formats.floats import digits_of, notation, shortest
 from fairlead.formats.lexing import apart, cut, is_closed, spaced
 from fairlead.formats.names import Name
@@ -54,8 +54,8 @@ def test_a_line_and_a_column_count_from_one(text: str, data: st.DataObject) -> N
 
 
 def test_only_the_beginning_of_a_long_token_is_shown() -> None:
-    assert shown("a" * 40) == "a" * 40
-    assert shown("a" * 41) == "a" * 40 + "…"
+    assert token_text("a" * 40) == "a" * 40
+    assert token_text("a" * 41) == "a" * 40 + "…"
 
 
 @pytest.mark.parametrize("error", [EdnError, SexpError])

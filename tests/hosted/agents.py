@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairlead.hosted.pipe import Ended, Pipe
+from fairlead.hosted.pipe import AgentExit, Pipe
 from fairlead.hosted.pipes import Pipes
 from fairlead.system.keepers import NurseryLink
 from fairlead.system.settings import Settings
@@ -72,7 +72,7 @@ class Hearer:
     def __init__(self, pipe: Pipe) -> None:
         self.pipe = pipe
         self.lines: list[bytes] = []
-        self.end: Ended | None = None
+        self.end: AgentExit | None = None
         self.is_output_closed = self.is_input_lost = False
         self.writables = 0
         self._rest = b""
@@ -96,7 +96,7 @@ class Hearer:
         self.is_input_lost = True
         self._changed.set()
 
-    def ended(self, end: Ended) -> None:
+    def ended(self, end: AgentExit) -> None:
         self.end = end
         self._changed.set()
 
@@ -106,7 +106,7 @@ class Hearer:
                 self._changed.clear()
                 await self._changed.wait()
 
-    async def ending(self) -> Ended:
+    async def ending(self) -> AgentExit:
         await self.until(lambda: self.end)
         assert self.end is not None
         return self.end
@@ -149,7 +149,7 @@ class Ledger:
 
     def input_lost(self) -> None: ...
 
-    def ended(self, end: Ended) -> None:
+    def ended(self, end: AgentExit) -> None:
         self._over(end.code)
 
 

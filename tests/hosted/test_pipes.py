@@ -19,7 +19,7 @@ import pytest
 from fairlead.hosted import pipe as pipe_module
 from fairlead.hosted.pipe import MAX_QUEUED, PIECE, Pipe, PipeClosed, PipeError, PipeFull
 from fairlead.hosted.pipes import Pipes
-from fairlead.keeper.protocol import MAX_BLOB, MAX_WRITE, Kind, Stdin, frame
+from fairlead.keeper.protocol import MAX_BLOB, MAX_WRITE, FrameKind, Stdin, frame
 from fairlead.system.keepers import KEEPER_KILLED
 from tests.hosted.agents import ECHO, WAIT, Hearer, Place, serving
 from tests.hosting import is_alive
@@ -168,7 +168,7 @@ def test_a_connection_that_is_lost_is_made_again_and_each_line_counts_once(place
             for start in range(1, 301, 100):
                 rival = socket.socket(socket.AF_UNIX)
                 rival.connect(str(path))
-                rival.sendall(frame(Kind.CLAIM, json.dumps({"pid": 1}).encode()))
+                rival.sendall(frame(FrameKind.CLAIM, json.dumps({"pid": 1}).encode()))
                 rival.recv(10)  # it has our place
                 rival.close()
                 for number in range(start, start + 100):

@@ -20,7 +20,7 @@ from fairlead.keeper.protocol import (
     SEQUENCE,
     VERSION,
     Decoder,
-    Kind,
+    FrameKind,
     Stdin,
     frame,
 )
@@ -42,7 +42,7 @@ class Daemon:
         self._socket.settimeout(WAIT)
         self._socket.connect(str(path))
         if claims:
-            self.send(frame(Kind.CLAIM, json.dumps({"pid": os.getpid(), "version": VERSION}).encode()))
+            self.send(frame(FrameKind.CLAIM, json.dumps({"pid": os.getpid(), "version": VERSION}).encode()))
         self._decoder = Decoder()
         self.frames: list[tuple[int, bytes]] = []
         self.handed: list[int] = []
@@ -53,7 +53,7 @@ class Daemon:
     def send(self, data: bytes) -> None:
         self._socket.sendall(data)
 
-    def tell(self, kind: Kind, *parts: bytes) -> None:
+    def tell(self, kind: FrameKind, *parts: bytes) -> None:
         self.send(frame(kind, *parts))
 
     def until_silent(self) -> None:
@@ -75,17 +75,17 @@ class Daemon:
     def _take(self, data: bytes) -> None:
         for kind, payload in self._decoder.feed(data):
             self.frames.append((kind, payload))
-            if kind == Kind.DATA:
+            if kind == FrameKind.DATA:
                 self.received += len(payload) - OFFSET.size
 
-    def until_kind(self, kind: Kind) -> bytes:
+    def until_kind(self, kind: FrameKind) -> bytes:
         """The payload of the first frame of a kind."""
         self.until(lambda: any(each == kind for each, _ in self.frames))
         return next(payload for each, payload in self.frames if each == kind)
 
     @property
     def state(self) -> dict[str, Any]:
-        state: dict[str, Any] = json.loads(self.until_kind(Kind.STATE))
+        state: dict[str, Any] = json.loads(self.until_kind(FrameKind.STATE))
         return state
 
     @property
@@ -94,7 +94,7 @@ class Daemon:
         printed = bytearray()
         start = None
         for kind, payload in self.frames:
-            if kind == Kind.DATA:
+            if kind == FrameKind.DATA:
                 (offset,) = OFFSET.unpack_from(payload)
                 start = offset if start is None else start
                 assert offset == start + len(printed), f"a gap or a repeat at {offset}"
@@ -102,7 +102,7 @@ class Daemon:
         return bytes(printed)
 
     def exit_code(self) -> int:
-        code: int = NUMBER.unpack(self.until_kind(Kind.EXITED))[0]
+        code: int = NUMBER.unpack(self.until_kind(FrameKind.EXITED))[0]
         return code
 
     def at_end(self) -> bool:
@@ -121,15 +121,15 @@ class PipeDaemon(Daemon):
     """The daemon's end of a connection to a keeper of pipes."""
 
     def write(self, sequence: int, line: bytes) -> None:
-        self.tell(Kind.WRITE, SEQUENCE.pack(sequence), line)
+        self.tell(FrameKind.WRITE, SEQUENCE.pack(sequence), line)
 
     def confirm(self, offset: int, blob: bytes) -> None:
-        self.tell(Kind.CONFIRM, OFFSET.pack(offset), blob)
+        self.tell(FrameKind.CONFIRM, OFFSET.pack(offset), blob)
 
     @property
     def answers(self) -> list[tuple[int, int, int]]:
         """What was said of the lines that were written: the number, what waits, and the input's state."""
-        return [ACCEPTED.unpack(payload) for kind, payload in self.frames if kind == Kind.ACCEPTED]
+        return [ACCEPTED.unpack(payload) for kind, payload in self.frames if kind == FrameKind.ACCEPTED]
 
     def until_more(self) -> None:
         """Take what comes next."""
@@ -144,15 +144,15 @@ class PipeDaemon(Daemon):
 
     def end_program(self) -> None:
         """End the program's process group, if it was started."""
-        pids = [json.loads(payload)["pid"] for kind, payload in self.frames if kind == Kind.STATE]
-        pids += [NUMBER.unpack(payload)[0] for kind, payload in self.frames if kind == Kind.STARTED]
+        pids = [json.loads(payload)["pid"] for kind, payload in self.frames if kind == FrameKind.STATE]
+        pids += [NUMBER.unpack(payload)[0] for kind, payload in self.frames if kind == FrameKind.STARTED]
         for pid in filter(None, pids):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(pid, 9)
 
     def ended(self) -> tuple[int, int]:
         """The exit code and the signal."""
-        code, number = ENDED.unpack(self.until_kind(Kind.EXITED))
+        code, number = ENDED.unpack(self.until_kind(FrameKind.EXITED))
         return code, number
 
 

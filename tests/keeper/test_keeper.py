@@ -15,7 +15,7 @@ import pytest
 
 from fairlead.keeper.base import READ_SIZE
 from fairlead.keeper.keeper import INPUT_WINDOW, MAX_BURST, WINDOW
-from fairlead.keeper.protocol import KEYFRAME, MARK, MAX_NOTE, NUMBER, RESIZE, Kind
+from fairlead.keeper.protocol import KEYFRAME, MARK, MAX_NOTE, NUMBER, RESIZE, FrameKind
 from tests.keeper.nurseries import Nursery
 
 
@@ -35,7 +35,7 @@ def test_what_is_printed_is_told_with_offsets_and_then_the_exit_code(nursery: Nu
 def test_a_program_that_a_signal_ends_exits_with_128_and_the_signal(nursery: Nursery) -> None:
     daemon = nursery.start("a", "echo ready; exec sleep 100")
     daemon.until(lambda: b"ready" in daemon.printed)
-    daemon.tell(Kind.SIGNAL, NUMBER.pack(signal.SIGTERM))
+    daemon.tell(FrameKind.SIGNAL, NUMBER.pack(signal.SIGTERM))
     assert daemon.exit_code() == 128 + signal.SIGTERM
 
 
@@ -53,7 +53,7 @@ def test_a_command_that_cant_be_started_says_why_and_exits_as_in_a_shell(
     nursery.keep("a", [command], **({"cwd": cwd} if cwd else {}))
     daemon = nursery.connect_to("a")
     assert daemon.exit_code() == code
-    assert daemon.until_kind(Kind.FAILED).decode() == reason
+    assert daemon.until_kind(FrameKind.FAILED).decode() == reason
 
 
 def test_the_next_daemon_is_told_all_that_the_last_one_was(nursery: Nursery) -> None:
@@ -63,7 +63,7 @@ def test_the_next_daemon_is_told_all_that_the_last_one_was(nursery: Nursery) -> 
     second = nursery.connect_to("a")
     second.until(lambda: b"one" in second.printed)
     assert second.state["pid"] == first.state["pid"]
-    second.tell(Kind.INPUT, b"x\n")
+    second.tell(FrameKind.INPUT, b"x\n")
     assert second.exit_code() == 0
     assert second.printed == b"one\r\nx\r\ntwo x\r\n"
 
@@ -80,27 +80,27 @@ def test_a_keyframe_replaces_what_lies_before_it(nursery: Nursery) -> None:
     daemon = nursery.start("a", "printf 0123456789; read line; printf abc")
     daemon.until(lambda: daemon.printed == b"0123456789")
     blob = KEYFRAME.pack(4, 0) + b"the screen at 4"
-    daemon.tell(Kind.SET_KEYFRAME, blob)
-    daemon.tell(Kind.INPUT, b"\n")
+    daemon.tell(FrameKind.SET_KEYFRAME, blob)
+    daemon.tell(FrameKind.INPUT, b"\n")
     daemon.exit_code()
     later = nursery.connect_to("a")
     later.exit_code()
-    assert later.until_kind(Kind.KEYFRAME) == blob
+    assert later.until_kind(FrameKind.KEYFRAME) == blob
     assert later.printed == b"456789\r\nabc"
 
 
 def test_resizes_keep_their_place_in_the_output(nursery: Nursery) -> None:
     daemon = nursery.start("a", "stty size; read line; stty size; read line")
     daemon.until(lambda: b"24 80" in daemon.printed)
-    daemon.tell(Kind.RESIZE, RESIZE.pack(132, 50, 1))
-    daemon.tell(Kind.INPUT, b"\n")
+    daemon.tell(FrameKind.RESIZE, RESIZE.pack(132, 50, 1))
+    daemon.tell(FrameKind.INPUT, b"\n")
     daemon.until(lambda: b"50 132" in daemon.printed)
     later = nursery.connect_to("a")
     later.until(lambda: b"50 132" in later.printed)
     kinds = [kind for kind, _ in later.frames]
-    assert kinds[:3] == [Kind.STATE, Kind.DATA, Kind.RESIZED]
-    assert set(kinds[3:]) == {Kind.DATA}
-    assert MARK.unpack(later.until_kind(Kind.RESIZED)) == (len(b"24 80\r\n"), 132, 50, 1)
+    assert kinds[:3] == [FrameKind.STATE, FrameKind.DATA, FrameKind.RESIZED]
+    assert set(kinds[3:]) == {FrameKind.DATA}
+    assert MARK.unpack(later.until_kind(FrameKind.RESIZED)) == (len(b"24 80\r\n"), 132, 50, 1)
     assert (later.state["cols"], later.state["rows"]) == (132, 50)
 
 
@@ -113,8 +113,8 @@ def test_without_a_keyframe_the_program_waits_at_the_window_and_nothing_is_lost(
     assert daemon.received < WINDOW + MAX_BURST * READ_SIZE
 
     def is_over() -> bool:
-        daemon.tell(Kind.SET_KEYFRAME, KEYFRAME.pack(daemon.received, 0))
-        return daemon.frames[-1][0] == Kind.EXITED
+        daemon.tell(FrameKind.SET_KEYFRAME, KEYFRAME.pack(daemon.received, 0))
+        return daemon.frames[-1][0] == FrameKind.EXITED
 
     daemon.until(is_over)
     assert daemon.printed == b"x" * size
@@ -123,9 +123,9 @@ def test_without_a_keyframe_the_program_waits_at_the_window_and_nothing_is_lost(
 def test_input_is_counted_back_as_the_program_takes_it(nursery: Nursery) -> None:
     daemon = nursery.start("a", "stty raw -echo; echo ready; head -c 100000 >/dev/null; echo done")
     daemon.until(lambda: b"ready" in daemon.printed)
-    daemon.tell(Kind.INPUT, b"x" * 100_000)
+    daemon.tell(FrameKind.INPUT, b"x" * 100_000)
     daemon.exit_code()
-    taken = sum(struct.unpack(">i", payload)[0] for kind, payload in daemon.frames if kind == Kind.TAKEN)
+    taken = sum(struct.unpack(">i", payload)[0] for kind, payload in daemon.frames if kind == FrameKind.TAKEN)
     assert taken == 100_000
     assert b"done" in daemon.printed
 
@@ -134,8 +134,8 @@ def test_a_program_that_never_reads_does_not_stop_its_keeper(nursery: Nursery) -
     daemon = nursery.start("a", "stty raw -echo; echo ready; exec sleep 100")
     daemon.until(lambda: b"ready" in daemon.printed)
     for _ in range(20):
-        daemon.tell(Kind.INPUT, b"x" * INPUT_WINDOW)
-    daemon.tell(Kind.SIGNAL, NUMBER.pack(signal.SIGKILL))
+        daemon.tell(FrameKind.INPUT, b"x" * INPUT_WINDOW)
+    daemon.tell(FrameKind.SIGNAL, NUMBER.pack(signal.SIGKILL))
     assert daemon.exit_code() == 128 + signal.SIGKILL
 
 
@@ -143,7 +143,7 @@ def test_a_deferred_program_starts_when_it_is_told_to_at_that_size(nursery: Nurs
     daemon = nursery.start("a", "stty size", deferred=True)
     assert daemon.state["deferred"]
     assert daemon.state["pid"] == 0
-    daemon.tell(Kind.START, RESIZE.pack(100, 30, 1))
+    daemon.tell(FrameKind.START, RESIZE.pack(100, 30, 1))
     assert daemon.exit_code() == 0
     assert daemon.printed == b"30 100\r\n"
 
@@ -151,7 +151,7 @@ def test_a_deferred_program_starts_when_it_is_told_to_at_that_size(nursery: Nurs
 def test_a_program_that_was_never_started_can_be_dismissed(nursery: Nursery) -> None:
     daemon = nursery.start("a", "true", deferred=True)
     assert daemon.state["deferred"]
-    daemon.tell(Kind.DISMISS)
+    daemon.tell(FrameKind.DISMISS)
     assert daemon.at_end()
 
 
@@ -168,7 +168,7 @@ def test_the_exit_status_waits_for_a_daemon_and_then_nothing_is_left(nursery: Nu
     daemon.close()
     again = nursery.connect_to("a")
     assert again.exit_code() == 7
-    again.tell(Kind.DISMISS)
+    again.tell(FrameKind.DISMISS)
     assert again.at_end()
     (pid,) = nursery.keepers
     wait_until_gone(pid)
@@ -189,10 +189,10 @@ def test_unknown_and_broken_frames_do_no_harm(nursery: Nursery) -> None:
     daemon = nursery.start("a", "echo ready; read line; echo $line")
     daemon.until(lambda: b"ready" in daemon.printed)
     daemon.send(struct.pack(">IB", 5, 200) + b"what")
-    daemon.tell(Kind.SET_KEYFRAME, KEYFRAME.pack(10**9, 0))
+    daemon.tell(FrameKind.SET_KEYFRAME, KEYFRAME.pack(10**9, 0))
     assert daemon.at_end()
     again = nursery.connect_to("a")
-    again.tell(Kind.INPUT, b"still here\n")
+    again.tell(FrameKind.INPUT, b"still here\n")
     assert again.exit_code() == 0
     assert b"still here" in again.printed
 
@@ -221,7 +221,7 @@ def test_killing_the_nursery_harms_no_keeper(nursery: Nursery) -> None:
     daemon.until(lambda: b"ready" in daemon.printed)
     nursery.process.kill()
     nursery.process.wait()
-    daemon.tell(Kind.INPUT, b"alive\n")
+    daemon.tell(FrameKind.INPUT, b"alive\n")
     assert daemon.exit_code() == 4
     assert b"alive" in daemon.printed
 
@@ -260,10 +260,10 @@ def test_a_request_that_makes_no_sense_gets_an_error_and_the_nursery_lives(nurse
 def test_a_daemons_note_is_told_to_the_next_one(nursery: Nursery) -> None:
     daemon = nursery.start("a", "exec sleep 100")
     assert "note" not in daemon.state
-    daemon.tell(Kind.SET_NOTE, b'{"recording": "/x", "more": [1]}')
-    daemon.tell(Kind.SET_NOTE, b'{"long": "%s"}' % (b"x" * MAX_NOTE))  # which is ignored
-    daemon.tell(Kind.RESIZE, RESIZE.pack(90, 30, 1))
-    daemon.until_kind(Kind.RESIZED)
+    daemon.tell(FrameKind.SET_NOTE, b'{"recording": "/x", "more": [1]}')
+    daemon.tell(FrameKind.SET_NOTE, b'{"long": "%s"}' % (b"x" * MAX_NOTE))  # which is ignored
+    daemon.tell(FrameKind.RESIZE, RESIZE.pack(90, 30, 1))
+    daemon.until_kind(FrameKind.RESIZED)
     daemon.close()
     assert nursery.connect_to("a").state["note"] == {"recording": "/x", "more": [1]}
 
@@ -278,6 +278,6 @@ def test_a_daemon_whose_note_is_no_object_is_cut_off_and_the_note_stays(
     nursery: Nursery, note: bytes
 ) -> None:
     daemon = nursery.start("a", "exec sleep 100", note={"recording": "/x"})
-    daemon.tell(Kind.SET_NOTE, note)
+    daemon.tell(FrameKind.SET_NOTE, note)
     assert daemon.at_end()
     assert nursery.connect_to("a").state["note"] == {"recording": "/x"}

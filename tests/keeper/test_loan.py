@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fairlead.keeper.loan import SIZE, Loan, create
-from fairlead.keeper.protocol import BORROW, LENT, MARK, RESIZE, Kind
+from fairlead.keeper.protocol import BORROW, LENT, MARK, RESIZE, FrameKind
 from fairlead.wire.keepty import Role
 from tests.doors.peer import Peer
 from tests.hosting import WAIT, Hosting
@@ -38,8 +38,8 @@ class Borrower:
     def __init__(self, daemon: Daemon) -> None:
         self.daemon = daemon
         daemon.until(lambda: b"ready" in daemon.printed)
-        daemon.tell(Kind.BORROW, BORROW.pack(7))
-        self.number, self.offset = LENT.unpack(daemon.until_kind(Kind.LENT))
+        daemon.tell(FrameKind.BORROW, BORROW.pack(7))
+        self.number, self.offset = LENT.unpack(daemon.until_kind(FrameKind.LENT))
         self.terminal = daemon.handed[0]
         self.loan = Loan(os.dup(daemon.handed[1]))
 
@@ -57,7 +57,7 @@ def test_what_a_daemon_read_itself_is_told_to_the_next_one(nursery: Nursery) -> 
     assert (borrower.number, borrower.offset) == (7, len(b"ready\n"))
     os.write(borrower.terminal, b"first")
     assert borrower.read(5) == b"first"
-    borrower.daemon.tell(Kind.RETURN)
+    borrower.daemon.tell(FrameKind.RETURN)
     os.write(borrower.terminal, b"second")
     borrower.daemon.until(lambda: borrower.daemon.frames[-1][1].endswith(b"second"))
     borrower.daemon.close()
@@ -86,9 +86,9 @@ def test_a_program_that_ends_while_its_terminal_is_lent_is_read_to_its_end(nurse
     borrower = Borrower(nursery.start("a", "stty raw -echo; echo ready; read x; printf bye; exit 3"))
     os.write(borrower.terminal, b"\n")
     daemon = borrower.daemon
-    daemon.until_kind(Kind.ENDING)
-    assert Kind.EXITED not in [kind for kind, _ in daemon.frames]
-    daemon.tell(Kind.RETURN)
+    daemon.until_kind(FrameKind.ENDING)
+    assert FrameKind.EXITED not in [kind for kind, _ in daemon.frames]
+    daemon.tell(FrameKind.RETURN)
     assert daemon.exit_code() == 3
     assert daemon.printed.endswith(b"bye")
 
@@ -97,8 +97,8 @@ def test_a_loan_can_be_had_again_and_begins_with_clear_memory(nursery: Nursery) 
     borrower = Borrower(nursery.start("a", ECHO))
     os.write(borrower.terminal, b"much more than the second time")
     borrower.read(30)
-    borrower.daemon.tell(Kind.RETURN)
-    borrower.daemon.frames = [each for each in borrower.daemon.frames if each[0] != Kind.LENT]
+    borrower.daemon.tell(FrameKind.RETURN)
+    borrower.daemon.frames = [each for each in borrower.daemon.frames if each[0] != FrameKind.LENT]
     again = Borrower(borrower.daemon)
     assert again.offset == len(b"ready\n") + 30
     os.write(again.terminal, b"short")
@@ -113,9 +113,9 @@ def test_a_size_that_comes_after_a_loan_is_in_order_with_what_was_read(nursery: 
     borrower = Borrower(nursery.start("a", ECHO))
     os.write(borrower.terminal, b"wide")
     borrower.read(4)
-    borrower.daemon.tell(Kind.RETURN)
-    borrower.daemon.tell(Kind.RESIZE, RESIZE.pack(40, 10, 1))
-    assert MARK.unpack(borrower.daemon.until_kind(Kind.RESIZED)) == (len(b"ready\nwide"), 40, 10, 1)
+    borrower.daemon.tell(FrameKind.RETURN)
+    borrower.daemon.tell(FrameKind.RESIZE, RESIZE.pack(40, 10, 1))
+    assert MARK.unpack(borrower.daemon.until_kind(FrameKind.RESIZED)) == (len(b"ready\nwide"), 40, 10, 1)
 
 
 def test_the_memory_holds_no_more_than_it_says() -> None:

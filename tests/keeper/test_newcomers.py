@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from fairlead.keeper.base import LOCK, MAX_CLAIM, MAX_NEWCOMERS
-from fairlead.keeper.protocol import Kind, frame
+from fairlead.keeper.protocol import FrameKind, frame
 from tests.hosting import is_alive
 from tests.keeper.nurseries import WAIT, Daemon, Nursery
 
@@ -40,7 +40,7 @@ def daemon(nursery: Nursery) -> Daemon:
 
 
 def still_serves(daemon: Daemon, word: bytes = b"word") -> bool:
-    daemon.tell(Kind.INPUT, word + b"\n")
+    daemon.tell(FrameKind.INPUT, word + b"\n")
     daemon.until(lambda: b"got " + word in daemon.printed)
     return True
 
@@ -57,10 +57,10 @@ def plain(nursery: Nursery) -> socket.socket:
     [
         b"",
         b"garbage that is no frame",
-        frame(Kind.INPUT, b"smuggled\n"),
-        frame(Kind.CLAIM, b"[]"),
-        frame(Kind.CLAIM, b"[" * 1000),
-        frame(Kind.CLAIM, b" " * MAX_CLAIM + b"{}"),
+        frame(FrameKind.INPUT, b"smuggled\n"),
+        frame(FrameKind.CLAIM, b"[]"),
+        frame(FrameKind.CLAIM, b"[" * 1000),
+        frame(FrameKind.CLAIM, b" " * MAX_CLAIM + b"{}"),
     ],
     ids=["nothing", "garbage", "another frame", "no object", "deep", "long"],
 )
@@ -154,10 +154,10 @@ def test_hanging_up_ends_an_interactive_shell_and_what_runs_in_its_foreground(
     environment = {**os.environ, "HOME": str(tmp_path), "HISTFILE": str(tmp_path / "history"), "PS1": "$ "}
     nursery.keep("a", ["bash", "--norc", "--noprofile", "-i"], environment=environment)
     daemon = nursery.connect_to("a")
-    daemon.tell(Kind.INPUT, b"sh -c 'echo pid=$$; exec sleep 1000'\n")
+    daemon.tell(FrameKind.INPUT, b"sh -c 'echo pid=$$; exec sleep 1000'\n")
     daemon.until(lambda: re.search(rb"pid=\d+\r\n", daemon.printed) is not None)
     pid = int(re.findall(rb"pid=(\d+)\r\n", daemon.printed)[0])
-    daemon.tell(Kind.HANG_UP)
+    daemon.tell(FrameKind.HANG_UP)
     assert daemon.exit_code() == 128 + signal.SIGHUP
     deadline = time.monotonic() + WAIT
     while is_alive(pid):

@@ -14,7 +14,7 @@ import pytest
 
 from fairlead.keeper.base import LOCK
 from fairlead.keeper.pipes import MAX_READS, STDERR_TAIL
-from fairlead.keeper.protocol import MAX_BLOB, NUMBER, OFFSET, Kind, Stdin
+from fairlead.keeper.protocol import MAX_BLOB, NUMBER, OFFSET, FrameKind, Stdin
 from tests.hosting import is_alive
 from tests.keeper.nurseries import WAIT, Nursery, PipeDaemon
 
@@ -86,28 +86,28 @@ def test_an_end_tells_the_exit_code_and_whether_a_signal_did_it(
     later = nursery.pipe_again("a")
     assert later.ended() == (code, number)
     assert later.printed == b"out\n"
-    assert later.until_kind(Kind.STDERR) == b"err\n"
+    assert later.until_kind(FrameKind.STDERR) == b"err\n"
 
 
 def test_a_command_that_cant_be_started_says_why(nursery: Nursery) -> None:
     daemon = nursery.pipe("a", ["no-such-program"])
     assert daemon.ended() == (127, 0)
-    assert daemon.until_kind(Kind.FAILED) == b"can't start 'no-such-program': No such file or directory"
+    assert daemon.until_kind(FrameKind.FAILED) == b"can't start 'no-such-program': No such file or directory"
 
 
 def test_a_deferred_program_is_started_when_a_daemon_says_so(nursery: Nursery) -> None:
     daemon = nursery.pipe("a", ["cat"], deferred=True)
     assert daemon.state["deferred"]
     daemon.write(1, b"early\n")
-    daemon.tell(Kind.START)
-    daemon.tell(Kind.CLOSE_STDIN)
+    daemon.tell(FrameKind.START)
+    daemon.tell(FrameKind.CLOSE_STDIN)
     assert daemon.ended() == (0, 0)
     assert daemon.printed == b"early\n"
 
 
 def test_one_that_was_never_started_can_be_dismissed(nursery: Nursery) -> None:
     daemon = nursery.pipe("a", ["cat"], deferred=True)
-    daemon.tell(Kind.DISMISS)
+    daemon.tell(FrameKind.DISMISS)
     assert daemon.at_end()
 
 
@@ -118,7 +118,7 @@ def test_the_exit_status_waits_and_then_nothing_is_left(nursery: Nursery) -> Non
     later = nursery.pipe_again("a")
     assert later.ended() == (7, 0)
     assert later.state["ended_for"] > 0
-    later.tell(Kind.DISMISS)
+    later.tell(FrameKind.DISMISS)
     assert later.at_end()
     wait_until_gone(nursery.keepers[0])
     assert not (nursery.directory / "a.sock").exists()
@@ -126,7 +126,7 @@ def test_the_exit_status_waits_and_then_nothing_is_left(nursery: Nursery) -> Non
 
 def test_a_program_that_closes_its_output_and_goes_on_is_told_of(nursery: Nursery) -> None:
     daemon = shell(nursery, "echo last; exec >&-; read line; exit 4")
-    daemon.until(lambda: (Kind.DATA, OFFSET.pack(5)) in daemon.frames)
+    daemon.until(lambda: (FrameKind.DATA, OFFSET.pack(5)) in daemon.frames)
     assert daemon.printed == b"last\n"
     daemon.write(1, b"go\n")
     assert daemon.ended() == (4, 0)
@@ -146,7 +146,7 @@ def test_children_of_the_same_group_are_hung_up_when_it_ends(nursery: Nursery) -
 
 def test_children_that_flood_the_pipe_dont_put_off_the_end(nursery: Nursery) -> None:
     daemon = shell(nursery, "(trap '' HUP; exec yes) & sleep 0.1; exit 6", on_disk=0)
-    while not any(kind == Kind.EXITED for kind, _ in daemon.frames):
+    while not any(kind == FrameKind.EXITED for kind, _ in daemon.frames):
         daemon.confirm(len(daemon.printed), b"")
         daemon.until_more()
     assert daemon.ended() == (6, 0)
@@ -155,8 +155,8 @@ def test_children_that_flood_the_pipe_dont_put_off_the_end(nursery: Nursery) -> 
 def test_a_signal_reaches_the_whole_group(nursery: Nursery) -> None:
     daemon = shell(nursery, "trap '' TERM; sleep 1000 & echo $!; wait; wait; echo still here; sleep 1000")
     daemon.until(lambda: daemon.printed.endswith(b"\n"))
-    daemon.tell(Kind.SIGNAL, NUMBER.pack(signal.SIGTERM))
-    daemon.tell(Kind.SIGNAL, NUMBER.pack(signal.SIGKILL))
+    daemon.tell(FrameKind.SIGNAL, NUMBER.pack(signal.SIGTERM))
+    daemon.tell(FrameKind.SIGNAL, NUMBER.pack(signal.SIGKILL))
     assert daemon.ended() == (128 + signal.SIGKILL, signal.SIGKILL)
     wait_until_gone(int(daemon.printed.split()[0]))
 
@@ -176,7 +176,7 @@ def test_the_next_daemon_gets_the_last_blob_and_all_since(nursery: Nursery) -> N
     first.close()
     second = nursery.pipe_again("a")
     second.until(lambda: second.printed == b"2 two\n3 three\n")
-    assert second.until_kind(Kind.CONFIRMED) == OFFSET.pack(6) + b"\x00 the newest state \xff"
+    assert second.until_kind(FrameKind.CONFIRMED) == OFFSET.pack(6) + b"\x00 the newest state \xff"
     assert (second.state["offset"], second.state["accepted"]) == (6, 3)
     second.write(4, b"four\n")
     second.until(lambda: second.printed.endswith(b"4 four\n"))
@@ -186,8 +186,8 @@ def test_what_is_printed_without_a_daemon_goes_to_disk_and_is_given_to_the_next(
     size = 4_000_000
     script = f"import sys; sys.stdout.write(''.join(f'{{n:09}}\\n' for n in range({size // 10})))"
     daemon = nursery.pipe("a", [sys.executable, "-c", script], deferred=True, in_memory=65_536)
-    daemon.tell(Kind.START)
-    daemon.until_kind(Kind.STARTED)
+    daemon.tell(FrameKind.START)
+    daemon.until_kind(FrameKind.STARTED)
     daemon.close()
     (keeper,) = nursery.keepers
     later = nursery.pipe_again("a")
@@ -196,7 +196,7 @@ def test_what_is_printed_without_a_daemon_goes_to_disk_and_is_given_to_the_next(
     if os.path.exists(f"/proc/{keeper}/fd"):
         assert " (deleted)" in "".join(map(os.readlink, Path(f"/proc/{keeper}/fd").glob("*")))
     later.confirm(size, b"")
-    later.tell(Kind.DISMISS)
+    later.tell(FrameKind.DISMISS)
     assert later.at_end()
     assert list(nursery.directory.glob("*.spill")) == []
 
@@ -207,7 +207,7 @@ def test_when_disk_and_memory_are_full_the_program_waits_and_nothing_is_lost(nur
     with pytest.raises(TimeoutError):
         daemon.until_silent()
     assert memory + disk <= len(daemon.printed) <= memory + disk + READ_AT_ONCE
-    while not any(kind == Kind.EXITED for kind, _ in daemon.frames):
+    while not any(kind == FrameKind.EXITED for kind, _ in daemon.frames):
         daemon.confirm(len(daemon.printed), b"")
         daemon.until_more()
     assert daemon.printed == b"x" * size
@@ -219,10 +219,12 @@ def test_a_flood_without_a_newline_costs_the_keeper_no_memory(nursery: Nursery) 
     daemon = shell(nursery, f"head -c {size} /dev/zero")
     (keeper,) = nursery.keepers
     received = 0
-    while not any(kind == Kind.EXITED for kind, _ in daemon.frames):
+    while not any(kind == FrameKind.EXITED for kind, _ in daemon.frames):
         daemon.frames.clear()
         daemon.until(lambda: bool(daemon.frames))
-        received += sum(len(payload) - OFFSET.size for kind, payload in daemon.frames if kind == Kind.DATA)
+        received += sum(
+            len(payload) - OFFSET.size for kind, payload in daemon.frames if kind == FrameKind.DATA
+        )
     assert received == size
     if os.path.exists(f"/proc/{keeper}/smaps_rollup"):
         assert private_kilobytes(keeper) < 4096
@@ -251,11 +253,11 @@ def test_what_cant_be_confirmed_ends_the_connection_and_changes_nothing(
     daemon = shell(nursery, "printf 0123; exec sleep 1000")
     daemon.until(lambda: daemon.printed == b"0123")
     daemon.confirm(2, b"state")
-    daemon.tell(Kind.CONFIRM, OFFSET.pack(offset % (1 << 64)), b"bad")
+    daemon.tell(FrameKind.CONFIRM, OFFSET.pack(offset % (1 << 64)), b"bad")
     assert daemon.at_end()
     later = nursery.pipe_again("a")
     later.until(lambda: later.printed == b"23")
-    assert later.until_kind(Kind.CONFIRMED) == OFFSET.pack(2) + b"state"
+    assert later.until_kind(FrameKind.CONFIRMED) == OFFSET.pack(2) + b"state"
     later.confirm(2, b"x" * (MAX_BLOB + 1))
     assert later.at_end()
 
@@ -264,9 +266,9 @@ def test_of_the_standard_error_the_end_is_kept_and_told_when_asked_for(nursery: 
     daemon = shell(nursery, "head -c 1000000 /dev/zero >&2; echo the end >&2; echo ready; exec sleep 1000")
     daemon.until(lambda: daemon.printed == b"ready\n")
     for _ in range(3):  # it may not have read all of it when the first answer is made
-        daemon.frames = [each for each in daemon.frames if each[0] != Kind.STDERR]
-        daemon.tell(Kind.ASK_STDERR)
-        errors = daemon.until_kind(Kind.STDERR)
+        daemon.frames = [each for each in daemon.frames if each[0] != FrameKind.STDERR]
+        daemon.tell(FrameKind.ASK_STDERR)
+        errors = daemon.until_kind(FrameKind.STDERR)
     assert errors == bytes(STDERR_TAIL - 8) + b"the end\n"
 
 
@@ -310,7 +312,7 @@ def test_a_program_that_never_reads_is_given_so_much_and_then_it_is_full(nursery
     assert accepted < 40
     assert limit <= waiting < limit + len(line)
     assert state == Stdin.FULL
-    daemon.tell(Kind.SIGNAL, NUMBER.pack(signal.SIGKILL))
+    daemon.tell(FrameKind.SIGNAL, NUMBER.pack(signal.SIGKILL))
     assert daemon.ended()[1] == signal.SIGKILL
 
 
@@ -331,7 +333,7 @@ print([int(line[-9:]) for line in lines] == list(range(1, {count} + 1)), flush=T
     daemon.until(lambda: len(daemon.answers) == count)
     assert daemon.answers[-1][2] == Stdin.FULL
     daemon.until(lambda: daemon.printed == b"ready\n")
-    daemon.tell(Kind.SIGNAL, NUMBER.pack(signal.SIGUSR1))
+    daemon.tell(FrameKind.SIGNAL, NUMBER.pack(signal.SIGUSR1))
     while (accepted := daemon.answers[-1][0]) < count:
         if daemon.answers[-1][2] == Stdin.OPEN:
             daemon.write(accepted + 1, lines[accepted + 1])
@@ -351,7 +353,7 @@ def test_a_long_line_passes_whole(nursery: Nursery) -> None:
 def test_closing_the_input_comes_after_all_that_was_accepted(nursery: Nursery) -> None:
     daemon = nursery.pipe("a", [sys.executable, "-c", "import sys; print(len(sys.stdin.read()))"])
     daemon.write(1, b"x" * 500_000)
-    daemon.tell(Kind.CLOSE_STDIN)
+    daemon.tell(FrameKind.CLOSE_STDIN)
     daemon.write(2, b"too late")
     daemon.until_stdin(Stdin.CLOSED)
     assert daemon.ended() == (0, 0)
@@ -390,8 +392,8 @@ def test_only_one_that_holds_the_lock_takes_the_daemons_place(nursery: Nursery) 
 def test_unknown_and_broken_frames_do_no_harm(nursery: Nursery) -> None:
     daemon = echo(nursery)
     daemon.send(b"\x00\x00\x00\x05\xc8what")
-    daemon.tell(Kind.RESIZE, b"what a PTY keeper would take")
-    daemon.tell(Kind.WRITE, b"short")
+    daemon.tell(FrameKind.RESIZE, b"what a PTY keeper would take")
+    daemon.tell(FrameKind.WRITE, b"short")
     assert daemon.at_end()
     later = nursery.pipe_again("a")
     later.write(1, b"still here\n")

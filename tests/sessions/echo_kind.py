@@ -189,7 +189,7 @@ class EchoSession:
         """Say something word by word."""
         for at, word in enumerate(text.split(" ")):
             await asyncio.sleep(PIECE_SECONDS)
-            self._feed.post(feed.Said(self.id, f" {word}" if at else word))
+            self._feed.post(feed.SaidPiece(self.id, f" {word}" if at else word))
         self.said += text.split("\n")
 
     async def _ask(self, what: str) -> Answer:

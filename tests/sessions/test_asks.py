@@ -12,9 +12,9 @@ import msgspec
 import pytest
 
 from fairlead.sessions import asks as module
-from fairlead.sessions.asks import Asks, TooMany
+from fairlead.sessions.asks import Asks, TooManyAsked
 from fairlead.sessions.inbox import AnsweredAlready, Inbox, Unheard
-from fairlead.sessions.questions import ANSWER, DENY, WITHDRAWN, Option, Question
+from fairlead.sessions.questions import ANSWER, DENY, WITHDRAWN, AnswerOption, Question
 
 TOKEN = "0123abcd"
 
@@ -28,7 +28,7 @@ def question(id: str = TOKEN, **more: object) -> Question:
         "title": "question",
         "what": "Which colour?",
         "whole": "Which colour?",
-        "options": (Option(DENY.value, "Don't answer"),),
+        "options": (AnswerOption(DENY.value, "Don't answer"),),
         "takes_text": True,
         "asked_at": time.time(),
     }
@@ -72,7 +72,7 @@ def test_all_who_wait_get_the_answer_and_who_asks_again_too(tmp_path: Path) -> N
         asks.begin(question())
         assert (await asks.wait(TOKEN)).text == "blue"
         assert inbox.open() == []
-        with pytest.raises(TooMany, match=f"another question has the id {TOKEN}"):
+        with pytest.raises(TooManyAsked, match=f"another question has the id {TOKEN}"):
             asks.begin(question(whole="May I?"))
 
     run(work)
@@ -168,15 +168,15 @@ def test_one_project_and_one_session_have_few_questions_open_and_all_together_no
         inbox, asks = desk(tmp_path)
         for number in range(2):
             asks.begin(question(f"{number}" * 8))
-        with pytest.raises(TooMany, match="2 questions of /srv/garden wait"):
+        with pytest.raises(TooManyAsked, match="2 questions of /srv/garden wait"):
             asks.begin(question())
         for number in range(2, 4):  # a session does not get more by naming other projects
             asks.begin(question(f"{number}" * 8, session="s1", project=f"/srv/{number}"))
         monkeypatch.setattr(module, "MAX_OPEN", 5)
-        with pytest.raises(TooMany, match="2 questions of this session wait"):
+        with pytest.raises(TooManyAsked, match="2 questions of this session wait"):
             asks.begin(question(session="s1", project="/srv/other"))
         monkeypatch.setattr(module, "MAX_OPEN", 4)
-        with pytest.raises(TooMany, match="4 questions of agents wait"):
+        with pytest.raises(TooManyAsked, match="4 questions of agents wait"):
             asks.begin(question(project="/srv/other"))
         assert len(inbox.open()) == len(list((tmp_path / "asks").iterdir())) == 4
         await inbox.answer("00000000", "deny", "me")
@@ -203,13 +203,13 @@ def test_a_person_gets_60_questions_an_hour_of_a_project_or_a_session(
             asks.begin(asked(number))
             await inbox.answer(f"{number:08x}", "deny", "me")
             now += 1.0
-        with pytest.raises(TooMany, match=f"a person got 60 questions of the {by} .* within an hour"):
+        with pytest.raises(TooManyAsked, match=f"a person got 60 questions of the {by} .* within an hour"):
             asks.begin(asked(60))
         assert inbox.open() == []
         asks.begin(question("9999eeee", session="s2000", project="/srv/other"))
         now = 1000.0 + 3600.0  # the first is an hour ago, the second not yet
         asks.begin(asked(61))
-        with pytest.raises(TooMany, match="within an hour"):
+        with pytest.raises(TooManyAsked, match="within an hour"):
             asks.begin(asked(62))
 
     run(work)

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 
 from fairlead.client.connection import DaemonConnection
-from fairlead.keeper.protocol import OFFSET, Kind
-from fairlead.system.fair import MAX_BACKLOG, Feed, Line
+from fairlead.keeper.protocol import OFFSET, FrameKind
+from fairlead.system.fair import MAX_BACKLOG, FairFeed, FairLine
 from fairlead.system.settings import Settings
-from fairlead.terminal.screen.keyframe import Mode
+from fairlead.terminal.screen.keyframe import SavedMode
 from fairlead.terminal.screen.screen import Screen
 from tests.hosting import Hosting
 from tests.terminal.comparing import frame_of
@@ -22,14 +22,14 @@ from tests.terminal.streams import streams
 class Slow:
     """A source whose session takes a few bytes at a time, however long it has."""
 
-    def __init__(self, line: Line, at_a_time: int) -> None:
-        self.feed = Feed(line, self)
+    def __init__(self, line: FairLine, at_a_time: int) -> None:
+        self.feed = FairFeed(line, self)
         self.said: list[str] = []
         self.taken = b""
         self._at_a_time = at_a_time
 
     def heard(self, kind: int, payload: bytes) -> None:
-        self.said.append(f"{Kind(kind).name} after {len(self.taken)}")
+        self.said.append(f"{FrameKind(kind).name} after {len(self.taken)}")
 
     def printed(self, offset: int, data: bytes, seconds: float) -> int:
         assert offset == len(self.taken)
@@ -53,7 +53,7 @@ class Slow:
 
 
 def data(offset: int, text: bytes) -> tuple[int, bytes]:
-    return Kind.DATA, OFFSET.pack(offset) + text
+    return FrameKind.DATA, OFFSET.pack(offset) + text
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -63,10 +63,10 @@ async def until(holds: Callable[[], bool]) -> None:
 
 def test_frames_come_in_order_and_in_pieces_and_the_end_comes_last() -> None:
     async def run() -> list[str]:
-        slow = Slow(Line(), 3)
+        slow = Slow(FairLine(), 3)
         slow.feed.put(*data(0, b"abcdefgh"))
         assert slow.feed.is_behind
-        slow.feed.put(Kind.RESIZED, b"")
+        slow.feed.put(FrameKind.RESIZED, b"")
         slow.feed.put(*data(8, b"ijk"))
         slow.feed.finish(lambda: slow.said.append(f"end after {len(slow.taken)}"))
         await until(lambda: len(slow.said) == 2)
@@ -78,7 +78,7 @@ def test_frames_come_in_order_and_in_pieces_and_the_end_comes_last() -> None:
 
 def test_a_source_that_is_too_far_ahead_is_not_read_until_it_is_behind_less() -> None:
     async def run() -> list[str]:
-        slow = Slow(Line(), MAX_BACKLOG // 4)
+        slow = Slow(FairLine(), MAX_BACKLOG // 4)
         slow.feed.put(*data(0, bytes(MAX_BACKLOG)))
         slow.feed.put(*data(MAX_BACKLOG, bytes(MAX_BACKLOG)))
         await until(lambda: not slow.feed.is_behind)
@@ -89,7 +89,7 @@ def test_a_source_that_is_too_far_ahead_is_not_read_until_it_is_behind_less() ->
 
 def test_those_who_wait_take_turns_and_the_loop_runs_in_between() -> None:
     async def run() -> None:
-        line = Line()
+        line = FairLine()
         first, second = Slow(line, 1), Slow(line, 1)
         for each in (first, second):
             each.feed.put(*data(0, b"x" * 20))
@@ -105,7 +105,7 @@ def test_those_who_wait_take_turns_and_the_loop_runs_in_between() -> None:
 
 def test_a_feed_that_is_closed_gives_nothing_more_and_one_that_fails_says_so_once() -> None:
     async def run() -> None:
-        line = Line()
+        line = FairLine()
         slow, failing = Slow(line, 1), Slow(line, 1)
         slow.feed.put(*data(0, b"xyz"))
         slow.feed.close()
@@ -143,7 +143,7 @@ def test_columns_are_never_switched_however_the_wish_is_cut(size: int) -> None:
     with Screen(90, 10) as screen:
         for start in range(0, len(stream), size):
             screen.feed(stream[start : start + size])
-            assert not frame_of(screen).terminal.modes & Mode.ALLOW_COLUMNS_132
+            assert not frame_of(screen).terminal.modes & SavedMode.ALLOW_COLUMNS_132
         assert screen.text() == "A" * 20
 
 

@@ -14,11 +14,11 @@ from fairlead.terminal.screen.keyframe import (
     ENVELOPE,
     PLAIN,
     RECORD,
+    CellRow,
+    Hyperlink,
     Keyframe,
-    Line,
-    Link,
-    Mode,
     SavedCursor,
+    SavedMode,
     ScreenState,
 )
 from fairlead.terminal.screen.screen import Screen
@@ -49,7 +49,7 @@ def frame_of(screen: Screen) -> Keyframe:
     return frame
 
 
-def cells(line: Line) -> list[Cell]:
+def cells(line: CellRow) -> list[Cell]:
     """The places of a row where there is something to see."""
     out = []
     for run in runs(line):
@@ -71,7 +71,7 @@ def cells(line: Line) -> list[Cell]:
     return out
 
 
-def rows(lines: list[Line]) -> list[tuple[bool, list[Cell]]]:
+def rows(lines: list[CellRow]) -> list[tuple[bool, list[Cell]]]:
     """Rows, each with whether it goes on in the next."""
     last = len(lines) - 1
     return [(line.wraps and number < last, cells(line)) for number, line in enumerate(lines)]
@@ -83,7 +83,7 @@ def account(screen: Screen) -> dict[str, Any]:
     state = frame.terminal._asdict()
     for unseen in ("default_palette", "default_cursor"):
         del state[unseen]
-    state["modes"] &= ~Mode.SAVE_CURSOR
+    state["modes"] &= ~SavedMode.SAVE_CURSOR
     state["tabs"] &= (1 << state["cols"] - 1) - 1  # a tab ends in the last column anyway
     out: dict[str, Any] = {f"terminal.{name}": value for name, value in state.items()}
     out["unfinished"] = frame.unfinished
@@ -109,7 +109,7 @@ def _screen(screen: ScreenState, cols: int, shown: bool) -> dict[str, Any]:
     return state
 
 
-def _link(link: Link | None) -> tuple[bytes, bytes | None] | None:
+def _link(link: Hyperlink | None) -> tuple[bytes, bytes | None] | None:
     return None if link is None else (link.uri, link.id)
 
 

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from fairlead.keeper.protocol import NUMBER, OFFSET, Kind
+from fairlead.keeper.protocol import NUMBER, OFFSET, FrameKind
 from fairlead.terminal import lines
-from fairlead.terminal.lines import Follower, Followers, Kept, Lines, kept
-from fairlead.terminal.session import Session
+from fairlead.terminal.lines import Followers, LineFollower, Lines, LoggedLines, kept
+from fairlead.terminal.session import TerminalSession
 
 # --- followers ----------------------------------------------------------------------------------------------
 
@@ -19,7 +19,7 @@ class Nobody:
 
     terminal = -1
 
-    def tell(self, kind: Kind, *parts: bytes) -> None:
+    def tell(self, kind: FrameKind, *parts: bytes) -> None:
         pass
 
     def type(self, data: bytes) -> int:
@@ -32,8 +32,10 @@ class Nobody:
         pass
 
 
-def a_session() -> Session:
-    session = Session(Nobody(), lambda session, event: None, scrollback_lines=1000, scrollback_bytes=1 << 20)
+def a_session() -> TerminalSession:
+    session = TerminalSession(
+        Nobody(), lambda session, event: None, scrollback_lines=1000, scrollback_bytes=1 << 20
+    )
     state = {
         "id": "work",
         "command": ["sh"],
@@ -45,23 +47,23 @@ def a_session() -> Session:
         "cols": 20,
         "rows": 5,
     }
-    session.heard(Kind.STATE, json.dumps(state).encode())
+    session.heard(FrameKind.STATE, json.dumps(state).encode())
     return session
 
 
-def prints(session: Session, data: bytes) -> None:
-    session.heard(Kind.DATA, OFFSET.pack(0) + data)
+def prints(session: TerminalSession, data: bytes) -> None:
+    session.heard(FrameKind.DATA, OFFSET.pack(0) + data)
 
 
-def ends(session: Session) -> None:
-    session.heard(Kind.EXITED, NUMBER.pack(0))
+def ends(session: TerminalSession) -> None:
+    session.heard(FrameKind.EXITED, NUMBER.pack(0))
 
 
 def test_a_follower_gets_what_comes_after_it_came() -> None:
     session = a_session()
     prints(session, b"one\r\n" + b"x" * 50 + b"\r\nbeg")
-    follower = Follower(session)
-    assert follower.before == Kept(["one", "x" * 50], 2, 1, True)
+    follower = LineFollower(session)
+    assert follower.before == LoggedLines(["one", "x" * 50], 2, 1, True)
     assert follower.take(3, 10) == Lines(3, [], False)
     prints(session, b"un\r\nnext\r\nrest")
     assert follower.take(3, 1) == Lines(3, ["begun"], False)
@@ -74,7 +76,7 @@ def test_a_follower_gets_what_comes_after_it_came() -> None:
 
 def test_lines_that_nobody_takes_are_dropped_and_their_numbers_miss(monkeypatch: pytest.MonkeyPatch) -> None:
     session = a_session()
-    follower = Follower(session)
+    follower = LineFollower(session)
     monkeypatch.setattr(lines, "MAX_HELD_LINES", 3)
     prints(session, b"a\r\nb\r\nc\r\nd\r\ne\r\n")
     assert follower.take(1, 10) == Lines(3, ["c", "d", "e"], False)
@@ -85,7 +87,7 @@ def test_lines_that_nobody_takes_are_dropped_and_their_numbers_miss(monkeypatch:
 
 def test_an_answer_is_not_endless(monkeypatch: pytest.MonkeyPatch) -> None:
     session = a_session()
-    follower = Follower(session)
+    follower = LineFollower(session)
     monkeypatch.setattr(lines, "MAX_TAKEN_CHARS", 10)
     prints(session, b"a" * 15 + b"\r\n" + b"b\r\n" * 3)
     ends(session)
@@ -118,7 +120,7 @@ def test_lines_have_the_numbers_they_were_printed_with_when_earlier_ones_are_gon
     found = kept(session)
     assert not found.is_complete
     assert found.texts[0] == f"line {found.first}"
-    assert Follower(session).take(0, 1).first == 20_001
+    assert LineFollower(session).take(0, 1).first == 20_001
     prints(session, b"\x1b[?1049hdrawn\r\n\n\n")
     assert kept(session).first == found.first
 
@@ -127,4 +129,4 @@ def test_a_screen_that_is_drawn_over_is_complete() -> None:
     session = a_session()
     for number in range(100):
         prints(session, b"\x1b[Hone %d\r\ntwo %d\r\n" % (number, number))
-    assert kept(session) == Kept(["one 99", "two 99", "", "", ""], 2, 1, True)
+    assert kept(session) == LoggedLines(["one 99", "two 99", "", "", ""], 2, 1, True)

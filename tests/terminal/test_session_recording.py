@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from fairlead.keeper.protocol import KEYFRAME, MARK, MAX_NOTE, NUMBER, OFFSET, Kind
+from fairlead.keeper.protocol import KEYFRAME, MARK, MAX_NOTE, NUMBER, OFFSET, FrameKind
 from fairlead.terminal.recording import Recorder
 from fairlead.terminal.screen.screen import Screen
-from fairlead.terminal.session import KEYFRAME_EVERY, Event, Session
+from fairlead.terminal.session import KEYFRAME_EVERY, TerminalEvent, TerminalSession
 from tests.recordings import recorded_events, recorded_output
 
 STATE = {"id": "work", "command": ["sh"], "cwd": "/", "pid": 5, "started_at": 0.0, "generation": 0}
@@ -28,19 +28,19 @@ class Keeper:
         self.path = path
         self.notes: list[dict[str, Any]] = []
         self.keyframes: list[tuple[int, int]] = []
-        self.events: list[Event] = []
-        self.session = Session(
+        self.events: list[TerminalEvent] = []
+        self.session = TerminalSession(
             self,
             lambda session, event: self.events.append(event),
             scrollback_lines=100,
             scrollback_bytes=100_000,
         )
-        self.session.heard(Kind.STATE, json.dumps(STATE | state).encode())
+        self.session.heard(FrameKind.STATE, json.dumps(STATE | state).encode())
 
-    def tell(self, kind: Kind, *parts: bytes) -> None:
-        if kind is Kind.SET_NOTE:
+    def tell(self, kind: FrameKind, *parts: bytes) -> None:
+        if kind is FrameKind.SET_NOTE:
             self.notes.append(json.loads(b"".join(parts)))
-        elif kind is Kind.SET_KEYFRAME:
+        elif kind is FrameKind.SET_KEYFRAME:
             offset, generation = KEYFRAME.unpack(parts[0])
             self.keyframes.append((offset, generation))
             written = re.findall(r"\n# fairlead offset=(\d+) generation=(\d+) ", self.path.read_text())[-1]
@@ -56,7 +56,7 @@ class Keeper:
         pass
 
     def print(self, offset: int, data: bytes) -> None:
-        self.session.heard(Kind.DATA, OFFSET.pack(offset) + data)
+        self.session.heard(FrameKind.DATA, OFFSET.pack(offset) + data)
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_what_a_keyframe_lets_the_keeper_forget_is_in_the_file(path: Path) -> No
     while len(keeper.keyframes) < 3:
         keeper.print(offset, piece[:-1] if offset % 2 else piece)
         offset += len(piece) - offset % 2
-        keeper.session.heard(Kind.RESIZED, MARK.pack(offset, 80, 24 + offset % 2, len(keeper.keyframes)))
+        keeper.session.heard(FrameKind.RESIZED, MARK.pack(offset, 80, 24 + offset % 2, len(keeper.keyframes)))
     assert offset > 3 * KEYFRAME_EVERY
     keeper.print(offset, b"\xc3")
     keeper.session.keep()
@@ -92,8 +92,8 @@ def test_a_recording_is_noted_and_forgotten_with_an_event(path: Path) -> None:
     assert keeper.session.recording is None
     told = {"name": "work", "path": other}
     assert keeper.events == [
-        Event("terminal/recording", told | {"recording": True}),
-        Event("terminal/recording", told | {"recording": False}),
+        TerminalEvent("terminal/recording", told | {"recording": True}),
+        TerminalEvent("terminal/recording", told | {"recording": False}),
     ]
     with Screen(80, 24) as screen:
         screen.feed(recorded_output(other).encode())
@@ -107,7 +107,7 @@ def test_a_recording_that_fails_is_told_and_the_session_goes_on(path: Path) -> N
     keeper.session.write_recording()
     keeper.print(4, b"two")
     keeper.session.write_recording()
-    keeper.session.heard(Kind.EXITED, NUMBER.pack(0))
+    keeper.session.heard(FrameKind.EXITED, NUMBER.pack(0))
     assert keeper.session.screen.text() == "one two"
     assert keeper.notes == [{"recording_error": f"can't continue {path}: the file was removed"}]
     (failed,) = (event for event in keeper.events if event.topic == "terminal/recording")
@@ -118,9 +118,9 @@ def test_after_a_daemon_that_could_not_record_the_screen_comes_first(path: Path)
     keeper = Keeper(path, note={"recording": str(path)})
     with Screen(90, 20) as screen:
         screen.feed(b"lost and seen")
-        keeper.session.heard(Kind.KEYFRAME, KEYFRAME.pack(1000, 2) + screen.snapshot())
+        keeper.session.heard(FrameKind.KEYFRAME, KEYFRAME.pack(1000, 2) + screen.snapshot())
     keeper.print(1000, b" and more")
-    keeper.session.heard(Kind.EXITED, NUMBER.pack(0))
+    keeper.session.heard(FrameKind.EXITED, NUMBER.pack(0))
     assert [code for code, _ in recorded_events(path)] == ["m", "r", "o", "x"]
     with Screen(90, 20) as screen:
         screen.feed(recorded_output(path).encode())
@@ -129,13 +129,13 @@ def test_after_a_daemon_that_could_not_record_the_screen_comes_first(path: Path)
 
 def test_a_keeper_that_knows_no_notes_is_recorded_too(path: Path) -> None:
     keeper = Keeper(path)
-    older = Session(
+    older = TerminalSession(
         keeper, lambda *_: None, scrollback_lines=100, scrollback_bytes=1000, note={"recording": str(path)}
     )
-    older.heard(Kind.STATE, json.dumps(STATE).encode())
+    older.heard(FrameKind.STATE, json.dumps(STATE).encode())
     assert older.recording == str(path)
     assert keeper.notes == [{"recording": str(path)}]
-    older.heard(Kind.DATA, OFFSET.pack(0) + b"hello")
+    older.heard(FrameKind.DATA, OFFSET.pack(0) + b"hello")
     older.write_recording()
     assert recorded_output(path) == "hello"
 

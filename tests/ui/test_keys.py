@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.ui.keys import ALT, ESCAPE_WAIT, LEFT, MAX_SEQUENCE, PASTE, RIGHT, Keys
+from fairlead.ui.keys import ALT, ESCAPE_WAIT, LEFT, MAX_SEQUENCE, PASTE, RIGHT, KeyReader
 
 KEYS = [
     (b"ab", "ab"),
@@ -29,20 +29,20 @@ KEYS = [
 
 @pytest.mark.parametrize(("typed", "keys"), KEYS)
 def test_keys_are_found_however_they_are_cut(typed: bytes, keys: str | None) -> None:
-    whole = codes(Keys(), typed)
+    whole = codes(KeyReader(), typed)
     assert keys is None or "".join(map(chr, whole)) == keys
     for cut in range(len(typed)):
-        parts = Keys()
+        parts = KeyReader()
         assert codes(parts, typed[:cut]) + codes(parts, typed[cut:]) == whole
 
 
-def codes(keys: Keys, typed: bytes) -> list[int]:
+def codes(keys: KeyReader, typed: bytes) -> list[int]:
     return [code & ~ALT for code, _ in keys.read(typed)]
 
 
 @pytest.mark.parametrize("end", [b"", b"\x1b[200~", b"\x1b[201~", b"\x1b[200~x\x1b[20", b"\x1b"])
 def test_much_at_once_ends_as_if_it_was_read_key_by_key(end: bytes) -> None:
-    quick, slow = Keys(), Keys()
+    quick, slow = KeyReader(), KeyReader()
     data = b"\x1b[200~" + b"text\x1b[31m" * 100 + end
     quick.skim(data)
     slow.read(data)
@@ -53,13 +53,13 @@ def test_much_at_once_ends_as_if_it_was_read_key_by_key(end: bytes) -> None:
 
 @pytest.mark.parametrize("begun", [b"\x1b", b"\x1b[", b"\x1bO", b"\x1b]"])
 def test_an_escape_key_alone_does_not_swallow_the_next_one(begun: bytes) -> None:
-    keys = Keys()
+    keys = KeyReader()
     assert keys.read(begun, 100.0) == []
     assert keys.read(b"q", 100.0 + 2 * ESCAPE_WAIT) == [(ord("q"), 0)]
 
 
 def test_the_end_of_a_paste_is_seen_however_late_it_comes() -> None:
-    keys = Keys(max_paste=9)
+    keys = KeyReader(max_paste=9)
     assert keys.read(b"\x1b[200~1\x1b[31m,\x1b]2,89, and more\x1b[20", 1.0) == []
     assert keys.read(b"1~q", 9.0) == [(PASTE, 0), (ord("q"), 2)]
     assert keys.pastes == [b"1\x1b[31m,\x1b]"]

@@ -17,7 +17,7 @@ import pytest
 from fairlead.agent.conversation import Conversation
 from fairlead.agent.messages import User, text_of
 from fairlead.verify import follow
-from fairlead.verify.follow import TOO_LATE, Follower, Gone, Judged
+from fairlead.verify.follow import TOO_LATE, BuilderGone, DeliveredReport, TurnFollower
 from fairlead.verify.report import CommandRun, Confidence, Report, Section, Status
 from fairlead.wire.verifier import Event
 from tests.agent.playing import WAIT
@@ -62,7 +62,7 @@ class Checks:
 
 @asynccontextmanager
 async def following(host: Room, session: Conversation, checks: Checks, **more: Any) -> AsyncIterator[Judging]:
-    follower = Follower(str(host.path(session)), session.id, checks, **more)
+    follower = TurnFollower(str(host.path(session)), session.id, checks, **more)
     async with aclosing(follower.judgements()) as judgements:  # type: ignore[type-var]
         yield Judging(follower, judgements)
 
@@ -70,12 +70,12 @@ async def following(host: Room, session: Conversation, checks: Checks, **more: A
 class Judging:
     """What a follower judges, as it comes."""
 
-    def __init__(self, follower: Follower, judgements: AsyncIterator[Judged]) -> None:
+    def __init__(self, follower: TurnFollower, judgements: AsyncIterator[DeliveredReport]) -> None:
         self.follower = follower
         self._judgements = judgements
         self._next = asyncio.ensure_future(self._one())
 
-    async def _one(self) -> Judged:
+    async def _one(self) -> DeliveredReport:
         return await anext(self._judgements)
 
     async def settled(self) -> None:
@@ -83,7 +83,7 @@ class Judging:
         async with asyncio.timeout(WAIT):
             await self.follower.is_settled.wait()
 
-    async def next(self) -> Judged:
+    async def next(self) -> DeliveredReport:
         async with asyncio.timeout(WAIT):
             judged = await self._next
         self._next = asyncio.ensure_future(self._one())
@@ -298,10 +298,10 @@ async def test_a_session_that_is_not_there_or_goes_is_said(tmp_path: Path) -> No
         async with following(host, session, Checks("verified")) as judging:
             await judging.settled()
             host.store._close(session)
-            with pytest.raises(Gone, match="the builder left: session_shutdown"):
+            with pytest.raises(BuilderGone, match="the builder left: session_shutdown"):
                 await judging.next()
         async with following(host, session, Checks("verified")) as judging:
-            with pytest.raises(Gone, match="nothing is listening on"):
+            with pytest.raises(BuilderGone, match="nothing is listening on"):
                 await judging.next()
 
 
@@ -376,7 +376,7 @@ def sockets() -> Iterator[str]:
 @asynccontextmanager
 async def raw(sockets: str, checks: Checks, **more: Any) -> AsyncIterator[tuple[RawBuilder, Judging]]:
     builder = RawBuilder(f"{sockets}/s.sock")
-    follower = Follower(builder.path, "s", checks, **more)
+    follower = TurnFollower(builder.path, "s", checks, **more)
     async with aclosing(follower.judgements()) as judgements:  # type: ignore[type-var]
         judging = Judging(follower, judgements)
         yield builder, judging
@@ -500,7 +500,7 @@ async def test_a_builder_that_went_for_good_is_given_up(
     async with raw(sockets, Checks("verified"), missed=lambda: looked.append(True)) as (builder, judging):
         await builder.live()
         builder.die()
-        with pytest.raises(Gone, match="nothing is listening on"):
+        with pytest.raises(BuilderGone, match="nothing is listening on"):
             await judging.next()
         assert looked
 

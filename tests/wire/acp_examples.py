@@ -125,7 +125,7 @@ def line(**members: Any) -> bytes:
 
 def error_in(refused: Any) -> tuple[Any, int]:
     """The id and the code of a refusal's reply."""
-    assert isinstance(refused, acp.Refused), refused
+    assert isinstance(refused, acp.CallRefused), refused
     reply = json.loads(refused.reply)
     assert reply["error"]["message"] == refused.reason
     return reply["id"], reply["error"]["code"]

@@ -8,8 +8,8 @@ from fairlead.wire.keepty import (
     Hello,
     HelloAck,
     Input,
-    Kind,
     Message,
+    MessageKind,
     Output,
     Ping,
     Pong,
@@ -20,7 +20,7 @@ from fairlead.wire.keepty import (
     Wish,
 )
 
-EXAMPLES: dict[Kind, Message] = {
+EXAMPLES: dict[MessageKind, Message] = {
     message.kind: message
     for message in (
         Hello(Role.WRITER, 132, 51, Wish.REASONS),
@@ -40,18 +40,18 @@ EXAMPLES: dict[Kind, Message] = {
 _u16, _u32 = st.integers(0, 0xFFFF), st.integers(0, 0xFFFFFFFF)
 _wishes = st.sampled_from([Wish.NONE, Wish.REASONS])
 
-MESSAGES: dict[Kind, st.SearchStrategy[Message]] = {
-    Kind.HELLO: st.builds(Hello, st.sampled_from(Role), _u16, _u16, _wishes),
-    Kind.HELLO_ACK: st.builds(HelloAck, _u32, _u16, _u16, _wishes),
-    Kind.INPUT: st.builds(Input, st.binary(max_size=40)),
-    Kind.OUTPUT: st.builds(Output, st.binary(max_size=40)),
-    Kind.RESIZE: st.builds(Resize, _u16, _u16),
-    Kind.RESIZE_ACK: st.builds(ResizeAck, _u32, _u16, _u16),
-    Kind.EXIT: st.builds(Exit, st.integers(-0x80000000, 0x7FFFFFFF)),
-    Kind.SHUTDOWN: st.just(Shutdown()),
-    Kind.PING: st.just(Ping()),
-    Kind.PONG: st.just(Pong()),
-    Kind.ERROR: st.builds(Error, st.text(st.characters(exclude_categories=["Cs"]), max_size=20)),
+MESSAGES: dict[MessageKind, st.SearchStrategy[Message]] = {
+    MessageKind.HELLO: st.builds(Hello, st.sampled_from(Role), _u16, _u16, _wishes),
+    MessageKind.HELLO_ACK: st.builds(HelloAck, _u32, _u16, _u16, _wishes),
+    MessageKind.INPUT: st.builds(Input, st.binary(max_size=40)),
+    MessageKind.OUTPUT: st.builds(Output, st.binary(max_size=40)),
+    MessageKind.RESIZE: st.builds(Resize, _u16, _u16),
+    MessageKind.RESIZE_ACK: st.builds(ResizeAck, _u32, _u16, _u16),
+    MessageKind.EXIT: st.builds(Exit, st.integers(-0x80000000, 0x7FFFFFFF)),
+    MessageKind.SHUTDOWN: st.just(Shutdown()),
+    MessageKind.PING: st.just(Ping()),
+    MessageKind.PONG: st.just(Pong()),
+    MessageKind.ERROR: st.builds(Error, st.text(st.characters(exclude_categories=["Cs"]), max_size=20)),
 }
 messages = st.one_of(*MESSAGES.values())
 

@@ -50,7 +50,7 @@ def test_a_whole_dialogue() -> None:
     client, agent = acp.ClientConnection(), acp.AgentConnection()
     log: list[bytes] = []
 
-    def call(sender: Any, receiver: Any, params: Wire, result: Wire) -> acp.Answer:
+    def call(sender: Any, receiver: Any, params: Wire, result: Wire) -> acp.CallAnswer:
         _, sent = sender.request(params)
         request = one(receiver.receive(sent))
         assert request.params == params
@@ -86,7 +86,7 @@ def test_a_whole_dialogue() -> None:
 
     usage = acp.Usage(total_tokens=3, input_tokens=1, output_tokens=2)
     result = acp.PromptResult(stop_reason="end_turn", usage=usage)
-    assert one(client.receive(agent.respond(prompt, result))) == acp.Answer(
+    assert one(client.receive(agent.respond(prompt, result))) == acp.CallAnswer(
         prompt, "session/prompt", SESSION, result
     )
     assert states(client, agent) == {IDLE}
@@ -142,7 +142,7 @@ def test_cancelling_answers_the_open_permissions() -> None:
     cancel, *answers = agent.receive(client.cancel(SESSION))
     assert cancel == acp.Notification("session/cancel", acp.Cancel(session_id=SESSION))
     assert answers == [
-        acp.Answer(id_, "session/request_permission", SESSION, CANCELLED) for id_ in (first, second)
+        acp.CallAnswer(id_, "session/request_permission", SESSION, CANCELLED) for id_ in (first, second)
     ]
     assert states(client, agent) == {RUNNING}
     with pytest.raises(LocalError):
@@ -157,7 +157,7 @@ def test_a_permission_that_comes_after_a_cancel_is_cancelled_at_once() -> None:
     late, sent = agent.request(PARAMS["session/request_permission"])
     refused = one(client.receive(sent))
     assert refused.reason == "the turn was cancelled"
-    assert one(agent.receive(refused.reply)) == acp.Answer(
+    assert one(agent.receive(refused.reply)) == acp.CallAnswer(
         late, "session/request_permission", SESSION, CANCELLED
     )
     assert isinstance(
@@ -213,7 +213,7 @@ def test_a_restored_connection_knows_what_was_offered_and_cancelled() -> None:
     request = line(id="a", method="fs/read_text_file", params={"sessionId": SESSION, "path": "/etc/passwd"})
     assert error_in(one(client.receive(request))) == ("a", -32601)
     permission = agent.request(PARAMS["session/request_permission"])[1]
-    assert isinstance(one(client.receive(permission)), acp.Refused)
+    assert isinstance(one(client.receive(permission)), acp.CallRefused)
 
 
 def test_what_is_saved_is_small() -> None:
@@ -274,7 +274,7 @@ def test_saving_at_any_moment_and_any_cut_of_the_bytes_change_nothing(
         ]
         assert items[0] == items[1] == items[2]
         for item in items[0]:
-            if isinstance(item, acp.Refused):
+            if isinstance(item, acp.CallRefused):
                 twins[0].receive(item.reply)
         agent = twins[0]
         killed = restored(killed)

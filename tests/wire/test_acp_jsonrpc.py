@@ -15,7 +15,7 @@ from fairlead.wire.jsonrpc import (
     MAX_REASON,
     Envelope,
     ErrorCode,
-    Fault,
+    JsonRpcFault,
     decode,
     is_too_deep,
 )
@@ -76,7 +76,7 @@ def test_a_line_that_is_no_message_gets_the_right_code(
     text: str, code: ErrorCode, id_: acp.Id | None, is_answer: bool
 ) -> None:
     fault = decode(text.encode())
-    assert isinstance(fault, Fault)
+    assert isinstance(fault, JsonRpcFault)
     assert (fault.code, fault.id, fault.is_answer) == (code, id_, is_answer)
     assert 0 < len(fault.reason) <= MAX_REASON
 
@@ -115,7 +115,7 @@ def test_empty_lines_are_nothing(empty: bytes) -> None:
 def test_a_program_that_logs_to_its_stdout_gets_a_limited_number_of_errors() -> None:
     client, _ = in_session()
     items = client.receive(b"starting up...\n" * (MAX_COMPLAINTS + 5))
-    assert {type(item) for item in items[:MAX_COMPLAINTS]} == {acp.Refused}
+    assert {type(item) for item in items[:MAX_COMPLAINTS]} == {acp.CallRefused}
     assert {type(item) for item in items[MAX_COMPLAINTS:]} == {acp.Ignored}
     assert error_in(items[0]) == (None, -32700)
     assert error_in(one(client.receive(line(id=1, method="what")))) == (1, -32601)
@@ -144,7 +144,7 @@ def test_an_answer_that_is_too_long_ends_its_request() -> None:
     client._lines.limit = 200
     answer = agent.respond(prompt, acp.PromptResult(stop_reason="end_turn", meta={"x": "y" * 200}))
     failure = one(client.receive(answer))
-    assert failure == acp.Failure(
+    assert failure == acp.CallFailure(
         prompt, "session/prompt", "s1", acp.Error(ErrorCode.UNREADABLE, "a line of more than 200 bytes")
     )
     assert client.state("s1") is acp.State.IDLE
@@ -158,7 +158,7 @@ def test_a_hundred_megabytes_without_a_newline_are_not_kept() -> None:
         items += client.receive(piece)
         kept = max(kept, client._lines.pending)
     assert kept <= MAX_LINE
-    assert [type(item) for item in items] == [acp.Refused]
+    assert [type(item) for item in items] == [acp.CallRefused]
     assert client.receive(b"\n") == []
     assert error_in(one(client.receive(line(id=1, method="what")))) == (1, -32601)
 
@@ -233,7 +233,7 @@ def test_no_nesting_ends_the_program(params: str) -> None:
 def test_an_error_that_cant_be_read_is_still_a_failure(data: Any) -> None:
     client, _, prompt = prompted()
     failure = one(client.receive(line(id=prompt, error=data)))
-    assert isinstance(failure, acp.Failure)
+    assert isinstance(failure, acp.CallFailure)
     assert failure.error.code == ErrorCode.UNREADABLE
     assert client.state("s1") is acp.State.IDLE
 

@@ -87,7 +87,7 @@ def test_a_request_is_delivered_and_answered_once(method: acp.Method) -> None:
     result = RESULTS.get(method.name, acp.Empty())
     answer = receiver.respond(id_, result)
     session = getattr(params, "session_id", None)
-    assert one(sender.receive(answer)) == acp.Answer(id_, method.name, session, result)
+    assert one(sender.receive(answer)) == acp.CallAnswer(id_, method.name, session, result)
     assert not receiver.theirs
     assert not sender.ours
     assert isinstance(one(sender.receive(answer)), acp.Ignored)
@@ -352,7 +352,7 @@ def test_only_an_option_that_was_offered_can_be_chosen() -> None:
     with pytest.raises(LocalError, match="'always' was not offered"):
         client.respond(permission, other)
     failure = one(agent.receive(line(id=permission, result=json.loads(msgspec.json.encode(other)))))
-    assert isinstance(failure, acp.Failure)
+    assert isinstance(failure, acp.CallFailure)
     assert "'always' was not offered" in failure.error.message
 
 

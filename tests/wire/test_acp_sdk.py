@@ -75,7 +75,7 @@ class Peer:
         id_, line = self.end.request(params)
         self.send(line)
         for item in self.items():
-            if isinstance(item, acp.Answer | acp.Failure) and item.id == id_:
+            if isinstance(item, acp.CallAnswer | acp.CallFailure) and item.id == id_:
                 return item
         raise AssertionError("the peer has ended")
 
@@ -120,9 +120,9 @@ def test_an_agent_of_the_sdk_and_our_client(choice: str) -> None:
                         outcome=acp.Selected(option_id=choice if choice == "no" else "yes")
                     )
                     peer.send(client.cancel("one") if choice == "cancel" else client.respond(id_, chosen))
-                case acp.Refused(reply=reply):
+                case acp.CallRefused(reply=reply):
                     peer.send(reply)
-                case acp.Answer(id=id_):
+                case acp.CallAnswer(id=id_):
                     assert id_ == prompt
                     reasons = {"yes": "end_turn", "no": "refusal", "cancel": "cancelled"}
                     assert item.result.stop_reason == reasons[choice]
@@ -170,7 +170,9 @@ UPDATES = (
     acp.ToolCallUpdate(tool_call_id="t1", status="completed", raw_output="done"),
     acp.Plan(entries=(acp.PlanEntry(content="a", priority="high", status="completed"),)),
     acp.AvailableCommands(
-        available_commands=(acp.Command(name="x", description="y", input=acp.CommandInput(hint="z")),)
+        available_commands=(
+            acp.AvailableCommand(name="x", description="y", input=acp.CommandInput(hint="z")),
+        )
     ),
     acp.CurrentMode(current_mode_id="plan"),
     acp.ConfigOptionsChanged(
@@ -226,12 +228,12 @@ def test_a_client_of_the_sdk_and_our_agent() -> None:
                     if method == "session/load":
                         peer.send(agent.update("old", acp.UserMessageChunk(content=acp.Text(text="before"))))
                     peer.send(agent.respond(id_, results.get(method, acp.Empty())))
-                case acp.Answer(result=acp.PermissionResult(outcome=outcome)):
+                case acp.CallAnswer(result=acp.PermissionResult(outcome=outcome)):
                     assert outcome == acp.Selected(option_id="yes")
                     peer.send(agent.respond(prompts[0], acp.PromptResult(stop_reason="end_turn")))
                 case acp.Notification(method="session/cancel"):
                     peer.send(agent.respond(prompts[1], acp.PromptResult(stop_reason="cancelled")))
-                case acp.Refused(reply=reply):
+                case acp.CallRefused(reply=reply):
                     peer.send(reply)
                 case _:
                     raise AssertionError(item)

@@ -15,9 +15,9 @@ from fairlead.wire.keepty import (
     Hello,
     HelloAck,
     Input,
-    Kind,
     Malformed,
     Message,
+    MessageKind,
     Output,
     Ping,
     Pong,
@@ -78,21 +78,23 @@ BROKER_MAY = grid("""
 
 
 @pytest.mark.parametrize(("moves", "may"), [(CLIENT_MOVES, CLIENT_MAY), (BROKER_MOVES, BROKER_MAY)])
-def test_the_moves_are_these(moves: dict[State, dict[Kind, State]], may: dict[tuple[str, str], str]) -> None:
+def test_the_moves_are_these(
+    moves: dict[State, dict[MessageKind, State]], may: dict[tuple[str, str], str]
+) -> None:
     flat = {
         (kind.name, state.name): after.name for state, row in moves.items() for kind, after in row.items()
     }
     assert flat == may
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", MessageKind)
 @pytest.mark.parametrize("state", State)
 @pytest.mark.parametrize(
     ("end", "may", "who"),
     [(ClientConnection, CLIENT_MAY, "client"), (BrokerConnection, BROKER_MAY, "broker")],
 )
 def test_a_legal_move_changes_the_state_and_an_illegal_one_raises_and_changes_nothing(
-    end: End, may: dict[tuple[str, str], str], who: str, state: State, kind: Kind
+    end: End, may: dict[tuple[str, str], str], who: str, state: State, kind: MessageKind
 ) -> None:
     connection, message = end(), EXAMPLES[kind]
     connection.state = state
@@ -109,9 +111,9 @@ def test_a_legal_move_changes_the_state_and_an_illegal_one_raises_and_changes_no
 # --- receiving: the client ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", MessageKind)
 @pytest.mark.parametrize("state", [State.CONNECTED, State.GREETED, State.OPEN, State.ENDED])
-def test_a_client_takes_from_a_broker_what_a_broker_may_send(state: State, kind: Kind) -> None:
+def test_a_client_takes_from_a_broker_what_a_broker_may_send(state: State, kind: MessageKind) -> None:
     client, message = ClientConnection(), EXAMPLES[kind]
     client.state = state
     received = client.receive(message.encode())
@@ -129,9 +131,9 @@ def test_a_client_takes_from_a_broker_what_a_broker_may_send(state: State, kind:
     [
         (Input(b"x").encode(), "a broker can't send INPUT when open"),
         (HelloAck(1, 80, 24).encode(), "a broker can't send HELLO_ACK when open"),
-        (frame(Kind.EXIT, b"\0\0"), "EXIT has 2 bytes of payload; it needs 4"),
-        (frame(Kind.RESIZE_ACK), "RESIZE_ACK has 0 bytes of payload; it needs 8"),
-        (frame(Kind.PONG, version=2), "unsupported protocol version: 2 (expected 1)"),
+        (frame(MessageKind.EXIT, b"\0\0"), "EXIT has 2 bytes of payload; it needs 4"),
+        (frame(MessageKind.RESIZE_ACK), "RESIZE_ACK has 0 bytes of payload; it needs 8"),
+        (frame(MessageKind.PONG, version=2), "unsupported protocol version: 2 (expected 1)"),
         (frame(9), "unknown kind: 9"),
         (b"\0\0\0\1", "frame too short: 1 bytes (min 2)"),
     ],
@@ -175,15 +177,15 @@ FIRST = "bad first frame: "
         *(
             (message.encode(), f"{FIRST}expected HELLO, not {kind.name}")
             for kind, message in EXAMPLES.items()
-            if kind is not Kind.HELLO
+            if kind is not MessageKind.HELLO
         ),
-        (frame(Kind.HELLO, b"\1\0"), f"{FIRST}HELLO has 2 bytes of payload; it needs 5"),
+        (frame(MessageKind.HELLO, b"\1\0"), f"{FIRST}HELLO has 2 bytes of payload; it needs 5"),
         (
-            frame(Kind.HELLO, b"\0\0\0\0\0"),
+            frame(MessageKind.HELLO, b"\0\0\0\0\0"),
             f"{FIRST}no role 0; expected 1 (writer), 2 (watcher) or 3 (monitor)",
         ),
-        (frame(Kind.RESIZE, b"\0"), f"{FIRST}RESIZE has 1 bytes of payload; it needs 4"),
-        (frame(Kind.HELLO, b"\1\0\0\0\0", version=2), "unsupported protocol version: 2 (expected 1)"),
+        (frame(MessageKind.RESIZE, b"\0"), f"{FIRST}RESIZE has 1 bytes of payload; it needs 4"),
+        (frame(MessageKind.HELLO, b"\1\0\0\0\0", version=2), "unsupported protocol version: 2 (expected 1)"),
         (frame(0), "unknown kind: 0"),
         (b"GET / HTTP/1.1\r\n", "frame too large: 1195725856 bytes (max 1048578)"),
         (b"\0\0\0\0", "frame too short: 0 bytes (min 2)"),
@@ -193,7 +195,7 @@ def test_a_bad_first_frame_is_answered_by_one_error_and_the_end(data: bytes, rea
     for chunks in ([data + Ping().encode()], bytewise(data)):
         broker = BrokerConnection()
         received = [message for chunk in chunks for message in broker.receive(chunk)]
-        assert received == [Broken(reason, frame(Kind.ERROR, reason.encode()))]
+        assert received == [Broken(reason, frame(MessageKind.ERROR, reason.encode()))]
         assert broker.state is State.CLOSED
         assert broker.receive(Hello(Role.WRITER, 80, 24).encode()) == []
 
@@ -202,8 +204,8 @@ def test_a_bad_first_frame_is_answered_by_one_error_and_the_end(data: bytes, rea
 def test_later_a_broker_is_given_every_frame_to_judge_and_stays_as_it_is(state: State) -> None:
     broker = BrokerConnection()
     broker.state = state
-    short = Malformed(Kind.RESIZE, "RESIZE has 1 bytes of payload; it needs 4")
-    stream = b"".join(message.encode() for message in EXAMPLES.values()) + frame(Kind.RESIZE, b"\0")
+    short = Malformed(MessageKind.RESIZE, "RESIZE has 1 bytes of payload; it needs 4")
+    stream = b"".join(message.encode() for message in EXAMPLES.values()) + frame(MessageKind.RESIZE, b"\0")
     assert broker.receive(stream) == [*EXAMPLES.values(), short]
     assert broker.state is state
 
@@ -261,15 +263,15 @@ DECIDED = grid("""
 
 
 @pytest.mark.parametrize("standing", Standing)
-@pytest.mark.parametrize("kind", Kind)
-def test_the_broker_decides_by_kind_and_standing(kind: Kind, standing: Standing) -> None:
+@pytest.mark.parametrize("kind", MessageKind)
+def test_the_broker_decides_by_kind_and_standing(kind: MessageKind, standing: Standing) -> None:
     decided, why = verdict(EXAMPLES[kind], standing)
     assert decided is Verdict[DECIDED[kind.name, standing.name]]
     if decided is not Verdict.IGNORE:
         assert why == ""
-    elif kind is Kind.HELLO:
+    elif kind is MessageKind.HELLO:
         assert why == "HELLO is only for the beginning"
-    elif kind in (Kind.INPUT, Kind.RESIZE, Kind.SHUTDOWN):
+    elif kind in (MessageKind.INPUT, MessageKind.RESIZE, MessageKind.SHUTDOWN):
         assert why == f"{kind.name} from {standing.value} is ignored"
     else:
         assert why == f"{kind.name} is not for a client to send"
@@ -312,7 +314,7 @@ def test_a_watcher_gets_a_redraw_at_the_terminals_width_or_more(cols: int, decid
 
 @pytest.mark.parametrize("standing", Standing)
 def test_a_malformed_frame_is_ignored_for_its_own_reason(standing: Standing) -> None:
-    assert verdict(Malformed(Kind.RESIZE, "short"), standing) == (Verdict.IGNORE, "short")
+    assert verdict(Malformed(MessageKind.RESIZE, "short"), standing) == (Verdict.IGNORE, "short")
 
 
 # --- both ends joined --------------------------------------------------------------------------------------

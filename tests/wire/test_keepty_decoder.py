@@ -11,9 +11,9 @@ from fairlead.wire.keepty import (
     MAX_PAYLOAD,
     Decoder,
     Error,
-    Kind,
     Malformed,
     Message,
+    MessageKind,
     Output,
     Ping,
     Resize,
@@ -126,7 +126,13 @@ def test_nothing_is_read_or_kept_after_a_frame_that_cannot_be(data: str, reason:
 
 # --- payloads that are wrong -------------------------------------------------------------------------------
 
-NEEDS = {Kind.HELLO: 5, Kind.HELLO_ACK: 8, Kind.RESIZE: 4, Kind.RESIZE_ACK: 8, Kind.EXIT: 4}
+NEEDS = {
+    MessageKind.HELLO: 5,
+    MessageKind.HELLO_ACK: 8,
+    MessageKind.RESIZE: 4,
+    MessageKind.RESIZE_ACK: 8,
+    MessageKind.EXIT: 4,
+}
 MALFORMED: list[tuple[bytes, Malformed]] = [
     *(
         (
@@ -138,8 +144,8 @@ MALFORMED: list[tuple[bytes, Malformed]] = [
     ),
     *(
         (
-            frame(Kind.HELLO, bytes([role, 0, 80, 0, 24])),
-            Malformed(Kind.HELLO, f"no role {role}; expected 1 (writer), 2 (watcher) or 3 (monitor)"),
+            frame(MessageKind.HELLO, bytes([role, 0, 80, 0, 24])),
+            Malformed(MessageKind.HELLO, f"no role {role}; expected 1 (writer), 2 (watcher) or 3 (monitor)"),
         )
         for role in (0, 4, 255)
     ),
@@ -168,15 +174,15 @@ def test_a_wrong_payload_is_told_and_reading_goes_on(data: bytes, malformed: Mal
     ids=["latin 1", "no start", "surrogate", "controls", "a megabyte", "a cut character"],
 )
 def test_an_errors_text_is_made_readable_and_fits_into_a_frame_again(payload: bytes, text: str) -> None:
-    (error,) = Decoder().feed(frame(Kind.ERROR, payload))
+    (error,) = Decoder().feed(frame(MessageKind.ERROR, payload))
     assert error == Error(text)
 
 
 # --- memory ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [Kind.OUTPUT, Kind.HELLO, Kind.ERROR])
-def test_a_claimed_length_allocates_nothing(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [MessageKind.OUTPUT, MessageKind.HELLO, MessageKind.ERROR])
+def test_a_claimed_length_allocates_nothing(kind: MessageKind) -> None:
     header = (MAX_PAYLOAD + 2).to_bytes(4) + bytes([1, kind])
     decoders = [Decoder() for _ in range(100)]
     tracemalloc.start()
@@ -192,7 +198,7 @@ def test_a_claimed_length_allocates_nothing(kind: Kind) -> None:
 @given(st.lists(st.tuples(st.integers(0, 16), st.integers(1, 40)), max_size=20))
 def test_no_more_is_kept_than_the_largest_frame(parts: list[tuple[int, int]]) -> None:
     decoder = Decoder(max_payload=16)
-    stream = b"".join(frame(Kind.OUTPUT, b"x" * length) for length, _ in parts)
+    stream = b"".join(frame(MessageKind.OUTPUT, b"x" * length) for length, _ in parts)
     start = 0
     for _, taken in parts:
         decoder.feed(stream[start : start + taken])
@@ -202,5 +208,5 @@ def test_no_more_is_kept_than_the_largest_frame(parts: list[tuple[int, int]]) ->
 
 def test_a_decoder_may_have_a_smaller_limit() -> None:
     decoder = Decoder(max_payload=3)
-    assert decoder.feed(frame(Kind.INPUT, b"abc")) != []
-    assert decoder.feed(frame(Kind.INPUT, b"abcd")) == [Broken("frame too large: 6 bytes (max 5)")]
+    assert decoder.feed(frame(MessageKind.INPUT, b"abc")) != []
+    assert decoder.feed(frame(MessageKind.INPUT, b"abcd")) == [Broken("frame too large: 6 bytes (max 5)")]

@@ -15,9 +15,9 @@ from fairlead.wire.keepty import (
     Hello,
     HelloAck,
     Input,
-    Kind,
     Malformed,
     Message,
+    MessageKind,
     Output,
     Ping,
     Pong,
@@ -61,7 +61,7 @@ each_message = pytest.mark.parametrize("message", [message for message, _ in BYT
 
 
 def test_the_table_has_every_kind() -> None:
-    assert {message.kind for message, _ in BYTES} == set(Kind)
+    assert {message.kind for message, _ in BYTES} == set(MessageKind)
 
 
 @pytest.mark.parametrize(("message", "data"), BYTES, ids=repr)
@@ -167,7 +167,7 @@ def test_messages_are_equal_by_kind_and_fields() -> None:
         (Error("no\nway"), r"Error(text='no\nway')"),
         (Error("é" * 33), f"Error(text={'é' * 32!r}…(33 characters))"),
         (Shutdown(), "Shutdown()"),
-        (Malformed(Kind.EXIT, "too short"), "Malformed(EXIT, 'too short')"),
+        (Malformed(MessageKind.EXIT, "too short"), "Malformed(EXIT, 'too short')"),
     ],
 )
 def test_a_message_is_safe_to_log_and_short(message: Message | Malformed, shown: str) -> None:
@@ -175,10 +175,10 @@ def test_a_message_is_safe_to_log_and_short(message: Message | Malformed, shown:
 
 
 def test_malformed_frames_are_equal_by_kind_and_reason() -> None:
-    assert Malformed(Kind.EXIT, "short") == Malformed(Kind.EXIT, "short")
-    assert hash(Malformed(Kind.EXIT, "short")) == hash(Malformed(Kind.EXIT, "short"))
-    assert Malformed(Kind.EXIT, "short") != Malformed(Kind.RESIZE, "short")
-    assert Malformed(Kind.EXIT, "short") != "short"
+    assert Malformed(MessageKind.EXIT, "short") == Malformed(MessageKind.EXIT, "short")
+    assert hash(Malformed(MessageKind.EXIT, "short")) == hash(Malformed(MessageKind.EXIT, "short"))
+    assert Malformed(MessageKind.EXIT, "short") != Malformed(MessageKind.RESIZE, "short")
+    assert Malformed(MessageKind.EXIT, "short") != "short"
 
 
 @pytest.mark.parametrize(

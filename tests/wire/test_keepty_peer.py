@@ -21,9 +21,9 @@ from fairlead.wire.keepty import (
     Hello,
     HelloAck,
     Input,
-    Kind,
     Malformed,
     Message,
+    MessageKind,
     Output,
     Ping,
     Pong,
@@ -61,11 +61,11 @@ PAIRS: list[tuple[Message, str, Callable[[], bytes]]] = [
     (Pong(), "PONG", lambda: b""),
     (Error("größer"), "ERROR", "größer".encode),
 ]
-DECODED: dict[Kind, Callable[[bytes], Any]] = {
-    Kind.HELLO: peer.decode_hello,
-    Kind.HELLO_ACK: peer.decode_hello_ack,
-    Kind.RESIZE: peer.decode_resize,
-    Kind.EXIT: peer.decode_exit,
+DECODED: dict[MessageKind, Callable[[bytes], Any]] = {
+    MessageKind.HELLO: peer.decode_hello,
+    MessageKind.HELLO_ACK: peer.decode_hello_ack,
+    MessageKind.RESIZE: peer.decode_resize,
+    MessageKind.EXIT: peer.decode_exit,
 }
 each_pair = pytest.mark.parametrize(
     ("message", "name", "payload"),
@@ -89,8 +89,8 @@ class Meanwhile:
 
 
 def test_the_table_has_every_kind_of_both() -> None:
-    assert {message.kind for message, _, _ in PAIRS} == set(Kind)
-    assert {kind.name: int(kind) for kind in peer.MsgKind} == {kind.name: int(kind) for kind in Kind}
+    assert {message.kind for message, _, _ in PAIRS} == set(MessageKind)
+    assert {kind.name: int(kind) for kind in peer.MsgKind} == {kind.name: int(kind) for kind in MessageKind}
     assert (peer.PROTOCOL_VERSION, peer.MAX_PAYLOAD_SIZE) == (1, MAX_PAYLOAD)
 
 

@@ -10,9 +10,9 @@ from fairlead.wire.keepty import (
     Exit,
     Hello,
     HelloAck,
-    Kind,
     Malformed,
     Message,
+    MessageKind,
     Output,
     Ping,
     Resize,
@@ -31,7 +31,7 @@ def read_from(data: bytes) -> Message | Malformed | Broken:
 def test_frame_roundtrip() -> None:
     decoded = read_from(Output(b"hello world").encode())
     assert isinstance(decoded, Output)
-    assert decoded.kind is Kind.OUTPUT
+    assert decoded.kind is MessageKind.OUTPUT
     assert decoded.data == b"hello world"
 
 
@@ -94,9 +94,9 @@ def test_all_roles_roundtrip(role: Role) -> None:
     ],
 )
 def test_all_msg_kinds_roundtrip(value: int, name: str) -> None:
-    assert Kind(value).name == name
-    assert int(Kind[name]) == value
-    assert len(Kind) == 11
+    assert MessageKind(value).name == name
+    assert int(MessageKind[name]) == value
+    assert len(MessageKind) == 11
 
 
 @pytest.mark.parametrize("value", [0, 4, 255])
@@ -113,8 +113,8 @@ def test_resize_ack_roundtrip() -> None:
 
 @pytest.mark.parametrize("value", [0, 7, 128])
 def test_invalid_msg_kind_returns_err(value: int) -> None:
-    with pytest.raises(ValueError, match="is not a valid Kind"):
-        Kind(value)
+    with pytest.raises(ValueError, match="is not a valid MessageKind"):
+        MessageKind(value)
     assert read_from(bytes([0, 0, 0, 2, PROTOCOL_VERSION, value])) == Broken(f"unknown kind: {value}")
 
 
@@ -129,7 +129,7 @@ def test_empty_payload_frame() -> None:
 
 
 def test_oversized_frame_rejected() -> None:
-    data = (MAX_PAYLOAD + 3).to_bytes(4) + bytes([PROTOCOL_VERSION, Kind.OUTPUT])
+    data = (MAX_PAYLOAD + 3).to_bytes(4) + bytes([PROTOCOL_VERSION, MessageKind.OUTPUT])
     assert read_from(data) == Broken("frame too large: 1048579 bytes (max 1048578)")
 
 
@@ -140,5 +140,5 @@ def test_max_allowed_frame_accepted() -> None:
 
 
 def test_wrong_version_rejected() -> None:
-    data = bytes([0, 0, 0, 3, 99, Kind.PING, 0])
+    data = bytes([0, 0, 0, 3, 99, MessageKind.PING, 0])
     assert read_from(data) == Broken("unsupported protocol version: 99 (expected 1)")

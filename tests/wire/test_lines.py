@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.wire.lines import MAX_HEAD, LineBuffer, TooLong
+from fairlead.wire.lines import MAX_HEAD, LineBuffer, LineTooLong
 from tests.wire.cutting import bytewise, cuts, pieces
 
 LIMIT = 8
-LONG = TooLong(LIMIT)
+LONG = LineTooLong(LIMIT)
 
 
-def fed(chunks: list[bytes], limit: int = LIMIT) -> list[bytes | TooLong]:
+def fed(chunks: list[bytes], limit: int = LIMIT) -> list[bytes | LineTooLong]:
     buffer = LineBuffer(limit)
     return [line for chunk in chunks for line in buffer.feed(chunk)]
 
@@ -46,7 +46,9 @@ def fed(chunks: list[bytes], limit: int = LIMIT) -> list[bytes | TooLong]:
         ([b"123456789", b"9\n123456789", b"9\nnext\n"], [LONG, LONG, b"next"]),
     ],
 )
-def test_lines_end_at_a_newline_and_nowhere_else(chunks: list[bytes], lines: list[bytes | TooLong]) -> None:
+def test_lines_end_at_a_newline_and_nowhere_else(
+    chunks: list[bytes], lines: list[bytes | LineTooLong]
+) -> None:
     assert fed(chunks) == lines
     assert fed(bytewise(b"".join(chunks))) == lines
 
@@ -60,7 +62,7 @@ def test_any_split_gives_the_same_lines_and_keeps_no_more_than_the_limit(
     expected = [line if len(line) <= LIMIT else LONG for line in whole] + [LONG] * (len(rest) > LIMIT)
     for chunks in (pieces(stream, places), bytewise(stream), [stream]):
         buffer = LineBuffer(LIMIT)
-        lines: list[bytes | TooLong] = []
+        lines: list[bytes | LineTooLong] = []
         for chunk in chunks:
             lines += buffer.feed(chunk)
             assert buffer.pending <= LIMIT
@@ -81,10 +83,10 @@ def test_an_endless_line_costs_no_memory() -> None:
 
 
 def test_a_line_that_was_too_long_tells_the_limit() -> None:
-    assert repr(TooLong(5)) == "TooLong(5)"
-    assert TooLong(5) == TooLong(5) != TooLong(6)
-    assert TooLong(5) != 5
-    assert hash(TooLong(5)) == hash(TooLong(5))
+    assert repr(LineTooLong(5)) == "TooLong(5)"
+    assert LineTooLong(5) == LineTooLong(5) != LineTooLong(6)
+    assert LineTooLong(5) != 5
+    assert hash(LineTooLong(5)) == hash(LineTooLong(5))
 
 
 @pytest.mark.parametrize("limit", [8, 3000])
@@ -97,5 +99,5 @@ def test_a_line_that_was_too_long_keeps_its_beginning(limit: int) -> None:
         [stream[:5], stream[5:] + b"\n"],
     ):
         (long,) = fed(chunks, limit)
-        assert isinstance(long, TooLong)
+        assert isinstance(long, LineTooLong)
         assert long.head == stream[: min(limit, MAX_HEAD)]

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.wire import mcp
-from fairlead.wire.mcp import Cancelled, Reply, ServerConnection, Tool, ToolCall
+from fairlead.wire.mcp import Cancelled, McpTool, Reply, ServerConnection, ToolCall
 
 STATELESS = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
-TOOL = Tool(
+TOOL = McpTool(
     name="t",
     title="T",
     description="does it",

@@ -12,11 +12,11 @@ from fairlead.formats.sexp import Keyword
 from fairlead.wire.faults import Broken
 from fairlead.wire.passepartout import (
     ClientConnection,
-    DaemonConnection,
     HealthCheck,
     Hello,
     Invalid,
     Message,
+    ServerConnection,
     State,
     log,
 )
@@ -26,8 +26,8 @@ CHECK = framed("(:TYPE :HEALTH-CHECK)")
 HELLO = framed('(:TYPE :EVENT :PAYLOAD (:ACTION :HANDSHAKE :VERSION "1" :CAPABILITIES (:AUTH)))')
 
 
-def daemon(proven: bool = True) -> DaemonConnection:
-    connection = DaemonConnection(proven=proven, is_token=lambda token: token == "sesame")
+def daemon(proven: bool = True) -> ServerConnection:
+    connection = ServerConnection(proven=proven, is_token=lambda token: token == "sesame")
     connection.send(Hello("1"))
     return connection
 
@@ -251,7 +251,7 @@ def test_a_proven_client_may_send_any_frame_that_a_header_can_announce() -> None
     ],
 )
 def test_a_peer_may_stop_in_a_header_but_not_in_a_body(
-    make: Callable[[], DaemonConnection | ClientConnection], came: bytes, broken: Broken | None
+    make: Callable[[], ServerConnection | ClientConnection], came: bytes, broken: Broken | None
 ) -> None:
     connection = make()
     assert connection.receive(came) == []

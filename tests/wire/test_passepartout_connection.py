@@ -14,7 +14,6 @@ from fairlead.wire.passepartout import (
     MAX_UNPROVEN_CHARACTERS,
     Auth,
     ClientConnection,
-    DaemonConnection,
     Health,
     HealthCheck,
     HealthResponse,
@@ -22,6 +21,7 @@ from fairlead.wire.passepartout import (
     Invalid,
     Message,
     Sendable,
+    ServerConnection,
     State,
     event,
     frame,
@@ -37,8 +37,8 @@ CHECK = frame(HealthCheck().plist)
 UNKNOWN = "only a health check or (:ACTION :AUTH :TOKEN …) is taken before you are known"
 
 
-def daemon(**settings: Any) -> DaemonConnection:
-    connection = DaemonConnection(is_token=lambda token: token == TOKEN, **settings)
+def daemon(**settings: Any) -> ServerConnection:
+    connection = ServerConnection(is_token=lambda token: token == TOKEN, **settings)
     connection.send(Hello("0.7.2"))
     return connection
 
@@ -72,9 +72,9 @@ ALLOWED = {
 }
 
 
-def in_state(side: str, state: State) -> DaemonConnection | ClientConnection:
+def in_state(side: str, state: State) -> ServerConnection | ClientConnection:
     if state is State.CONNECTED:
-        return DaemonConnection() if side == "daemon" else ClientConnection()
+        return ServerConnection() if side == "daemon" else ClientConnection()
     connection = daemon() if side == "daemon" else client()
     if state is State.CLOSED:
         connection.close()
@@ -100,8 +100,8 @@ def test_a_side_sends_what_the_table_allows_and_nothing_else(side: str, state: S
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (DaemonConnection, Hello("\ud800")),
-        (DaemonConnection, Hello("1", ("\ud800",))),
+        (ServerConnection, Hello("\ud800")),
+        (ServerConnection, Hello("1", ("\ud800",))),
         (daemon, event([], x=float("inf"))),
         (daemon, event([], x=object())),
         (client, Auth("\udfff")),
@@ -109,7 +109,7 @@ def test_a_side_sends_what_the_table_allows_and_nothing_else(side: str, state: S
     ],
 )
 def test_what_can_not_be_framed_leaves_the_state_as_it_was(
-    make: Callable[[], DaemonConnection | ClientConnection], message: Sendable
+    make: Callable[[], ServerConnection | ClientConnection], message: Sendable
 ) -> None:
     connection = make()
     before = connection.state
@@ -119,7 +119,7 @@ def test_what_can_not_be_framed_leaves_the_state_as_it_was(
 
 
 def test_a_connection_shows_its_state_and_nothing_else() -> None:
-    assert repr(DaemonConnection()) == "<DaemonConnection connected>"
+    assert repr(ServerConnection()) == "<DaemonConnection connected>"
     assert repr(daemon(proven=True)) == "<DaemonConnection greeted>"
     assert repr(in_state("client", State.CLOSED)) == "<ClientConnection closed>"
 
@@ -128,7 +128,7 @@ def test_a_connection_shows_its_state_and_nothing_else() -> None:
 
 
 def test_two_ends_talk_to_each_other() -> None:
-    here = DaemonConnection(is_token=lambda token: token == TOKEN)
+    here = ServerConnection(is_token=lambda token: token == TOKEN)
     there = ClientConnection()
     assert there.receive(here.send(Hello("0.7.2"))) == [Hello("0.7.2")]
     asked = there.send(HealthCheck()) + there.send(Auth(TOKEN)) + there.send(user_input("Grüße\n"))
@@ -241,9 +241,9 @@ CHECKS = [
 
 
 @pytest.mark.parametrize("text", CHECKS)
-@pytest.mark.parametrize("make", [DaemonConnection, daemon, lambda: daemon(proven=True)])
+@pytest.mark.parametrize("make", [ServerConnection, daemon, lambda: daemon(proven=True)])
 def test_a_health_check_comes_through_before_validation_and_proof(
-    make: Callable[[], DaemonConnection], text: str
+    make: Callable[[], ServerConnection], text: str
 ) -> None:
     assert make().receive(framed(text)) == [HealthCheck()]
 
@@ -337,7 +337,7 @@ def test_a_proof_without_a_token_is_refused(payload: str) -> None:
 
 
 def test_without_a_check_of_tokens_no_token_is_right() -> None:
-    connection = DaemonConnection()
+    connection = ServerConnection()
     assert connection.receive(frame(Auth("").plist)) == [refused("the token is wrong")]
 
 
@@ -407,7 +407,7 @@ def test_a_client_may_set_its_own_limit() -> None:
 
 
 @pytest.mark.parametrize("make", [daemon, client])
-def test_a_closed_connection_hears_nothing(make: Callable[[], DaemonConnection | ClientConnection]) -> None:
+def test_a_closed_connection_hears_nothing(make: Callable[[], ServerConnection | ClientConnection]) -> None:
     connection = make()
     connection.receive(b"000003N")
     connection.close()

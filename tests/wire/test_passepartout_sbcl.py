@@ -21,7 +21,6 @@ from fairlead.formats.sexp import Char, Dotted, Keyword, Single, Symbol, loads
 from fairlead.wire.passepartout import (
     Auth,
     ClientConnection,
-    DaemonConnection,
     Health,
     HealthCheck,
     HealthResponse,
@@ -29,6 +28,7 @@ from fairlead.wire.passepartout import (
     Invalid,
     Message,
     Sendable,
+    ServerConnection,
     event,
     frame,
     log,
@@ -41,7 +41,7 @@ PEER = Path(__file__).with_name("test_passepartout_peer.lisp")
 PATIENCE = 60.0
 """Seconds until a silent peer fails a test: SBCL answers at once, but a busy machine may not let it."""
 
-Connection = TypeVar("Connection", ClientConnection, DaemonConnection)
+Connection = TypeVar("Connection", ClientConnection, ServerConnection)
 
 
 class Call(Generic[Connection]):
@@ -108,11 +108,11 @@ def call_to_daemon(port: int) -> Iterator[Call[ClientConnection]]:
 
 
 @contextmanager
-def visit_of_client(listener: socket.socket) -> Iterator[tuple[Call[DaemonConnection], list[Any]]]:
+def visit_of_client(listener: socket.socket) -> Iterator[tuple[Call[ServerConnection], list[Any]]]:
     """A daemon of ours that has greeted Lisp, and the first four things that Lisp said to it."""
     line, _ = listener.accept()
     with closing(line):
-        call = Call(DaemonConnection(is_token=lambda token: token == "open sesame"), line)
+        call = Call(ServerConnection(is_token=lambda token: token == "open sesame"), line)
         call.send(Hello("0.7.2"))
         said = [call.next() for _ in range(4)]
         call.came = b""

@@ -8,7 +8,7 @@ from .models import ModelInfo, ToolCallMade
 NOTHING_USED = Usage()
 
 
-class Answer:
+class AnswerSoFar:
     """An answer as it grows."""
 
     def __init__(self, taken: set[str] | None = None) -> None:

@@ -18,7 +18,7 @@ from .journal import (
     Journal,
     ModelChange,
     Said,
-    SessionInfo,
+    SessionInfoEntry,
     ThinkingLevelChange,
 )
 from .messages import Assistant, Image, Message, Text, ToolCall, ToolResult, Usage, User, text_of
@@ -41,11 +41,11 @@ def conversation(branch: Sequence[Entry]) -> list[Message]:
             kept = body.first_kept_entry_id
             start = next((at for at, each in enumerate(branch) if each.id == kept), index + 1)
             summary = User((Text(f"{SUMMARY_TITLE}\n\n{body.summary}"),))
-            return [summary, *_shown(branch[start:])]
-    return list(_shown(branch))
+            return [summary, *_messages_of(branch[start:])]
+    return list(_messages_of(branch))
 
 
-def _shown(entries: Iterable[Entry]) -> Iterator[Message]:
+def _messages_of(entries: Iterable[Entry]) -> Iterator[Message]:
     """What a model is shown of some entries."""
     for entry in entries:
         body = entry.body
@@ -86,7 +86,7 @@ def past_of(journal: Journal) -> Past:
         elif isinstance(body, Custom):
             dropped = take_queued(body, journal.header.id, queued)
             lost += [dropped.text] if dropped and dropped.reason == RESTARTED else ()
-        elif isinstance(body, SessionInfo):
+        elif isinstance(body, SessionInfoEntry):
             name = "" if name_fault(body.name) else body.name
     bodies = [entry.body for entry in journal.branch]
     kinds = ModelChange | ThinkingLevelChange | Custom
@@ -144,7 +144,7 @@ RESTARTED = "the daemon restarted before it was said"
 """Why what waited for the last daemon is dropped."""
 
 
-class Turn(NamedTuple):
+class JournalTurn(NamedTuple):
     """What a person asked for and all that came of it. Lines are those of the journal, both included."""
 
     number: int
@@ -197,10 +197,10 @@ class Course:
     def _restart(self) -> None:
         self._branch: Sequence[Entry] = ()
         self._said: list[Message] = []
-        self._shown: list[Message] = []
+        self._messages_of: list[Message] = []
         self._tokens = 0
-        self._turns: list[Turn] = []
-        self._last: Turn | None = None  # the last one as it began; what follows has its rest
+        self._turns: list[JournalTurn] = []
+        self._last: JournalTurn | None = None  # the last one as it began; what follows has its rest
         self._corrections = 0
         self._ending: Message | Ending = "lost"
 
@@ -218,11 +218,11 @@ class Course:
             self._take(entry)
         self._branch = branch
         if not at or any(isinstance(entry.body, Compaction) for entry in new):
-            self._shown = conversation(branch)
-            self._tokens = _tokens_of(self._shown)
+            self._messages_of = conversation(branch)
+            self._tokens = _tokens_of(self._messages_of)
             return
-        for message in _shown(new):
-            self._shown.append(message)
+        for message in _messages_of(new):
+            self._messages_of.append(message)
             used = message.usage.total_tokens if isinstance(message, Assistant) else 0
             self._tokens = used or self._tokens + tokens(message)
 
@@ -235,7 +235,7 @@ class Course:
                 self._turns.append(last)
             number = len(self._turns) + 1
             id = said.prompt or ""
-            self._last = Turn(number, text_of(said), entry.line, entry.line, 0, prompt_id=id)
+            self._last = JournalTurn(number, text_of(said), entry.line, entry.line, 0, prompt_id=id)
             self._corrections, self._ending = 0, "lost"
         elif said is not None:
             self._corrections += isinstance(said, User) and said.origin == "correction"
@@ -245,7 +245,7 @@ class Course:
         self._last_line = entry.line
 
     @property
-    def _last_turn(self) -> Turn | None:
+    def _last_turn(self) -> JournalTurn | None:
         if self._last is None:
             return None
         ending = self._ending
@@ -255,7 +255,7 @@ class Course:
         )
 
     @property
-    def turns(self) -> list[Turn]:
+    def turns(self) -> list[JournalTurn]:
         """All turns of the conversation, corrections and steering being parts of theirs."""
         self.catch_up()
         return [*self._turns, last] if (last := self._last_turn) is not None else []
@@ -270,7 +270,7 @@ class Course:
     def shown(self) -> list[Message]:
         """The conversation as a model is asked with it."""
         self.catch_up()
-        return list(self._shown)
+        return list(self._messages_of)
 
     @property
     def tokens(self) -> int:

@@ -19,13 +19,13 @@ from typing import Any, TypeVar
 from ..formats.shown import name_fault
 from ..sessions.session import new_id
 from . import context, events
-from .answer import Answer
+from .answer import AnswerSoFar
 from .consent.approvals import Approvals
-from .events import Approval, Event
-from .journal import Custom, Entry, Journal, JournalError, Said, SessionInfo
+from .events import Approval, ConversationEvent
+from .journal import Custom, Entry, Journal, JournalError, Said, SessionInfoEntry
 from .messages import Assistant, Image, Message, Text, ToolCall, ToolResult, Usage, User, now, user
 from .models import ModelError, ModelInfo
-from .ports import Busy, Choosable, Dropped, Job, Phase, Refused, Stats, check_text
+from .ports import Busy, Choosable, Dropped, Job, Phase, Refused, SessionStats, check_text
 from .prompts import Prompts
 from .tools import Result
 
@@ -53,7 +53,7 @@ class Conversation:
         self,
         journal: Journal,
         model: ModelInfo,
-        listen: Callable[[Event], None],
+        listen: Callable[[ConversationEvent], None],
         *,
         is_ours: bool = True,
         past: context.Past | None = None,
@@ -89,7 +89,7 @@ class Conversation:
         self._outcome: events.Outcome | None = None  # of the last turn, if it was ours
         self._awaited: asyncio.Future[Any] | None = None  # what an abort cancels
         self._aborted = asyncio.Event()
-        self._answer_so_far = Answer()
+        self._answer_so_far = AnswerSoFar()
         self.is_answering = False
         """Whether a model is on its way through an answer."""
         past = past or context.past_of(journal)
@@ -200,7 +200,7 @@ class Conversation:
         return "failed" if self.outcome == "failed" else "idle"
 
     @property
-    def answer_so_far(self) -> Answer:
+    def answer_so_far(self) -> AnswerSoFar:
         """What the model says now, or said last."""
         return self._answer_so_far
 
@@ -209,7 +209,7 @@ class Conversation:
         return len(self.prompts)
 
     @property
-    def turns(self) -> list[context.Turn]:
+    def turns(self) -> list[context.JournalTurn]:
         return self._course.turns
 
     @property
@@ -222,9 +222,9 @@ class Conversation:
         return self._course.tokens
 
     @property
-    def stats(self) -> Stats:
+    def stats(self) -> SessionStats:
         counts = self._course.counts
-        return Stats(counts[User], counts[Assistant], counts[ToolCall], counts[ToolResult], self.usage)
+        return SessionStats(counts[User], counts[Assistant], counts[ToolCall], counts[ToolResult], self.usage)
 
     # --- what can be asked of it ----------------------------------------------------------------------------
 
@@ -354,7 +354,7 @@ class Conversation:
         """Raises Refused, or JournalError."""
         if why := name_fault(name):
             raise Refused(why)
-        self.journal.append(SessionInfo(name))
+        self.journal.append(SessionInfoEntry(name))
         self.name = name
         self._tell(events.Updated(self.id))
 
@@ -501,7 +501,7 @@ class Conversation:
 
     async def _run(self, said: Entry | None, calls: Sequence[ToolCall] = ()) -> None:
         """A run: all that comes of what was said last, or of the calls at which another daemon left it."""
-        turn = turns[-1] if (turns := self.turns) else context.Turn(1, "", 1, 1, 0)
+        turn = turns[-1] if (turns := self.turns) else context.JournalTurn(1, "", 1, 1, 0)
         if said is not None and isinstance(said.body, Said):
             self._tell(events.MessageSaid(self.id, said.id, said.body.message))
             if said.line == turn.first_line:
@@ -539,7 +539,7 @@ class Conversation:
         last = context.last_message(self.journal.branch)
         is_open = not isinstance(last, Assistant) or bool(last.calls)
         if is_open and outcome in ("aborted", "interrupted"):
-            self._say(Answer().assistant(self.model, "aborted", outcome.capitalize()))
+            self._say(AnswerSoFar().assistant(self.model, "aborted", outcome.capitalize()))
 
     def _write_stop(self, outcome: events.Outcome) -> None:
         """Journal that a person stopped the turn, unless its last message says so."""
@@ -589,6 +589,6 @@ class Conversation:
             self.phase = phase
             self._tell(events.Updated(self.id))
 
-    def _tell(self, event: Event) -> None:
+    def _tell(self, event: ConversationEvent) -> None:
         self.prompts.heard(event)
         self._listen(event)

@@ -50,38 +50,38 @@ class Approval(Struct, frozen=True):
     """Which request of a hosted agent it is: the run of its program, and where in its output."""
 
 
-class Event(Struct, frozen=True):
+class ConversationEvent(Struct, frozen=True):
     """Something happened in this session."""
 
     session_id: str
 
 
-class Loaded(Event, frozen=True):
+class Loaded(ConversationEvent, frozen=True):
     """It was made, or read from its journal."""
 
 
-class Unloaded(Event, frozen=True):
+class Unloaded(ConversationEvent, frozen=True):
     """It was let go; its journal stays."""
 
 
-class Updated(Event, frozen=True):
+class Updated(ConversationEvent, frozen=True):
     """Its state changed: phase, model, name, queues."""
 
 
-class TextStreamed(Event, frozen=True):
+class TextStreamed(ConversationEvent, frozen=True):
     text: str
 
 
-class ThoughtStreamed(Event, frozen=True):
+class ThoughtStreamed(ConversationEvent, frozen=True):
     text: str
 
 
-class MessageSaid(Event, frozen=True):
+class MessageSaid(ConversationEvent, frozen=True):
     entry_id: str
     message: Message
 
 
-class PromptEnded(Event, frozen=True):
+class PromptEnded(ConversationEvent, frozen=True):
     """Nothing more comes of a prompt. It began with the message that has its id, unless it was dropped."""
 
     prompt: str
@@ -89,21 +89,21 @@ class PromptEnded(Event, frozen=True):
     reason: str = ""
 
 
-class ToolBegan(Event, frozen=True):
+class ToolBegan(ConversationEvent, frozen=True):
     """A model begins to write a call."""
 
     call_id: str
     name: str
 
 
-class ToolArguments(Event, frozen=True):
+class ToolArguments(ConversationEvent, frozen=True):
     """A piece of a call's arguments, as JSON text."""
 
     call_id: str
     arguments: str
 
 
-class ToolTaken(Event, frozen=True):
+class ToolTaken(ConversationEvent, frozen=True):
     """A call's turn has come: it is judged, asked about if need be, and run."""
 
     call_id: str
@@ -111,20 +111,20 @@ class ToolTaken(Event, frozen=True):
     arguments: dict[str, Any]
 
 
-class ToolExecuting(Event, frozen=True):
+class ToolExecuting(ConversationEvent, frozen=True):
     call_id: str
     name: str
     arguments: dict[str, Any]
 
 
-class ToolUpdated(Event, frozen=True):
+class ToolUpdated(ConversationEvent, frozen=True):
     call_id: str
     name: str
     text: str
     details: dict[str, Any]
 
 
-class ToolEnded(Event, frozen=True):
+class ToolEnded(ConversationEvent, frozen=True):
     call_id: str
     name: str
     text: str
@@ -132,17 +132,17 @@ class ToolEnded(Event, frozen=True):
     is_error: bool
 
 
-class ApprovalWanted(Event, frozen=True):
+class ApprovalWanted(ConversationEvent, frozen=True):
     approval: Approval
 
 
-class ApprovalSettled(Event, frozen=True):
+class ApprovalSettled(ConversationEvent, frozen=True):
     approval: Approval
     allowed: bool
     by: str
 
 
-class TurnBegan(Event, frozen=True):
+class TurnBegan(ConversationEvent, frozen=True):
     turn: int
     line: int
     """The journal's line with the prompt."""
@@ -150,7 +150,7 @@ class TurnBegan(Event, frozen=True):
     prompt_id: str = ""
 
 
-class TurnEnded(Event, frozen=True):
+class TurnEnded(ConversationEvent, frozen=True):
     """A run is over: of a turn, or of a correction of it. The turn's lines, both included, count from 1."""
 
     turn: int
@@ -162,7 +162,7 @@ class TurnEnded(Event, frozen=True):
     """Of the prompt that began the turn."""
 
 
-class Retrying(Event, frozen=True):
+class Retrying(ConversationEvent, frozen=True):
     """A model could not answer and will be asked again; what came of its answer is dropped."""
 
     attempt: int
@@ -174,7 +174,7 @@ class Retrying(Event, frozen=True):
     reason: str
 
 
-class Failed(Event, frozen=True):
+class Failed(ConversationEvent, frozen=True):
     """A turn, or a compaction, ended with an error."""
 
     message: str
@@ -182,12 +182,12 @@ class Failed(Event, frozen=True):
     """Whether the model's message, which came before, says it too."""
 
 
-class Noticed(Event, frozen=True):
+class Noticed(ConversationEvent, frozen=True):
     """Something that a person should know, and that changes nothing."""
 
     message: str
 
 
-class Compacted(Event, frozen=True):
+class Compacted(ConversationEvent, frozen=True):
     summary: str
     tokens_before: int

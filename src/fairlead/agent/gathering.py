@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 
 from . import events
-from .answer import Answer
-from .events import Event
+from .answer import AnswerSoFar
+from .events import ConversationEvent
 from .half import HalfAnswer
 from .models import (
     Finished,
@@ -23,9 +23,9 @@ from .models import (
 
 async def gather(
     stream: AsyncIterator[ModelEvent],
-    parts: Answer,
+    parts: AnswerSoFar,
     session_id: str,
-    tell: Callable[[Event], None],
+    tell: Callable[[ConversationEvent], None],
     half: HalfAnswer | None,
 ) -> Finished:
     """Put an answer together, to its end. `half` keeps what there is of it for the next daemon.

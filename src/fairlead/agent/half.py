@@ -12,7 +12,7 @@ import os
 import msgspec
 
 from ..system.opening import UNFOLLOWED, read_file
-from .answer import Answer
+from .answer import AnswerSoFar
 
 SUFFIX = ".half"
 MAX_HALF = 16 * 1024 * 1024
@@ -55,9 +55,9 @@ class HalfAnswer:
             descriptor, self._descriptor = self._descriptor, -1
             os.close(descriptor)
 
-    def take(self) -> Answer:
+    def take(self) -> AnswerSoFar:
         """What a program that is no more has left; the file is gone then."""
-        answer = Answer()
+        answer = AnswerSoFar()
         try:
             lines = read_file(self._path, MAX_HALF).split(b"\n")
             os.unlink(self._path)

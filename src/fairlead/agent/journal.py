@@ -91,11 +91,11 @@ class Label(Struct, frozen=True, tag_field="type", tag="label", rename="camel"):
     label: str | None = None
 
 
-class SessionInfo(Struct, frozen=True, tag_field="type", tag="session_info"):
+class SessionInfoEntry(Struct, frozen=True, tag_field="type", tag="session_info"):
     name: str
 
 
-class Unknown(Struct, frozen=True):
+class UnknownBody(Struct, frozen=True):
     """A line that we keep and don't understand."""
 
     fault: str
@@ -110,7 +110,7 @@ Body = (
     | Custom
     | CustomMessage
     | Label
-    | SessionInfo
+    | SessionInfoEntry
 )
 
 
@@ -120,12 +120,12 @@ class Entry(NamedTuple):
     id: str
     parent_id: str | None
     timestamp: str
-    body: Body | Unknown
+    body: Body | UnknownBody
     line: int
     """Its number in the file, from 1; the header is the first."""
 
 
-class Header(Struct, frozen=True, tag_field="type", tag="session", rename="camel", omit_defaults=True):
+class JournalHeader(Struct, frozen=True, tag_field="type", tag="session", rename="camel", omit_defaults=True):
     """The first line of a journal."""
 
     id: str
@@ -173,7 +173,7 @@ def check_depth(line: bytes) -> None:
 _TOO_DEEP = b"[" * (MAX_DEPTH + 1)
 
 
-_decode_header = msgspec.json.Decoder(Header).decode
+_decode_header = msgspec.json.Decoder(JournalHeader).decode
 _decode_head = msgspec.json.Decoder(_Head).decode
 _decode_body = msgspec.json.Decoder(Body).decode
 
@@ -189,7 +189,7 @@ def timestamp() -> str:
 class Journal:
     """An open journal. `leaf` is the entry that the next one follows."""
 
-    def __init__(self, path: str, header: Header) -> None:
+    def __init__(self, path: str, header: JournalHeader) -> None:
         self.path = path
         self.header = header
         self.entries: list[Entry] = []
@@ -217,7 +217,7 @@ class Journal:
         cls, path: str, *, id: str, cwd: str, parent_session: str | None = None, agent: str | None = None
     ) -> Journal:
         """A new file, which must not be there yet."""
-        header = Header(id, timestamp(), cwd, VERSION, parent_session, agent)
+        header = JournalHeader(id, timestamp(), cwd, VERSION, parent_session, agent)
         journal = cls(path, header)
         try:
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
@@ -304,11 +304,11 @@ class Journal:
         except BAD_LINE as error:
             self._fault(f"line {self._lines}: {error}")
             return
-        body: Body | Unknown
+        body: Body | UnknownBody
         try:
             body = _decode_body(line)
         except BAD_LINE as error:
-            body = Unknown(str(error))
+            body = UnknownBody(str(error))
             self._fault(f"line {self._lines}: {error}")
         if not head.id:
             self._fault(f"line {self._lines}: an entry without an id")
@@ -410,13 +410,13 @@ class Journal:
             raise JournalError(f"can't write to {self.path}: {error.strerror}") from None
 
 
-def _header_line(header: Header) -> dict[str, Any]:
+def _header_line(header: JournalHeader) -> dict[str, Any]:
     values: dict[str, Any] = msgspec.to_builtins(header)
     first = {name: values.pop(name) for name in ("type", "version", "id", "timestamp", "cwd")}
     return first | values
 
 
-def _read_header(path: str, line: bytes) -> Header:
+def _read_header(path: str, line: bytes) -> JournalHeader:
     try:
         check_depth(line)
         header = _decode_header(line)

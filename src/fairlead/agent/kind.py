@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from ..formats.shown import visible
 from ..sessions.directory import NoSession, NotSupported, Summary
-from ..sessions.feed import Changed, Event, Feed, PromptEnded, TurnEnded
+from ..sessions.feed import Changed, Feed, FeedEvent, PromptEnded, TurnEnded
 from ..sessions.session import Prompt, Receipt
 from ..system.database import DatabaseFault
 from .context import DROPPED
@@ -51,7 +51,7 @@ class AgentKind:
         self._changed: WeakValueDictionary[str, asyncio.Event] = WeakValueDictionary()
         feed.listen(self._happened)
 
-    def _happened(self, event: Event) -> None:
+    def _happened(self, event: FeedEvent) -> None:
         """Something happened in a session: who waits for it looks again."""
         if isinstance(event, TurnEnded | Changed | PromptEnded) and (
             changed := self._changed.get(event.session)
@@ -110,7 +110,7 @@ class AgentKind:
         session = self._store.get(id)
         return (session.name or None) if session is not None else None
 
-    async def _found(self, id: str) -> Conversation:
+    async def _conversation(self, id: str) -> Conversation:
         try:
             await self._store.prepare(id)
             return self._store.find(id)
@@ -119,7 +119,7 @@ class AgentKind:
 
     async def stop(self, id: str) -> Mapping[str, Any]:
         """End its turn and what waits to be said. The session stays: it can be talked with again."""
-        session = await self._found(id)
+        session = await self._conversation(id)
         was_working = not session.is_idle
         dropped = session.prompts.queued
         session.prompts.drop("stopped before it was said")
@@ -128,7 +128,7 @@ class AgentKind:
         return {"stopped": was_working, "dropped": dropped}
 
     async def prompt(self, id: str, prompt: Prompt) -> int | None:
-        session = await self._found(id)
+        session = await self._conversation(id)
         try:
             session.follow_up(prompt.text, id=prompt.id)
         except (Busy, Refused, JournalError) as error:
@@ -136,7 +136,7 @@ class AgentKind:
         return len(session.prompts.queued) or None
 
     async def receipt(self, id: str, prompt: str) -> Receipt | None:
-        session = await self._found(id)
+        session = await self._conversation(id)
         session.go_on()
         waiting = [each.prompt for each in session.prompts.waiting]
         if prompt in waiting:
@@ -164,10 +164,10 @@ class AgentKind:
             await changed.wait()
 
     async def live(self, id: str) -> LiveAgent:
-        return LiveAgent(await self._found(id))
+        return LiveAgent(await self._conversation(id))
 
     async def interrupt(self, id: str, prompt: str | None = None) -> None:
-        session = await self._found(id)
+        session = await self._conversation(id)
         if prompt is None:
             session.abort()
         else:
@@ -183,11 +183,11 @@ class AgentKind:
         return session.id
 
     async def lines(self, id: str) -> Sequence[str]:
-        session = await self._found(id)
+        session = await self._conversation(id)
         return await asyncio.to_thread(log_lines, session)  # it may be long
 
     async def settled(self, id: str) -> Outcome | None:
-        session = await self._found(id)
+        session = await self._conversation(id)
         changed = self._changed.setdefault(id, asyncio.Event())
         while not session.is_idle or session.pending_messages:
             changed.clear()

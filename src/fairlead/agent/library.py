@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..formats.front_matter import FrontMatterError, Value, front_matter
-from ..system.opening import read_file, shown
+from ..system.opening import path_text, read_file
 from .secrets import is_secret_file
 
 PROJECT_PLACES = (".fairlead", ".pi")
@@ -39,7 +39,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _ARGUMENT = re.compile(r"\$(\d{1,4}|@|ARGUMENTS\b)")
 
 
-class Page(NamedTuple):
+class LibraryPage(NamedTuple):
     """A prompt or a skill."""
 
     name: str
@@ -71,8 +71,8 @@ class Page(NamedTuple):
 class Shelf(NamedTuple):
     """All prompts and skills for a project, by name."""
 
-    prompts: dict[str, Page]
-    skills: dict[str, Page]
+    prompts: dict[str, LibraryPage]
+    skills: dict[str, LibraryPage]
     faults: list[str]
     """Sentences about files that are there and are not used."""
 
@@ -121,7 +121,7 @@ def text_in(path: str, limit: int, within: str | None, faults: list[str]) -> str
         return None
     except OSError as error:
         if len(faults) < MAX_FAULTS:
-            faults.append(f"{shown(path)} is not used: {error.strerror}")
+            faults.append(f"{path_text(path)} is not used: {error.strerror}")
         return None
 
 
@@ -132,7 +132,7 @@ def _names(directory: str) -> list[str]:
         return []
 
 
-def _pages(found: list[tuple[str, str]], within: str | None, faults: list[str]) -> Iterator[Page]:
+def _pages(found: list[tuple[str, str]], within: str | None, faults: list[str]) -> Iterator[LibraryPage]:
     room = MAX_ALL
     for name, path in found:
         text = text_in(path, min(MAX_TEXT, room), within, faults) if room and _NAME.fullmatch(name) else None
@@ -141,16 +141,16 @@ def _pages(found: list[tuple[str, str]], within: str | None, faults: list[str]) 
             yield _page(name, path, text, faults)
 
 
-def _page(name: str, path: str, text: str, faults: list[str]) -> Page:
+def _page(name: str, path: str, text: str, faults: list[str]) -> LibraryPage:
     head: dict[str, Value] = {}
     body = text = text.replace("\r\n", "\n")
     if text.startswith("---\n"):
         try:
-            head, body = front_matter(text, shown(path))
+            head, body = front_matter(text, path_text(path))
         except FrontMatterError as error:
             if len(faults) < MAX_FAULTS:
                 faults.append(f"the head of a file is not used: {error}")
             body = text[4:].partition("\n---\n")[2] or text
     first = next((line.strip("# \t") for line in body.splitlines() if line.strip()), "")
     description = " ".join(str(head.get("description") or first).split())[:MAX_DESCRIPTION]
-    return Page(name, description, path, body)
+    return LibraryPage(name, description, path, body)

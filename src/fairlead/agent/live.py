@@ -8,7 +8,7 @@ from ..sessions import feed
 from ..sessions.session import NOT_BY_A_PERSON
 from . import context, events
 from .conversation import Conversation
-from .events import Event
+from .events import ConversationEvent
 from .messages import User
 from .ports import Refused
 from .store import AgentStore
@@ -39,7 +39,7 @@ class LiveAgent:
         return not self._session.is_idle or bool(self._session.approvals)
 
     @property
-    def turns(self) -> list[context.Turn]:
+    def turns(self) -> list[context.JournalTurn]:
         turns = self._session.turns
         if turns:
             waiting = self._session.waiting_corrections
@@ -55,7 +55,7 @@ class LiveAgent:
             raise ValueError(str(error)) from None
 
 
-def posted(store: AgentStore, event: Event) -> Iterator[feed.Event]:
+def posted(store: AgentStore, event: ConversationEvent) -> Iterator[feed.FeedEvent]:
     """What an event of an agent session is to the feed."""
     id = event.session_id
     match event:
@@ -66,7 +66,7 @@ def posted(store: AgentStore, event: Event) -> Iterator[feed.Event]:
         case events.Updated():
             yield feed.Changed(id)
         case events.TextStreamed(text=text):
-            yield feed.Said(id, text)
+            yield feed.SaidPiece(id, text)
         case events.MessageSaid(message=message):
             if isinstance(message, User) and isinstance(message.prompt, str):
                 yield feed.PromptStarted(id, message.prompt)

@@ -58,7 +58,7 @@ MAX_JOB_TEXT = 16_384
 """How many characters of a call's result are kept to be looked up."""
 
 
-class Judged(Protocol):
+class JudgedCall(Protocol):
     """What a policy says of a call: `allow`, `ask` or `deny`, and why."""
 
     @property
@@ -78,7 +78,7 @@ class Decision(Struct, frozen=True):
 class Judge(Protocol):
     """A policy."""
 
-    def judge(self, tool: str, touch: Touch) -> Judged: ...
+    def judge(self, tool: str, touch: Touch) -> JudgedCall: ...
 
     def is_hidden(self, path: Path) -> bool:
         """Whether a search leaves out a file, as reading it is not simply allowed."""
@@ -87,7 +87,7 @@ class Judge(Protocol):
         """The policy that gives this answer whenever just the same is asked again."""
 
 
-class Models(Protocol):
+class ModelSource(Protocol):
     """The models there are."""
 
     def find(self, provider: str, id: str) -> ModelInfo | None: ...
@@ -99,7 +99,7 @@ class Models(Protocol):
     def model(self, info: ModelInfo) -> Model: ...
 
 
-class Stats(Struct, frozen=True):
+class SessionStats(Struct, frozen=True):
     """What a session amounts to."""
 
     user_messages: int

@@ -16,7 +16,7 @@ import msgspec
 from ..sessions.session import PromptOutcome
 from . import events
 from .context import DROPPED, QUEUED, RESTARTED
-from .events import Event
+from .events import ConversationEvent
 from .journal import Custom, Journal, JournalError
 from .messages import User, text_of
 from .ports import Refused
@@ -28,7 +28,7 @@ MAX_QUEUED = 100
 class Prompts:
     """What waits to be said, in its order, and what was said in the run that goes on."""
 
-    def __init__(self, journal: Journal, tell: Callable[[Event], None]) -> None:
+    def __init__(self, journal: Journal, tell: Callable[[ConversationEvent], None]) -> None:
         self.steering: deque[User] = deque()
         """What is said before the model is asked the next time."""
         self.follow_ups: deque[User] = deque()
@@ -38,7 +38,7 @@ class Prompts:
         self._tell = tell
         self._running: list[str] = []
         self._is_aborting = False
-        self._later: list[Event] = []  # what is told after the end of a run that is aborted
+        self._later: list[ConversationEvent] = []  # what is told after the end of a run that is aborted
         self._fault = ""
 
     def __len__(self) -> int:
@@ -116,7 +116,7 @@ class Prompts:
         self.follow_ups.extendleft(reversed(late))
         self.steering.clear()
 
-    def heard(self, event: Event) -> None:
+    def heard(self, event: ConversationEvent) -> None:
         """Follow what the session tells: what is said, and why a turn failed."""
         match event:
             case events.MessageSaid(message=User(prompt=str(id))):

@@ -15,10 +15,10 @@ from typing import Any
 
 from ..keeper.credentials import AGENT_MARK
 from . import context, events
-from .answer import Answer
+from .answer import AnswerSoFar
 from .consent.approvals import CHANGED, denied
 from .conversation import Aborted, Conversation
-from .events import Approval, Event
+from .events import Approval, ConversationEvent
 from .gathering import gather
 from .half import HalfAnswer
 from .journal import (
@@ -40,10 +40,31 @@ from .models import (
     ModelRequest,
 )
 from .models.catalog import priced
-from .ports import Busy, Choosable, Decision, Job, Judge, Judged, Models, Phase, Refused, Stats
-from .tools import Context, Result, Tool, Touch
+from .ports import (
+    Busy,
+    Choosable,
+    Decision,
+    Job,
+    Judge,
+    JudgedCall,
+    ModelSource,
+    Phase,
+    Refused,
+    SessionStats,
+)
+from .tools import Result, Tool, ToolContext, Touch
 
-__all__ = ["AgentSession", "Busy", "Decision", "Job", "Judge", "Models", "Phase", "Refused", "Stats"]
+__all__ = [
+    "AgentSession",
+    "Busy",
+    "Decision",
+    "Job",
+    "Judge",
+    "ModelSource",
+    "Phase",
+    "Refused",
+    "SessionStats",
+]
 
 MAX_RETRIES = 4
 """How often a model that is busy, or whose answer was cut, is asked again."""
@@ -63,10 +84,10 @@ class AgentSession(Conversation):
     def __init__(
         self,
         journal: Journal,
-        models: Models,
+        models: ModelSource,
         tools: Mapping[str, Tool],
         judge: Judge,
-        listen: Callable[[Event], None],
+        listen: Callable[[ConversationEvent], None],
         *,
         system: str,
         environment: Mapping[str, str] | None = None,
@@ -270,7 +291,7 @@ class AgentSession(Conversation):
 
     async def _ask(self, request: ModelRequest) -> Assistant:
         """One answer. Aborted, it is what there was so far. Raises ModelError."""
-        self._answer_so_far = parts = Answer(self._call_ids)
+        self._answer_so_far = parts = AnswerSoFar(self._call_ids)
         self._half.clear()
         self._become(Phase.STREAMING)
         self.is_answering = True
@@ -283,7 +304,9 @@ class AgentSession(Conversation):
         usage = priced(self.model, finished.usage)
         return parts.assistant(self.model, finished.stop_reason, usage=usage, signature=finished.signature)
 
-    def _stream(self, request: ModelRequest, parts: Answer, *, aloud: bool = True) -> Awaitable[Finished]:
+    def _stream(
+        self, request: ModelRequest, parts: AnswerSoFar, *, aloud: bool = True
+    ) -> Awaitable[Finished]:
         """Gather an answer, and tell its pieces as they come, if that is for others to hear."""
         stream = self._models.model(self.model).stream(request)
         tell, half = (self._tell, self._half) if aloud else (_nothing, None)
@@ -326,7 +349,7 @@ class AgentSession(Conversation):
         request = ModelRequest(self.model, question, [user(f"Sum up this conversation:\n\n{text}")])
         tokens = self.context_tokens
         self._become(Phase.COMPACTING)
-        parts = Answer()
+        parts = AnswerSoFar()
         try:
             finished = await self._abortable(self._stream(request, parts, aloud=False))
         except Aborted:
@@ -352,10 +375,10 @@ class AgentSession(Conversation):
                     await self._run_tool(call)
 
     def _runs_beside_others(self, call: ToolCall) -> bool:
-        touch, decision = self._judged(call)
+        touch, decision = self._judge_call(call)
         return touch is not None and touch.effect == "read" and decision.decision == "allow"
 
-    def _judged(self, call: ToolCall) -> tuple[Touch | None, Judged]:
+    def _judge_call(self, call: ToolCall) -> tuple[Touch | None, JudgedCall]:
         """What a call would do and whether it may; without a touch it can't be run at all."""
         if error := self._answer_so_far.errors.get(call.id):
             return None, Decision("deny", error)
@@ -370,7 +393,7 @@ class AgentSession(Conversation):
 
     async def _run_tool(self, call: ToolCall) -> None:
         self._tell(events.ToolTaken(self.id, call.id, call.name, call.arguments))
-        touch, decision = self._judged(call)
+        touch, decision = self._judge_call(call)
         asked = self._approvals.of_call(call.id)  # by a daemon that is no more
         if asked is not None and (self._aborted.is_set() or touch is None or decision.decision == "deny"):
             self._approvals.withdraw(call.id, "abort" if self._aborted.is_set() else "a rule")
@@ -408,7 +431,7 @@ class AgentSession(Conversation):
             self._tell(events.ToolUpdated(self.id, call.id, call.name, text, details))
 
         hidden = self._judge.is_hidden
-        place = Context(self.cwd, self.id, call.id, update, job.aborted, self._environment, touch, hidden)
+        place = ToolContext(self.cwd, self.id, call.id, update, job.aborted, self._environment, touch, hidden)
         try:
             return await job.run(self._tools[call.name].run(call.arguments, place))
         finally:
@@ -430,11 +453,11 @@ class AgentSession(Conversation):
             except Aborted:
                 self._approvals.withdraw(call.id, "abort")
                 return None
-            now, _ = self._judged(call)
+            now, _ = self._judge_call(call)
             if said and now and now.paths == touch.paths and now.seen != touch.seen:
                 touch, said, reason = now, None, CHANGED
         return touch if said else None
 
 
-def _nothing(event: Event) -> None:
+def _nothing(event: ConversationEvent) -> None:
     pass

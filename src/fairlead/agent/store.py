@@ -25,9 +25,9 @@ from ..sessions.questions import ALWAYS, Answer, Question
 from . import context
 from .consent.approvals import question_of
 from .conversation import Conversation
-from .events import Approval, ApprovalSettled, ApprovalWanted, Event, Loaded, Unloaded, Updated
+from .events import Approval, ApprovalSettled, ApprovalWanted, ConversationEvent, Loaded, Unloaded, Updated
 from .journal import Journal, JournalError, directory_of
-from .ports import Judge, Models, Refused
+from .ports import Judge, ModelSource, Refused
 from .session import AgentSession
 from .tools import Tool
 
@@ -51,7 +51,7 @@ class NotFound(Exception):
     """There is no such session."""
 
 
-MakeHosted = Callable[[Journal, context.Past | None, Callable[[Event], None], bool], Conversation]
+MakeHosted = Callable[[Journal, context.Past | None, Callable[[ConversationEvent], None], bool], Conversation]
 """Makes a session over a journal that names an agent: with its past, who listens, and whether the journal is
 ours."""
 
@@ -73,9 +73,9 @@ class AgentStore:
     def __init__(
         self,
         directory: str,
-        models: Models,
+        models: ModelSource,
         place: Callable[[Path], Place],
-        listen: Callable[[Event], None],
+        listen: Callable[[ConversationEvent], None],
         is_watched: Callable[[str], bool] = lambda id: False,
         inbox: Inbox | None = None,
         check_free: Callable[[str], Awaitable[None]] | None = None,
@@ -267,14 +267,14 @@ class AgentStore:
             if self._hosted is None:
                 journal.close()
                 raise JournalError(f"{journal.path} is of the agent {agent}, which only the daemon can host")
-            return self._hosted(journal, past, self._heard, is_ours)
+            return self._hosted(journal, past, self._happened, is_ours)
         place = self._place(Path(journal.header.cwd))
         return AgentSession(
             journal,
             self._models,
             place.tools,
             place.judge,
-            self._heard,
+            self._happened,
             system=place.system,
             environment=place.environment,
             is_ours=is_ours,
@@ -301,7 +301,7 @@ class AgentStore:
 
     # --- what they say --------------------------------------------------------------------------------------
 
-    def _heard(self, event: Event) -> None:
+    def _happened(self, event: ConversationEvent) -> None:
         if event.session_id not in self._loaded:
             return  # the last words of one that was let go: whoever looked it up would load it again
         if isinstance(event, ApprovalWanted):

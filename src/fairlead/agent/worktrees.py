@@ -24,7 +24,7 @@ class Worktree(NamedTuple):
 
 def worktrees(directory: Path) -> tuple[str, list[Worktree]] | None:
     """The worktree that a directory is in, and all of its repository; None outside of one."""
-    if (found_at := _found(directory)) is None:
+    if (found_at := _git_dirs(directory)) is None:
         return None
     place, own = found_at
     common = (own / (_read(own / "commondir") or ".")).resolve()
@@ -42,11 +42,11 @@ def worktrees(directory: Path) -> tuple[str, list[Worktree]] | None:
 
 def git_branch(directory: Path) -> str | None:
     """The branch that a directory is on, without asking git."""
-    found = _found(directory)
+    found = _git_dirs(directory)
     return _branch(found[1])[:MAX_BRANCH] if found is not None else None
 
 
-def _found(directory: Path) -> tuple[Path, Path] | None:
+def _git_dirs(directory: Path) -> tuple[Path, Path] | None:
     """The working tree that a directory is in, and its git directory."""
     return next(
         ((place, own) for place in (directory, *directory.parents) if (own := _git_directory(place))), None

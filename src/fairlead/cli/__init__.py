@@ -160,9 +160,9 @@ def _run(name: str, words: list[str]) -> int:
     if name not in UNTOLD:
         from ..client import versions
 
-        versions.notice = partial(_told, name)
+        versions.notice = partial(_warn, name)
         if name not in QUIET:
-            versions.fault_notice = partial(_told, name)
+            versions.fault_notice = partial(_warn, name)
     try:
         code: int = import_module(f".{name}", __name__).main(words)
     except HelpWanted as wanted:
@@ -189,10 +189,10 @@ def _unread(name: str, why: str) -> None:
 
     versions.fault_notice = None  # the daemon would say the same
     if name not in QUIET:
-        _told(name, f"{why} (until this is fixed, this command uses defaults; the daemon keeps its settings)")
+        _warn(name, f"{why} (until this is fixed, this command uses defaults; the daemon keeps its settings)")
 
 
-def _told(name: str, sentence: str) -> None:
+def _warn(name: str, sentence: str) -> None:
     output.complain(f"fairlead {name}: {sentence}")
 
 

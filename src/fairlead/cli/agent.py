@@ -110,7 +110,7 @@ def main(arguments: Sequence[str]) -> int:
 
     from ..client.sdk import RequestError, connect
     from ..system.settings import Settings
-    from ..ui.chat.scripted import TooLong, answer, piped
+    from ..ui.chat.scripted import InputTooLong, answer, piped
 
     settings = Settings()
     if options.list_models:
@@ -121,7 +121,7 @@ def main(arguments: Sequence[str]) -> int:
     if not talks:
         try:
             prompt = "\n\n".join(part for part in (prompt, piped()) if part)
-        except TooLong as error:
+        except InputTooLong as error:
             raise Failure(str(error)) from None
         if not prompt:
             raise UsageError("missing PROMPT: pass it as an argument or on standard input")

@@ -87,7 +87,7 @@ def main(arguments: Sequence[str]) -> int:
         print("nothing waits for your consent", file=sys.stderr)
     else:
         for row in rows:
-            print(_shown(row, is_whole=options.token is not None))
+            print(_question_text(row, is_whole=options.token is not None))
     return 0
 
 
@@ -139,7 +139,7 @@ def _who(row: dict[str, Any]) -> str:
     return asker(row.get("session_name") or "", row["session_id"], row.get("project") or "")
 
 
-def _shown(row: dict[str, Any], *, is_whole: bool) -> str:
+def _question_text(row: dict[str, Any], *, is_whole: bool) -> str:
     """A question: its token and what will happen in a line, and below that all that belongs to it."""
     import time
 

@@ -26,7 +26,7 @@ COMMAND = Command(
 
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
-    found = _found()
+    found = _checks()
     if options.json:
         import json
 
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
     return 0 if found["status"] == "healthy" else 1
 
 
-def _found() -> dict[str, Any]:
+def _checks() -> dict[str, Any]:
     from ..client.connection import DaemonConnection
     from ..client.launch import NoDaemon
     from ..system.settings import Settings

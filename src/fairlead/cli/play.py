@@ -8,7 +8,7 @@ from .arguments import Argument, Command, Failure, Option, UsageError, parsed, s
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..ui.player import MakeFilter, Picture
+    from ..ui.player import MakeFilter, PlayerPicture
 
 MAX_REDRAW = 4 * 1024 * 1024
 """How many bytes a jump paints at the most; what has scrolled away long ago is left out."""
@@ -100,7 +100,7 @@ def _filters() -> MakeFilter:
     return lambda: Outward(allowed).feed
 
 
-def _picture(cols: int, rows: int) -> Picture:
+def _picture(cols: int, rows: int) -> PlayerPicture:
     """An emulated terminal."""
     from ..terminal.screen.screen import Screen
 

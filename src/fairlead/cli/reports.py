@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from .arguments import JSON, Argument, Command, Failure, Option, count, parsed
 
 if TYPE_CHECKING:
-    from ..verify.store import Listed, ReportStore
+    from ..verify.store import ListedReport, ReportStore
 
 SHOWN = 30
 """How many reports are shown unless more are asked for."""
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str]) -> int:
         if options.show:
             return _whole(store, options.show, as_json=options.json)
         limit = options.limit or (PLOTTED if options.plot else SHOWN)
-        rows = _found(store, options.of, limit, settings)
+        rows = _reports_of(store, options.of, limit, settings)
     if options.json:
         import json
 
@@ -85,7 +85,7 @@ SCAN_SECONDS = 0.1
 """How long journals are looked through before the index is asked; all of them if it does not know a name."""
 
 
-def _found(store: ReportStore, of: str | None, limit: int, settings: object) -> list[Listed]:
+def _reports_of(store: ReportStore, of: str | None, limit: int, settings: object) -> list[ListedReport]:
     if of is None:
         return store.list(limit=limit)
     if os.path.isdir(of) and ("/" in of or of in (".", "..")):
@@ -145,7 +145,7 @@ def _whole(store: ReportStore, id: int, *, as_json: bool) -> int:
     return 0
 
 
-def _plot(rows: list[Listed], path: str) -> None:
+def _plot(rows: list[ListedReport], path: str) -> None:
     from ..verify.plot import Point, bars, svg
     from .colours import has_colours
 
@@ -161,7 +161,7 @@ def _plot(rows: list[Listed], path: str) -> None:
     print(path)
 
 
-def _table(rows: list[Listed]) -> None:
+def _table(rows: list[ListedReport]) -> None:
     import time
 
     from ..formats.columns import cut, printable

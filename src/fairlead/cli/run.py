@@ -65,7 +65,7 @@ def main(arguments: Sequence[str]) -> int:
 
     from ..system.settings import Settings
     from ..verify.checks.command import TIME_LIMIT
-    from .running import Job, run
+    from .running import RunJob, run
     from .verifier import Wanted
 
     wanted = Wanted(
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str]) -> int:
         in_copy=options.copy,
         time_limit=options.timeout or TIME_LIMIT,
     )
-    job = Job(
+    job = RunJob(
         prompt=" ".join(options.prompt),
         name=options.name,
         model=options.model or "",

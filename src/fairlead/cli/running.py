@@ -16,7 +16,7 @@ from ..client.calls import RequestError
 from ..formats.columns import printable
 from ..system.settings import Settings
 from ..verify import outcome
-from ..verify.follow import Follower, Gone
+from ..verify.follow import BuilderGone, TurnFollower
 from ..verify.report import Report, Status, render
 from .arguments import Failure
 from .verifier import (
@@ -29,7 +29,7 @@ from .verifier import (
     checked,
     checker,
     coloured,
-    found,
+    find_target,
     printable_lines,
     show,
     waker,
@@ -37,7 +37,7 @@ from .verifier import (
 )
 
 
-class Job(NamedTuple):
+class RunJob(NamedTuple):
     """What is to be done."""
 
     prompt: str
@@ -52,7 +52,7 @@ class Job(NamedTuple):
     sandbox: bool | None = None
 
 
-async def run(settings: Settings, job: Job, wanted: Wanted) -> int:
+async def run(settings: Settings, job: RunJob, wanted: Wanted) -> int:
     """Do it; gives the exit code."""
     checked(settings, wanted, job.model, os.getcwd(), job.agent)
     async with aio.connect(settings) as host:
@@ -67,12 +67,12 @@ async def run(settings: Settings, job: Job, wanted: Wanted) -> int:
         if job.model:
             provider, _, id = job.model.partition("/")
             await agent.set_model(provider, id)
-        target = found(settings, agent.id)
+        target = find_target(settings, agent.id)
         checking = checker(settings, target, wanted)
         for warning in await warnings(wanted, checking):
             _say(warning)
         writing = DurableChecker(settings, target, checking)
-        follower = Follower(
+        follower = TurnFollower(
             target.socket,
             target.session_id,
             writing.check,
@@ -92,13 +92,13 @@ async def run(settings: Settings, job: Job, wanted: Wanted) -> int:
             if asking.done():
                 asking.result()  # a session that is busy says so here
             report, code = await judging
-        except Gone as gone:
+        except BuilderGone as gone:
             raise Failure(str(gone)) from None
         finally:
             checking.close()
             for task in (showing, judging):
                 task.cancel()
-                with contextlib.suppress(asyncio.CancelledError, Gone, ConnectionError):
+                with contextlib.suppress(asyncio.CancelledError, BuilderGone, ConnectionError):
                     await task
     _print(report, as_json=job.as_json)
     return code
@@ -119,7 +119,7 @@ async def _first(waiting: Any, judging: asyncio.Task[Any]) -> None:
         judging.result()
 
 
-async def _judge(follower: Follower, writing: DurableChecker) -> tuple[Report, int]:
+async def _judge(follower: TurnFollower, writing: DurableChecker) -> tuple[Report, int]:
     async for judged in follower.judgements():
         writing.keep(judged.report)
         _STREAM.end_line()
@@ -134,10 +134,10 @@ async def _judge(follower: Follower, writing: DurableChecker) -> tuple[Report, i
             return judged.report, UNSURE
         if judged.refusal:
             return judged.report, FAILED
-    raise Gone("the session ended")
+    raise BuilderGone("the session ended")
 
 
-async def _show(agent: aio.Agent, job: Job, begun: asyncio.Event) -> None:
+async def _show(agent: aio.Agent, job: RunJob, begun: asyncio.Event) -> None:
     """What the agent says and does in our turn, and answers to what it asks in it."""
     async with agent.events() as happening:
         async for event in happening:
@@ -146,7 +146,7 @@ async def _show(agent: aio.Agent, job: Job, begun: asyncio.Event) -> None:
             await _take(agent, event, job)
 
 
-async def _take(agent: aio.Agent, event: events.AgentEvent, job: Job) -> None:
+async def _take(agent: aio.Agent, event: events.AgentEvent, job: RunJob) -> None:
     match event:
         case events.Text(text=text) if not job.is_quiet:
             _STREAM.write("\n".join(map(printable, text.split("\n"))))

@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from ..agent.recall.transcripts import Found, Transcript, Transcripts
+    from ..agent.recall.transcripts import Transcript, TranscriptMatch, Transcripts
     from ..verify.store import Judgement
 
 WIDTH = 200
@@ -126,7 +126,7 @@ def _verdicts(ids: list[str]) -> list[Judgement | None]:
 
 
 def _search(transcripts: Transcripts, text: str, limit: int, cwd: str | None, *, as_json: bool) -> int:
-    found: list[Found] = transcripts.search(text, limit, cwd=cwd)
+    found: list[TranscriptMatch] = transcripts.search(text, limit, cwd=cwd)
     if as_json:
         import json
 

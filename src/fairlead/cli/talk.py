@@ -53,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
     from contextlib import suppress
 
-    from ..client.talk import UNANSWERED, Gone, Talk, connect, converse
+    from ..client.talk import UNANSWERED, DaemonGone, Talk, connect, converse
     from ..system.settings import Settings
 
     token = None
@@ -88,7 +88,7 @@ def main(arguments: Sequence[str]) -> int:
             except KeyboardInterrupt:
                 if not talk.unanswered:
                     raise
-                with suppress(Gone):  # then it is noticed where answers are read
+                with suppress(DaemonGone):  # then it is noticed where answers are read
                     talk.cancel()
 
 

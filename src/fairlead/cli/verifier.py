@@ -28,7 +28,7 @@ from ..verify.checks.command import Commands
 from ..verify.checks.panel import PanelError, needed, parse_quorum
 from ..verify.checks.persona import PersonaError, load
 from ..verify.checks.sandbox import FALLBACK
-from ..verify.follow import Follower, Gone, Judged, Left, Occupied
+from ..verify.follow import BuilderGone, BuilderLeft, DeliveredReport, Occupied, TurnFollower
 from ..verify.outcome import deeds_of, ending_of, judged_by_deeds, judged_by_outcome, not_checked
 from ..verify.report import Confidence, Report, Status, correction, not_verified, render
 from ..verify.store import ReportStore
@@ -65,7 +65,7 @@ class Wanted(NamedTuple):
 # --- the session ------------------------------------------------------------------------------------------
 
 
-def found(settings: Settings, name: str, *, socket: str = "", project: str = "") -> Target:
+def find_target(settings: Settings, name: str, *, socket: str = "", project: str = "") -> Target:
     """The session that is meant: one of ours, or a builder whose socket is there. Raises Failure."""
     if not socket:
         from ..client.calls import RequestError
@@ -125,10 +125,10 @@ def waker(settings: Settings, target: Target, *, waits: bool = False) -> Callabl
             with DaemonConnection(settings, start=not waits) as control:
                 control.ask("verify_target", session_id=target.session_id)
         except Stopped as error:
-            raise Gone(str(error)) from None
+            raise BuilderGone(str(error)) from None
         except RequestError as error:
             if error.code == "request/not-found":
-                raise Left(str(error)) from None
+                raise BuilderLeft(str(error)) from None
         except ConnectionError:
             pass
 
@@ -271,7 +271,7 @@ async def watch(
     say: Callable[[str], None] = _nothing if quiet else _say
     # one that runs in a session of ours goes on when the daemon is stopped, as its session does
     waits = target.is_ours and not once and bool(os.environ.get("FAIRLEAD_SESSION"))
-    follower = Follower(
+    follower = TurnFollower(
         target.socket,
         target.session_id,
         writing.check,
@@ -295,11 +295,11 @@ async def watch(
             show(judged, quiet=quiet)
             if once:
                 return code_of(judged.report)
-    except Gone as gone:
+    except BuilderGone as gone:
         if once and not isinstance(gone, Occupied):
             print(f"fairlead verify: {gone}", file=sys.stderr)
             return UNSURE
-        if not isinstance(gone, Left):
+        if not isinstance(gone, BuilderLeft):
             raise Failure(str(gone)) from None
         say(str(gone))
     finally:
@@ -319,7 +319,7 @@ def coloured(confidence: Confidence) -> str:
     return coloured_name(confidence.word.upper())
 
 
-def show(judged: Judged, *, quiet: bool = False, to_stderr: bool = False) -> None:
+def show(judged: DeliveredReport, *, quiet: bool = False, to_stderr: bool = False) -> None:
     """One line for a report, and what was sent back."""
     where = sys.stderr if to_stderr else sys.stdout
     report = judged.report

@@ -65,10 +65,12 @@ def main(arguments: Sequence[str]) -> int:
 
     from ..system.settings import Settings
     from ..verify.checks.command import TIME_LIMIT
-    from .verifier import Wanted, found, watch
+    from .verifier import Wanted, find_target, watch
 
     settings = Settings()
-    target = found(settings, options.session, socket=options.socket or "", project=options.project or "")
+    target = find_target(
+        settings, options.session, socket=options.socket or "", project=options.project or ""
+    )
     wanted = Wanted(
         commands=tuple(checks),
         personas=tuple(options.persona),

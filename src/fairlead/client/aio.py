@@ -25,11 +25,11 @@ from ..events import Approve, Outcome
 from ..system.settings import Settings
 from . import calls
 from .aio_streams import AgentEvents, Attached, Connection, Events, answer
-from .calls import Answer, Call, Ended, Format, Opened, RequestError, nothing
-from .following import Asking, EventStream, Turn, TurnFailed, Watching
+from .calls import Answer, Call, Ended, Format, OpenedAgent, RequestError, nothing
+from .following import AgentSubscription, Asking, FollowedTurn, TurnFailed, Watching
 from .launch import want_daemon
 from .links import Links
-from .view import RoleName, View
+from .view import RoleName, SharedView
 
 __all__ = ["Agent", "AgentEvents", "Attached", "Ended", "Events", "Host", "RequestError", "Terminal"]
 __all__ += ["Session", "TurnFailed", "connect"]
@@ -101,7 +101,7 @@ class Terminal:
         self, role: RoleName = "writer", *, cols: int = 0, rows: int = 0, reconnect: bool = True
     ) -> Attached:
         """Be a client of this session, at a size if one is given: `async with work.attach() as view: …`."""
-        view = View(self.name, role, cols, rows)
+        view = SharedView(self.name, role, cols, rows)
         return Attached(view, self._links.settings, reconnect=reconnect)
 
     async def output(self, *, reconnect: bool = True) -> AsyncIterator[bytes]:
@@ -116,7 +116,7 @@ class Agent:
     """One agent session: a conversation with turns. Made by `Host.agent`. `id` and `name` are the session's;
     `created` is true if there was none before; `events(since=agent.cursor)` misses nothing since then."""
 
-    def __init__(self, links: Links, opened: Opened, name: str) -> None:
+    def __init__(self, links: Links, opened: OpenedAgent, name: str) -> None:
         self.id, self.created, self.cursor = opened
         self.name = name
         self._links = links
@@ -130,17 +130,17 @@ class Agent:
     def prompt(self, text: str) -> AgentEvents:
         """Say something, and follow what happens until the turn is over:
         `async for event in agent.prompt("…")`. Raises RequestError if the session is busy."""
-        return AgentEvents(Turn(self.id, text), self._links.settings)
+        return AgentEvents(FollowedTurn(self.id, text), self._links.settings)
 
     async def ask(self, text: str, *, approve: Approve = False, timeout: float | None = None) -> str:
         """Say something and wait for the answer. Calls that need consent get it as `approve` says: all, none,
         or what a function of the event returns, which with asyncio may be a coroutine function. Raises
         TurnFailed or TimeoutError; after a timeout the turn still runs."""
-        return await answer(self._links, Turn(self.id, text), Asking(approve), timeout)
+        return await answer(self._links, FollowedTurn(self.id, text), Asking(approve), timeout)
 
     def events(self, *, since: str | None = None) -> AgentEvents:
         """Follow how the session is, and what happens in it from now on, or since a cursor."""
-        return AgentEvents(EventStream(self.id, since), self._links.settings)
+        return AgentEvents(AgentSubscription(self.id, since), self._links.settings)
 
     async def steer(self, text: str) -> None:
         """Say something in the middle of a turn; begins one if there is none."""
@@ -203,7 +203,7 @@ class Agent:
     async def fork(self, entry_id: str) -> Agent:
         """Make a new session with all that was said before an entry; `messages` has their ids."""
         id = await self._ask("fork", itemgetter("session_id"), entry_id=entry_id)
-        return Agent(self._links, Opened(id, True), "")
+        return Agent(self._links, OpenedAgent(id, True), "")
 
 
 class Session:
@@ -331,7 +331,7 @@ class Host(Connection):
         another maker's agent; its session can be in a `mode` of the agent's and in a `sandbox`. The agent is
         told of `mcp_servers`, as in ACP; with `once` it is ended soon after its turn."""
         if id:
-            opened = Opened(await self._links.call(calls.find_agent(id)), False)
+            opened = OpenedAgent(await self._links.call(calls.find_agent(id)), False)
         else:
             more: dict[str, Any] = {"agent": agent, "mode": mode, "sandbox": sandbox}
             more |= {"mcp_servers": list(mcp_servers) or None, "once": once or None}

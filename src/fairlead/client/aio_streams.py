@@ -13,11 +13,11 @@ from ..events import AgentEvent, Event
 from ..system.settings import Settings
 from .calls import RequestError, answer_dialog
 from .connection import READ_SIZE
-from .following import Asking, Subscription, Turn
-from .links import Links, close_writer, daemon, found
+from .following import Asking, FollowedTurn, Subscription
+from .links import Links, close_writer, daemon, find_link
 from .reconnect import Reconnect
 from .streams import ANSWER_WAIT, let_in
-from .view import Attachment, View
+from .view import Attachment, SharedView
 
 E = TypeVar("E", bound=Event)
 
@@ -79,7 +79,7 @@ class Attached(Attachment, Connection):
     When the daemon restarts, the whole screen comes again and the rest after it, unless `reconnect` is false.
     """
 
-    def __init__(self, view: View, settings: Settings, *, reconnect: bool) -> None:
+    def __init__(self, view: SharedView, settings: Settings, *, reconnect: bool) -> None:
         super().__init__(view, reconnect=reconnect)
         self._settings = settings
 
@@ -125,7 +125,7 @@ class Attached(Attachment, Connection):
         return self._writer
 
     async def _reach(self, *, start: bool = True) -> None:
-        (self._reader, self._writer), output = await found(lambda: let_in(self._view, self._settings))
+        (self._reader, self._writer), output = await find_link(lambda: let_in(self._view, self._settings))
         self._output += output
 
 
@@ -145,7 +145,7 @@ class EventStream(Connection, Generic[E]):
             while self._events or not self._source.is_over:
                 yield await self.next()
         finally:
-            if opens or isinstance(self._source, Turn):
+            if opens or isinstance(self._source, FollowedTurn):
                 await self.close()
 
     async def next(self, *, timeout: float | None = None) -> E:
@@ -208,7 +208,7 @@ class AgentEvents(EventStream[AgentEvent]):
         return self._source.cursor
 
 
-async def answer(links: Links, turn: Turn, asking: Asking, timeout: float | None) -> str:
+async def answer(links: Links, turn: FollowedTurn, asking: Asking, timeout: float | None) -> str:
     """The answer of a turn, with consent as it was decided beforehand, or as a coroutine decides."""
     async with asyncio.timeout(timeout), AgentEvents(turn, links.settings) as events:
         async for event in events:

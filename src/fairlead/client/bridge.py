@@ -21,7 +21,7 @@ from ..formats import edn
 from ..formats.edn import EdnError, Keyword
 from ..system.settings import Settings, key_names
 from ..wire import rpc
-from ..wire.lines import LineBuffer, TooLong
+from ..wire.lines import LineBuffer, LineTooLong
 from ..wire.rpc import ErrorCode
 from .focus import KeptFocus
 from .launch import connected
@@ -96,8 +96,8 @@ class Bridge:
 
     # --- the client -----------------------------------------------------------------------------------------
 
-    def _ask(self, line: bytes | TooLong) -> None:
-        if isinstance(line, TooLong):  # the daemon would not take it either
+    def _ask(self, line: bytes | LineTooLong) -> None:
+        if isinstance(line, LineTooLong):  # the daemon would not take it either
             error = rpc.Error(ErrorCode.INVALID_FRAME, f"frame is longer than {line.limit} bytes")
             self._show(rpc.encode(error))
             return
@@ -159,14 +159,14 @@ class Bridge:
             return
         shown = []
         for line in self._frames.feed(data):
-            if isinstance(line, TooLong):
+            if isinstance(line, LineTooLong):
                 why = f"dropped a frame from the daemon: it had more than {line.limit} bytes"
                 print(f"fairlead rpc: {why}", file=sys.stderr)
-            elif (frame := self._heard(line)) is not None:
+            elif (frame := self._received(line)) is not None:
                 shown.append(frame + b"\n")
         self._show(b"".join(shown))
 
-    def _heard(self, line: bytes) -> bytes | None:
+    def _received(self, line: bytes) -> bytes | None:
         """A frame as the client gets it, or nothing if it is not for the client."""
         frame = rpc.outline(line)
         if frame is None:

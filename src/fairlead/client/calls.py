@@ -147,7 +147,7 @@ def waiting(name: str, **given: Any) -> Answer:
 # --- agents -----------------------------------------------------------------------------------------------
 
 
-class Opened(NamedTuple):
+class OpenedAgent(NamedTuple):
     """A session that was found or made. `cursor` is where its events are by now, if that is known."""
 
     id: str
@@ -155,9 +155,9 @@ class Opened(NamedTuple):
     cursor: str | None = None
 
 
-def open_session(name: str | None, cwd: str, continue_last: bool, **more: Any) -> Call[Opened]:
-    def result(answer: Answer) -> Opened:
-        return Opened(answer["session_id"], answer["created"], answer["cursor"])
+def open_session(name: str | None, cwd: str, continue_last: bool, **more: Any) -> Call[OpenedAgent]:
+    def result(answer: Answer) -> OpenedAgent:
+        return OpenedAgent(answer["session_id"], answer["created"], answer["cursor"])
 
     if name and continue_last:
         raise ValueError("name and continue_last can't be combined: a name already selects the session")

@@ -79,8 +79,8 @@ class DaemonConnection:
             except BaseException:
                 self.close()
                 raise
-            versions.heard(greeting["server_info"].get("server_version"))
-            versions.heard_fault(greeting["server_info"].get("config_fault"))
+            versions.note_version(greeting["server_info"].get("server_version"))
+            versions.note_config_fault(greeting["server_info"].get("config_fault"))
         return self._socket
 
     def _answer(self, connection: socket.socket, id: str) -> Any:

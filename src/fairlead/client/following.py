@@ -1,7 +1,7 @@
 """The connection on which a client receives events: of all sessions, of one agent session, or of one turn.
 
-Does no I/O: the SDKs' streams and the chat do that. A `EventStream` outlives its connection: after the daemon
-went away, `begin` starts it on the next one, and what was missed comes first.
+Does no I/O: the SDKs' streams and the chat do that. An `AgentSubscription` outlives its connection: after the
+daemon went away, `begin` starts it on the next one, and what was missed comes first.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Subscription(Generic[E]):
                 case rpc.Response(id=id):
                     answers.append(self._answered(Answered(id, plain(item.data) or {})))
                 case rpc.Event():
-                    reply += self._heard(item.topic, plain(item.data), events)
+                    reply += self._received(item.topic, plain(item.data), events)
                 case rpc.Error(code=code, message=message, id=id):
                     error = RequestError(code, message)
                     if not self.ready or id is None:
@@ -133,7 +133,7 @@ class Subscription(Generic[E]):
         """All that was missed has come; returns what is to be sent now."""
         return b""
 
-    def _heard(self, topic: str, data: dict[str, Any], events: list[E]) -> bytes:
+    def _received(self, topic: str, data: dict[str, Any], events: list[E]) -> bytes:
         """Add to the events what is for the user; returns what is to be sent."""
         raise NotImplementedError
 
@@ -152,7 +152,7 @@ class Requests(Subscription[Event]):
         self.ready = True
         return b""
 
-    def _heard(self, topic: str, data: dict[str, Any], events: list[Event]) -> bytes:
+    def _received(self, topic: str, data: dict[str, Any], events: list[Event]) -> bytes:
         return b""
 
 
@@ -166,13 +166,13 @@ class Watching(Subscription[Event]):
             raise ValueError(f"no topic {min(unknown)!r}; there are {', '.join(sorted(TOPICS))}")
         super().__init__(topics or _USUAL)
 
-    def _heard(self, topic: str, data: dict[str, Any], events: list[Event]) -> bytes:
+    def _received(self, topic: str, data: dict[str, Any], events: list[Event]) -> bytes:
         if self.ready:
             events.append(host_event(topic, data))
         return b""
 
 
-class EventStream(Subscription[AgentEvent]):
+class AgentSubscription(Subscription[AgentEvent]):
     """Receives what happens in one agent session. Until it is `ready`, its state now comes, then what was
     missed since the cursor. With `receipts` it also receives how each prompt ended."""
 
@@ -197,7 +197,7 @@ class EventStream(Subscription[AgentEvent]):
         self._lending.add(id)
         return line
 
-    def _heard(self, topic: str, data: dict[str, Any], events: list[AgentEvent]) -> bytes:
+    def _received(self, topic: str, data: dict[str, Any], events: list[AgentEvent]) -> bytes:
         if topic == "key/wanted":
             return self._lend(data["variable"])
         is_ours = data.get("session_id", self.session_id) == self.session_id or topic in _FOR_US
@@ -215,7 +215,7 @@ class EventStream(Subscription[AgentEvent]):
         return True
 
 
-class Turn(EventStream):
+class FollowedTurn(AgentSubscription):
     """Sends a prompt, and follows the session until the turn is over. If the daemon dies in the middle and
     the turn with it, the last event says that it was interrupted."""
 
@@ -240,13 +240,13 @@ class Turn(EventStream):
         events.append(agent_event("session/turn-ended", ended))
         self.is_over = True
 
-    def _heard(self, topic: str, data: dict[str, Any], events: list[AgentEvent]) -> bytes:
+    def _received(self, topic: str, data: dict[str, Any], events: list[AgentEvent]) -> bytes:
         is_here = data.get("session_id") == self.session_id and not self.is_over
         if is_here and topic in ("session/turn-began", "session/turn-ended"):
             prompt_id = data.get("prompt_id") or self._prompt_id
             if self._prompt_id not in ("", prompt_id):  # ours was lost with the daemon before
                 self._finish("interrupted", events)
-        return super()._heard(topic, data, events)
+        return super()._received(topic, data, events)
 
     def _is_wanted(self, event: AgentEvent) -> bool:
         # we are answered before our turn begins; what comes before that is of another one

@@ -28,7 +28,7 @@ Found = tuple[socket.socket, list[bytes]]
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-async def found(find: Callable[[], Found]) -> tuple[Streams, list[bytes]]:
+async def find_link(find: Callable[[], Found]) -> tuple[Streams, list[bytes]]:
     """A connection that is found in a thread, as a daemon may have to be started for it, and what came."""
     finding = asyncio.get_running_loop().run_in_executor(None, find)
     try:
@@ -45,7 +45,7 @@ def _close_found(finding: asyncio.Future[Found]) -> None:
 
 
 async def daemon(settings: Settings, *, start: bool = True) -> Streams:
-    streams, _ = await found(lambda: (connected(settings, start=start), []))
+    streams, _ = await find_link(lambda: (connected(settings, start=start), []))
     return streams
 
 
@@ -57,7 +57,7 @@ async def close_writer(writer: asyncio.StreamWriter) -> None:
         pass
 
 
-class Link:
+class DaemonLink:
     """One connection to the daemon with many requests on their way."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -68,7 +68,7 @@ class Link:
         self._listening = asyncio.get_running_loop().create_task(self._listen())
 
     @classmethod
-    async def open(cls, settings: Settings, agent: str = "") -> Link:
+    async def open(cls, settings: Settings, agent: str = "") -> DaemonLink:
         link = cls(*await daemon(settings))
         try:
             hello = link._wire.handshake("fairlead", __version__, rpc.OUR_FEATURES, agent=agent)
@@ -146,7 +146,7 @@ class Links:
         """`agent` is the agent for which calls are made, if no person makes them."""
         self.settings = settings
         self.agent = agent
-        self._links: list[Link] = []
+        self._links: list[DaemonLink] = []
         self._turn = asyncio.Semaphore(MAX_LINKS * REQUESTS_A_LINK)
         self._opening = asyncio.Lock()
         self._closed = False
@@ -168,7 +168,7 @@ class Links:
                     raise
                 await asyncio.sleep(pause)
 
-    async def free(self) -> Link:
+    async def free(self) -> DaemonLink:
         """A connection with room for a request."""
         while True:
             async with self._opening:
@@ -181,7 +181,7 @@ class Links:
                     if link.has_room:
                         return link
                 if len(self._links) < MAX_LINKS:
-                    link = await Link.open(self.settings, self.agent)
+                    link = await DaemonLink.open(self.settings, self.agent)
                     self._links.append(link)
                     return link
             await asyncio.sleep(0.01)  # all are full of requests that are being cancelled

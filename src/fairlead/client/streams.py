@@ -16,10 +16,10 @@ from ..events import AgentEvent, Event
 from ..system.settings import Settings
 from .calls import RequestError, answer_dialog, find_terminal, no_session
 from .connection import READ_SIZE, DaemonConnection
-from .following import Asking, Subscription, Turn
+from .following import Asking, FollowedTurn, Subscription
 from .launch import connected, session_socket
 from .reconnect import Reconnect
-from .view import Attachment, View
+from .view import Attachment, SharedView
 
 E = TypeVar("E", bound=Event)
 
@@ -29,7 +29,7 @@ LET_IN_TRIES = 5
 """How often a session is asked to let us in: its socket or its daemon may go before it has answered."""
 
 
-def let_in(view: View, settings: Settings) -> tuple[socket.socket, list[bytes]]:
+def let_in(view: SharedView, settings: Settings) -> tuple[socket.socket, list[bytes]]:
     """A connection on which a session has let its client in, and what it has shown by then."""
     for _ in range(LET_IN_TRIES - 1):
         with contextlib.suppress(ConnectionResetError):
@@ -37,7 +37,7 @@ def let_in(view: View, settings: Settings) -> tuple[socket.socket, list[bytes]]:
     return _asked_in(view, settings)
 
 
-def _asked_in(view: View, settings: Settings) -> tuple[socket.socket, list[bytes]]:
+def _asked_in(view: SharedView, settings: Settings) -> tuple[socket.socket, list[bytes]]:
     connection = session_socket(view.name, settings)
     if connection is None:
         with DaemonConnection(settings) as control:
@@ -107,7 +107,7 @@ class Attached(Attachment, Connection):
     When the daemon restarts, the whole screen comes again and the rest after it, unless `reconnect` is false.
     """
 
-    def __init__(self, view: View, settings: Settings, *, reconnect: bool) -> None:
+    def __init__(self, view: SharedView, settings: Settings, *, reconnect: bool) -> None:
         super().__init__(view, reconnect=reconnect)
         self._settings = settings
         self._reach()
@@ -178,7 +178,7 @@ class EventStream(Connection, Generic[E]):
             while self._events or not self._source.is_over:
                 yield self.next()
         finally:
-            if isinstance(self._source, Turn):
+            if isinstance(self._source, FollowedTurn):
                 self.close()
 
     def next(self, *, timeout: float | None = None) -> E:
@@ -230,7 +230,7 @@ class AgentEvents(EventStream[AgentEvent]):
         return self._source.cursor
 
 
-def answer(control: DaemonConnection, turn: Turn, asking: Asking, timeout: float | None) -> str:
+def answer(control: DaemonConnection, turn: FollowedTurn, asking: Asking, timeout: float | None) -> str:
     """The answer of a turn, with consent as it was decided beforehand."""
     deadline = None if timeout is None else time.monotonic() + timeout
     with AgentEvents(turn, control.settings) as events, contextlib.suppress(EOFError):

@@ -66,7 +66,7 @@ def connect(settings: Settings, port: int | None = None) -> socket.socket:
     return found
 
 
-class Gone(ConnectionError):
+class DaemonGone(ConnectionError):
     """The daemon has gone. Not so a `BrokenPipeError`, which may be that of our own output."""
 
 
@@ -174,7 +174,7 @@ class Talk:
         except TimeoutError:
             raise NoDaemon(HUNG) from None
         except ConnectionError as error:
-            raise Gone(str(error)) from None
+            raise DaemonGone(str(error)) from None
 
     def read(self) -> None:
         """Take what has come. Raises Gone when the daemon has gone."""
@@ -183,9 +183,9 @@ class Talk:
         except TimeoutError:
             return
         except ConnectionError as error:
-            raise Gone(str(error)) from None
+            raise DaemonGone(str(error)) from None
         if not data:
-            raise Gone("the daemon closed the connection")
+            raise DaemonGone("the daemon closed the connection")
         for item in self._wire.receive(data):
             self._took(item)
 
@@ -202,9 +202,9 @@ class Talk:
             case Broken():
                 raise ConnectionError(item.reason)
             case Message():
-                self._heard(item)
+                self._received(item)
 
-    def _heard(self, message: Message) -> None:
+    def _received(self, message: Message) -> None:
         text = message.get("payload", "text")
         text = text if isinstance(text, str) else ""
         match message.type:
@@ -286,7 +286,7 @@ def converse(talk: Talk, typed: TextIO, wait: float, answer_wait: float = ANSWER
         if talk in ready:
             try:
                 talk.read()
-            except Gone:
+            except DaemonGone:
                 talk.reconnect()
         if lines in ready:
             for line in lines.read():
@@ -301,7 +301,7 @@ def _say(talk: Talk, line: str) -> None:
     """Say a line; if there is no daemon to say it to, to the next one."""
     try:
         talk.say(line)
-    except Gone:  # nothing of it can have been understood: a frame is taken whole or not at all
+    except DaemonGone:  # nothing of it can have been understood: a frame is taken whole or not at all
         talk.unanswered -= 1
         talk.reconnect()
         talk.say(line)

@@ -17,7 +17,7 @@ fault_notice: Callable[[str], None] | None = None
 """Gets a sentence, at most once, if the daemon can't use the configuration as it is now."""
 
 
-def heard_fault(fault: str | None) -> None:
+def note_config_fault(fault: str | None) -> None:
     """The daemon has told what is wrong with its configuration."""
     global fault_notice
     if fault and fault_notice is not None:
@@ -25,7 +25,7 @@ def heard_fault(fault: str | None) -> None:
         tell(f"{fault} (until this is fixed, the daemon keeps its previous settings)")
 
 
-def heard(version: str | None) -> None:
+def note_version(version: str | None) -> None:
     """The daemon has told its version; one that is too old to tell is of another one, too."""
     global notice
     if version == __version__ or notice is None:

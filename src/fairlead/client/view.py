@@ -17,7 +17,7 @@ RoleName = Literal["writer", "watcher", "monitor"]
 _ROLES = {role.name.lower(): role for role in keepty.Role}
 
 
-class View:
+class SharedView:
     """What a client sees of a session, and may say to it."""
 
     def __init__(self, name: str, role: RoleName, cols: int, rows: int) -> None:
@@ -92,7 +92,7 @@ class View:
 class Attachment:
     """What both SDKs' `Attached` knows about itself."""
 
-    def __init__(self, view: View, *, reconnect: bool) -> None:
+    def __init__(self, view: SharedView, *, reconnect: bool) -> None:
         self._view = view
         self._reconnects = reconnect
         self._output: deque[bytes] = deque()

@@ -8,7 +8,7 @@ from .protocols import Cleaner
 from .signals import Context, pieces, said
 
 
-class Answer:
+class AnswerRelay:
     """One answer. After `end`, nothing more is said."""
 
     def __init__(

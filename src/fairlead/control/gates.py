@@ -15,7 +15,7 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from ..formats.patterns import compiled
-from .signals import MAX_COMMAND, MAX_TEXT, Action, Step, control_character
+from .signals import MAX_COMMAND, MAX_TEXT, Action, GateStep, control_character
 
 MAX_GATES = 100
 
@@ -23,42 +23,42 @@ SHOWN = ("CLI", "TUI", "NOTIFY", "LOG")
 """Actuators whose text is seen by somebody."""
 
 
-class Outcome(StrEnum):
+class GateOutcome(StrEnum):
     PASSED = "PASSED"
     BLOCKED = "BLOCKED"
     APPROVAL = "APPROVAL"
 
 
-class Verdict(NamedTuple):
+class GateVerdict(NamedTuple):
     """What a gate says, and why."""
 
-    outcome: Outcome
+    outcome: GateOutcome
     reason: str = ""
 
 
-PASS = Verdict(Outcome.PASSED)
+PASS = GateVerdict(GateOutcome.PASSED)
 
 
-def block(reason: str) -> Verdict:
-    return Verdict(Outcome.BLOCKED, reason)
+def block(reason: str) -> GateVerdict:
+    return GateVerdict(GateOutcome.BLOCKED, reason)
 
 
-def ask(reason: str) -> Verdict:
-    return Verdict(Outcome.APPROVAL, reason)
+def ask(reason: str) -> GateVerdict:
+    return GateVerdict(GateOutcome.APPROVAL, reason)
 
 
 class Gate(NamedTuple):
     name: str
     priority: int
-    judge: Callable[[Action], Verdict]
+    judge: Callable[[Action], GateVerdict]
 
 
-class Judgement(NamedTuple):
+class GateDecision(NamedTuple):
     """What all gates together say."""
 
-    outcome: Outcome
+    outcome: GateOutcome
     reason: str
-    trace: tuple[Step, ...]
+    trace: tuple[GateStep, ...]
 
 
 class Gates:
@@ -75,27 +75,27 @@ class Gates:
         self._gates.append(gate)
         self._gates.sort(key=lambda each: -each.priority)
 
-    def judge(self, action: Action) -> Judgement:
+    def judge(self, action: Action) -> GateDecision:
         """Ask all gates about an action."""
-        trace: list[Step] = []
-        outcome, reason = Outcome.PASSED, ""
+        trace: list[GateStep] = []
+        outcome, reason = GateOutcome.PASSED, ""
         for gate in self._gates:
             try:
                 verdict = gate.judge(action)
             except Exception as error:
                 verdict = block(f"the gate {gate.name} failed: {type(error).__name__}: {error}")
-            trace.append(Step(gate.name, verdict.outcome, verdict.reason))
-            if verdict.outcome is Outcome.BLOCKED:
-                return Judgement(verdict.outcome, verdict.reason, tuple(trace))
-            if verdict.outcome is Outcome.APPROVAL and outcome is Outcome.PASSED:
+            trace.append(GateStep(gate.name, verdict.outcome, verdict.reason))
+            if verdict.outcome is GateOutcome.BLOCKED:
+                return GateDecision(verdict.outcome, verdict.reason, tuple(trace))
+            if verdict.outcome is GateOutcome.APPROVAL and outcome is GateOutcome.PASSED:
                 outcome, reason = verdict.outcome, verdict.reason
-        return Judgement(outcome, reason, tuple(trace))
+        return GateDecision(outcome, reason, tuple(trace))
 
 
 # --- those that are built in ------------------------------------------------------------------------------
 
 
-class Taken(NamedTuple):
+class TakenCommand(NamedTuple):
     """A command line, taken apart: its simple commands in all ways they may be written, with a NUL for what
     is only known when it runs, and whether that is all it does."""
 
@@ -103,7 +103,7 @@ class Taken(NamedTuple):
     is_understood: bool
 
 
-TakeApart = Callable[[str], Taken]
+TakeApart = Callable[[str], TakenCommand]
 
 
 def _is_command(action: Action) -> bool:
@@ -111,7 +111,7 @@ def _is_command(action: Action) -> bool:
     return action.target == "SHELL" or action.verb == "type"
 
 
-def _shown(command: str) -> str:
+def _command_text(command: str) -> str:
     """A command for people: not too long; a NUL stands for what is only known when it runs."""
     return "".join(each if each.isprintable() else "…" for each in command[:100])
 
@@ -119,7 +119,7 @@ def _shown(command: str) -> str:
 def protocol(names: Callable[[], Collection[str]]) -> Gate:
     """Whether an action is one at all: a known actuator, a sane length, a session if need be."""
 
-    def judge(action: Action) -> Verdict:
+    def judge(action: Action) -> GateVerdict:
         if action.target not in names():
             return block(f"unknown actuator :{action.target}; known are {', '.join(sorted(names()))}")
         if len(action.text) > MAX_TEXT:
@@ -138,7 +138,7 @@ def protocol(names: Callable[[], Collection[str]]) -> Gate:
 def secrets(clean: Callable[[str], str]) -> Gate:
     """No known secret leaves in a text or a command. `clean` takes secrets out of a text."""
 
-    def judge(action: Action) -> Verdict:
+    def judge(action: Action) -> GateVerdict:
         if action.target not in SHOWN and action.target != "SHELL":
             return PASS
         holds = clean(action.text) != action.text or clean(action.title) != action.title
@@ -154,14 +154,14 @@ def paths(
     is_secret: Callable[[PurePath], bool],
     patterns: Sequence[str] = (),
     home: str | None = None,
-    take_apart: TakeApart = lambda text: Taken((), True),
+    take_apart: TakeApart = lambda text: TakenCommand((), True),
 ) -> Gate:
     """Commands don't touch files with secrets, nor what matches a pattern, such as `~/.config/**`."""
     home = home or os.path.expanduser("~")
     whole = [f"{home}{each[1:]}" if each.startswith("~") else each for each in patterns]
     whole += [each.removesuffix("/**") for each in whole]
 
-    def judge(action: Action) -> Verdict:
+    def judge(action: Action) -> GateVerdict:
         if not _is_command(action):
             return PASS
         bare = re.sub(r"[\\'\"]", "", action.text)
@@ -169,7 +169,7 @@ def paths(
         for word in dict.fromkeys(match[0] for text in texts for match in _PATH.finditer(text)):
             path = os.path.normpath(re.sub(r"\A(?:~|\$HOME|\$\{HOME\})(?=/|\Z)", lambda _: home, word))
             if is_secret(PurePath(path)) or any(fnmatchcase(path, each) for each in whole):
-                return block(f"{_shown(word)} is protected")
+                return block(f"{_command_text(word)} is protected")
         return PASS
 
     return Gate("protected-paths", 800, judge)
@@ -208,16 +208,16 @@ def commands(take_apart: TakeApart) -> Gate:
     never = [[compiled(each) for each in ((one,) if isinstance(one, str) else one)] for one in NEVER]
     asks = [compiled(each) for each in ASKS]
 
-    def judge(action: Action) -> Verdict:
+    def judge(action: Action) -> GateVerdict:
         if not _is_command(action):
             return PASS
         taken = take_apart(action.text)
         for command in (*taken.commands, action.text):
             if any(all(each.match(command) for each in together) for together in never):
-                return block(f"`{_shown(command)}` is never run")
+                return block(f"`{_command_text(command)}` is never run")
         for command in taken.commands:
             if any(each.match(command) for each in asks):
-                return ask(f"`{_shown(command)}` may do harm")
+                return ask(f"`{_command_text(command)}` may do harm")
         return PASS if taken.is_understood else ask("not all of the command is understood")
 
     return Gate("dangerous-commands", 700, judge)
@@ -234,7 +234,7 @@ def network(take_apart: TakeApart, hosts: Sequence[str] = ()) -> Gate:
     """Commands that reach other hosts are asked about, unless the host is listed (`*.example.org`)."""
     allowed = [*LOOPBACK, *(host.lower() for host in hosts)]
 
-    def judge(action: Action) -> Verdict:
+    def judge(action: Action) -> GateVerdict:
         if not _is_command(action):
             return PASS
         addresses = (match.groups()[0] or "" for match in _URL_HOST.finditer(action.text))

@@ -50,7 +50,7 @@ class Check(Struct, frozen=True):
     """What to do about it."""
 
 
-class Report(Struct, frozen=True):
+class HealthReport(Struct, frozen=True):
     """What all checks found."""
 
     status: Status = "unknown"
@@ -66,24 +66,24 @@ def overall(checks: Sequence[Check]) -> Status:
     return max((check.status for check in checks), key=STATUSES.index, default="unknown")
 
 
-class Health:
+class HealthChecks:
     """Checks at the start and every minute; `report` is what was found last."""
 
     def __init__(self, checkers: Mapping[str, Checker]) -> None:
         if len(checkers) > MAX_CHECKS:
             raise ValueError(f"at most {MAX_CHECKS} checks, not {len(checkers)}")
-        self.report = Report()
+        self.report = HealthReport()
         self._checkers = dict(checkers)
         self._task: asyncio.Task[None] | None = None
 
-    async def check(self) -> Report:
+    async def check(self) -> HealthReport:
         """Run all checks now."""
         found = [await _checked(name, checker) for name, checker in self._checkers.items()]
         before = {check.name: check.status for check in self.report.checks}
         for check in found:
             if check.status not in ("healthy", before.get(check.name)):
                 log.warning("%s is %s: %s", check.name, check.status, check.detail)
-        self.report = Report(overall(found), tuple(found), time.time())
+        self.report = HealthReport(overall(found), tuple(found), time.time())
         return self.report
 
     def open(self) -> None:

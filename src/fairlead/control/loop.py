@@ -26,11 +26,23 @@ from ..system.database import DatabaseFault
 from ..wire.passepartout import Message
 from ..wire.passepartout import log as log_message
 from .actuators import Acting, Actuators, Feedback, GiveUp
-from .answering import Answer
-from .gates import Gates, Outcome
+from .answering import AnswerRelay
+from .gates import GateOutcome, Gates
 from .protocols import Cleaner, SessionFault, Sessions
 from .rules import Reflexes
-from .signals import MAX_DEPTH, SPOKEN, Action, Client, Context, Priority, Signal, Step, pieces, said, told
+from .signals import (
+    MAX_DEPTH,
+    SPOKEN,
+    Action,
+    Client,
+    Context,
+    GateStep,
+    Priority,
+    Signal,
+    as_message,
+    pieces,
+    said,
+)
 from .store import OF_AN_AGENT, Asked, ControlStore, Full, question_of
 
 log = logging.getLogger("fairlead.control")
@@ -65,11 +77,11 @@ HELP = """\
 Anything else is a prompt for the agent session."""
 
 
-class Judged(NamedTuple):
+class JudgedAction(NamedTuple):
     """What became of an action; the reason says why it was not done, or not yet."""
 
     action: Action
-    outcome: Outcome
+    outcome: GateOutcome
     reason: str
     token: str = ""
     outcome_later: asyncio.Task[str] | None = None
@@ -107,9 +119,9 @@ class Control:
         self._numbers = itertools.count()
         self._waiting_of: Counter[int] = Counter()  # by the id of the client
         self._draining = False
-        self._answers: dict[str, tuple[Client, Answer]] = {}  # by the ids of the prompts
+        self._answers: dict[str, tuple[Client, AnswerRelay]] = {}  # by the ids of the prompts
         self._askers: dict[str, Context] = {}  # by the token of what waits for consent
-        self._traces: dict[str, tuple[Step, ...]] = {}  # of what is just being asked, by its token
+        self._traces: dict[str, tuple[GateStep, ...]] = {}  # of what is just being asked, by its token
         self._answering: dict[str, Client] = {}  # who is just answering, by the token
         self._knows_all = False  # all that waited when the last daemon ended
         self._tokens: dict[int, str] = {}  # tokens of approved actions under way, by the id of their context
@@ -158,12 +170,12 @@ class Control:
         if self._draining:
             asyncio.get_running_loop().call_soon(self._drain)
 
-    def consider(self, signal: Signal) -> list[Judged]:
+    def consider(self, signal: Signal) -> list[JudgedAction]:
         """Deal with a signal now; gives what became of the actions that it led to."""
         self.counts["signals"] += 1
         try:
             perceived = self._perceived(signal)
-            return [self._judged(action, perceived) for action in self._reasoned(perceived)]
+            return [self._judge(action, perceived) for action in self._reasoned(perceived)]
         except Exception as error:
             log.exception("a signal of %s", signal.sensor)
             self.counts["errors"] += 1
@@ -182,7 +194,7 @@ class Control:
         if signal.client is not None:
             return whole
         clean = self._clean(whole)
-        self._tell(told(clean))
+        self._tell(as_message(clean))
         return whole if signal.sensor == "notification" else clean  # who sends a secret is told so by a gate
 
     def _clean(self, signal: Signal) -> Signal:
@@ -228,23 +240,23 @@ class Control:
 
     # --- judge --------------------------------------------------------------------------------------------
 
-    def _judged(self, action: Action, signal: Signal) -> Judged:
+    def _judge(self, action: Action, signal: Signal) -> JudgedAction:
         judgement = self.gates.judge(action)
         context = Context(signal, judgement.trace)
         self.counts[judgement.outcome.lower()] += 1
         match judgement.outcome:
-            case Outcome.PASSED:
+            case GateOutcome.PASSED:
                 begun = self._acting.begin(action, context)
                 if isinstance(begun, str):
-                    return Judged(action, judgement.outcome, begun)
+                    return JudgedAction(action, judgement.outcome, begun)
                 self._under_way[id(context)] = context
-                return Judged(action, judgement.outcome, "", outcome_later=begun)
-            case Outcome.BLOCKED:
+                return JudgedAction(action, judgement.outcome, "", outcome_later=begun)
+            case GateOutcome.BLOCKED:
                 log.info("blocked %s: %s", action.target, judgement.reason)
                 self._answer(context, "", f"blocked: {judgement.reason}")
-                return Judged(action, judgement.outcome, judgement.reason)
+                return JudgedAction(action, judgement.outcome, judgement.reason)
         self._soon(self._ask(action, judgement.reason, context), context)
-        return Judged(action, judgement.outcome, judgement.reason)
+        return JudgedAction(action, judgement.outcome, judgement.reason)
 
     async def _ask(self, action: Action, reason: str, context: Context) -> None:
         """Ask for consent, once that is written down."""
@@ -284,12 +296,12 @@ class Control:
         """Tell all clients that something waits for consent, and the rules."""
         self._announce(_question(question), self._traces.get(question.id, ()))
 
-    def _announce(self, signal: Signal, trace: tuple[Step, ...] = ()) -> None:
+    def _announce(self, signal: Signal, trace: tuple[GateStep, ...] = ()) -> None:
         signal = self._clean(signal)
-        self._tell(told(signal, trace))
+        self._tell(as_message(signal, trace))
         for action in self._reflexes.actions(signal):
             judgement = self.gates.judge(action)
-            if judgement.outcome is Outcome.PASSED:  # what asks about asking would never end
+            if judgement.outcome is GateOutcome.PASSED:  # what asks about asking would never end
                 self._acting.act(action, Context(signal, judgement.trace))
 
     def closed(self, question: Question, answer: questions.Answer) -> None:
@@ -382,13 +394,13 @@ class Control:
         self.hear(msgspec.structs.replace(told, agent=context.signal.agent))
         if context.client is not None:
             if sensor == "tool-error":
-                Answer(context, self._cleaner).end(text)
+                AnswerRelay(context, self._cleaner).end(text)
             else:
                 self._answer(context, text)
 
     def _answer(self, context: Context, text: str, fault: str = "") -> None:
         """A whole answer at once, and why it could not be done, if so."""
-        answer = Answer(context, self._cleaner)
+        answer = AnswerRelay(context, self._cleaner)
         answer.text(text)
         answer.end(fault)
 
@@ -421,7 +433,7 @@ class Control:
 
     async def _prompt(self, action: Action, context: Context) -> None:
         prompt = new_prompt(action.text, context.signal.source)
-        answer = Answer(context, self._cleaner, lambda: self._answers.pop(prompt.id, None))
+        answer = AnswerRelay(context, self._cleaner, lambda: self._answers.pop(prompt.id, None))
         client = context.signal.client
         if client is not None:
             self._answers[prompt.id] = client, answer
@@ -450,7 +462,7 @@ class Control:
             self._soon(self._cancel(prompt, answer, asked), answer.context)
         return len(found)
 
-    async def _cancel(self, prompt: str, answer: Answer, session: str) -> None:
+    async def _cancel(self, prompt: str, answer: AnswerRelay, session: str) -> None:
         try:
             await self._sessions.cancel(session, prompt)
         except SessionFault as error:
@@ -495,7 +507,7 @@ class Control:
         """A client has come and is known: it is shown what waits for consent."""
         waiting = [each for each in self._inbox.consents if not each.lost]
         for question in waiting[:SHOWN_WAITING]:
-            client.send(told(self._clean(_question(question))))
+            client.send(as_message(self._clean(_question(question))))
 
     def owes(self, client: Client) -> bool:
         """True if a client has asked for something that it may still be told of."""
@@ -552,7 +564,7 @@ def _listed(question: Question) -> str:
     return f"{question.id}  {question.title}\n    {rest}"
 
 
-def _with_answer(asked: Asked, allowed: bool, by: str) -> tuple[Step, ...]:
+def _with_answer(asked: Asked, allowed: bool, by: str) -> tuple[GateStep, ...]:
     """The trace with a person's word at its end."""
-    outcome = Outcome.PASSED if allowed else Outcome.BLOCKED
-    return (*asked.trace, Step("person", outcome, f"{'allowed' if allowed else 'denied'} by {by}"))
+    outcome = GateOutcome.PASSED if allowed else GateOutcome.BLOCKED
+    return (*asked.trace, GateStep("person", outcome, f"{'allowed' if allowed else 'denied'} by {by}"))

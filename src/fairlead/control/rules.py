@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct
 
 from ..formats.guess import meant
-from ..formats.patterns import Found, Pattern, compiled
+from ..formats.patterns import Pattern, PatternMatch, compiled
 from ..formats.shown import middle
 from ..system.settings import tables_from
 from .signals import FROM_INSIDE, SPOKEN, Action, Signal, control_character
@@ -65,7 +65,7 @@ class Then(Struct, frozen=True, forbid_unknown_fields=True):
         return (self.actuator or self.target).lstrip(":").upper()
 
 
-class Rule(Struct, frozen=True, forbid_unknown_fields=True):
+class SignalRule(Struct, frozen=True, forbid_unknown_fields=True):
     """For signals of a sensor (or of `*`, any) whose text a pattern is found in."""
 
     sensor: str
@@ -89,12 +89,12 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True):
                 raise ValueError(f"{sensor} has no field {{{field}}}{hint}")
 
 
-def rules_from(value: object, where: str = "[[control.rules]]") -> tuple[Rule, ...]:
+def rules_from(value: object, where: str = "[[control.rules]]") -> tuple[SignalRule, ...]:
     """The rules of a configuration. Raises ValueError that says which one is wrong."""
-    return tables_from(value, Rule, where, MAX_RULES)
+    return tables_from(value, SignalRule, where, MAX_RULES)
 
 
-def sensor_of(rule: Rule) -> str:
+def sensor_of(rule: SignalRule) -> str:
     """The name of a rule's sensor as signals have it."""
     return rule.sensor.lstrip(":").lower()
 
@@ -102,12 +102,12 @@ def sensor_of(rule: Rule) -> str:
 class Reflexes:
     """The rules by their sensors. `refresh` is called before they are looked at, and may replace them."""
 
-    def __init__(self, rules: Sequence[Rule] = (), refresh: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, rules: Sequence[SignalRule] = (), refresh: Callable[[], None] = lambda: None) -> None:
         self._rules: dict[str, list[tuple[Pattern, Then]]] = {}
         self._refresh = refresh
         self.replace(rules)
 
-    def replace(self, rules: Sequence[Rule]) -> None:
+    def replace(self, rules: Sequence[SignalRule]) -> None:
         """Follow these rules from now on."""
         self._rules = {}
         for rule in rules:
@@ -127,7 +127,7 @@ class Reflexes:
         return made
 
 
-def _action(then: Then, signal: Signal, match: Found) -> Action:
+def _action(then: Then, signal: Signal, match: PatternMatch) -> Action:
     fields = {  # those of FIELDS, and others
         **signal.fields,
         "text": signal.text,

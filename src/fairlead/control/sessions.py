@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 from ..formats.guess import meant
 from ..sessions import feed
-from ..sessions.directory import Directory, Kind, NoSession, NotSupported, Unknown
+from ..sessions.directory import Directory, Kind, NoSession, NotSupported, UnknownSession
 from ..sessions.inbox import Inbox
 from ..sessions.session import Making, Prompt, Typing
 from .protocols import Receiver, SessionFault
@@ -61,7 +61,7 @@ class ControlSessions:
         finding = self._finding.setdefault(name, asyncio.Lock())
         try:
             async with finding:
-                kind, id = await self._found(name)
+                kind, id = await self._find(name)
                 if (
                     sum(each.session == id and not each.is_said for each in self._asked.values())
                     >= MAX_ASKERS
@@ -119,7 +119,7 @@ class ControlSessions:
         name = self._directory.name_of(id)
         return (id[:SHORT_ID] if _UUID.fullmatch(id) else id) if name is None else name
 
-    async def _found(self, name: str) -> tuple[Kind, str]:
+    async def _find(self, name: str) -> tuple[Kind, str]:
         """The session of an id or a name. Prompts are not for sessions that are typed into: typing goes
         through the gates for commands, and prompts do not."""
         try:
@@ -129,7 +129,7 @@ class ControlSessions:
             if name != self._default:
                 how = f"/send {found.name} TEXT types into it"
                 raise SessionFault(f"prompts from here are not supported by {kind.name} sessions; {how}")
-        except Unknown:
+        except UnknownSession:
             pass
         makers = [kind for kind in self._directory.kinds if isinstance(kind, Making)]
         if name == self._default and makers:
@@ -141,14 +141,14 @@ class ControlSessions:
 
     # --- what sessions say --------------------------------------------------------------------------------
 
-    def heard(self, event: feed.Event) -> None:
+    def heard(self, event: feed.FeedEvent) -> None:
         """Pass on what belongs to a prompt of ours."""
         id = event.session
         match event:
             case feed.PromptStarted(prompt=prompt) if prompt in self._asked:
                 self._current[id] = self._asked[prompt]
                 self._current[id].is_said = True
-            case feed.Said(text=text) if id in self._current:
+            case feed.SaidPiece(text=text) if id in self._current:
                 self._current[id].receiver.text(text)
             case feed.PromptEnded(prompt=prompt, outcome=outcome, reason=reason) if prompt in self._asked:
                 asked = self._asked.pop(prompt)

@@ -124,7 +124,7 @@ class Action(Struct, frozen=True, omit_defaults=True):
         return one_line(" ".join(filter(None, words)).strip(" "), MAX_SUMMARY)
 
 
-class Step(NamedTuple):
+class GateStep(NamedTuple):
     """What one gate said."""
 
     gate: str
@@ -136,7 +136,7 @@ class Context(Struct, frozen=True):
     """What an actuator is told besides its action: what led to it, and how it was judged."""
 
     signal: Signal
-    trace: tuple[Step, ...] = ()
+    trace: tuple[GateStep, ...] = ()
     approved_by: str = ""
 
     @property
@@ -161,7 +161,7 @@ def keyword(name: str) -> Keyword:
 
 
 @lru_cache(256)
-def trace_plist(trace: tuple[Step, ...]) -> list[Any]:
+def trace_plist(trace: tuple[GateStep, ...]) -> list[Any]:
     """`((:GATE :NAME :RESULT :PASSED) …)`, with a reason where a gate gave one. Not to be changed."""
     return [
         plist(gate=keyword(step.gate), result=keyword(step.result))
@@ -195,7 +195,7 @@ def pieces(text: str) -> Iterator[str]:
         yield text[start : start + MAX_PIECE]
 
 
-def told(signal: Signal, trace: tuple[Step, ...] = ()) -> Message:
+def as_message(signal: Signal, trace: tuple[GateStep, ...] = ()) -> Message:
     """A signal from inside as everybody is told of it."""
     payload = plist(sensor=keyword(signal.sensor), text=sendable(signal.text[:MAX_PIECE]))
     for name, value in signal.fields.items():

@@ -25,7 +25,7 @@ MAX_FIELDS = 32
 _URGENT = ("/approve", "/deny", "/status", "/approvals")
 
 
-class Cancel(NamedTuple):
+class CancelAnswer(NamedTuple):
     """A client wants an answer to end: of this session, or whichever it gets."""
 
     session: str | None
@@ -34,7 +34,7 @@ class Cancel(NamedTuple):
 class Heard(NamedTuple):
     """What a message amounts to, if to anything, and what of it was not taken."""
 
-    what: Signal | Cancel | None
+    what: Signal | CancelAnswer | None
     refused: list[str]
 
 
@@ -58,7 +58,7 @@ def hear(message: Message, client: Client) -> Heard:
         return Heard(None, [*refused, f":SESSION must be a string of 1 to {MAX_SESSION} characters"])
     action, sensor = _word(proto_get(payload, "action")), _word(proto_get(payload, "sensor"))
     if action == "cancel-stream" or sensor == "interrupt":
-        return Heard(Cancel(session), refused)
+        return Heard(CancelAnswer(session), refused)
     if not sensor:
         wanted = "an event needs a :SENSOR, or the :ACTION :CANCEL-STREAM"
         return Heard(None, [*refused, wanted])

@@ -20,7 +20,7 @@ import msgspec
 
 from ..sessions.questions import ALLOW, DENY, Question, bounded
 from ..system.database import Database, Stored, storable
-from .signals import Action, Step
+from .signals import Action, GateStep
 
 MAX_OF_AGENTS = 20
 """How many actions that commands of agent sessions asked for may wait for consent."""
@@ -57,7 +57,7 @@ class Asked(NamedTuple):
     token: str
     action: Action
     reason: str
-    trace: tuple[Step, ...]
+    trace: tuple[GateStep, ...]
     source: str
     made: float = 0.0
 
@@ -112,7 +112,7 @@ class ControlStore(Stored):
 
     # --- approvals ----------------------------------------------------------------------------------------
 
-    def ask(self, action: Action, reason: str, trace: Sequence[Step], source: str) -> Asked:
+    def ask(self, action: Action, reason: str, trace: Sequence[GateStep], source: str) -> Asked:
         """Write down that an action waits. Raises Full; agents leave room for what others ask."""
         of_agents = sum(each.source.startswith(OF_AN_AGENT) for each in list(self._waiting.values()))
         if source.startswith(OF_AN_AGENT) and of_agents >= MAX_OF_AGENTS:
@@ -257,7 +257,7 @@ def _asked(row: Sequence[object]) -> Asked:
         token,
         msgspec.json.decode(action, type=Action),
         reason,
-        tuple(msgspec.json.decode(trace, type=list[Step])),
+        tuple(msgspec.json.decode(trace, type=list[GateStep])),
         source,
         float(made),
     )

@@ -14,15 +14,15 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from ..agent.consent.policy import Policy, Rule, rules_from
-from ..agent.events import Event
+from ..agent.consent.policy import ConsentRule, Policy, rules_from
+from ..agent.events import ConversationEvent
 from ..agent.instructions import system_prompt
 from ..agent.journal import JournalError
 from ..agent.library import Library
 from ..agent.live import posted
 from ..agent.models.catalog import Catalog
-from ..agent.models.keys import Keys, is_key
-from ..agent.ports import Judge, Judged
+from ..agent.models.keys import KeyFiles, is_key
+from ..agent.ports import Judge, JudgedCall
 from ..agent.query.graph import register_graph
 from ..agent.query.registry import Registry
 from ..agent.query.resolvers import SESSION_ID, session_resolvers
@@ -72,7 +72,7 @@ class AgentRoom:
         hosted: HostedRoom | None = None,
     ) -> None:
         self._feed = feed
-        keys = Keys(f"{settings.state_dir}/keys")
+        keys = KeyFiles(f"{settings.state_dir}/keys")
         try:
             self.catalog = catalog = Catalog(settings.config, entered=keys, refresh=settings.refresh)
         except SettingError as error:
@@ -89,7 +89,7 @@ class AgentRoom:
             settings.sessions_dir,
             catalog,
             place,
-            self._told,
+            self._happened,
             watched,
             inbox,
             check_free,
@@ -133,7 +133,7 @@ class AgentRoom:
             await asyncio.wait(turns, timeout=CLOSE_WAIT)
         await asyncio.gather(self.memory.aclose(), self.transcripts.aclose())
 
-    def _told(self, event: Event) -> None:
+    def _happened(self, event: ConversationEvent) -> None:
         self.ops.heard(event)
         for each in posted(self.store, event):
             self._feed.post(each)
@@ -184,7 +184,7 @@ class _Keyring:
 class _Consent(NamedTuple):
     """What `[agent]` says about consent."""
 
-    rules: tuple[Rule, ...]
+    rules: tuple[ConsentRule, ...]
     allows_all: bool
 
 
@@ -231,7 +231,7 @@ class _LiveJudge:
             self._held = rules, judge
         return self._held[1]
 
-    def judge(self, tool: str, touch: Touch) -> Judged:
+    def judge(self, tool: str, touch: Touch) -> JudgedCall:
         return self._now().judge(tool, touch)
 
     def is_hidden(self, path: Path) -> bool:

@@ -20,10 +20,10 @@ from ..agent.journal import Journal
 from ..agent.messages import Assistant, ToolResult, text_of
 from ..agent.models import Model, ModelError, ModelInfo, ToolSpec
 from ..agent.models.catalog import Catalog
-from ..agent.models.keys import Keys
+from ..agent.models.keys import KeyFiles
 from ..agent.secrets import Redactor, environment_for_commands, is_secret_file, secret_values
 from ..agent.session import AgentSession, Decision
-from ..agent.tools import Context, Guarded, Result, Tool, Touch, standard_tools
+from ..agent.tools import Guarded, Result, Tool, ToolContext, Touch, standard_tools
 from ..agent.tools.terminals import LocalTerminals
 from ..system.settings import SettingError, Settings
 from ..verify.checks import command, panel
@@ -91,7 +91,7 @@ class CheckerEnvironment:
 
     def __init__(self, settings: Settings) -> None:
         try:
-            self.catalog = Catalog(settings.config, entered=Keys(f"{settings.state_dir}/keys"))
+            self.catalog = Catalog(settings.config, entered=KeyFiles(f"{settings.state_dir}/keys"))
         except SettingError as error:
             raise settings.located(error) from None
         keys = self.catalog.key_variables()
@@ -106,7 +106,7 @@ class CheckerEnvironment:
             project,
             self.environment,
             hidden=self._hidden,
-            shown=_shown(target),
+            shown=_readable_paths(target),
             is_secret=lambda path: is_secret_file(path.relative_to(project)),
         )
 
@@ -229,7 +229,7 @@ class ModelChecker(_Watching):
             journal,
             _OneModel(self._places.catalog, self._info),
             self._tools(reader),
-            _Reading(Policy(project, readable=_shown(self._target)), await reader.secrets()),
+            _Reading(Policy(project, readable=_readable_paths(self._target)), await reader.secrets()),
             lambda event: None,
             system=self._persona.system_prompt(
                 session_id=self._target.session_id,
@@ -381,7 +381,7 @@ class _Refusing:
     def touches(self, arguments: dict[str, Any], cwd: Path) -> Touch:
         return Touch("write", f"{self.spec.name} {arguments.get('path', '')}")
 
-    async def run(self, arguments: dict[str, Any], context: Context) -> Result:
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> Result:
         return Result(self._reader.refuses(str(arguments.get("path", "")), self.spec.name), is_error=True)
 
 
@@ -409,7 +409,7 @@ class _ReadOnlyBash:
             raise ValueError("command must be a text")
         return Touch("run", f"run {given[:100]}", command=given)
 
-    async def run(self, arguments: dict[str, Any], context: Context) -> Result:
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> Result:
         outcome = await self._reader.run(arguments["command"])
         text = outcome.text if not outcome.ended else f"{outcome.text}\n[{outcome.ended}]"
         details = {"exit_code": outcome.code, "refused": outcome.refused or None}
@@ -435,7 +435,7 @@ def _lines(stop: Event) -> tuple[int, int] | None:
     return (first, last) if first is not None and last is not None else None
 
 
-def _shown(target: Target) -> tuple[Path, ...]:
+def _readable_paths(target: Target) -> tuple[Path, ...]:
     """The session's file. A hook may name any file as it, so one with secrets is none."""
     path = Path(os.path.realpath(target.file)) if target.file else None
     return (path,) if path is not None and path.suffix == ".jsonl" and not is_secret_file(path) else ()

@@ -15,12 +15,12 @@ from ..agent.consent.commands import take_apart
 from ..agent.secrets import environment_for_commands, is_secret_file
 from ..control import gates
 from ..control.actuators import Actuators, offered, shell, write_log
-from ..control.gates import Gates, Taken
-from ..control.health import Check, Checker, Health, Lag, disk, runtime_dir
+from ..control.gates import Gates, TakenCommand
+from ..control.health import Check, Checker, HealthChecks, Lag, disk, runtime_dir
 from ..control.loop import Control
 from ..control.notices import TROUBLE_PAUSE, Notifier, Send, check_urls, send_with_apprise
 from ..control.protocols import Cleaner
-from ..control.rules import Reflexes, Rule, Then, rules_from
+from ..control.rules import Reflexes, SignalRule, Then, rules_from
 from ..control.sessions import ControlSessions
 from ..control.signals import Priority, Signal
 from ..control.store import ControlStore
@@ -75,7 +75,7 @@ class ControlRoom:
         rules = _rules(settings)
         reflexes = Reflexes(rules, settings.refresh)
         self.sessions = ControlSessions(directory, inbox, settings.text("control", "session"), home)
-        happening.listen(self._heard)
+        happening.listen(self._happened)
         self.control = Control(
             actuators=self.actuators,
             gates=self._gates(cleaner, home),
@@ -101,7 +101,7 @@ class ControlRoom:
             "configuration": self._check_config,
             "questions": self._check_questions,
         }
-        self.health = Health(own | dict(checkers or {}))
+        self.health = HealthChecks(own | dict(checkers or {}))
         self.door = PassepartoutDoor(settings, self.control, self._healthy, programs)
         self.ops = ControlOps(self.control, self.health)
         self._heartbeat = settings.number("control", "heartbeat")
@@ -204,7 +204,7 @@ class ControlRoom:
 
     # --- what other rooms say -----------------------------------------------------------------------------
 
-    def _heard(self, event: feed.Event) -> None:
+    def _happened(self, event: feed.FeedEvent) -> None:
         """Something happened in a session."""
         if not self._is_open:
             return
@@ -314,16 +314,16 @@ class ControlRoom:
 
 
 @lru_cache(maxsize=4)  # several gates look at the same one
-def taken_apart(command: str) -> Taken:
+def taken_apart(command: str) -> TakenCommand:
     """A command line as gates see it."""
     taken = take_apart(command)
     texts = dict.fromkeys(
         reading.text for part in taken.parts for reading in part.readings if reading.is_sure
     )
-    return Taken(tuple(texts), taken.is_understood)
+    return TakenCommand(tuple(texts), taken.is_understood)
 
 
-def checked(settings: Settings) -> tuple[list[str], tuple[Rule, ...]]:
+def checked(settings: Settings) -> tuple[list[str], tuple[SignalRule, ...]]:
     """The addresses and rules of a configuration. Raises SettingError, also for what only a start reads."""
     urls = _texts(settings, "notify", "urls")
     try:
@@ -335,7 +335,7 @@ def checked(settings: Settings) -> tuple[list[str], tuple[Rule, ...]]:
     return urls, _rules(settings)
 
 
-def _rules(settings: Settings) -> tuple[Rule, ...]:
+def _rules(settings: Settings) -> tuple[SignalRule, ...]:
     try:
         rules = tuple(rules_from(settings.section("control").get("rules", [])))
     except ValueError as error:

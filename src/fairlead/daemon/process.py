@@ -48,7 +48,7 @@ from ..system.setting_table import AT_START
 from ..system.settings import SettingError, Settings, safe_dir
 from ..system.sockets import is_served
 from ..system.whereabouts import write_whereabouts
-from ..terminal.host import Host
+from ..terminal.host import TerminalHost
 from ..wire.rpc import ErrorCode, fields
 from . import agents as agent_room
 from . import control as control_room
@@ -102,7 +102,7 @@ class Daemon:
         clients, feed, inbox = Clients(), Feed(), Inbox(f"{settings.state_dir}/inbox.jsonl")
         self._inbox = inbox
         self._asks = Asks(f"{settings.state_dir}/asked", inbox)
-        self._host = host = Host(settings)
+        self._host = host = TerminalHost(settings)
         self._judging = judging = verification(settings, clients, feed, inbox, self._agent_programs)
         self._terminals = terminals = TerminalRoom(
             settings, host, clients, feed, inbox, judging, self._agent_programs
@@ -262,10 +262,10 @@ class Daemon:
         lost = [server.path for server in own if server.is_lost]
         return [*lost, *self._terminals.door.lost, *self._judging.door.lost]
 
-    def _posted(self, event: feed.Event) -> None:
+    def _posted(self, event: feed.FeedEvent) -> None:
         """Show verdicts with their sessions. If a person is needed, tell those at its terminal, or at all if
         nothing else tells people."""
-        if isinstance(event, feed.Judged | feed.NeedsPerson):
+        if isinstance(event, feed.VerdictGiven | feed.NeedsPerson):
             self._agents.ops.judged(event.session)
         if isinstance(event, feed.NeedsPerson):
             self._control.escalated(event.session, event.turn, event.reason)

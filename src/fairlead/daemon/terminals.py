@@ -16,9 +16,9 @@ from ..doors.rpc.handlers import Clients
 from ..sessions.feed import Feed
 from ..sessions.inbox import Inbox
 from ..system.settings import Settings
-from ..terminal.host import Host
+from ..terminal.host import TerminalHost
 from ..terminal.kind import TerminalKind
-from ..terminal.session import Event, Session, State
+from ..terminal.session import ProgramState, TerminalEvent, TerminalSession
 from ..terminal.signal_rate import LIMITED, SignalRate
 from ..terminal.turns import TerminalTurns
 from ..wire.rpc import fields
@@ -38,7 +38,7 @@ class TerminalRoom:
     def __init__(
         self,
         settings: Settings,
-        host: Host,
+        host: TerminalHost,
         clients: Clients,
         feed: Feed,
         inbox: Inbox,
@@ -62,7 +62,7 @@ class TerminalRoom:
         self._clients = clients
         self._inbox = inbox
         self._opening: set[asyncio.Task[None]] = set()
-        self._rates: dict[Session, SignalRate] = {}
+        self._rates: dict[TerminalSession, SignalRate] = {}
 
     async def open(self, command: list[str] | None) -> None:
         """Find the sessions, and let clients come to them. `command` starts the next daemon."""
@@ -89,7 +89,7 @@ class TerminalRoom:
 
     # --- what happens ---------------------------------------------------------------------------------------
 
-    def _happened(self, session: Session, event: Event) -> None:
+    def _happened(self, session: TerminalSession, event: TerminalEvent) -> None:
         match event.topic:
             case "opened":
                 task = asyncio.get_running_loop().create_task(self._open(session))
@@ -110,17 +110,17 @@ class TerminalRoom:
                     asyncio.get_running_loop().call_later(EXIT_TOLD_AFTER, self._note_exit, session)
                 self._tell_all(session, event)
 
-    def _tell_all(self, session: Session, event: Event) -> None:
+    def _tell_all(self, session: TerminalSession, event: TerminalEvent) -> None:
         self._tell(event.topic, event.data)
         self.kind.happened(session, event)
 
-    def _signals(self, session: Session) -> SignalRate:
+    def _signals(self, session: TerminalSession) -> SignalRate:
         """How much of what a session's program calls is told."""
         if session not in self._rates:
             self._rates[session] = SignalRate(partial(self._tell_all, session))
         return self._rates[session]
 
-    def _note_exit(self, session: Session) -> None:
+    def _note_exit(self, session: TerminalSession) -> None:
         """Everybody knows that a session has ended, and rules were followed: the next daemon is silent."""
         if session in self.host:
             session.remember(exit_told=True)
@@ -128,19 +128,19 @@ class TerminalRoom:
     def _tell(self, topic: str, data: Mapping[str, Any]) -> None:
         self._clients.event(topic, fields(**data))
 
-    async def _open(self, session: Session) -> None:
+    async def _open(self, session: TerminalSession) -> None:
         try:
-            if session.state is not State.ENDED and session.ended_for is None:
+            if session.state is not ProgramState.ENDED and session.ended_for is None:
                 await self.door.open(session)
         except (OSError, ValueError) as error:
             log.warning("session %s has no keepty socket: %s", session.id, error)
-        if session.state is State.ENDED:  # meanwhile
+        if session.state is ProgramState.ENDED:  # meanwhile
             self.door.retire(session)
         if session not in self.host:
             self.door.close(session)
             return
         self.turns.opened(session)
 
-    def _notice(self, session: Session) -> str:
+    def _notice(self, session: TerminalSession) -> str:
         called = self._inbox.escalation(session.id)
         return f"{session.id} needs a person: {called.what}"[:MAX_NOTICE] if called is not None else ""

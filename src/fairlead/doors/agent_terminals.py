@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..agent.tools.terminals import COLUMNS, ROWS, end_all
-from ..terminal.host import Host, HostError
-from ..terminal.session import Session, State
+from ..terminal.host import HostError, TerminalHost
+from ..terminal.session import ProgramState, TerminalSession
 
 MAX_UNREAD = 16 * 1024 * 1024
 """How many printed bytes wait to be read; then the oldest are dropped."""
@@ -26,7 +26,7 @@ _WITHOUT_INPUT = ["/bin/sh", "-c", 'exec "$@" </dev/null', "sh"]
 class HostTerminals:
     """Runs commands as terminal sessions of a host."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: TerminalHost) -> None:
         self._host = host
         self._numbers = itertools.count(1)
 
@@ -61,7 +61,7 @@ class HostTerminals:
         nobody waits for them any more."""
         for session in list(self._host.sessions.values()):
             if "agent" in session.note:
-                if session.state is not State.ENDED:
+                if session.state is not ProgramState.ENDED:
                     with contextlib.suppress(HostError, TimeoutError):
                         await self._host.stop(session.id, hang_up=False)
                 if session in self._host:
@@ -71,7 +71,7 @@ class HostTerminals:
 class SessionRunning:
     """A command in its terminal session."""
 
-    def __init__(self, host: Host, session: Session) -> None:
+    def __init__(self, host: TerminalHost, session: TerminalSession) -> None:
         self._host = host
         self._session = session
         self._unread: deque[bytes] = deque()
@@ -90,7 +90,7 @@ class SessionRunning:
     async def read(self) -> bytes:
         await asyncio.sleep(0)  # one that prints without end must not have the loop for itself
         while not self._unread:
-            if self._session.state is State.ENDED:
+            if self._session.state is ProgramState.ENDED:
                 return b""
             self._changed.clear()
             await self._changed.wait()
@@ -112,7 +112,7 @@ class SessionRunning:
     async def close(self) -> None:
         self._session.taps.discard(self._printed)
         self._session.watchers.discard(self._changed.set)
-        if self._session.state is not State.ENDED:
+        if self._session.state is not ProgramState.ENDED:
             with contextlib.suppress(HostError):
                 await self._host.stop(self._session.id, hang_up=False)
         if self._session in self._host:

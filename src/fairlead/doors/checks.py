@@ -21,7 +21,7 @@ from ..system.bubblewrap import bubblewrap
 from ..system.database import DatabaseFault, DatabaseThread
 from ..system.extras import adding, installing, is_missing
 from ..system.settings import Settings, foreign
-from ..terminal.host import Host
+from ..terminal.host import TerminalHost
 from ..terminal.screen.screen import Screen
 from ..verify.checks.sandbox import FALLBACK
 from ..wire import keepty
@@ -51,7 +51,7 @@ NAMED = 5
 
 def host_checks(
     settings: Settings,
-    host: Host,
+    host: TerminalHost,
     store: AgentStore,
     catalog: Catalog,
     lost_sockets: Callable[[], Sequence[str]],

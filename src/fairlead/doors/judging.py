@@ -136,7 +136,7 @@ class Judging:
 
     # --- sessions -------------------------------------------------------------------------------------------
 
-    def _happened(self, event: feed.Event) -> None:
+    def _happened(self, event: feed.FeedEvent) -> None:
         id = event.session
         match event:
             case feed.Created(began=began, by_agent=by_agent):
@@ -328,7 +328,7 @@ class Judging:
         try:
             began = dict(self._began)
             for session_id, report in await self.reports.thread.run(lambda: self._take_lost(began)):
-                self._told(session_id, report, began.get(session_id, 0.0))
+                self._take_verdict(session_id, report, began.get(session_id, 0.0))
         except DatabaseFault as error:
             log.warning("reports can't be kept: %s", error)
 
@@ -383,7 +383,7 @@ class Judging:
 
         writing = asyncio.ensure_future(self.reports.thread.run(write))
         await asyncio.wait([writing], timeout=KEEP_WAIT)
-        self._told(builder.id, report, builder.began)
+        self._take_verdict(builder.id, report, builder.began)
         if is_early and not builder.is_working:
             self._outdate_early(builder.id, report.turn)
         try:
@@ -399,13 +399,13 @@ class Judging:
             for each in self.reports.list(session_id=report.session_id, limit=SENT_AGAIN)
         )
 
-    def _told(self, session_id: str, report: Report, began: float) -> None:
+    def _take_verdict(self, session_id: str, report: Report, began: float) -> None:
         """Tell everybody of a report, unless another session than the one that `began` then has the id."""
         if self._began.get(session_id, began) != began:
             log.warning("a report on an earlier session %s is only kept", session_id)
             return
         said = Judgement(report.turn, report.confidence, report.summary, report.verifier, began=began)
-        said = said._replace(at=report.time, details=_found(report))
+        said = said._replace(at=report.time, details=_findings(report))
         before, live = self.of(session_id), self._live(session_id)
         is_last = live is not None and bool(live.turns) and live.turns[-1].number <= report.turn
         is_older = before is not None and before.turn > report.turn and not is_last
@@ -430,7 +430,7 @@ class Judging:
             **said.shown,
         )
         self._tell("verify/report", data)
-        self._feed.post(feed.Judged(session_id, report.turn, report.confidence.value, report.summary))
+        self._feed.post(feed.VerdictGiven(session_id, report.turn, report.confidence.value, report.summary))
         is_superseded = is_older or (live is not None and bool(live.turns) and not is_last)
         if report.confidence is Confidence.FAILED and not is_superseded:  # it could not be judged
             self.escalated(session_id, report.turn, report.summary)
@@ -466,7 +466,7 @@ def _token(session_id: str, judgement: Judgement) -> str:
     return hashlib.sha256(call.encode("utf-8", "replace")).hexdigest()[:TOKEN]
 
 
-def _found(report: Report) -> str:
+def _findings(report: Report) -> str:
     """What was found, for who is called."""
     sections = "\n\n".join(f"{each.title}\n{each.text}" for each in report.sections)
     return middle(sections, SHOWN_DETAILS, f"`fairlead reports {report.session_id}` lists the report")

@@ -24,7 +24,7 @@ from ..keeper.credentials import is_our_user, peer_pid
 from ..sessions.inbox import calling_agent
 from ..system.settings import SettingError, Settings, safe_dir
 from ..system.sockets import is_served
-from ..terminal.session import Session, State
+from ..terminal.session import ProgramState, TerminalSession
 from ..wire import keepty
 from ..wire.faults import Broken
 from .listening import UnixServer, log
@@ -45,17 +45,17 @@ class KeeptyDoor:
     """The sockets of all sessions."""
 
     def __init__(
-        self, settings: Settings, notice: Callable[[Session], str], programs: Programs = dict
+        self, settings: Settings, notice: Callable[[TerminalSession], str], programs: Programs = dict
     ) -> None:
         """`notice` returns what a person who comes to a session should know; `programs` are agents'."""
         self.notice = notice
         self.programs = programs
         self._settings = settings
-        self._servers: dict[Session, list[UnixServer]] = {}
+        self._servers: dict[TerminalSession, list[UnixServer]] = {}
         self._ended: UnixServer | None = None
-        self.connections: dict[Session, set[_Client]] = {}
+        self.connections: dict[TerminalSession, set[_Client]] = {}
 
-    async def open(self, session: Session) -> None:
+    async def open(self, session: TerminalSession) -> None:
         """Listen for a session's clients. A dead socket at its path is removed, a live one is an error."""
         own, *shared = keepty.socket_dirs(os.environ, self._settings.keepty_dir)
         await self._listen(session, own)
@@ -65,7 +65,7 @@ class KeeptyDoor:
             except (OSError, ValueError) as error:
                 log.info("keepty's programs can't find session %s: %s", session.id, error)
 
-    async def _listen(self, session: Session, directory: str) -> None:
+    async def _listen(self, session: TerminalSession, directory: str) -> None:
         try:
             safe_dir(directory)
         except SettingError as error:
@@ -78,12 +78,12 @@ class KeeptyDoor:
         await server.open()
         self._servers.setdefault(session, []).append(server)
 
-    def retire(self, session: Session) -> None:
+    def retire(self, session: TerminalSession) -> None:
         """A session has ended: take its clients only at the socket for those."""
         for server in self._servers.pop(session, ()):
             server.close()
 
-    async def open_ended(self, find: Callable[[str], Session | None]) -> None:
+    async def open_ended(self, find: Callable[[str], TerminalSession | None]) -> None:
         """Listen for clients of sessions that have ended."""
         self._ended = UnixServer(self._settings.ended_path, lambda: _Asking(self, find))
         await self._ended.open()
@@ -94,7 +94,7 @@ class KeeptyDoor:
             self._ended.close()
             self._ended = None
 
-    def close(self, session: Session) -> None:
+    def close(self, session: TerminalSession) -> None:
         """Take no more clients of a session, and let go of those that are there."""
         self.retire(session)
         for client in list(self.connections.pop(session, ())):
@@ -114,7 +114,7 @@ class KeeptyDoor:
         for server in self._all():
             await server.mend()
 
-    def is_full(self, session: Session) -> bool:
+    def is_full(self, session: TerminalSession) -> bool:
         return len(self.connections[session]) >= self._settings.count("terminal", "max_connections")
 
     def session_of(self, pid: int) -> str:
@@ -155,7 +155,7 @@ class KeeptyDoor:
 class _Asking(asyncio.Protocol):
     """A connection that has not said yet which of the ended sessions it wants."""
 
-    def __init__(self, door: KeeptyDoor, find: Callable[[str], Session | None]) -> None:
+    def __init__(self, door: KeeptyDoor, find: Callable[[str], TerminalSession | None]) -> None:
         self._door = door
         self._find = find
         self._asked = b""
@@ -194,7 +194,7 @@ class _Asking(asyncio.Protocol):
 class _Client(asyncio.Protocol):
     """One connection."""
 
-    def __init__(self, session: Session, door: KeeptyDoor) -> None:
+    def __init__(self, session: TerminalSession, door: KeeptyDoor) -> None:
         self.behind = False
         self.within = ""
         """The session in which this client shows ours, if it does."""
@@ -397,7 +397,7 @@ class _Client(asyncio.Protocol):
         self._transport.close()
 
 
-def _will_type(message: Any, session: Session) -> bool:
+def _will_type(message: Any, session: TerminalSession) -> bool:
     """Whether this is the greeting of a client that may give a program input."""
     is_writer = isinstance(message, keepty.Hello) and message.role is keepty.Role.WRITER
-    return is_writer and session.state is not State.ENDED
+    return is_writer and session.state is not ProgramState.ENDED

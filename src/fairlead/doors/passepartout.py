@@ -25,7 +25,7 @@ import msgspec
 
 from .. import __version__
 from ..control.signals import Client, Signal
-from ..control.stimuli import Cancel, hear
+from ..control.stimuli import CancelAnswer, hear
 from ..formats.sexp import Keyword
 from ..keeper.credentials import is_our_user
 from ..system.settings import Settings
@@ -34,13 +34,13 @@ from ..wire.passepartout import (
     MAX_CHARACTERS,
     WRONG_TOKEN,
     Auth,
-    DaemonConnection,
     Health,
     HealthCheck,
     HealthResponse,
     Hello,
     Invalid,
     Message,
+    ServerConnection,
     frame,
     plist,
 )
@@ -258,7 +258,7 @@ class _Client(asyncio.Protocol):
         self.is_local = False
         self._door = door
         self._transport: asyncio.Transport
-        self._wire: DaemonConnection
+        self._wire: ServerConnection
         self._came = self._active = time.monotonic()
         self._begun = 0.0  # when the frame began of which a part has come
         self._is_slow = False
@@ -287,10 +287,10 @@ class _Client(asyncio.Protocol):
         connection = transport.get_extra_info("socket")
         is_local = self.is_local = connection.family == socket.AF_UNIX
         if is_local and not is_our_user(connection):
-            self._wire = DaemonConnection()
+            self._wire = ServerConnection()
             transport.abort()
             return
-        self._wire = DaemonConnection(
+        self._wire = ServerConnection(
             proven=is_local or peer_uid(connection) == os.getuid(),
             is_token=self._door.token.is_right,
             max_characters=self._door.max_characters,
@@ -407,7 +407,7 @@ class _Client(asyncio.Protocol):
                 case HealthCheck():
                     self.write(_health(*self._door.health()))
                 case Message():
-                    self._heard(item)
+                    self._received(item)
                 case Invalid():
                     self.write(item.reply)
                     if item.reason == WRONG_TOKEN:
@@ -435,12 +435,12 @@ class _Client(asyncio.Protocol):
         if held > SLICE and self._door.held > MAX_HELD:
             self._end(f"clients' incomplete frames already hold more than {MAX_HELD} characters")
 
-    def _heard(self, message: Message) -> None:
+    def _received(self, message: Message) -> None:
         what, refused = hear(message, self)
         if refused:  # an error says that no answer will come
             level = "error" if what is None else "warning"
             self.send(log_message("; ".join(refused[:MAX_REFUSALS]), level))
-        if isinstance(what, Cancel):
+        if isinstance(what, CancelAnswer):
             if not self._door.room.cancel(self, what.session):
                 self.send(log_message("no answer to cancel", "info"))
             return

@@ -68,7 +68,7 @@ MAX_REMOVED = 10_000
 """How many files of a directory are looked at for that."""
 
 
-class Listener(Protocol):
+class VerifierListener(Protocol):
     """Who is told what verifiers say and do."""
 
     def left(self, builder: Session) -> None:
@@ -87,7 +87,7 @@ class VerifierDoor:
     def __init__(
         self,
         directories: Sequence[str],
-        listener: Listener,
+        listener: VerifierListener,
         *,
         max_loops: int = MAX_LOOPS,
         ping_interval: float = wire.PING_INTERVAL,
@@ -107,7 +107,7 @@ class VerifierDoor:
         if builder.id in self._places:
             return
         place, faults = (
-            _Place(builder, self._heard, self._listener.left, self._ping_interval, self._programs),
+            _Place(builder, self._received, self._listener.left, self._ping_interval, self._programs),
             [],
         )
         for directory in self._directories:
@@ -210,7 +210,7 @@ class VerifierDoor:
 
     # --- verifiers ------------------------------------------------------------------------------------------
 
-    def _heard(self, builder: Session, verifier: _Verifier, said: wire.Envelope) -> None:
+    def _received(self, builder: Session, verifier: _Verifier, said: wire.Envelope) -> None:
         match said:
             case wire.Hello(since=int(line)):
                 for event in _since(builder, line):

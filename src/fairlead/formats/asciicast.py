@@ -26,7 +26,7 @@ class AsciicastError(ValueError):
     """A line that is not asciicast. Says what is wrong with it."""
 
 
-class Header(NamedTuple):
+class CastHeader(NamedTuple):
     """What the first line says."""
 
     cols: int
@@ -42,7 +42,7 @@ class Header(NamedTuple):
     """How many seconds a player should wait between two events at the most."""
 
 
-class Event(NamedTuple):
+class CastEvent(NamedTuple):
     """Something that happened: seconds, a code, and its data."""
 
     time: float
@@ -77,7 +77,7 @@ class _Any(msgspec.Struct):
     version: int
 
 
-def read_header(line: bytes) -> Header:
+def read_header(line: bytes) -> CastHeader:
     """What the first line says. Raises AsciicastError.
 
     >>> read_header(b'{"version": 2, "width": 80, "height": 24}')[:3]
@@ -104,7 +104,7 @@ def read_header(line: bytes) -> Header:
         raise AsciicastError(f"a terminal of {cols} × {rows}; expected 1 to 65535 columns and rows")
     timestamp = None if found.timestamp is None else int(found.timestamp)
     limit = found.idle_time_limit
-    return Header(
+    return CastHeader(
         cols,
         rows,
         version,
@@ -116,7 +116,7 @@ def read_header(line: bytes) -> Header:
     )
 
 
-def header_line(header: Header) -> bytes:
+def header_line(header: CastHeader) -> bytes:
     """A header of version 3.
 
     >>> header_line(Header(80, 24, timestamp=1504467315, title="Demo"))
@@ -134,7 +134,7 @@ def header_line(header: Header) -> bytes:
     return _encode({name: value for name, value in values.items() if value is not None}) + b"\n"
 
 
-def read_event(line: bytes) -> Event | None:
+def read_event(line: bytes) -> CastEvent | None:
     """The event of a line, or None if it is a comment or empty. Raises AsciicastError.
 
     >>> read_event(b'[1.001, "o", "hello"]')
@@ -149,7 +149,7 @@ def read_event(line: bytes) -> Event | None:
         raise AsciicastError("not an event, which is a JSON array of a time, a code and a text") from None
     if not 0 <= time <= MAX_TIME:
         raise AsciicastError(f"an event's time is {time:g}; expected 0 to {MAX_TIME:g} seconds")
-    return Event(time, code, data)
+    return CastEvent(time, code, data)
 
 
 def event_line(milliseconds: int, code: str, data: str) -> bytes:

@@ -24,7 +24,7 @@ class Fault(Exception):
         self.at = at
 
 
-def shown(token: str) -> str:
+def token_text(token: str) -> str:
     """As much of a token as a message should have."""
     return token if len(token) <= _SHOWN else token[:_SHOWN] + "…"
 

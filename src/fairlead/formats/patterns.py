@@ -48,7 +48,7 @@ class PatternError(ValueError):
     """What should be a pattern is none, or one that can't be matched in linear time. Says why."""
 
 
-class Found(Protocol):
+class PatternMatch(Protocol):
     """A place where a pattern matches; as `re.Match`."""
 
     def start(self) -> int: ...
@@ -81,19 +81,19 @@ class Pattern:
         """True if searching this text takes no more than some 2 ms, whatever is in it."""
         return len(text) * int(self._regexp.programsize) <= QUICK
 
-    def search(self, text: str) -> Found | None:
+    def search(self, text: str) -> PatternMatch | None:
         """The first match."""
-        found: Found | None = self._regexp.search(_encodable(text))
+        found: PatternMatch | None = self._regexp.search(_encodable(text))
         return found
 
-    def match(self, text: str) -> Found | None:
+    def match(self, text: str) -> PatternMatch | None:
         """The match at the beginning."""
-        found: Found | None = self._regexp.match(_encodable(text))
+        found: PatternMatch | None = self._regexp.match(_encodable(text))
         return found
 
-    def finditer(self, text: str) -> Iterator[Found]:
+    def finditer(self, text: str) -> Iterator[PatternMatch]:
         """All matches, one after the other. Each takes linear time, so who wants many counts the time."""
-        found: Iterator[Found] = self._regexp.finditer(_encodable(text))
+        found: Iterator[PatternMatch] = self._regexp.finditer(_encodable(text))
         return found
 
 

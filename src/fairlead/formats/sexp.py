@@ -43,7 +43,7 @@ from itertools import islice
 from operator import attrgetter, length_hint
 from typing import Any, Final, NamedTuple
 
-from .faults import Fault, TextError, line_and_column, shown, utf8
+from .faults import Fault, TextError, line_and_column, token_text, utf8
 from .floats import digits_of, notation, shortest
 from .lexing import UNCLOSED, apart, cut, is_closed, spaced
 from .names import Name
@@ -404,11 +404,13 @@ def _dispatched(token: str) -> Char:
     if token.startswith("#\\"):
         character = _character(token[2:]) if len(token) > 2 else None
         if character is None:
-            raise Fault(f"unknown character {shown(token)!r}; expected #\\c, #\\Newline, #\\U+41 or the like")
+            raise Fault(
+                f"unknown character {token_text(token)!r}; expected #\\c, #\\Newline, #\\U+41 or the like"
+            )
         return character
     if token == "#|":
         raise Fault("a block comment without its end |#")
-    raise Fault(f"the reader macro {shown(token[:3])!r} is not read; only #\\ #( and #| are")
+    raise Fault(f"the reader macro {token_text(token[:3])!r} is not read; only #\\ #( and #| are")
 
 
 def _is_number(token: str) -> bool:
@@ -430,7 +432,7 @@ def _number(token: str, max_digits: int) -> int | float | Fraction | None:
         if match := _FLOAT.fullmatch(token):
             return _float(match[1], (match[2] or "e").lower(), int(match[3] or 0))
     except (ValueError, ZeroDivisionError):
-        raise Fault(f"invalid number {shown(token)!r}") from None
+        raise Fault(f"invalid number {token_text(token)!r}") from None
     return None
 
 
@@ -470,7 +472,7 @@ def _named(token: str) -> Any:
         if len(local) < len(token):
             return Keyword(_name(local))
         if not token.strip("."):
-            raise Fault(f"{shown(token)} stands where no dot may stand")
+            raise Fault(f"{token_text(token)} stands where no dot may stand")
         return _symbol(_name(token))
     package, colons, name = _pieced(token)
     if not colons:
@@ -478,7 +480,7 @@ def _named(token: str) -> Any:
     if token[0] == ":" or package == "KEYWORD":
         return Keyword(name)
     if package not in _PACKAGES:
-        raise Fault(f"unknown package in {shown(token)!r}; expected one of {', '.join(_PACKAGES)}")
+        raise Fault(f"unknown package in {token_text(token)!r}; expected one of {', '.join(_PACKAGES)}")
     prefix = _PACKAGES[package]
     return Symbol(name, prefix + ":" * colons) if prefix and name not in ("NIL", "T") else _symbol(name)
 
@@ -492,7 +494,7 @@ def _symbol(name: str) -> Any:
 def _name(text: str) -> str:
     """The name that unescaped characters stand for."""
     if _INVALID.search(text):
-        raise Fault(f"a character in {shown(text)!r} can't be part of a name")
+        raise Fault(f"a character in {token_text(text)!r} can't be part of a name")
     if text.isascii():
         return text.upper()
     if len(text) > MAX_NAME:
@@ -520,7 +522,7 @@ def _pieced(token: str) -> tuple[str, int, str]:
     if end != len(token):
         raise Fault(_why_no_atom(token[end:]))
     if places > 1 or colons > 2 or not parts:
-        raise Fault(f"a colon in the wrong place in {shown(token)!r}")
+        raise Fault(f"a colon in the wrong place in {token_text(token)!r}")
     return package, colons, "".join(parts)
 
 

@@ -9,9 +9,9 @@ from msgspec import Struct
 from ..agent.secrets import Redactor
 from ..wire import acp
 from ..wire.faults import Broken
-from .chosen import AgentSettings, Described
+from .chosen import AgentDefaults, AgentSettings
 from .link import AgentLink
-from .pipe import Ended, Pipe
+from .pipe import AgentExit, Pipe
 from .program import AgentProgram, HostedError
 from .state import Work
 
@@ -39,7 +39,7 @@ class Trial:
         self,
         agent: str,
         cwd: str,
-        described: Described,
+        described: AgentDefaults,
         start: Callable[[AgentSettings], Awaitable[Pipe]],
         forget: Callable[[Pipe], None],
         secrets: Redactor,
@@ -108,11 +108,11 @@ class Trial:
         assert link is not None
         self._agent = link.connection.agent
         match item:
-            case acp.Answer(result=acp.NewSessionResult(session_id=id) as result):
+            case acp.CallAnswer(result=acp.NewSessionResult(session_id=id) as result):
                 self._settings.opened(id, result)
-            case acp.Failure():
+            case acp.CallFailure():
                 self._program.refused(item, link.work)
-            case acp.Refused(reply=reply):
+            case acp.CallRefused(reply=reply):
                 link.send(reply)
             case Broken():
                 self.failed(str(item))
@@ -123,7 +123,7 @@ class Trial:
     def failed(self, why: str) -> None:
         self._program.fail(why)
 
-    def ended(self, end: Ended) -> None:
+    def ended(self, end: AgentExit) -> None:
         link = self._program.link
         if link is not None:
             self._program.why_ended(end)

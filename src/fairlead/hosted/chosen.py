@@ -34,7 +34,7 @@ _LISTED_MODELS = ""
 """The id of the option that stands for models which an agent lists apart from its options."""
 
 
-class Described(Protocol):
+class AgentDefaults(Protocol):
     """What is set for an agent."""
 
     @property
@@ -54,7 +54,7 @@ class AgentSettings:
         self,
         append: Callable[[Custom], object],
         agent: str,
-        described: Callable[[], Described],
+        described: Callable[[], AgentDefaults],
         work: Callable[[], Work],
         changed: Callable[[], None],
     ) -> None:

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..agent import context, events
-from ..agent.answer import NOTHING_USED, Answer
+from ..agent.answer import NOTHING_USED, AnswerSoFar
 from ..agent.consent.approvals import Approvals
-from ..agent.events import Approval, Event
+from ..agent.events import Approval, ConversationEvent
 from ..agent.journal import Custom, Journal, Said
 from ..agent.messages import Assistant, Message, StopReason, Text, ToolCall, ToolResult, Usage, now
 from ..agent.models import ModelInfo
@@ -52,7 +52,7 @@ class Doings:
         self,
         journal: Journal,
         approvals: Approvals,
-        tell: Callable[[Event], None],
+        tell: Callable[[ConversationEvent], None],
         secrets: Redactor,
         model: Callable[[], ModelInfo],
     ) -> None:
@@ -65,7 +65,7 @@ class Doings:
         self._clean = secrets.text
         self._model = model
         self.work = Work()
-        self.answer = Answer()
+        self.answer = AnswerSoFar()
         self.run = ""
         self._size = 0  # of the answer
         self._at = self._number = 0  # the line that is handled, and how many entries came of it
@@ -128,7 +128,7 @@ class Doings:
         return True
 
     def _restart(self) -> None:
-        self.answer, self._size = Answer(), 0
+        self.answer, self._size = AnswerSoFar(), 0
 
     def keep(self, work: Work) -> None:
         """Put into the state what is said and is in no journal yet."""
@@ -360,4 +360,4 @@ class Doings:
             self._approvals.settle(id, False, by, choice="")
         for call in context.unanswered(self._journal.branch):
             self._journal.append(Said(ToolResult(call.id, call.name, (Text(error),), None, True, now())))
-        self._journal.append(Said(Answer().assistant(self._model(), "error", error)))
+        self._journal.append(Said(AnswerSoFar().assistant(self._model(), "error", error)))

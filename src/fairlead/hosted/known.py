@@ -19,7 +19,7 @@ MAX_AGENTS = 100
 """How many agents a configuration may have."""
 
 
-class Agent(Struct, frozen=True, forbid_unknown_fields=True):
+class KnownAgent(Struct, frozen=True, forbid_unknown_fields=True):
     """How an agent is started, and how its sessions begin."""
 
     command: tuple[str, ...] = ()
@@ -48,21 +48,21 @@ def _npm(package: str) -> str:
     return f"npm install -g {package}"
 
 
-KNOWN: Mapping[str, Agent] = {
-    "claude": Agent(
+KNOWN: Mapping[str, KnownAgent] = {
+    "claude": KnownAgent(
         ("claude-agent-acp",),
         install=_npm("@agentclientprotocol/claude-agent-acp"),
         about="Claude Code",
     ),
-    "codex": Agent(("codex-acp",), install=_npm("@agentclientprotocol/codex-acp"), about="Codex"),
-    "gemini": Agent(("gemini", "--acp"), install=_npm("@google/gemini-cli"), about="Gemini CLI"),
-    "opencode": Agent(("opencode", "acp"), install=_npm("opencode-ai"), about="OpenCode"),
-    "goose": Agent(
+    "codex": KnownAgent(("codex-acp",), install=_npm("@agentclientprotocol/codex-acp"), about="Codex"),
+    "gemini": KnownAgent(("gemini", "--acp"), install=_npm("@google/gemini-cli"), about="Gemini CLI"),
+    "opencode": KnownAgent(("opencode", "acp"), install=_npm("opencode-ai"), about="OpenCode"),
+    "goose": KnownAgent(
         ("goose", "acp"),
         install="curl -fsSL https://github.com/block/goose/releases/download/stable/download_cli.sh | bash",
         about="Goose",
     ),
-    "pi": Agent(("pi-acp",), install=_npm("pi-acp"), about="Pi, through an adapter"),
+    "pi": KnownAgent(("pi-acp",), install=_npm("pi-acp"), about="Pi, through an adapter"),
 }
 
 
@@ -78,7 +78,7 @@ class _Table(Struct, frozen=True, forbid_unknown_fields=True):
     mcp: dict[str, object] = {}
 
 
-def agents_in(config: Mapping[str, object]) -> dict[str, Agent]:
+def agents_in(config: Mapping[str, object]) -> dict[str, KnownAgent]:
     """All agents of a configuration, by name. Raises SettingError, which shows no value."""
     tables = config.get("agents", {})
     if not isinstance(tables, Mapping):
@@ -96,18 +96,18 @@ def agents_in(config: Mapping[str, object]) -> dict[str, Agent]:
             table = msgspec.convert(given, _Table)
         except msgspec.ValidationError as error:
             raise SettingError(f"[agents.{name}]: {explained(error, _Table)}") from None
-        found[name] = _changed(name, found.get(name, Agent(mcp=shared)), table)
+        found[name] = _changed(name, found.get(name, KnownAgent(mcp=shared)), table)
     return found
 
 
-def _changed(name: str, known: Agent, table: _Table) -> Agent:
+def _changed(name: str, known: KnownAgent, table: _Table) -> KnownAgent:
     command = known.command
     if table.command is not None:
         words = shlex.split(table.command) if isinstance(table.command, str) else table.command
         command = tuple(os.path.expanduser(word) if at == 0 else word for at, word in enumerate(words))
     if not command or not command[0]:
         raise SettingError(f"[agents.{name}]: command is missing")
-    return Agent(
+    return KnownAgent(
         command,
         {**known.env, **table.env},
         table.mode or known.mode,

@@ -16,8 +16,8 @@ from typing import Protocol
 from ..keeper.protocol import MAX_BLOB
 from ..wire import acp
 from ..wire.acp.base import Wire
-from .pipe import Ended, Pipe, PipeError
-from .state import VERSION, Kept, Work, encode
+from .pipe import AgentExit, Pipe, PipeError
+from .state import VERSION, KeptState, Work, encode
 
 log = logging.getLogger("fairlead")
 
@@ -41,7 +41,7 @@ class Handler(Protocol):
     def keep(self, work: Work) -> None:
         """Put into the state what is not there yet."""
 
-    def ended(self, end: Ended) -> None:
+    def ended(self, end: AgentExit) -> None:
         """The agent has ended."""
 
     def failed(self, why: str) -> None:
@@ -51,7 +51,7 @@ class Handler(Protocol):
 class AgentLink:
     """What is said between an agent and us. Listens to its pipe from `begin` on."""
 
-    def __init__(self, pipe: Pipe, handler: Handler, kept: Kept | None) -> None:
+    def __init__(self, pipe: Pipe, handler: Handler, kept: KeptState | None) -> None:
         self.pipe = pipe
         self.connection = acp.ClientConnection(kept.connection if kept else None)
         self.work = kept.work if kept else Work()
@@ -119,7 +119,7 @@ class AgentLink:
         self._unsent = [each for each in self._unsent if each[0] > self.pipe.last_sequence]
         self._handler.keep(self.work)
         saved = self.connection.save()
-        kept = Kept(VERSION, saved, self._sequence, self._unsent, self._is_skipping, self.work)
+        kept = KeptState(VERSION, saved, self._sequence, self._unsent, self._is_skipping, self.work)
         blob = encode(kept)
         self._kept_size = len(blob)
         said = sum(len(line) for _, line in self._unsent)
@@ -164,7 +164,7 @@ class AgentLink:
         if items and done == self._done:
             self._is_skipping = True
         if self.connection.agent is None and len(self.unread) < MAX_UNREAD:
-            self.unread += [piece[:MAX_SHOWN]] * any(isinstance(item, acp.Refused) for item in items)
+            self.unread += [piece[:MAX_SHOWN]] * any(isinstance(item, acp.CallRefused) for item in items)
         self.at = at
         self.size = len(piece)
         self._is_handling = True
@@ -198,7 +198,7 @@ class AgentLink:
         if not self._released and self.pipe.end is None:
             self._handler.failed(why)
 
-    def ended(self, end: Ended) -> None:
+    def ended(self, end: AgentExit) -> None:
         if not self._released:
             self.at = self._done + 1  # a place after the last line, the same for whoever sees the end
             self._handler.ended(end)

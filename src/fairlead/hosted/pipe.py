@@ -30,12 +30,12 @@ from ..keeper.protocol import (
     OFFSET,
     SEQUENCE,
     Decoder,
-    Kind,
+    FrameKind,
     Stdin,
     frame,
 )
 from ..system import processes
-from ..system.fair import Feed, Line
+from ..system.fair import FairFeed, FairLine
 from ..system.keepers import KEEPER_KILLED, START_WAIT, KeeperGone, Reached
 
 log = logging.getLogger("fairlead")
@@ -64,7 +64,7 @@ class PipeFull(PipeError):
     """The agent does not read, and too much waits for it."""
 
 
-class Ended(NamedTuple):
+class AgentExit(NamedTuple):
     """How an agent ended."""
 
     code: int
@@ -77,7 +77,7 @@ class Ended(NamedTuple):
     """A sentence if it could not be started, or its keeper was killed."""
 
 
-class Listener(Protocol):
+class PipeListener(Protocol):
     """Who an agent talks to. Everything is called by the event loop and must not take long or raise."""
 
     def received(self, offset: int, data: bytes) -> None:
@@ -92,16 +92,16 @@ class Listener(Protocol):
     def input_lost(self) -> None:
         """The agent closed its input, or ended; what it had not read is lost."""
 
-    def ended(self, end: Ended) -> None:
+    def ended(self, end: AgentExit) -> None:
         """The agent has ended; all that it printed was received before."""
 
 
-class Link(asyncio.Protocol):
+class PipeLink(asyncio.Protocol):
     """A connection to an agent's keeper. What was printed reaches the pipe in its turn (`fair`)."""
 
-    def __init__(self, pipe: Pipe, line: Line, greeting: bytes, lost: Callable[[Link], None]) -> None:
+    def __init__(self, pipe: Pipe, line: FairLine, greeting: bytes, lost: Callable[[PipeLink], None]) -> None:
         self._pipe = pipe
-        self._feed = Feed(line, self)
+        self._feed = FairFeed(line, self)
         self._greeting = greeting
         self._lost = lost
         self._decoder = Decoder()
@@ -115,7 +115,7 @@ class Link(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         for kind, payload in self._decoder.feed(data):
-            if kind not in (Kind.DATA, Kind.EXITED):
+            if kind not in (FrameKind.DATA, FrameKind.EXITED):
                 self.heard(kind, payload)
             elif self._held is None:
                 self._feed.put(kind, payload)
@@ -141,7 +141,7 @@ class Link(asyncio.Protocol):
         for kind, payload in held:
             self._feed.put(kind, payload)
 
-    def tell(self, kind: Kind, *parts: bytes) -> None:
+    def tell(self, kind: FrameKind, *parts: bytes) -> None:
         if self._transport is not None:
             self._transport.write(frame(kind, *parts))
 
@@ -197,7 +197,7 @@ class Pipe:
         self.last_sequence = 0
         """The number of the last line for the agent that its keeper has accepted."""
         self.stdin = Stdin.OPEN
-        self.end: Ended | None = None
+        self.end: AgentExit | None = None
         self.failure = ""
         self.is_known = False
         """True once the keeper has told the state and the last blob."""
@@ -205,8 +205,8 @@ class Pipe:
         self.begun = asyncio.Event()
         """Set when the agent was started, or could not be."""
         self._mark = mark
-        self._link: Link | None = None
-        self._listener: Listener | None = None
+        self._link: PipeLink | None = None
+        self._listener: PipeListener | None = None
         self._received = 0
         self._unsent: deque[bytes] = deque()
         self._unaccepted: deque[bytes] = deque()  # sent, and not answered yet
@@ -226,7 +226,7 @@ class Pipe:
 
     # --- for who listens ------------------------------------------------------------------------------------
 
-    def listen(self, listener: Listener) -> None:
+    def listen(self, listener: PipeListener) -> None:
         """From now on this listener gets everything, beginning at `offset`."""
         assert self._listener is None, "somebody listens already"
         self._listener = listener
@@ -240,7 +240,7 @@ class Pipe:
         if len(blob) > MAX_BLOB:
             raise ValueError(f"a state of {len(blob)} bytes; expected at most {MAX_BLOB}")
         self.offset, self.blob = offset, blob
-        self._tell(Kind.CONFIRM, OFFSET.pack(offset), blob)
+        self._tell(FrameKind.CONFIRM, OFFSET.pack(offset), blob)
 
     def write(self, sequence: int, line: bytes) -> bool:
         """Tell the agent a line. Numbers begin with 1 and have no gaps; one that was used is ignored.
@@ -277,20 +277,20 @@ class Pipe:
 
     def signal(self, number: int) -> None:
         """Send a signal to the agent and its process group."""
-        self._tell(Kind.SIGNAL, NUMBER.pack(number))
+        self._tell(FrameKind.SIGNAL, NUMBER.pack(number))
 
     async def stderr_tail(self) -> bytes:
         """The last that the agent wrote to its standard error."""
         if self.end is None and self._link is not None:
             asked: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
             self._asked.append(asked)
-            self._tell(Kind.ASK_STDERR)
+            self._tell(FrameKind.ASK_STDERR)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(START_WAIT):
                     return await asked
         return self._stderr
 
-    async def stop(self, grace: float) -> Ended:
+    async def stop(self, grace: float) -> AgentExit:
         """End the agent and all that it started: close its input, then SIGTERM, and after `grace` seconds
         SIGKILL. Raises PipeError if it does not end. Somebody must listen."""
 
@@ -339,9 +339,9 @@ class Pipe:
 
     # --- for `Pipes` ----------------------------------------------------------------------------------------
 
-    async def join(self, reached: Reached, line: Line, lost: Callable[[Link], None]) -> None:
+    async def join(self, reached: Reached, line: FairLine, lost: Callable[[PipeLink], None]) -> None:
         """Talk over a connection to the keeper from now on. Raises KeeperGone, TimeoutError or OSError."""
-        link = Link(self, line, reached.greeting, lost)
+        link = PipeLink(self, line, reached.greeting, lost)
         self.is_known = False
         self._link = link
         try:
@@ -354,7 +354,7 @@ class Pipe:
         if self._listener is not None:
             link.begin()
 
-    def is_linked_by(self, link: Link) -> bool:
+    def is_linked_by(self, link: PipeLink) -> bool:
         return self._link is link
 
     def unlink(self) -> None:
@@ -366,11 +366,11 @@ class Pipe:
 
     def start(self) -> None:
         """Tell the keeper to start the agent."""
-        self._tell(Kind.START)
+        self._tell(FrameKind.START)
 
     def dismiss(self) -> None:
         """The keeper may go: the agent has ended, or was never started."""
-        self._tell(Kind.DISMISS)
+        self._tell(FrameKind.DISMISS)
         self.unlink()
 
     def lose(self, why: str) -> None:
@@ -383,26 +383,26 @@ class Pipe:
     def heard(self, kind: int, payload: bytes) -> None:
         """Anything but what was printed."""
         match kind:
-            case Kind.STATE:
+            case FrameKind.STATE:
                 self._take_state(json.loads(payload))
-            case Kind.CONFIRMED if self._listener is None:
+            case FrameKind.CONFIRMED if self._listener is None:
                 (self.offset,) = OFFSET.unpack_from(payload)
                 self.blob = payload[OFFSET.size :]
                 self._received = max(self._received, self.offset)
                 self.is_known = True
-            case Kind.STARTED:
+            case FrameKind.STARTED:
                 (self.pid,) = NUMBER.unpack(payload)
                 self.begun.set()
-            case Kind.FAILED:
+            case FrameKind.FAILED:
                 self.failure = payload.decode("utf-8", "replace")
                 self.begun.set()
-            case Kind.ACCEPTED:
+            case FrameKind.ACCEPTED:
                 sequence, waiting, stdin = ACCEPTED.unpack(payload)
                 self._take_answer(sequence, waiting, Stdin(stdin))
-            case Kind.STDERR:
+            case FrameKind.STDERR:
                 self._stderr = payload
                 self._answer_asked()
-            case Kind.EXITED:
+            case FrameKind.EXITED:
                 self._finish(*ENDED.unpack(payload))
 
     def printed(self, offset: int, data: bytes, seconds: float) -> int:
@@ -437,7 +437,7 @@ class Pipe:
         else:
             self.is_known = True
             if self.blob is not None:  # it may have been lost with the connection
-                self._tell(Kind.CONFIRM, OFFSET.pack(self.offset), self.blob)
+                self._tell(FrameKind.CONFIRM, OFFSET.pack(self.offset), self.blob)
         self._send_again()
         self._take_answer(state["accepted"], state["waiting"], Stdin(state["stdin"]))
 
@@ -487,12 +487,12 @@ class Pipe:
             self._unaccepted.append(line)
             self._in_flight += len(line)
             sequence = self.last_sequence + len(self._unaccepted)
-            self._tell(Kind.WRITE, SEQUENCE.pack(sequence), line)
+            self._tell(FrameKind.WRITE, SEQUENCE.pack(sequence), line)
         if self._wants_close and not self._queued and self.stdin is Stdin.OPEN:
-            self._tell(Kind.CLOSE_STDIN)
+            self._tell(FrameKind.CLOSE_STDIN)
 
     def _finish(self, code: int, number: int) -> None:
-        self.end = Ended(code, number, self._stderr, self.failure)
+        self.end = AgentExit(code, number, self._stderr, self.failure)
         self._answer_asked()
         self._over.set()
         if self._listener is not None:
@@ -504,7 +504,7 @@ class Pipe:
                 asked.set_result(self._stderr)
         self._asked.clear()
 
-    def _tell(self, kind: Kind, *parts: bytes) -> None:
+    def _tell(self, kind: FrameKind, *parts: bytes) -> None:
         if self._link is not None:
             self._link.tell(kind, *parts)
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..system.fair import Line
+from ..system.fair import FairLine
 from ..system.keepers import (
     FIND_PAUSE,
     FIND_REST,
@@ -31,7 +31,7 @@ from ..system.keepers import (
 )
 from ..system.settings import SettingError, Settings, safe_dir
 from ..system.sockets import is_served
-from .pipe import MARK, Link, Pipe, PipeError
+from .pipe import MARK, Pipe, PipeError, PipeLink
 
 log = logging.getLogger("fairlead")
 
@@ -45,7 +45,7 @@ class Pipes:
     def __init__(self, settings: Settings, nursery: NurseryLink) -> None:
         self._settings = settings
         self._nursery = nursery
-        self._line = Line()
+        self._line = FairLine()
         self._paths: dict[Pipe, str] = {}  # where their keepers listen
         self._found_at: dict[Pipe, float] = {}
         self._tasks = Tasks()
@@ -156,7 +156,7 @@ class Pipes:
 
     # --- keepers that are lost ------------------------------------------------------------------------------
 
-    def _lost(self, pipe: Pipe, link: Link) -> None:
+    def _lost(self, pipe: Pipe, link: PipeLink) -> None:
         """A connection to a keeper is gone. If that was not our wish, we look for the keeper."""
         if self._closing or not pipe.is_linked_by(link) or pipe.end is not None:
             return

@@ -20,7 +20,7 @@ from ..wire import acp
 from . import mcp
 from .chosen import AgentSettings
 from .link import AgentLink
-from .pipe import Ended, Pipe, PipeError
+from .pipe import AgentExit, Pipe, PipeError
 from .state import Work
 
 log = logging.getLogger("fairlead")
@@ -227,7 +227,7 @@ class AgentProgram:
     def _begins_anew(self, why: str) -> None:
         self._notice(f"{self._agent} {why}: it begins a new one, and does not know what was said before")
 
-    def refused(self, failure: acp.Failure, work: Work) -> None:
+    def refused(self, failure: acp.CallFailure, work: Work) -> None:
         """The agent does not do what it was asked while its session is opened or set."""
         why = self.said(failure)
         match failure.method:
@@ -243,7 +243,7 @@ class AgentProgram:
                     why = f"it does not speak ACP: {why}"
                 self.fail(why)
 
-    def said(self, failure: acp.Failure) -> str:
+    def said(self, failure: acp.CallFailure) -> str:
         """The agent's own words about what it does not do."""
         more = failure.error.data
         if isinstance(more, dict):  # as agents have it that say no more than "Internal error"
@@ -302,7 +302,7 @@ class AgentProgram:
         except PipeError as error:
             log.error("%s", error)
             if self.link is link:
-                link.ended(Ended(0, 0, b"", str(error)))
+                link.ended(AgentExit(0, 0, b"", str(error)))
 
     async def stop(self, why: str) -> None:
         """End the program, and wait for that."""
@@ -311,13 +311,13 @@ class AgentProgram:
             assert self._stopping is not None
             await asyncio.wait([self._stopping])
 
-    def why_ended(self, end: Ended) -> str:
+    def why_ended(self, end: AgentExit) -> str:
         """Say why it ended, which is what the next one who waits for it is told."""
         self._fault = f"{self._agent}: {self._failing}" if self._failing else self._described(end)
         self._failing = ""
         return self._fault
 
-    def _described(self, end: Ended) -> str:
+    def _described(self, end: AgentExit) -> str:
         how = end.failure or (f"signal {end.signal}" if end.signal else f"exit code {end.code}")
         tail = self._quoted(end.stderr.decode("utf-8", "replace"))
         return f"{self._agent} ended with {how}" + (f": {tail}" if tail else "")

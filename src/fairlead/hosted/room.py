@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from ..agent import context
-from ..agent.events import Event
+from ..agent.events import ConversationEvent
 from ..agent.journal import Journal, JournalError
 from ..agent.secrets import Redactor, secret_values
 from ..agent.store import AgentStore, NotFound
@@ -21,8 +21,8 @@ from ..wire.acp import McpServer
 from . import mcp
 from .check import Trial, Tried
 from .chosen import AgentSettings
-from .known import Agent, agents_in, joined
-from .pipe import Ended, Pipe, PipeError
+from .known import KnownAgent, agents_in, joined
+from .pipe import AgentExit, Pipe, PipeError
 from .pipes import Pipes
 from .program import STOP_GRACE, HostedError
 from .sandbox import NoSandbox, places, sandboxed
@@ -31,11 +31,11 @@ from .session import HostedSession
 log = logging.getLogger("fairlead")
 
 
-class Program(NamedTuple):
+class HostedProgram(NamedTuple):
     """An agent, as it is listed."""
 
     name: str
-    agent: Agent
+    agent: KnownAgent
     path: str | None
     """Where its program is, if it is there."""
 
@@ -61,23 +61,23 @@ class HostedRoom:
         return lambda: self._take(agents, idle)
 
     @staticmethod
-    def _read(settings: Settings) -> dict[str, Agent]:
+    def _read(settings: Settings) -> dict[str, KnownAgent]:
         try:
             return agents_in(settings.config)
         except SettingError as error:
             raise settings.located(error) from None
 
-    def _take(self, agents: dict[str, Agent], idle: float) -> None:
+    def _take(self, agents: dict[str, KnownAgent], idle: float) -> None:
         self._agents = agents
         self.idle_seconds = idle
         for agent in agents.values():
             self.secrets.learn(secret_values(agent.env, agent.keys) | mcp.secrets_of(agent.mcp))
 
     @property
-    def programs(self) -> list[Program]:
+    def programs(self) -> list[HostedProgram]:
         """All agents, and whether their programs are there."""
         path = self._environ.get("PATH")
-        return [Program(name, agent, agent.found(path)) for name, agent in self._agents.items()]
+        return [HostedProgram(name, agent, agent.found(path)) for name, agent in self._agents.items()]
 
     def agent_programs(self) -> dict[int, str]:
         """The processes of agents and their keepers, with their sessions."""
@@ -129,7 +129,11 @@ class HostedRoom:
     # --- sessions -------------------------------------------------------------------------------------------
 
     def make(
-        self, journal: Journal, past: context.Past | None, listen: Callable[[Event], None], is_ours: bool
+        self,
+        journal: Journal,
+        past: context.Past | None,
+        listen: Callable[[ConversationEvent], None],
+        is_ours: bool,
     ) -> HostedSession:
         """The session of a journal that names an agent; with that agent's process, if one runs."""
         pipe = self._found.pop(journal.header.id, None) if is_ours else None
@@ -139,14 +143,14 @@ class HostedRoom:
         """Raises HostedError if no agent of this name can be started."""
         self._program(name)
 
-    def describe(self, session: HostedSession) -> Agent:
-        return self._agents.get(session.agent, Agent())
+    def describe(self, session: HostedSession) -> KnownAgent:
+        return self._agents.get(session.agent, KnownAgent())
 
     # --- keys and MCP servers -------------------------------------------------------------------------------
 
     def lacked(self, name: str) -> tuple[str, ...]:
         """The variables with keys of an agent, if it would be started without any of them."""
-        agent = self._agents.get(name, Agent())
+        agent = self._agents.get(name, KnownAgent())
         environment = {**self._environ, **agent.env}
         return () if any(environment.get(each, "").strip() for each in agent.keys) else agent.keys
 
@@ -178,7 +182,7 @@ class HostedRoom:
     def forget(self, pipe: Pipe) -> None:
         self._pipes.forget(pipe)
 
-    def _program(self, name: str) -> tuple[Agent, str]:
+    def _program(self, name: str) -> tuple[KnownAgent, str]:
         agent = self._agents.get(name)
         if agent is None:
             known = ", ".join(self._agents)
@@ -229,7 +233,7 @@ class HostedRoom:
             raise HostedError(f"{name}: {self.secrets.text(str(error))}") from None
 
     @staticmethod
-    def _places(cwd: str, agent: Agent, settings: AgentSettings) -> list[str]:
+    def _places(cwd: str, agent: KnownAgent, settings: AgentSettings) -> list[str]:
         """Where a session's agent may write. A place that was something else when the session began there is
         not followed: an agent may have made it a link. Raises NoSandbox."""
         found = places(cwd, agent.writable)
@@ -253,4 +257,4 @@ class _Unheard:
 
     def input_lost(self) -> None: ...
 
-    def ended(self, end: Ended) -> None: ...
+    def ended(self, end: AgentExit) -> None: ...

@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ..agent import context, events
-from ..agent.answer import NOTHING_USED, Answer
+from ..agent.answer import NOTHING_USED, AnswerSoFar
 from ..agent.conversation import Aborted, Conversation
-from ..agent.events import Approval, Choice, Event
+from ..agent.events import Approval, Choice, ConversationEvent
 from ..agent.journal import Entry, Journal, JournalError, Said
 from ..agent.messages import Text, ToolCall, Usage, User, text_of, user
 from ..agent.models import ModelInfo
@@ -28,11 +28,11 @@ from ..sessions.inbox import calling_agent
 from ..sessions.questions import ALLOW, DENY
 from ..wire import acp
 from ..wire.faults import Broken, LocalError
-from .chosen import AgentSettings, Described
+from .chosen import AgentDefaults, AgentSettings
 from .doings import LOST_CALL, UNENDED_CALL, Doings, TooMuch
 from .ending import ABORTED, Ending, ending_of, usage_of
 from .link import AgentLink
-from .pipe import Ended, Pipe
+from .pipe import AgentExit, Pipe
 from .program import SETTING, AgentProgram, HostedError
 from .shown import block_text
 from .state import Work, decode
@@ -55,7 +55,7 @@ NOT_SENT = "not sent: the daemon restarted before the agent got it"
 class Agents(Protocol):
     """What starts the programs of agents and ends them."""
 
-    def describe(self, session: HostedSession) -> Described:
+    def describe(self, session: HostedSession) -> AgentDefaults:
         """The agent of a session, as it is set now."""
 
     async def start(self, session: HostedSession) -> Pipe:
@@ -86,7 +86,7 @@ class HostedSession(Conversation):
         self,
         journal: Journal,
         agents: Agents,
-        listen: Callable[[Event], None],
+        listen: Callable[[ConversationEvent], None],
         *,
         pipe: Pipe | None = None,
         is_ours: bool = True,
@@ -150,7 +150,7 @@ class HostedSession(Conversation):
         return self._doings.work
 
     @property
-    def answer_so_far(self) -> Answer:
+    def answer_so_far(self) -> AnswerSoFar:
         return self._doings.answer
 
     @property
@@ -353,7 +353,7 @@ class HostedSession(Conversation):
             if self._program.is_prompted:
                 self._cancel()
         except (HostedError, LocalError) as error:
-            self._say(Answer().assistant(self.model, "error", str(error)))
+            self._say(AnswerSoFar().assistant(self.model, "error", str(error)))
             self._tell(events.Failed(self.id, str(error), is_said=True))
             return "failed"
         await self._ended_turn()
@@ -439,16 +439,16 @@ class HostedSession(Conversation):
         match item:
             case acp.Notification(params=acp.SessionUpdate() as update):
                 self._updated(update)
-            case acp.Answer():
+            case acp.CallAnswer():
                 self._answered(item)
             case acp.Request(params=acp.RequestPermission() as asked):
                 self._asked(item.id, asked)
             case acp.Request():
                 code = acp.ErrorCode.METHOD_NOT_FOUND
                 link.send(link.connection.fail(item.id, code, f"{item.method} was not offered"))
-            case acp.Failure():
+            case acp.CallFailure():
                 self._request_failed(item)
-            case acp.Refused(reason=reason, reply=reply):
+            case acp.CallRefused(reason=reason, reply=reply):
                 log.debug("%s of %s: %.300s", self.agent, self.id, reason)
                 link.send(reply)
             case acp.Notification(params=acp.CancelRequest() as cancelled):
@@ -497,7 +497,7 @@ class HostedSession(Conversation):
             self._notice(f"{self.agent} says too much between turns: the rest is left out")
         return bool(takes)
 
-    def _answered(self, answer: acp.Answer) -> None:
+    def _answered(self, answer: acp.CallAnswer) -> None:
         work = self.work
         match answer.result:
             case acp.NewSessionResult(session_id=id) as result:
@@ -530,7 +530,7 @@ class HostedSession(Conversation):
             code = acp.ErrorCode.CANCELLED
             self._link.send(self._link.connection.fail(request, code, "cancelled"))
 
-    def _request_failed(self, failure: acp.Failure) -> None:
+    def _request_failed(self, failure: acp.CallFailure) -> None:
         if failure.method != "session/prompt":
             self._program.refused(failure, self.work)
             return
@@ -569,7 +569,7 @@ class HostedSession(Conversation):
         """The agent can't be talked to, or does not do what it must: it is ended."""
         self._program.fail(why)
 
-    def ended(self, end: Ended) -> None:
+    def ended(self, end: AgentExit) -> None:
         link = self._link
         if link is None:
             return

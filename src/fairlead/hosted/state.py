@@ -72,13 +72,13 @@ class Work(Struct):
     """The process groups that its program had when its session was open; others work in the background."""
     modes: acp.Modes | None = None
     options: tuple[acp.ConfigOption, ...] = ()
-    commands: tuple[acp.Command, ...] = ()
+    commands: tuple[acp.AvailableCommand, ...] = ()
     shown_plan: str = ""
     used: int = 0
     window: int = 0
 
 
-class Kept(Struct, omit_defaults=True):
+class KeptState(Struct, omit_defaults=True):
     """All of it."""
 
     version: int
@@ -92,11 +92,11 @@ class Kept(Struct, omit_defaults=True):
     work: Work = field(default_factory=Work)
 
 
-_decode = msgspec.msgpack.Decoder(Kept).decode
+_decode = msgspec.msgpack.Decoder(KeptState).decode
 encode = msgspec.msgpack.Encoder().encode
 
 
-def decode(blob: bytes) -> Kept | None:
+def decode(blob: bytes) -> KeptState | None:
     """The state that was kept, or None if another version of this program has written it."""
     try:
         kept = _decode(blob)

@@ -23,7 +23,7 @@ from typing import NotRequired, TypedDict
 
 from .credentials import is_our_user, peer_pid
 from .program import NOT_EXECUTABLE, StartError
-from .protocol import BEGAN, NUMBER, Decoder, Kind, frame
+from .protocol import BEGAN, NUMBER, Decoder, FrameKind, frame
 from .sockets import listening
 
 READ_SIZE = 65_536
@@ -147,9 +147,9 @@ class ProgramKeeper:
         self._selector = selectors.DefaultSelector()
         self._watched: dict[int, int] = {}  # the events of the program's descriptors that are looked for
         self._handlers: dict[int, Callable[[bytes], None]] = {
-            Kind.SIGNAL: self._on_signal,
-            Kind.START: self._on_start,
-            Kind.DISMISS: self._on_dismiss,
+            FrameKind.SIGNAL: self._on_signal,
+            FrameKind.START: self._on_start,
+            FrameKind.DISMISS: self._on_dismiss,
         }
 
     # --- what a kind of keeper says -------------------------------------------------------------------------
@@ -245,12 +245,12 @@ class ProgramKeeper:
             self._failure = str(error)
             self._exit = error.code
             self._exited_at = time.monotonic()
-            self._tell(Kind.FAILED, self._failure.encode())
+            self._tell(FrameKind.FAILED, self._failure.encode())
             self._finish()
         else:
             self._started_at = time.time()
-            self._tell(Kind.BEGAN, BEGAN.pack(self._started_at))
-            self._tell(Kind.STARTED, NUMBER.pack(self._pid))
+            self._tell(FrameKind.BEGAN, BEGAN.pack(self._started_at))
+            self._tell(FrameKind.STARTED, NUMBER.pack(self._pid))
 
     def _reap(self, bell: socket.socket) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -322,7 +322,7 @@ class ProgramKeeper:
     def _may_claim(self, newcomer: _Newcomer, kind: int, payload: bytes) -> bool:
         """Whether this is a claim by the process that holds the daemons' lock, if that can be known."""
         try:
-            if kind != Kind.CLAIM or not isinstance(json.loads(payload), dict):
+            if kind != FrameKind.CLAIM or not isinstance(json.loads(payload), dict):
                 return False
         except (ValueError, RecursionError):
             return False
@@ -379,7 +379,7 @@ class ProgramKeeper:
             **({} if self._exit is None else {"ended_for": now - self._exited_at}),
         }
 
-    def _tell(self, kind: Kind, *parts: bytes) -> None:
+    def _tell(self, kind: FrameKind, *parts: bytes) -> None:
         if self._daemon is not None:
             self._send(frame(kind, *parts))
 

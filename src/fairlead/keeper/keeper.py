@@ -41,7 +41,7 @@ from .protocol import (
     OFFSET,
     RESIZE,
     VERSION,
-    Kind,
+    FrameKind,
     frame,
 )
 
@@ -115,12 +115,12 @@ class _Tail:
                 mark = marks.popleft()
                 before, chunk = chunk[: mark.offset - offset], chunk[mark.offset - offset :]
                 if before:
-                    frames.append(frame(Kind.DATA, OFFSET.pack(offset), before))
+                    frames.append(frame(FrameKind.DATA, OFFSET.pack(offset), before))
                     offset = mark.offset
-                frames.append(frame(Kind.RESIZED, MARK.pack(*mark)))
-            frames.append(frame(Kind.DATA, OFFSET.pack(offset), chunk))
+                frames.append(frame(FrameKind.RESIZED, MARK.pack(*mark)))
+            frames.append(frame(FrameKind.DATA, OFFSET.pack(offset), chunk))
             offset += len(chunk)
-        return frames + [frame(Kind.RESIZED, MARK.pack(*mark)) for mark in marks]
+        return frames + [frame(FrameKind.RESIZED, MARK.pack(*mark)) for mark in marks]
 
 
 class Keeper(ProgramKeeper):
@@ -144,13 +144,13 @@ class Keeper(ProgramKeeper):
         self._input = Unwritten()
         self._answered = 0  # questions of the program before this offset were the last daemon's to answer
         self._handlers |= {
-            Kind.INPUT: self._on_input,
-            Kind.RESIZE: self._on_resize,
-            Kind.SET_KEYFRAME: self._on_keyframe,
-            Kind.SET_NOTE: self._on_note,
-            Kind.HANG_UP: self._on_hang_up,
-            Kind.BORROW: self._on_borrow,
-            Kind.RETURN: self._on_return,
+            FrameKind.INPUT: self._on_input,
+            FrameKind.RESIZE: self._on_resize,
+            FrameKind.SET_KEYFRAME: self._on_keyframe,
+            FrameKind.SET_NOTE: self._on_note,
+            FrameKind.HANG_UP: self._on_hang_up,
+            FrameKind.BORROW: self._on_borrow,
+            FrameKind.RETURN: self._on_return,
         }
 
     # --- the loop -----------------------------------------------------------------------------------------
@@ -185,14 +185,14 @@ class Keeper(ProgramKeeper):
         if self._exit is None or self._is_over:
             return
         if self._lent:
-            self._tell(Kind.ENDING)
+            self._tell(FrameKind.ENDING)
             return
         while not self._drained and len(self._tail) < WINDOW:
             if not self._read_terminal():
                 self._drained = True
         if self._drained:
             self._over()
-            self._tell(Kind.EXITED, NUMBER.pack(self._exit))
+            self._tell(FrameKind.EXITED, NUMBER.pack(self._exit))
 
     # --- its terminal -------------------------------------------------------------------------------------
 
@@ -214,7 +214,7 @@ class Keeper(ProgramKeeper):
         self._printed_at = time.monotonic()
         offset = self._tail.end
         self._tail.print(printed)
-        self._tell(Kind.DATA, OFFSET.pack(offset), printed)
+        self._tell(FrameKind.DATA, OFFSET.pack(offset), printed)
         return True
 
     def _write_terminal(self) -> None:
@@ -224,22 +224,22 @@ class Keeper(ProgramKeeper):
         except OSError:  # the terminal is gone: nobody will read it
             taken = waiting
         if taken:
-            self._tell(Kind.TAKEN, NUMBER.pack(taken))
+            self._tell(FrameKind.TAKEN, NUMBER.pack(taken))
 
     # --- the daemon ---------------------------------------------------------------------------------------
 
     def _greet(self, connection: socket.socket) -> None:
         with contextlib.suppress(OSError):  # a connection that is new has room for this
             ends = [self._ours] if self._loan is None else [self._ours, self._loan.descriptor]
-            socket.send_fds(connection, [frame(Kind.STATE, json.dumps(self._state()).encode())], ends)
+            socket.send_fds(connection, [frame(FrameKind.STATE, json.dumps(self._state()).encode())], ends)
         if self._keyframe is not None:
-            self._tell(Kind.KEYFRAME, self._keyframe)
+            self._tell(FrameKind.KEYFRAME, self._keyframe)
         for told in self._tail.frames():
             self._send(told)
         if self._failure:
-            self._tell(Kind.FAILED, self._failure.encode())
+            self._tell(FrameKind.FAILED, self._failure.encode())
         if self._is_over and self._exit is not None:
-            self._tell(Kind.EXITED, NUMBER.pack(self._exit))
+            self._tell(FrameKind.EXITED, NUMBER.pack(self._exit))
 
     def _state(self) -> dict[str, object]:
         now = time.monotonic()
@@ -293,7 +293,7 @@ class Keeper(ProgramKeeper):
             terminal.set_size(self._ours, cols, rows)
         if grew:
             self._second_look = time.monotonic() + SECOND_LOOK
-        self._tell(Kind.RESIZED, MARK.pack(*self._tail.resize(cols, rows, generation)))
+        self._tell(FrameKind.RESIZED, MARK.pack(*self._tail.resize(cols, rows, generation)))
 
     def _on_hang_up(self, payload: bytes) -> None:
         if not self._pid or self._exit is not None:
@@ -317,7 +317,7 @@ class Keeper(ProgramKeeper):
         if self._loan is None or self._lent or self._drained or not self._pid:
             return
         self._lent = True
-        self._tell(Kind.LENT, LENT.pack(BORROW.unpack(payload)[0], self._tail.end))
+        self._tell(FrameKind.LENT, LENT.pack(BORROW.unpack(payload)[0], self._tail.end))
         self._finish()
 
     def _on_return(self, payload: bytes) -> None:

@@ -36,7 +36,7 @@ from .protocol import (
     OFFSET,
     PIPES_VERSION,
     SEQUENCE,
-    Kind,
+    FrameKind,
     Stdin,
     frame,
 )
@@ -87,10 +87,10 @@ class PipeKeeper(ProgramKeeper):
         self._told = 0  # the offset up to which the daemon was told what was printed
         self._told_closed = self._told_exit = False
         self._handlers |= {
-            Kind.CONFIRM: self._on_confirm,
-            Kind.WRITE: self._on_write,
-            Kind.CLOSE_STDIN: self._on_close_stdin,
-            Kind.ASK_STDERR: self._on_ask_stderr,
+            FrameKind.CONFIRM: self._on_confirm,
+            FrameKind.WRITE: self._on_write,
+            FrameKind.CLOSE_STDIN: self._on_close_stdin,
+            FrameKind.ASK_STDERR: self._on_ask_stderr,
         }
 
     # --- the program --------------------------------------------------------------------------------------
@@ -194,11 +194,11 @@ class PipeKeeper(ProgramKeeper):
         self._told = self._backlog.start
         self._told_closed = self._told_exit = False
         self._told_waiting = self._input.size
-        self._tell(Kind.STATE, json.dumps(self._state()).encode())
+        self._tell(FrameKind.STATE, json.dumps(self._state()).encode())
         if self._blob is not None:
-            self._tell(Kind.CONFIRMED, OFFSET.pack(self._backlog.start), self._blob)
+            self._tell(FrameKind.CONFIRMED, OFFSET.pack(self._backlog.start), self._blob)
         if self._failure:
-            self._tell(Kind.FAILED, self._failure.encode())
+            self._tell(FrameKind.FAILED, self._failure.encode())
         self._tell_printed()
 
     def _state(self) -> dict[str, object]:
@@ -232,22 +232,22 @@ class PipeKeeper(ProgramKeeper):
             return
         if self._stdout < 0 and not self._is_unstarted and not self._told_closed:
             self._told_closed = True
-            self._tell(Kind.DATA, OFFSET.pack(self._told))
+            self._tell(FrameKind.DATA, OFFSET.pack(self._told))
         if self._is_over and self._exit is not None and not self._told_exit:
             self._told_exit = True
             self._on_ask_stderr(b"")
-            self._tell(Kind.EXITED, ENDED.pack(self._exit, self._ended_by))
+            self._tell(FrameKind.EXITED, ENDED.pack(self._exit, self._ended_by))
 
     def _next_frame(self) -> bytes:
         data = self._backlog.read(self._told, READ_SIZE)
         offset = OFFSET.pack(self._told)
         self._told += len(data)
-        return frame(Kind.DATA, offset, data)
+        return frame(FrameKind.DATA, offset, data)
 
     def _tell_accepted(self, *, refused: bool = False) -> None:
         self._told_waiting = self._input.size
         state = Stdin.FULL if refused and self._input_state is Stdin.OPEN else self._input_state
-        self._tell(Kind.ACCEPTED, ACCEPTED.pack(self._accepted, self._input.size, state))
+        self._tell(FrameKind.ACCEPTED, ACCEPTED.pack(self._accepted, self._input.size, state))
 
     # --- what it asks for -----------------------------------------------------------------------------------
 
@@ -281,7 +281,7 @@ class PipeKeeper(ProgramKeeper):
             self._write_stdin()
 
     def _on_ask_stderr(self, payload: bytes) -> None:
-        self._tell(Kind.STDERR, bytes(self._errors[-STDERR_TAIL:]))
+        self._tell(FrameKind.STDERR, bytes(self._errors[-STDERR_TAIL:]))
 
 
 def _pipe(ours: contextlib.ExitStack, theirs: contextlib.ExitStack, *, ours_writes: bool) -> tuple[int, int]:

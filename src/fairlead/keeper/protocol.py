@@ -57,7 +57,7 @@ class Stdin(IntEnum):
     """The program closed it or ended; what it had not read is lost."""
 
 
-class Kind(IntEnum):
+class FrameKind(IntEnum):
     """What a frame is. The keeper sends those below 16."""
 
     STATE = 1
@@ -123,7 +123,7 @@ class Kind(IntEnum):
     """STDERR is wanted; it also comes before EXITED."""
 
 
-def frame(kind: Kind, *parts: bytes) -> bytes:
+def frame(kind: FrameKind, *parts: bytes) -> bytes:
     """A frame as bytes."""
     payload = b"".join(parts)
     return _HEADER.pack(len(payload) + 1, kind) + payload

@@ -40,7 +40,7 @@ HOUR = 3600.0
 _GONE = "the agent that asked is gone"
 
 
-class TooMany(Exception):
+class TooManyAsked(Exception):
     """So many questions wait already, or were asked lately. Says which."""
 
 
@@ -106,7 +106,7 @@ class Asks:
         """Ask, unless that is known already. Raises TooMany or OSError."""
         if (known := self._known.get(question.id)) is not None:
             if known.question.whole != question.whole:
-                raise TooMany(f"another question has the id {question.id}")
+                raise TooManyAsked(f"another question has the id {question.id}")
             return
         counted = [f"project {question.project}"]
         counted += [f"session {question.session}"] if question.session is not None else []
@@ -124,15 +124,15 @@ class Asks:
     def _check(self, question: Question, counted: list[str]) -> None:
         waiting = [each.question for each in self._known.values() if each.answer is None]
         if len(waiting) >= MAX_OPEN:
-            raise TooMany(f"{MAX_OPEN} questions of agents wait for a person already")
+            raise TooManyAsked(f"{MAX_OPEN} questions of agents wait for a person already")
         if sum(each.project == question.project for each in waiting) >= MAX_OPEN_EACH:
-            raise TooMany(f"{MAX_OPEN_EACH} questions of {question.project} wait for a person already")
+            raise TooManyAsked(f"{MAX_OPEN_EACH} questions of {question.project} wait for a person already")
         if question.session and sum(each.session == question.session for each in waiting) >= MAX_OPEN_EACH:
-            raise TooMany(f"{MAX_OPEN_EACH} questions of this session wait for a person already")
+            raise TooManyAsked(f"{MAX_OPEN_EACH} questions of this session wait for a person already")
         for each in counted:
             asked = self._asked_at.get(each)
             if asked is not None and len(asked) >= MAX_AN_HOUR and time.monotonic() - asked[0] < HOUR:
-                raise TooMany(f"a person got {MAX_AN_HOUR} questions of the {each} within an hour")
+                raise TooManyAsked(f"a person got {MAX_AN_HOUR} questions of the {each} within an hour")
 
     def _show(self, ask: _Ask, grace: float) -> None:
         waiters = self._waiters[ask.question.id] = _Waiters()

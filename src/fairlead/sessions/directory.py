@@ -68,7 +68,7 @@ class NoSession(Exception):
     """There is no such session, or more than one. Says which there are."""
 
 
-class Unknown(NoSession):
+class UnknownSession(NoSession):
     """No session has this name or id."""
 
 
@@ -217,11 +217,11 @@ class Directory:
             raise NoSession(f"{len(found[best])} sessions begin with {word!r}; give more of the id")
         return [(kind, self._joined([each])[0]) for kind, each in found[best]]
 
-    async def _unknown(self, word: str, *, is_begun: bool) -> Unknown:
+    async def _unknown(self, word: str, *, is_begun: bool) -> UnknownSession:
         hint = meant(word, [each.name for kind in self.kinds for each in await kind.list(brief=True)])
         if is_begun and not hint:
             hint = f"; a prefix of an id needs at least {LEAST_PREFIX} characters"
-        return Unknown(f"no session {word!r}{hint}")
+        return UnknownSession(f"no session {word!r}{hint}")
 
     def name_of(self, id: str) -> str | None:
         """What people call the session of an id, if it has a name and that is known at once."""

@@ -28,7 +28,7 @@ _INTERRUPTED = "[Request interrupted by user"
 """What Claude Code writes when a person stops it."""
 
 
-class Ending(NamedTuple):
+class SessionEnding(NamedTuple):
     """How a turn ended; nothing is known without an outcome."""
 
     outcome: Outcome | None
@@ -46,7 +46,7 @@ class Ending(NamedTuple):
         return ""
 
 
-def ending_in(path: str, last_line: int | None = None, *, newest: int = LAST_LINES) -> Ending:
+def ending_in(path: str, last_line: int | None = None, *, newest: int = LAST_LINES) -> SessionEnding:
     """How the last turn in a session's file ended, or the one that ends at a line; only so many of the
     `newest` lines are looked at.
 
@@ -59,16 +59,16 @@ def ending_in(path: str, last_line: int | None = None, *, newest: int = LAST_LIN
                 file.seek(max(0, size - MAX_TAIL))
                 lines = file.read(MAX_TAIL).split(b"\n")
             elif size > MAX_READ:
-                return Ending(None)
+                return SessionEnding(None)
             else:
                 lines = list(deque(islice(file, last_line), maxlen=LAST_LINES))
     except OSError:
-        return Ending(None)
+        return SessionEnding(None)
     looked_at = min(newest, LAST_LINES) + (last_line is None)  # what is after the last line feed is none
     return _last_of(reversed(lines[-looked_at:]))
 
 
-def _last_of(lines: Iterable[bytes]) -> Ending:
+def _last_of(lines: Iterable[bytes]) -> SessionEnding:
     for line in lines:
         try:
             entry = msgspec.json.decode(line)
@@ -80,32 +80,32 @@ def _last_of(lines: Iterable[bytes]) -> Ending:
             return _of_pi(message)
         if entry.get("type") in ("assistant", "user"):
             return _of_claude(entry, message)
-    return Ending(None)
+    return SessionEnding(None)
 
 
-def _of_pi(message: dict[str, Any]) -> Ending:
+def _of_pi(message: dict[str, Any]) -> SessionEnding:
     if message.get("role") != "assistant":
-        return Ending("lost")
+        return SessionEnding("lost")
     match message.get("stopReason"):
         case "error":
-            return Ending("failed", str(message.get("errorMessage") or "")[:MAX_FAULT])
+            return SessionEnding("failed", str(message.get("errorMessage") or "")[:MAX_FAULT])
         case "aborted":
-            return Ending("aborted")
+            return SessionEnding("aborted")
         case "length":
-            return Ending("failed", "the model's answer was cut off at its limit of tokens")
+            return SessionEnding("failed", "the model's answer was cut off at its limit of tokens")
         case "toolUse":
-            return Ending("lost")
-    return Ending("done")
+            return SessionEnding("lost")
+    return SessionEnding("done")
 
 
-def _of_claude(entry: dict[str, Any], message: dict[str, Any]) -> Ending:
+def _of_claude(entry: dict[str, Any], message: dict[str, Any]) -> SessionEnding:
     """It writes its transcript a little later than it calls its hooks, so only what is there counts."""
     text = text_of(message.get("content"))
     if entry.get("isApiErrorMessage"):
-        return Ending("failed", text[:MAX_FAULT])
+        return SessionEnding("failed", text[:MAX_FAULT])
     if entry["type"] == "user" and text.startswith(_INTERRUPTED):
-        return Ending("aborted")
-    return Ending("done")
+        return SessionEnding("aborted")
+    return SessionEnding("done")
 
 
 def text_of(content: Any) -> str:

@@ -22,13 +22,13 @@ MAX_KEPT = 1000
 """How many events can be read again by cursor."""
 
 
-class Event(Struct, frozen=True):
+class FeedEvent(Struct, frozen=True):
     """Something happened in the session of this id."""
 
     session: str
 
 
-class Created(Event, frozen=True):
+class Created(FeedEvent, frozen=True):
     """It is new: what was known of an earlier session with this id does not apply to it."""
 
     began: float = 0.0
@@ -37,28 +37,28 @@ class Created(Event, frozen=True):
     """Whether a command of an agent session made it."""
 
 
-class Opened(Event, frozen=True):
+class Opened(FeedEvent, frozen=True):
     """Its turns can be followed from now on."""
 
     live: Session
 
 
-class Closed(Event, frozen=True):
+class Closed(FeedEvent, frozen=True):
     """Its turns can't be followed any more; it may be opened again."""
 
 
-class Changed(Event, frozen=True):
+class Changed(FeedEvent, frozen=True):
     """Its state, name or queue changed."""
 
 
-class PromptStarted(Event, frozen=True):
+class PromptStarted(FeedEvent, frozen=True):
     """A prompt is said now: what the session says until it ends is the answer."""
 
     prompt: str
     """The prompt's id."""
 
 
-class PromptEnded(Event, frozen=True):
+class PromptEnded(FeedEvent, frozen=True):
     """Nothing more follows from a prompt."""
 
     prompt: str
@@ -66,17 +66,17 @@ class PromptEnded(Event, frozen=True):
     reason: str = ""
 
 
-class Said(Event, frozen=True):
+class SaidPiece(FeedEvent, frozen=True):
     """A piece of an answer. Not kept."""
 
     text: str
 
 
-class Extended(Event, frozen=True):
+class Extended(FeedEvent, frozen=True):
     """There is more to read in it: a message, a call, a result. Not kept."""
 
 
-class TurnBegan(Event, frozen=True):
+class TurnBegan(FeedEvent, frozen=True):
     turn: Turn
     after: float | None = None
     """When it can have begun at the earliest, if that is only known by its end."""
@@ -84,37 +84,37 @@ class TurnBegan(Event, frozen=True):
     """Whether a person asked for it, and not a command of an agent session, or a rule."""
 
 
-class TurnEnded(Event, frozen=True):
+class TurnEnded(FeedEvent, frozen=True):
     turn: Turn
 
 
-class Failed(Event, frozen=True):
+class Failed(FeedEvent, frozen=True):
     """Something went wrong, in a turn or between two."""
 
     reason: str
 
 
-class CorrectionSent(Event, frozen=True):
+class CorrectionSent(FeedEvent, frozen=True):
     """How far a correction has got: queued, sent, typed, started, refused, not-delivered."""
 
     state: str
     reason: str = ""
 
 
-class Exited(Event, frozen=True):
+class Exited(FeedEvent, frozen=True):
     """Its program has ended."""
 
     code: int | None
 
 
-class Signalled(Event, frozen=True):
+class Signalled(FeedEvent, frozen=True):
     """Its program wants attention: `bell` or `notification`."""
 
     what: str
     details: Mapping[str, Any]
 
 
-class Judged(Event, frozen=True):
+class VerdictGiven(FeedEvent, frozen=True):
     """A verifier's verdict on one of its turns."""
 
     turn: int
@@ -122,21 +122,21 @@ class Judged(Event, frozen=True):
     summary: str
 
 
-class NeedsPerson(Event, frozen=True):
+class NeedsPerson(FeedEvent, frozen=True):
     """A person must look at it."""
 
     turn: int
     reason: str
 
 
-Listener = Callable[[Event], None]
+Listener = Callable[[FeedEvent], None]
 
 
 class Feed:
     """What happens in all sessions of a daemon."""
 
     def __init__(self) -> None:
-        self._kept: deque[Event] = deque(maxlen=MAX_KEPT)
+        self._kept: deque[FeedEvent] = deque(maxlen=MAX_KEPT)
         self._listeners: list[Listener] = []
         self.cursor = 0
         """The number of events so far, without those that are not kept."""
@@ -145,9 +145,9 @@ class Feed:
         """Have `listener` called with each event, after those that listened before."""
         self._listeners.append(listener)
 
-    def post(self, event: Event) -> None:
+    def post(self, event: FeedEvent) -> None:
         """Pass an event to all listeners. The failure of one is logged and spares the others."""
-        if not isinstance(event, Said | Extended):
+        if not isinstance(event, SaidPiece | Extended):
             self._kept.append(event)
             self.cursor += 1
         for listener in self._listeners:
@@ -156,7 +156,7 @@ class Feed:
             except Exception:
                 log.exception("a listener failed on %s of %s", type(event).__name__, event.session)
 
-    def since(self, cursor: int) -> list[Event]:
+    def since(self, cursor: int) -> list[FeedEvent]:
         """The events after a cursor, as far as they are kept."""
         first = self.cursor - len(self._kept)
         return list(islice(self._kept, max(0, cursor - first), None))

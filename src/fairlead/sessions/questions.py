@@ -21,16 +21,20 @@ WHOLE_LINES, WHOLE_CHARACTERS = 200, 16_000
 """How much of that is shown where there is much room."""
 
 
-class Option(Struct, frozen=True):
+class AnswerOption(Struct, frozen=True):
     """One of the answers that a question has."""
 
     value: str
     label: str
 
 
-ALLOW, ALWAYS, DENY = Option("allow", "Allow"), Option("always", "Always allow this"), Option("deny", "Deny")
+ALLOW, ALWAYS, DENY = (
+    AnswerOption("allow", "Allow"),
+    AnswerOption("always", "Always allow this"),
+    AnswerOption("deny", "Deny"),
+)
 CONSENT = (ALLOW, ALWAYS, DENY)
-DISMISS = Option(DENY.value, "Dismiss")
+DISMISS = AnswerOption(DENY.value, "Dismiss")
 """The one answer to what only has to be seen."""
 ANSWER = "answer"
 """The option of a dialog that was answered in a person's own words."""
@@ -59,7 +63,7 @@ class Question(Struct, frozen=True, kw_only=True):
     """All of what will happen."""
     reason: str = ""
     """Why it is not simply done."""
-    options: tuple[Option, ...] = CONSENT
+    options: tuple[AnswerOption, ...] = CONSENT
     takes_text: bool = False
     """Whether it can be answered in a person's own words."""
     asked_at: float

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from ..keeper.protocol import OFFSET, Kind
+from ..keeper.protocol import OFFSET, FrameKind
 
 SLICE = 0.002
 """Seconds for which one session is served before others get their turn."""
@@ -49,19 +49,19 @@ class Source(Protocol):
     def resume(self) -> None: ...
 
 
-class Line:
+class FairLine:
     """Those who wait for their turn, in the order in which they came."""
 
     def __init__(self) -> None:
-        self._waiting: deque[Feed] = deque()
+        self._waiting: deque[FairFeed] = deque()
         self._is_due = False
 
-    def join(self, feed: Feed) -> None:
+    def join(self, feed: FairFeed) -> None:
         """Come last in the line."""
         self._waiting.append(feed)
         self._come_soon()
 
-    def leave(self, feed: Feed) -> None:
+    def leave(self, feed: FairFeed) -> None:
         if feed in self._waiting:
             self._waiting.remove(feed)
 
@@ -80,10 +80,10 @@ class Line:
             asyncio.get_running_loop().call_soon(self._serve)
 
 
-class Feed:
+class FairFeed:
     """What one session's source says, given to the session in order and in its turn."""
 
-    def __init__(self, line: Line, source: Source) -> None:
+    def __init__(self, line: FairLine, source: Source) -> None:
         self._line = line
         self._source = source
         self._queue: deque[tuple[int, bytes]] = deque()
@@ -156,7 +156,7 @@ class Feed:
         try:
             while queue and left > 0:
                 kind, payload = queue[0]
-                if kind != Kind.DATA:
+                if kind != FrameKind.DATA:
                     self._drop_first()
                     self._source.heard(kind, payload)
                 else:

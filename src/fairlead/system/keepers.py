@@ -18,7 +18,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from ..keeper import masks
-from ..keeper.protocol import VERSION, Kind, frame
+from ..keeper.protocol import VERSION, FrameKind, frame
 from .settings import Settings, safe_dir
 
 T = TypeVar("T")
@@ -79,7 +79,7 @@ async def _reach(path: str) -> Reached:
     try:
         await loop.sock_connect(connection, path)
         claim = json.dumps({"pid": os.getpid(), "version": VERSION}).encode()
-        await loop.sock_sendall(connection, frame(Kind.CLAIM, claim))
+        await loop.sock_sendall(connection, frame(FrameKind.CLAIM, claim))
         readable = asyncio.Event()
         loop.add_reader(connection, readable.set)
         try:

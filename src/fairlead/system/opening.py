@@ -41,10 +41,10 @@ def resolve(path: str, cwd: Path) -> Path:
     try:
         return Path(os.path.realpath(cwd / path))
     except (OSError, UnicodeEncodeError) as error:
-        raise PathError(f"{shown(path)}: {error}") from None
+        raise PathError(f"{path_text(path)}: {error}") from None
 
 
-def shown(path: str | os.PathLike[str], cwd: Path | None = None) -> str:
+def path_text(path: str | os.PathLike[str], cwd: Path | None = None) -> str:
     """A path as text that can be written down: seen from `cwd` if it is in there, without odd characters."""
     text = os.fspath(path)
     if cwd is not None:
@@ -103,14 +103,14 @@ def open_regular(
     try:
         real = Path(os.path.realpath(path))
         if within is not None and not leads_into(real, within):
-            raise OSError(errno.EXDEV, f"it is a link to outside of {shown(within)}", shown(path))
+            raise OSError(errno.EXDEV, f"it is a link to outside of {path_text(within)}", path_text(path))
         descriptor = open_here(real, flags)
     except ValueError as error:  # a PathError, or a name that can't be one
-        raise OSError(errno.ELOOP, str(error), shown(path)) from None
+        raise OSError(errno.ELOOP, str(error), path_text(path)) from None
     mode = os.fstat(descriptor).st_mode
     if not stat.S_ISREG(mode):
         os.close(descriptor)
-        raise OSError(errno.EINVAL, f"it is {kind_of(mode)}, not a regular file", shown(path))
+        raise OSError(errno.EINVAL, f"it is {kind_of(mode)}, not a regular file", path_text(path))
     return descriptor
 
 
@@ -140,9 +140,9 @@ def _explained(error: OSError, part: str, parent: int, path: Path) -> OSError | 
         is_link = False
     if is_link or error.errno == errno.ELOOP:
         return PathError(
-            f"{shown(path)}: it is now a symbolic link, or a loop of links, which is not followed"
+            f"{path_text(path)}: it is now a symbolic link, or a loop of links, which is not followed"
         )
-    error.filename = shown(path)
+    error.filename = path_text(path)
     return error
 
 

@@ -61,12 +61,14 @@ def _known(settings: Settings) -> Iterator[Row]:
     for section, table in SETTINGS.items():
         for key, setting in table.items():
             default: Any = setting.default
-            value, source = _found(settings, (section, key), default, has_variable=setting.variable)
+            value, source = _value_and_source(
+                settings, (section, key), default, has_variable=setting.variable
+            )
             if default in ("true", "false"):
                 default, value = default == "true", _flag(value)
             yield Row(
                 name=f"{section}.{key}",
-                value=_shown(f"{section}.{key}", value),
+                value=_masked(f"{section}.{key}", value),
                 default=list(default) if isinstance(default, tuple) else default,
                 source=source,
                 applies=applies(setting),
@@ -78,7 +80,7 @@ def _providers(settings: Settings) -> Iterator[Row]:
     tables = settings.section("providers")
     for name in dict.fromkeys([*USUAL_KEYS, *tables, *_named_by(settings)]):
         for key, means in PROVIDER_KEYS.items():
-            value, source = _found(settings, ("providers", name, key), None)
+            value, source = _value_and_source(settings, ("providers", name, key), None)
             if key == "key" and value is None:
                 variable = next((each for each in USUAL_KEYS.get(name, ()) if settings.environ.get(each)), "")
                 value, source = (HIDDEN, f"environment: {variable}") if variable else (None, source)
@@ -86,7 +88,7 @@ def _providers(settings: Settings) -> Iterator[Row]:
                 continue  # there is nothing to say about each of them for each provider
             yield Row(
                 name=f"providers.{name}.{key}",
-                value=_shown(f"providers.{name}.{key}", value),
+                value=_masked(f"providers.{name}.{key}", value),
                 default=None,
                 source=source,
                 applies="at once",
@@ -121,7 +123,7 @@ def _models(settings: Settings) -> Iterator[Row]:
             )
 
 
-def _found(
+def _value_and_source(
     settings: Settings, path: tuple[str, ...], default: object, *, has_variable: bool = True
 ) -> tuple[Any, str]:
     """A setting's value, and where it comes from."""
@@ -148,7 +150,7 @@ def _flag(value: object) -> object:
     )
 
 
-def _shown(name: str, value: Any) -> Any:
+def _masked(name: str, value: Any) -> Any:
     if name.endswith(".key") and value is not None:
         return HIDDEN
     if name == "notify.urls" and isinstance(value, list):

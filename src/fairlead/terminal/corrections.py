@@ -18,8 +18,8 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from ..system.processes import Program, foreground
-from .screen.agent_input import RECOGNISERS, Input, shown_input
-from .session import Session, State
+from .screen.agent_input import RECOGNISERS, AgentInput, shown_input
+from .session import ProgramState, TerminalSession
 
 STOP_PAUSE = 0.2
 """Seconds after a stop until something is typed: some agents end then, and what follows must not get it."""
@@ -49,7 +49,7 @@ class Sent(Struct, frozen=True):
     """How many bytes the agent's transcript had."""
 
 
-class Known(Struct):
+class KnownAgentInput(Struct):
     """What is known of an agent that corrections go to, kept for the next daemon."""
 
     agent: str = ""
@@ -75,8 +75,8 @@ class Delivery:
 
     def __init__(
         self,
-        session: Session,
-        known: Known,
+        session: TerminalSession,
+        known: KnownAgentInput,
         *,
         begin_wait: float,
         told: Told,
@@ -223,7 +223,7 @@ class Delivery:
 
     def _check_program(self) -> None:
         """Raises ValueError if another program than the agent has the terminal."""
-        if self._session.state is not State.RUNNING:
+        if self._session.state is not ProgramState.RUNNING:
             raise ValueError(f"the session is {self._session.state.value}")
         wanted, there = self._known.program, foreground(self._session.pid)
         if wanted is None:
@@ -234,7 +234,7 @@ class Delivery:
                 f"the program in the foreground is {name}, not the {wanted.name} that called the hook"
             )
 
-    def _check_input(self, wanted: Input = Input.EMPTY) -> None:
+    def _check_input(self, wanted: AgentInput = AgentInput.EMPTY) -> None:
         """Raises ValueError unless the agent is in the foreground and shows its empty input."""
         self._check_program()
         agent = self._known.agent
@@ -269,7 +269,7 @@ class Delivery:
                 if session.inputs != before + 1:
                     raise ValueError("a person typed at the same time; it is in the input and was not sent")
                 with contextlib.suppress(ValueError):
-                    self._check_input(Input.FILLED)
+                    self._check_input(AgentInput.FILLED)
                     break
                 if time.monotonic() > deadline:
                     raise ValueError("it was pasted, but the input does not show it, so it was not sent")

@@ -22,8 +22,8 @@ from typing import Any
 from ..formats.guess import meant
 from ..formats.shown import name_fault
 from ..keeper.keeper import Spec
-from ..keeper.protocol import Kind
-from ..system.fair import Line
+from ..keeper.protocol import FrameKind
+from ..system.fair import FairLine
 from ..system.keepers import (
     FIND_PAUSE,
     FIND_REST,
@@ -44,10 +44,10 @@ from ..system.settings import SettingError, Settings, foreign, safe_dir
 from ..system.sockets import is_served
 from ..wire import keepty
 from .environment import for_program
-from .link import Link
+from .link import KeeperLink
 from .recording import Recorder, RecordingError
 from .screen.outward import Allowed
-from .session import Event, Session, State
+from .session import ProgramState, TerminalEvent, TerminalSession
 
 log = logging.getLogger("fairlead")
 
@@ -73,21 +73,23 @@ class HostError(Exception):
         self.code = code
 
 
-class Host:
+class TerminalHost:
     """The terminal sessions of this daemon, by name."""
 
     def __init__(self, settings: Settings) -> None:
-        self.sessions: dict[str, Session] = {}
+        self.sessions: dict[str, TerminalSession] = {}
         self._settings = settings
-        self._listeners: list[Callable[[Session, Event], None]] = []
-        self._links: dict[Session, Link] = {}
-        self._paths: dict[Session, str] = {}  # where their keepers listen
-        self._unborn: dict[Session, tuple[asyncio.Event, list[Event]]] = {}  # being started; nobody sees them
-        self._found_at: dict[Session, float] = {}
-        self._orphans: set[Session] = set()  # those that are ended because their owner is gone
-        self._ended: dict[Session, float] = {}
-        self._exits: dict[Session, asyncio.Event] = {}
-        self._line = Line()
+        self._listeners: list[Callable[[TerminalSession, TerminalEvent], None]] = []
+        self._links: dict[TerminalSession, KeeperLink] = {}
+        self._paths: dict[TerminalSession, str] = {}  # where their keepers listen
+        self._unborn: dict[
+            TerminalSession, tuple[asyncio.Event, list[TerminalEvent]]
+        ] = {}  # being started; nobody sees them
+        self._found_at: dict[TerminalSession, float] = {}
+        self._orphans: set[TerminalSession] = set()  # those that are ended because their owner is gone
+        self._ended: dict[TerminalSession, float] = {}
+        self._exits: dict[TerminalSession, asyncio.Event] = {}
+        self._line = FairLine()
         self._tasks = Tasks()
         self.nursery = NurseryLink(settings)
         self._starting: set[str] = set()
@@ -140,10 +142,10 @@ class Host:
                 self.forget(session)
         keep = self._settings.number("terminal", "keep_waiting")
         for session in list(self.sessions.values()):
-            if session.state is State.ENDED or session in self._orphans:
+            if session.state is ProgramState.ENDED or session in self._orphans:
                 continue
             owner = session.note.get("owner")
-            is_waiting = session.state is State.WAITING and not session.viewers
+            is_waiting = session.state is ProgramState.WAITING and not session.viewers
             is_over = is_waiting and (now - session.made_at > keep or bool(session.note.get("starting")))
             if is_over or (owner and not await asyncio.to_thread(_is_there, owner)):
                 log.info(
@@ -152,7 +154,7 @@ class Host:
                 self._orphans.add(session)
                 self._later(self._end_orphan(session))
 
-    async def _end_orphan(self, session: Session) -> None:
+    async def _end_orphan(self, session: TerminalSession) -> None:
         try:
             with contextlib.suppress(HostError):
                 await self.stop(session.id, hang_up=False)
@@ -176,7 +178,7 @@ class Host:
         record: bool | str = False,
         note: Mapping[str, Any] | None = None,
         owner: int | None = None,
-    ) -> Session:
+    ) -> TerminalSession:
         """A new session, recorded to a file if wanted. Raises HostError if it can't be started.
 
         `note` is what the next daemon should know of it. A session with an `owner`, a process id, is ended
@@ -198,7 +200,7 @@ class Host:
         return {
             pid: agent
             for each in sessions
-            if each.state is not State.ENDED
+            if each.state is not ProgramState.ENDED
             if (agent := each.agent)
             for pid in (each.pid, each.keeper_pid)
             if pid
@@ -207,7 +209,7 @@ class Host:
     def session_programs(self) -> dict[int, str]:
         """The first process of each session, with the session; or with the agent whose command it is."""
         sessions = list(self.sessions.values())  # another thread may ask
-        running = (each for each in sessions if each.pid and each.state is not State.ENDED)
+        running = (each for each in sessions if each.pid and each.state is not ProgramState.ENDED)
         return {each.pid: each.started_by or each.id for each in running}
 
     def _checked(
@@ -235,7 +237,7 @@ class Host:
         if name in self._starting:
             raise HostError("exists", f"session {name!r} is being started")
         if name in self.sessions:
-            if self.sessions[name].state is not State.ENDED:
+            if self.sessions[name].state is not ProgramState.ENDED:
                 raise HostError("exists", f"session {name!r} is already running")
             self.forget(self.sessions[name])
         for path in filter(is_served, paths):
@@ -254,7 +256,7 @@ class Host:
             "deferred": True,  # until its keeper is ours
         }
 
-    async def _start(self, spec: Spec, record: bool | str, deferred: bool) -> Session:
+    async def _start(self, spec: Spec, record: bool | str, deferred: bool) -> TerminalSession:
         # never a path that was there before: a keeper that is told to go removes its own when it is gone
         path = f"{self._settings.keepers_dir}/{secrets.token_hex(8)}.sock"
         recording = ""
@@ -286,7 +288,7 @@ class Host:
         finally:
             self._starting.discard(spec["id"])
 
-    async def _give_birth(self, session: Session, cols: int, rows: int) -> None:
+    async def _give_birth(self, session: TerminalSession, cols: int, rows: int) -> None:
         """Start a session's program. Others see the session when it runs; if it can't be, they never do."""
         begun, events = self._unborn[session]
         try:
@@ -307,7 +309,7 @@ class Host:
     def record(self, name: str, path: str | None = None) -> str:
         """Record a session from now on; gives the file. Raises HostError."""
         session = self.find(name)
-        if session.state is State.ENDED:
+        if session.state is ProgramState.ENDED:
             raise HostError("invalid", f"session {name!r} has ended")
         if session.recording is not None:
             raise HostError("exists", f"session {name!r} is already being recorded, to {session.recording}")
@@ -355,7 +357,7 @@ class Host:
 
     async def _connect(
         self, path: str, note: dict[str, Any] | None = None, *, is_unborn: bool = False
-    ) -> Session:
+    ) -> TerminalSession:
         try:
             reached = await reach(path)
         except KeeperGone as error:
@@ -367,10 +369,10 @@ class Host:
             clipboard=self._settings.flag("attach", "clipboard"),
             notifications=self._settings.flag("attach", "notifications"),
         )
-        made: list[Session] = []
+        made: list[TerminalSession] = []
 
-        def session_of(link: Link) -> Session:
-            session = Session(link, self._happened, note=note, allowed=allowed, **limits)
+        def session_of(link: KeeperLink) -> TerminalSession:
+            session = TerminalSession(link, self._happened, note=note, allowed=allowed, **limits)
             if is_unborn:
                 self._unborn[session] = asyncio.Event(), []
             made.append(session)
@@ -387,14 +389,16 @@ class Host:
         (session,) = made
         return session if is_unborn else self._register(session)
 
-    async def _join(self, path: str, reached: Reached, session_of: Callable[[Link], Session]) -> None:
+    async def _join(
+        self, path: str, reached: Reached, session_of: Callable[[KeeperLink], TerminalSession]
+    ) -> None:
         """Make a connection to a keeper a session's link."""
         connection, greeting, handed = reached
 
         def lost() -> None:
             self._lost(link)
 
-        link = Link(self._line, lost, greeting, handed)
+        link = KeeperLink(self._line, lost, greeting, handed)
         session = link.session = session_of(link)
         self._links[session] = link
         self._paths[session] = path
@@ -405,7 +409,7 @@ class Host:
             except KeeperGone as error:
                 raise HostError("failed", str(error)) from None
 
-    def _register(self, session: Session) -> Session:
+    def _register(self, session: TerminalSession) -> TerminalSession:
         """From now on others find the session by its name."""
         if rival := self.sessions.get(session.id):  # an ended one of the same name, not dismissed in time
             older = min(session, rival, key=lambda each: each.started_at)
@@ -413,18 +417,18 @@ class Host:
             if older is session:
                 return session
         self.sessions[session.id] = session
-        self._notify(session, Event("opened", {"name": session.id}))
+        self._notify(session, TerminalEvent("opened", {"name": session.id}))
         return session
 
-    def listen(self, listener: Callable[[Session, Event], None]) -> None:
+    def listen(self, listener: Callable[[TerminalSession, TerminalEvent], None]) -> None:
         """Have `listener` called with what happens in each session: also that it is opened and forgotten."""
         self._listeners.append(listener)
 
-    def _notify(self, session: Session, event: Event) -> None:
+    def _notify(self, session: TerminalSession, event: TerminalEvent) -> None:
         for listener in self._listeners:
             listener(session, event)
 
-    def _happened(self, session: Session, event: Event) -> None:
+    def _happened(self, session: TerminalSession, event: TerminalEvent) -> None:
         if session in self._unborn:
             begun, events = self._unborn[session]
             events.append(event)
@@ -442,22 +446,22 @@ class Host:
                 self._exits[session].set()
         self._notify(session, event)
 
-    async def _shut_down(self, session: Session) -> None:
+    async def _shut_down(self, session: TerminalSession) -> None:
         with contextlib.suppress(HostError):
             await self.stop(session.id, hang_up=False)
 
-    def _lost(self, link: Link) -> None:
+    def _lost(self, link: KeeperLink) -> None:
         """A connection to a keeper is gone. If that was not our wish, we look for the keeper."""
         session = link.session
         if self._links.get(session) is not link:
             return
-        if self._closing or not session.ready or session.state is State.ENDED:
+        if self._closing or not session.ready or session.state is ProgramState.ENDED:
             self._links.pop(session)
             return
         session.unlink()
         self._later(self._find_again(session))
 
-    async def _find_again(self, session: Session) -> None:
+    async def _find_again(self, session: TerminalSession) -> None:
         """Connect to a keeper that was lost. Its program is given up only when nobody listens there."""
         path = self._paths[session]
         if time.monotonic() - self._found_at.get(session, -FIND_REST) < FIND_REST:
@@ -475,7 +479,7 @@ class Host:
                 break
             except (OSError, KeeperGone, HostError, TimeoutError):
                 await asyncio.sleep(FIND_PAUSE)
-        if session.state is State.ENDED or self._closing:
+        if session.state is ProgramState.ENDED or self._closing:
             return
         if is_served(path):
             log.error(
@@ -489,11 +493,11 @@ class Host:
         became = await self._after_hang_up(session) if session.pid else "its program had not been started"
         sentence = f"the keeper of session {session.id} was killed; {became}"
         log.error("%s", sentence)
-        session.heard(Kind.FAILED, sentence.encode())
-        session.heard(Kind.EXITED, KEEPER_KILLED.to_bytes(4))
+        session.heard(FrameKind.FAILED, sentence.encode())
+        session.heard(FrameKind.EXITED, KEEPER_KILLED.to_bytes(4))
 
     @staticmethod
-    async def _after_hang_up(session: Session) -> str:
+    async def _after_hang_up(session: TerminalSession) -> str:
         """What becomes of a program whose terminal has no other end any more: the kernel hangs it up. But a
         client that is stopped may still have the other end."""
         deadline = time.monotonic() + HANG_UP_GRACE
@@ -507,36 +511,36 @@ class Host:
             await asyncio.sleep(LOOK_PAUSE)
         return f"{program} got a hang-up and ended"
 
-    def __contains__(self, session: Session) -> bool:
+    def __contains__(self, session: TerminalSession) -> bool:
         return self.sessions.get(session.id) is session
 
-    def find(self, name: str) -> Session:
+    def find(self, name: str) -> TerminalSession:
         """The session of this name. Raises HostError."""
         if name not in self.sessions:
             raise HostError("missing", f"no session {name!r}{meant(name, self.sessions)}")
         return self.sessions[name]
 
-    def forget(self, session: Session) -> None:
+    def forget(self, session: TerminalSession) -> None:
         """An ended session can't be looked at any more."""
         self._let_go(session)
         self._drop(session)
 
-    def _let_go(self, session: Session) -> None:
+    def _let_go(self, session: TerminalSession) -> None:
         """The keeper of an ended session may go."""
         session.dismiss()
         self._paths.pop(session, None)
         if link := self._links.pop(session, None):
             link.close()
 
-    def _drop(self, session: Session) -> None:
+    def _drop(self, session: TerminalSession) -> None:
         """Have nothing to do with a session any more."""
         for known in (self._ended, self._exits, self._found_at, self._links, self._paths):
             known.pop(session, None)
         if self.sessions.get(session.id) is session:
             del self.sessions[session.id]
-        self._notify(session, Event("forgotten", {"name": session.id}))
+        self._notify(session, TerminalEvent("forgotten", {"name": session.id}))
 
-    async def ended(self, session: Session) -> int:
+    async def ended(self, session: TerminalSession) -> int:
         """Wait until a session has ended; gives its exit code."""
         if session.exit_code is None:
             await self._exits.setdefault(session, asyncio.Event()).wait()
@@ -551,14 +555,14 @@ class Host:
         """
         return await asyncio.shield(self._tasks.begin(self._stop(self.find(name), hang_up)))
 
-    async def _stop(self, session: Session, hang_up: bool) -> int:
+    async def _stop(self, session: TerminalSession, hang_up: bool) -> int:
         def terminate() -> None:
             session.signal(signal.SIGTERM)
             session.signal(signal.SIGCONT)
 
         session.is_ending = True
-        if session.state is State.WAITING:  # nothing runs yet, so there is nothing to wait for
-            session.heard(Kind.EXITED, (0).to_bytes(4))
+        if session.state is ProgramState.WAITING:  # nothing runs yet, so there is nothing to wait for
+            session.heard(FrameKind.EXITED, (0).to_bytes(4))
         grace = self._settings.number("terminal", "stop_grace")
         steps: list[tuple[Callable[[], None], float]] = [
             (terminate, grace),
@@ -567,7 +571,7 @@ class Host:
         if hang_up:
             steps.insert(0, (session.hang_up, min(HANG_UP_GRACE, grace)))
         for tell, wait in steps:
-            if session.state is not State.ENDED:
+            if session.state is not ProgramState.ENDED:
                 tell()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait):
@@ -575,7 +579,7 @@ class Host:
         raise HostError("failed", f"session {session.id!r} does not end")
 
 
-def _relinked(session: Session, link: Link) -> Session:
+def _relinked(session: TerminalSession, link: KeeperLink) -> TerminalSession:
     session.relink(link)
     return session
 

@@ -15,13 +15,13 @@ from ..sessions.directory import NoSession, NotSupported, Summary
 from ..sessions.feed import Exited, Feed, PromptEnded, PromptStarted, Signalled
 from ..sessions.session import Prompt
 from ..system import processes
-from .host import Host, HostError
+from .host import HostError, TerminalHost
 from .lines import kept
-from .session import Event, Session, State
+from .session import ProgramState, TerminalEvent, TerminalSession
 from .turns import LiveTerminal, TerminalTurns
-from .usage import Usage, Usages
+from .usage import ProcessUsage, Usages
 
-_STANDING = {State.ENDED: "has ended", State.WAITING: "has not been started yet"}
+_STANDING = {ProgramState.ENDED: "has ended", ProgramState.WAITING: "has not been started yet"}
 MAX_UNTYPED = 1024 * 1024
 """How many bytes may wait for a program that does not read before more is refused."""
 
@@ -32,7 +32,7 @@ class TerminalKind:
     name = "terminal"
     gives_ids = False
 
-    def __init__(self, host: Host, turns: TerminalTurns, feed: Feed) -> None:
+    def __init__(self, host: TerminalHost, turns: TerminalTurns, feed: Feed) -> None:
         self._host = host
         self._turns = turns
         self._feed = feed
@@ -40,9 +40,9 @@ class TerminalKind:
 
     async def list(self, *, brief: bool) -> Sequence[Summary]:
         sessions = list(self._host.sessions.values())
-        used: Mapping[int, Usage] = {}
+        used: Mapping[int, ProcessUsage] = {}
         if not brief:
-            running = {each.pid: each.started_at for each in sessions if each.state is State.RUNNING}
+            running = {each.pid: each.started_at for each in sessions if each.state is ProgramState.RUNNING}
             with contextlib.suppress(OSError):  # the list is worth more than what they use
                 used = await asyncio.to_thread(self._usages.look, running)
             sessions = [each for each in sessions if each in self._host]  # some may have gone meanwhile
@@ -61,7 +61,7 @@ class TerminalKind:
     def name_of(self, id: str) -> str | None:
         return id if id in self._host.sessions else None
 
-    def happened(self, session: Session, event: Event) -> None:
+    def happened(self, session: TerminalSession, event: TerminalEvent) -> None:
         """Post what concerns more than those who look at a terminal."""
         match event.topic:
             case "terminal/exited":
@@ -70,14 +70,14 @@ class TerminalKind:
                 details = {key: value for key, value in event.data.items() if key != "name"}
                 self._feed.post(Signalled(session.id, topic.partition("/")[2], details))
 
-    def _found(self, id: str) -> Session:
+    def _session(self, id: str) -> TerminalSession:
         try:
             return self._host.find(id)
         except HostError as error:
             raise NoSession(str(error)) from None
 
     async def stop(self, id: str) -> Mapping[str, Any]:
-        session = self._found(id)
+        session = self._session(id)
         try:
             code = await self._host.stop(id)
         except HostError as error:
@@ -88,14 +88,14 @@ class TerminalKind:
 
     async def prompt(self, id: str, prompt: Prompt) -> None:
         """Type it. What a program makes of it is not known, so that it is done at once."""
-        check_typing(self._found(id))
+        check_typing(self._session(id))
         self.type(id, prompt.text, enter=True)
         self._feed.post(PromptStarted(id, prompt.id))
         self._feed.post(PromptEnded(id, prompt.id, "done"))
 
     def type(self, id: str, text: str, *, enter: bool) -> None:
-        session = self._found(id)
-        if session.state is not State.RUNNING:
+        session = self._session(id)
+        if session.state is not ProgramState.RUNNING:
             raise NotSupported(f"session {id!r} {_STANDING[session.state]}")
         check_typing(session)
         session.send_input(text.encode("utf-8", "replace") + (b"\r" if enter else b""))
@@ -106,24 +106,24 @@ class TerminalKind:
             self.type(id, "\x03", enter=False)
 
     async def live(self, id: str) -> LiveTerminal:
-        return self._turns.live(self._found(id))
+        return self._turns.live(self._session(id))
 
     async def lines(self, id: str) -> Sequence[str]:
-        return kept(self._found(id)).texts
+        return kept(self._session(id)).texts
 
     async def settled(self, id: str) -> None:
-        await self._host.ended(self._found(id))
+        await self._host.ended(self._session(id))
 
 
-def check_typing(session: Session) -> None:
+def check_typing(session: TerminalSession) -> None:
     """Raises NotSupported if nothing can be typed into a session now."""
-    if session.state is not State.RUNNING:
+    if session.state is not ProgramState.RUNNING:
         raise NotSupported(f"session {session.id!r} is {session.state.value}")
     if session.untyped > MAX_UNTYPED:
         raise NotSupported(f"session {session.id!r} does not read: {session.untyped} bytes wait to be typed")
 
 
-def summary(session: Session, usage: Usage | None) -> Summary:
+def summary(session: TerminalSession, usage: ProcessUsage | None) -> Summary:
     """A terminal session as it is listed."""
     screen = session.screen
     return Summary(

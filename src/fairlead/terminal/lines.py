@@ -1,7 +1,7 @@
 """The lines that a program prints, one after the other, for those who follow it as they would a log.
 
-What a line is, `Printed` says; here they have numbers. A `Follower` holds what its client has not asked for
-yet, within limits.
+What a line is, `Printed` says; here they have numbers. A `LineFollower` holds what its client has not asked
+for yet, within limits.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import deque
 from typing import NamedTuple
 
 from ..formats.printed import Printed
-from .session import Session, State
+from .session import ProgramState, TerminalSession
 
 MAX_HELD_LINES = 200_000
 """How many lines wait for a client that does not ask; then the oldest are dropped, and their numbers miss."""
@@ -28,7 +28,7 @@ PATIENCE = 60.0
 """Seconds without a question until a client counts as gone."""
 
 
-class Kept(NamedTuple):
+class LoggedLines(NamedTuple):
     """The lines that a session still has, by number from the first that it ever printed."""
 
     texts: list[str]
@@ -40,13 +40,13 @@ class Kept(NamedTuple):
     """Whether it has all that were printed."""
 
 
-def kept(session: Session) -> Kept:
+def kept(session: TerminalSession) -> LoggedLines:
     """What there is of a session's lines now."""
     lines, count = session.screen.lines(), session.count
     first = 1
     if count.are_lost and count.ended is not None:
         first = max(1, count.ended + 1 - lines.printed)
-    return Kept(lines.texts, lines.cursor, first, not count.are_lost)
+    return LoggedLines(lines.texts, lines.cursor, first, not count.are_lost)
 
 
 class Lines(NamedTuple):
@@ -58,10 +58,10 @@ class Lines(NamedTuple):
     """Whether the program has ended and nothing comes after them."""
 
 
-class Follower:
+class LineFollower:
     """A client that follows a session's lines."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: TerminalSession) -> None:
         self.id = secrets.token_hex(8)
         self.session = session
         self.asked_at = time.monotonic()
@@ -76,9 +76,9 @@ class Follower:
         self._next = found.first + found.cursor  # the number of the first one held
         self._over = False
         self.is_gone = False
-        session.taps.add(self._heard)
+        session.taps.add(self._take_output)
 
-    def _heard(self, data: bytes) -> None:
+    def _take_output(self, data: bytes) -> None:
         if time.monotonic() - self.asked_at > PATIENCE:
             self.close()
             return
@@ -98,7 +98,7 @@ class Follower:
     def take(self, number: int, limit: int) -> Lines:
         """The lines from a number on. Those before it have been received, and are forgotten."""
         self.asked_at = time.monotonic()
-        if self.session.state is State.ENDED and not self._over:
+        if self.session.state is ProgramState.ENDED and not self._over:
             self._over = True
             if self._printed.begun:
                 self._hold(self._printed.begun)
@@ -116,16 +116,16 @@ class Follower:
     def close(self) -> None:
         """Follow no more."""
         self.is_gone = True
-        self.session.taps.discard(self._heard)
+        self.session.taps.discard(self._take_output)
 
 
 class Followers:
     """All clients that follow, by their ids. Those that have not asked for long are let go."""
 
     def __init__(self) -> None:
-        self._followers: dict[str, Follower] = {}
+        self._followers: dict[str, LineFollower] = {}
 
-    def add(self, session: Session) -> Follower:
+    def add(self, session: TerminalSession) -> LineFollower:
         """Follow a session. Raises ValueError if there are too many."""
         now = time.monotonic()
         for follower in list(self._followers.values()):
@@ -133,15 +133,15 @@ class Followers:
                 self.remove(follower)
         if len(self._followers) >= MAX_FOLLOWERS:
             raise ValueError(f"{MAX_FOLLOWERS} clients are already following sessions")
-        follower = Follower(session)
+        follower = LineFollower(session)
         self._followers[follower.id] = follower
         return follower
 
-    def find(self, id: str) -> Follower | None:
+    def find(self, id: str) -> LineFollower | None:
         """The follower of this id, unless it was let go."""
         follower = self._followers.get(id)
         return None if follower is None or follower.is_gone else follower
 
-    def remove(self, follower: Follower) -> None:
+    def remove(self, follower: LineFollower) -> None:
         follower.close()
         self._followers.pop(follower.id, None)

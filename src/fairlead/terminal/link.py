@@ -16,10 +16,10 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from ..keeper.loan import MAX_READ, Loan
-from ..keeper.protocol import BORROW, LENT, OFFSET, Decoder, Kind, frame
-from ..system.fair import Feed, Line
+from ..keeper.protocol import BORROW, LENT, OFFSET, Decoder, FrameKind, frame
+from ..system.fair import FairFeed, FairLine
 from ..system.keepers import KeeperGone
-from .session import Session
+from .session import TerminalSession
 
 log = logging.getLogger("fairlead")
 
@@ -31,12 +31,14 @@ SMALL_READ = 512
 """A read that gives less than this has emptied the terminal, most likely."""
 
 
-class Link(asyncio.Protocol):
+class KeeperLink(asyncio.Protocol):
     """The connection to a keeper. `ready` is done when the session knows its state."""
 
-    def __init__(self, line: Line, lost: Callable[[], None], greeting: bytes, handed: Sequence[int]) -> None:
-        self.session: Session
-        self._feed = Feed(line, self)
+    def __init__(
+        self, line: FairLine, lost: Callable[[], None], greeting: bytes, handed: Sequence[int]
+    ) -> None:
+        self.session: TerminalSession
+        self._feed = FairFeed(line, self)
         self.ready = asyncio.get_running_loop().create_future()
         self._loop = asyncio.get_running_loop()
         self._lost = lost
@@ -59,9 +61,9 @@ class Link(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         for kind, payload in self._decoder.feed(data):
             match kind:
-                case Kind.LENT:
+                case FrameKind.LENT:
                     self._begin_loan(*LENT.unpack(payload))
-                case Kind.ENDING:
+                case FrameKind.ENDING:
                     self.give_back()
                 case _:
                     self._feed.put(kind, payload)
@@ -120,7 +122,7 @@ class Link(asyncio.Protocol):
 
     # --- the session's side -------------------------------------------------------------------------------
 
-    def tell(self, kind: Kind, *parts: bytes) -> None:
+    def tell(self, kind: FrameKind, *parts: bytes) -> None:
         if self._transport is not None:
             self._transport.write(frame(kind, *parts))
 
@@ -138,12 +140,12 @@ class Link(asyncio.Protocol):
         if not self._asked and self._loan is not None and self._transport is not None:
             self._asked = True
             self._number += 1
-            self.tell(Kind.BORROW, BORROW.pack(self._number))
+            self.tell(FrameKind.BORROW, BORROW.pack(self._number))
 
     def give_back(self) -> None:
         if self._asked:
             self._end_loan()
-            self.tell(Kind.RETURN)
+            self.tell(FrameKind.RETURN)
 
     # --- the loan -----------------------------------------------------------------------------------------
 
@@ -177,7 +179,7 @@ class Link(asyncio.Protocol):
             offset, printed = begun + start, loan.since(start)
             if self._feed.is_at_once:
                 self.session.show_echo(offset, printed)
-            self._feed.put(Kind.DATA, OFFSET.pack(offset) + printed)
+            self._feed.put(FrameKind.DATA, OFFSET.pack(offset) + printed)
             self.served()
         if is_flood or loan.room < MAX_READ or self._feed.is_behind:
             self.give_back()

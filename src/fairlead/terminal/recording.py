@@ -31,7 +31,7 @@ from ..formats.asciicast import (
     OUTPUT,
     RESIZE,
     AsciicastError,
-    Header,
+    CastHeader,
     event_line,
     header_line,
     read_header,
@@ -121,7 +121,7 @@ class Recorder:
         recorder._begin_clock(int(now))
         typed = _utf8(shlex.join(command))
         typed = typed if len(typed) <= MAX_COMMAND else typed[:MAX_COMMAND] + "…"
-        header = Header(*size, timestamp=int(now), command=typed, title=_utf8(title), terminal=terminal)
+        header = CastHeader(*size, timestamp=int(now), command=typed, title=_utf8(title), terminal=terminal)
         recorder._lines.append(header_line(header))
         try:
             recorder._show(redraw)

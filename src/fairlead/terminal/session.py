@@ -2,8 +2,8 @@
 
 The session hears from its keeper (`heard`) and from its clients (`attach`, `receive`, `detach`), feeds every
 byte to the emulator, fans it out, and decides who may do what by keepty's tables. It does no I/O: a keeper is
-a `Link`, a client is a `Viewer`, a recording is a `Recorder`, and what happens that others may want to know
-goes to `notify`.
+a `KeeperPort`, a client is a `Viewer`, a recording is a `Recorder`, and what happens that others may want to
+know goes to `notify`.
 
 A client that falls behind is left out until it has caught up and then gets a fresh redraw, so nobody waits
 for it and its queue stays short. A keyframe is given to the keeper as often as the output demands, so that
@@ -22,7 +22,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
-from ..keeper.protocol import BEGAN, KEYFRAME, MARK, MAX_NOTE, NUMBER, OFFSET, RESIZE, Kind
+from ..keeper.protocol import BEGAN, KEYFRAME, MARK, MAX_NOTE, NUMBER, OFFSET, RESIZE, FrameKind
 from ..sessions.inbox import A_RULE, calling_agent
 from ..system.processes import Program
 from ..wire import keepty
@@ -56,10 +56,10 @@ CALM = 4096
 """A program that prints no more than this at once can be read without its keeper, as for an echo."""
 
 
-class Link(Protocol):
+class KeeperPort(Protocol):
     """The way to a session's keeper."""
 
-    def tell(self, kind: Kind, *parts: bytes) -> None: ...
+    def tell(self, kind: FrameKind, *parts: bytes) -> None: ...
 
     def type(self, data: bytes) -> int:
         """Give the program's terminal input at once; tells how many bytes it had room for."""
@@ -94,7 +94,7 @@ class Viewer(Protocol):
     def resume(self) -> None: ...
 
 
-class State(Enum):
+class ProgramState(Enum):
     """How far a session has come."""
 
     WAITING = "waiting"
@@ -103,20 +103,20 @@ class State(Enum):
     ENDED = "ended"
 
 
-class Event(NamedTuple):
+class TerminalEvent(NamedTuple):
     """Something that others may want to know: a topic of rpc-edn and its data, by plain names."""
 
     topic: str
     data: dict[str, Any]
 
 
-class Session:
+class TerminalSession:
     """One terminal session."""
 
     def __init__(
         self,
-        link: Link,
-        notify: Callable[[Session, Event], None],
+        link: KeeperPort,
+        notify: Callable[[TerminalSession, TerminalEvent], None],
         *,
         scrollback_lines: int,
         scrollback_bytes: int,
@@ -131,7 +131,7 @@ class Session:
         """0 if another daemon had it started."""
         self.started_at = 0.0
         self.keeper_version = 0
-        self.state = State.WAITING
+        self.state = ProgramState.WAITING
         self.exit_code: int | None = None
         self.stray: Program | None = None
         """The program, if it still ran after its keeper was killed."""
@@ -223,28 +223,28 @@ class Session:
     def heard(self, kind: int, payload: bytes) -> None:
         """A frame from the keeper."""
         match kind:
-            case Kind.DATA:
+            case FrameKind.DATA:
                 self.printed(OFFSET.unpack_from(payload)[0], payload[OFFSET.size :], math.inf)
-            case Kind.TAKEN:
+            case FrameKind.TAKEN:
                 self._taken(NUMBER.unpack(payload)[0])
-            case Kind.STATE:
+            case FrameKind.STATE:
                 self._told_state(json.loads(payload))
-            case Kind.KEYFRAME:
+            case FrameKind.KEYFRAME:
                 if not self._behind or self._offset < KEYFRAME.unpack_from(payload)[0]:
                     self._restored(payload)
-            case Kind.RESIZED:
+            case FrameKind.RESIZED:
                 if not self._behind or self.generation < MARK.unpack(payload)[3]:
                     self._resized(*MARK.unpack(payload))
-            case Kind.BEGAN:
+            case FrameKind.BEGAN:
                 self.started_at = BEGAN.unpack(payload)[0]
-            case Kind.STARTED:
+            case FrameKind.STARTED:
                 self.pid = NUMBER.unpack(payload)[0]
-                self.state = State.RUNNING
+                self.state = ProgramState.RUNNING
                 self._tell("terminal/started", pid=self.pid, command=self.command)
-            case Kind.FAILED:
+            case FrameKind.FAILED:
                 self.failure = payload.decode("utf-8", "replace")
                 self._broadcast(keepty.Error(self.failure))
-            case Kind.EXITED:
+            case FrameKind.EXITED:
                 self._exited(NUMBER.unpack(payload)[0])
 
     def _told_again(self, state: dict[str, Any]) -> None:
@@ -252,7 +252,7 @@ class Session:
         self._behind = True
         self._asked = max(self.generation, state["generation"])
         if state["pid"] and not self.pid:
-            self.heard(Kind.STARTED, NUMBER.pack(state["pid"]))
+            self.heard(FrameKind.STARTED, NUMBER.pack(state["pid"]))
         self._untaken = int(state.get("untaken", 0))
         self._taken(0)
 
@@ -267,7 +267,7 @@ class Session:
         self.started_at = state["started_at"]
         self.keeper_version = int(state.get("version", 1))
         self.generation = self._asked = state["generation"]
-        self.state = State.WAITING if state["deferred"] else State.RUNNING
+        self.state = ProgramState.WAITING if state["deferred"] else ProgramState.RUNNING
         self.ended_for = state.get("ended_for")
         age = state.get("age", time.time() - self.started_at)  # an older keeper tells the time alone
         self.made_at = time.monotonic() - max(0.0, age)
@@ -429,7 +429,7 @@ class Session:
         for viewer in self._viewers:
             if viewer.behind:  # it will not catch up before the end, so the end begins with the last screen
                 self.resync(viewer)
-        self.state = State.ENDED
+        self.state = ProgramState.ENDED
         self.exit_code = code
         if self._recorder is not None:
             self._record(self._recorder.exited, code)
@@ -445,7 +445,7 @@ class Session:
             watcher()
 
     def _tell(self, topic: str, **data: Any) -> None:
-        self._notify(self, Event(topic, {"name": self.id} | data))
+        self._notify(self, TerminalEvent(topic, {"name": self.id} | data))
 
     def _broadcast(self, message: keepty.Message) -> None:
         frame = message.encode()
@@ -460,7 +460,7 @@ class Session:
         self._link.give_back()
         blob = self.screen.snapshot()
         self.remember(lines=self.count.note(self._offset) or None)
-        self._link.tell(Kind.SET_KEYFRAME, KEYFRAME.pack(self._offset, self.generation), blob)
+        self._link.tell(FrameKind.SET_KEYFRAME, KEYFRAME.pack(self._offset, self.generation), blob)
         self._unkept = 0
         self._has_keyframe = True
         self._keyframe_due = max(KEYFRAME_EVERY, min(4 * len(blob), 3 * KEYFRAME_EVERY))
@@ -498,7 +498,7 @@ class Session:
             self.remember(typed_by=TYPED.format(agent[:MAX_AGENT], self.id))
 
     def _give(self, data: bytes) -> None:
-        if self.state is not State.RUNNING:
+        if self.state is not ProgramState.RUNNING:
             return
         if self._is_in_order:
             data = data[self._link.type(data) :]
@@ -531,7 +531,7 @@ class Session:
             if len(data) > room:
                 self._held.appendleft(data[room:])
                 data = data[:room]
-            self._link.tell(Kind.INPUT, data)
+            self._link.tell(FrameKind.INPUT, data)
             self._untaken += len(data)
 
     def _taken(self, count: int) -> None:
@@ -548,27 +548,29 @@ class Session:
             self.keep()
         self._asked += 1
         self._link.give_back()
-        self._link.tell(Kind.RESIZE, RESIZE.pack(keepty.clamped(cols), keepty.clamped(rows), self._asked))
+        self._link.tell(
+            FrameKind.RESIZE, RESIZE.pack(keepty.clamped(cols), keepty.clamped(rows), self._asked)
+        )
 
     def start(self, cols: int, rows: int) -> None:
         """Start the program, if that was put off. Its size is no resize: nothing was shown at another one."""
-        self.state = State.RUNNING
+        self.state = ProgramState.RUNNING
         cols, rows = keepty.clamped(cols), keepty.clamped(rows)
         if (cols, rows) != (self.screen.cols, self.screen.rows):
             self.screen.resize(cols, rows)
             self._drawn = None
             if self._recorder is not None:
                 self._record(self._recorder.began, cols, rows)
-        self._link.tell(Kind.START, RESIZE.pack(cols, rows, self._asked))
+        self._link.tell(FrameKind.START, RESIZE.pack(cols, rows, self._asked))
 
     def signal(self, number: int) -> None:
         """Send a signal to the program's process group."""
-        self._link.tell(Kind.SIGNAL, NUMBER.pack(number))
+        self._link.tell(FrameKind.SIGNAL, NUMBER.pack(number))
 
     def hang_up(self) -> None:
         """Tell the programs of this terminal that it is closed."""
         if self.keeper_version >= HANGS_UP:
-            self._link.tell(Kind.HANG_UP)
+            self._link.tell(FrameKind.HANG_UP)
         else:
             self.signal(signal.SIGHUP)
             self.signal(signal.SIGCONT)
@@ -583,7 +585,7 @@ class Session:
                 viewer.write(keepty.Pong().encode())
                 self._wishes[viewer] = wishes & ~keepty.Wish.DIRECT
 
-    def relink(self, link: Link) -> None:
+    def relink(self, link: KeeperPort) -> None:
         """The keeper was found again: this is the way to it from now on."""
         self._link = link
 
@@ -591,7 +593,7 @@ class Session:
         """The session has ended and nobody will look at it any more: the keeper may go."""
         if self._recorder is not None:
             self._record(self._recorder.close)
-        self._link.tell(Kind.DISMISS)
+        self._link.tell(FrameKind.DISMISS)
         if self._screen is not None:
             self._screen.close()
 
@@ -602,7 +604,7 @@ class Session:
         if len(encoded) > MAX_NOTE:
             raise ValueError(f"a note of {len(encoded)} bytes; a keeper takes at most {MAX_NOTE}")
         self.note = note
-        self._link.tell(Kind.SET_NOTE, encoded)
+        self._link.tell(FrameKind.SET_NOTE, encoded)
 
     # --- recording ----------------------------------------------------------------------------------------
 
@@ -683,17 +685,17 @@ class Session:
         `who` it is, is told to a writer that it takes over from.
         """
         screen = self.screen
-        starts = hello.role is Role.WRITER and self.state is State.WAITING
+        starts = hello.role is Role.WRITER and self.state is ProgramState.WAITING
         if starts:  # at the size of the first writer, which it is told in the greeting
             self.start(hello.cols or screen.cols, hello.rows or screen.rows)
         wishes = hello.wishes
-        if hello.role is not Role.WRITER or self.state is not State.RUNNING or self._link.terminal < 0:
+        if hello.role is not Role.WRITER or self.state is not ProgramState.RUNNING or self._link.terminal < 0:
             wishes &= ~keepty.Wish.DIRECT
         greet(keepty.HelloAck(self.pid, screen.cols, screen.rows, wishes), self._link.terminal)
-        if not starts and self.state is not State.WAITING:
+        if not starts and self.state is not ProgramState.WAITING:
             screen_only = bool(wishes & keepty.Wish.SCREEN_ONLY)
             viewer.write(self._redraw(scrollback=False) if screen_only else self._redrawn())
-        if self.state is State.ENDED:
+        if self.state is ProgramState.ENDED:
             if self.failure:
                 viewer.write(keepty.Error(self.failure).encode())
             assert self.exit_code is not None
@@ -746,7 +748,7 @@ class Session:
 
     def resync(self, viewer: Viewer) -> None:
         """A client that was behind has caught up: it sees the screen as it is now."""
-        if viewer in self._viewers and self.state is not State.ENDED:
+        if viewer in self._viewers and self.state is not ProgramState.ENDED:
             if viewer in self._unsized:
                 self._unsized.discard(viewer)
                 viewer.write(keepty.ResizeAck(self.generation, self.screen.cols, self.screen.rows).encode())

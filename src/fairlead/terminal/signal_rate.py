@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from ..formats.shown import counted
-from .session import Event
+from .session import TerminalEvent
 
 RATE = 20.0
 """How many a second are told,"""
@@ -27,16 +27,16 @@ LIMITED = frozenset({BELL, NOTIFICATION, "terminal/title", "terminal/progress"})
 class SignalRate:
     """Tells a session's signals, as many as are allowed."""
 
-    def __init__(self, tell: Callable[[Event], None]) -> None:
+    def __init__(self, tell: Callable[[TerminalEvent], None]) -> None:
         self._tell = tell
         self._loop = asyncio.get_running_loop()
         self._room = float(BURST)
         self._at = self._loop.time()
         self._left_out: Counter[str] = Counter()
-        self._last: dict[str, Event] = {}  # the last one that was left out, by its topic
+        self._last: dict[str, TerminalEvent] = {}  # the last one that was left out, by its topic
         self._timer: asyncio.TimerHandle | None = None
 
-    def take(self, event: Event) -> None:
+    def take(self, event: TerminalEvent) -> None:
         """Tell one of `LIMITED`, or count it."""
         now = self._loop.time()
         self._room = min(BURST, self._room + (now - self._at) * RATE)
@@ -64,9 +64,9 @@ class SignalRate:
             more = left_out[topic]
             match topic:
                 case "terminal/bell":
-                    self._tell(Event(topic, event.data | {"count": more}))
+                    self._tell(TerminalEvent(topic, event.data | {"count": more}))
                 case "terminal/notification":
                     body = f"{counted(more, 'more notification')} left out; the last: {event.data['body']}"
-                    self._tell(Event(topic, event.data | {"body": body}))
+                    self._tell(TerminalEvent(topic, event.data | {"body": body}))
                 case _:
                     self._tell(event)

@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct, field
 
 from ..sessions import feed
-from ..sessions.endings import Ending, ending_in
+from ..sessions.endings import SessionEnding, ending_in
 from ..sessions.feed import Feed
 from ..sessions.inbox import calling_agent
 from ..system.files import replace_file
@@ -30,8 +30,8 @@ from ..system.processes import depth_below, foreground, running
 from ..wire.verifier import Outcome
 from . import corrections
 from .corrections import RETURN_WAIT, Delivery
-from .host import Host, HostError
-from .session import Session
+from .host import HostError, TerminalHost
+from .session import TerminalSession
 from .transcript_lines import TooMany, TranscriptLines
 
 log = logging.getLogger("fairlead")
@@ -69,7 +69,7 @@ class TerminalTurn(Struct, frozen=True):
     fault: str = ""
 
 
-class Known(corrections.Known, kw_only=True):
+class KnownTurns(corrections.KnownAgentInput, kw_only=True):
     """All that is known of a session's turns."""
 
     began: float
@@ -91,7 +91,9 @@ class LiveTerminal:
     kind = "terminal"
     model = ""
 
-    def __init__(self, session: Session, known: Known, path: str, feed: Feed, begin_wait: float) -> None:
+    def __init__(
+        self, session: TerminalSession, known: KnownTurns, path: str, feed: Feed, begin_wait: float
+    ) -> None:
         self.id = self.name = session.id
         self.project = session.cwd
         self.began = session.started_at
@@ -183,7 +185,7 @@ class LiveTerminal:
         if not known.turns:
             return None
         last = known.turns[-1]
-        outcome, fault = ending_in(known.file) if known.file else Ending("done")
+        outcome, fault = ending_in(known.file) if known.file else SessionEnding("done")
         known.turns[-1] = msgspec.structs.replace(
             last,
             last_line=max(last.first_line, lines),
@@ -245,7 +247,7 @@ class TerminalTurns:
     on with a correction."""
 
     def __init__(
-        self, host: Host, directory: str, feed: Feed, tell: Tell, judged: Judged, *, begin_wait: float
+        self, host: TerminalHost, directory: str, feed: Feed, tell: Tell, judged: Judged, *, begin_wait: float
     ) -> None:
         self._begin_wait = begin_wait
         self._host = host
@@ -257,7 +259,7 @@ class TerminalTurns:
         self._transcripts = TranscriptLines()
         self._looking: dict[str, asyncio.Task[None]] = {}
 
-    def opened(self, session: Session) -> None:
+    def opened(self, session: TerminalSession) -> None:
         """A session is there: if an agent in it has had turns, verifiers may come again."""
         if _read(self._path(session), session.started_at) is not None:
             live = self.live(session)
@@ -267,7 +269,7 @@ class TerminalTurns:
             by_agent = bool(session.note.get("started_by"))
             self._feed.post(feed.Created(session.id, session.started_at, by_agent))
 
-    def closed(self, session: Session) -> None:
+    def closed(self, session: TerminalSession) -> None:
         """A session is forgotten."""
         if (looking := self._looking.pop(session.id, None)) is not None:
             looking.cancel()
@@ -386,25 +388,25 @@ class TerminalTurns:
             if program is not None and running(program.pid) == program
         }
 
-    def live(self, session: Session) -> LiveTerminal:
+    def live(self, session: TerminalSession) -> LiveTerminal:
         """A session whose turns are followed from now on."""
         found = self._live.get(session.id)
         if found is None or found.known.began != session.started_at:
             path = self._path(session)
-            known = _read(path, session.started_at) or Known(began=session.started_at)
+            known = _read(path, session.started_at) or KnownTurns(began=session.started_at)
             found = LiveTerminal(session, known, path, self._feed, self._begin_wait)
             self._live[session.id] = found
             self._feed.post(feed.Closed(session.id))
             self._feed.post(feed.Opened(session.id, found))
         return found
 
-    def _path(self, session: Session) -> str:
+    def _path(self, session: TerminalSession) -> str:
         return f"{self._directory}/{session.id}.json"
 
 
-def _read(path: str, began: float) -> Known | None:
+def _read(path: str, began: float) -> KnownTurns | None:
     try:
-        known = msgspec.json.decode(read_file(path, MAX_KNOWN), type=Known)
+        known = msgspec.json.decode(read_file(path, MAX_KNOWN), type=KnownTurns)
     except (OSError, msgspec.DecodeError):
         return None
     return known if known.began == began else None

@@ -18,7 +18,7 @@ MAX_DEPTH = 256
 """How many parents of a process are asked after."""
 
 
-class Usage(NamedTuple):
+class ProcessUsage(NamedTuple):
     """What a program and its children use."""
 
     cpu_percent: float
@@ -28,7 +28,7 @@ class Usage(NamedTuple):
     """Bytes that are in memory; what children share counts for each."""
 
 
-class Look(NamedTuple):
+class UsageSample(NamedTuple):
     """What a program had used at a moment of the monotonic clock."""
 
     moment: float
@@ -39,9 +39,9 @@ class Usages:
     """Looks at programs now and then, and remembers the last look at each that is still asked for."""
 
     def __init__(self) -> None:
-        self._looks: dict[int, Look] = {}
+        self._looks: dict[int, UsageSample] = {}
 
-    def look(self, started: Mapping[int, float]) -> dict[int, Usage]:
+    def look(self, started: Mapping[int, float]) -> dict[int, ProcessUsage]:
         """What the programs use, by process id; `started` tells when each was started, by the wall clock.
 
         It reads many small files: call it from a thread that may wait. Programs that are not there are left
@@ -49,16 +49,16 @@ class Usages:
         """
         sums = summed(processes(), started)
         now, wall = time.monotonic(), time.time()
-        looks: dict[int, Look] = {}
-        found: dict[int, Usage] = {}
+        looks: dict[int, UsageSample] = {}
+        found: dict[int, ProcessUsage] = {}
         for pid, (cpu, memory) in sums.items():
-            born = Look(now - max(wall - started[pid], 0.0), 0.0)
+            born = UsageSample(now - max(wall - started[pid], 0.0), 0.0)
             last = self._looks.get(pid, born)
             span = now - last.moment
             percent = 100 * max(cpu - last.cpu_seconds, 0.0) / span if span > 0 else 0.0
-            found[pid] = Usage(percent, cpu, memory)
+            found[pid] = ProcessUsage(percent, cpu, memory)
             is_fresh = pid in self._looks and span < LEAST_SPAN
-            looks[pid] = last if is_fresh else Look(now, cpu)
+            looks[pid] = last if is_fresh else UsageSample(now, cpu)
         self._looks = looks
         return found
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from ..formats.printed import Drawn
-from .session import Session, State
+from .session import ProgramState, TerminalSession
 
 MAX_HELD = 4 * 1024 * 1024
 """How many characters wait to be searched; then the oldest are dropped, and who waits is told."""
@@ -34,7 +34,7 @@ _MIDDLE = "\0"
 class TextWatch:
     """What somebody who waits for a text looks at. `close` it."""
 
-    def __init__(self, session: Session, id: str = "", *, overlap: int = 0) -> None:
+    def __init__(self, session: TerminalSession, id: str = "", *, overlap: int = 0) -> None:
         self.missed = 0
         """How many characters were dropped before they could be searched."""
         self._session = session
@@ -61,7 +61,7 @@ class TextWatch:
     def forget(self) -> None:
         """It was answered: nobody asks again."""
         noted = self._session.note.get("waits") or {}
-        if self._id in noted and self._session.state is not State.ENDED:
+        if self._id in noted and self._session.state is not ProgramState.ENDED:
             self._session.remember(waits={id: each for id, each in noted.items() if id != self._id} or None)
 
     @property

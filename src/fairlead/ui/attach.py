@@ -32,14 +32,22 @@ from ..system.settings import SettingError, Settings
 from ..wire import keepty
 from ..wire.faults import Broken
 from .escape import Escape
-from .keys import ALT, Keys
-from .own_terminal import ENTER_ALTERNATE, KITTY_KEYS, MODES_OFF, Gone, Left, OwnTerminal, SignalBell
+from .keys import ALT, KeyReader
+from .own_terminal import (
+    ENTER_ALTERNATE,
+    KITTY_KEYS,
+    MODES_OFF,
+    LeftTerminal,
+    OwnTerminal,
+    SignalBell,
+    TerminalGone,
+)
 from .ready import READ, WRITE, Ready
 from .translate import REDRAW, Translator, is_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .clipped import View
+    from .clipped import ClippedView
 
 READ_SIZE = 65_536
 FRAME_SIZE = 16 * 1024
@@ -106,8 +114,8 @@ def attach(name: str, *, watch: bool = False) -> int:
             ):
                 while True:
                     sharing.turn()
-        except Left as left:
-            takes_output = not isinstance(left, Gone) and select.select([], [sys.stderr], [], 0)[1]
+        except LeftTerminal as left:
+            takes_output = not isinstance(left, TerminalGone) and select.select([], [sys.stderr], [], 0)[1]
             if takes_output:
                 if sharing is not None and sharing.saw_only_the_end and options.alternate:
                     _print_last_screen(name, settings)
@@ -169,7 +177,7 @@ class _Sharing:
         self._watch = watch
         self._settings = settings
         self._options = options
-        self._keys = Keys()
+        self._keys = KeyReader()
         self._escape = Escape(options.escapes)
         self._translator = Translator(alternate=options.alternate)
         self._ready = Ready()
@@ -189,7 +197,7 @@ class _Sharing:
         self._pinged = False  # whether the broker will tell when all was typed that it had got by then
         self._sent_since = False  # whether something was sent after that question
         self._typing_over = False
-        self._ending: Left | None = None
+        self._ending: LeftTerminal | None = None
         self._was_there = False
         self._pid = 0  # of the session's program
         self._reconnect = Reconnect()
@@ -205,7 +213,7 @@ class _Sharing:
         self._told = ""  # the last thing that the daemon said to the person; said again at the end
         self._writer: str | None = None  # who writes instead of us
         self._displaced_at = 0.0  # since when
-        self._view: View | None = None
+        self._view: ClippedView | None = None
         self._view_stale = False
 
     def __enter__(self) -> _Sharing:
@@ -250,7 +258,7 @@ class _Sharing:
             if mask & WRITE and self._connection is connection and self._frame:
                 self._send(connection)
             if not self._steady and self._does_not_answer():
-                raise Left(1, f"fairlead attach: session {self._name!r} does not answer")
+                raise LeftTerminal(1, f"fairlead attach: session {self._name!r} does not answer")
         except BlockingIOError:
             pass
         except OSError:
@@ -342,7 +350,7 @@ class _Sharing:
                 self._look_for_daemon()
                 return
         except (OSError, ValueError, SettingError) as error:
-            raise Left(1, f"fairlead attach: {error}") from None
+            raise LeftTerminal(1, f"fairlead attach: {error}") from None
         connection.setblocking(False)
         self._connection = connection
         self._socket = connection.fileno()
@@ -367,7 +375,7 @@ class _Sharing:
                 hint = _meant(self._name, self._settings) or "; `fairlead ls` lists them"
                 missing = f"no session {self._name!r}{hint}"
                 gone = f"session {self._name!r} no longer exists"
-                raise Left(1, f"fairlead attach: {gone if self._was_there else missing}")
+                raise LeftTerminal(1, f"fairlead attach: {gone if self._was_there else missing}")
             return
         self._absent = 0
         self._reconnect.look(self._settings, start=not self._was_there)
@@ -387,7 +395,7 @@ class _Sharing:
             self._absent = 0
         elif self._ending is None:
             if self._reconnect.is_over:
-                raise Left(1, f"fairlead attach: session {self._name!r} refuses connections")
+                raise LeftTerminal(1, f"fairlead attach: session {self._name!r} refuses connections")
             time.sleep(RETRY_PAUSE)
 
     def _receive_first(self, connection: socket.socket) -> None:
@@ -435,12 +443,12 @@ class _Sharing:
                 ended = f"session {self._name} ended with {message.code}"
                 if self._options.alternate and not self.saw_only_the_end:
                     ended += f"; `fairlead screen {self._name}` shows its last screen"
-                self._ending = Left(message.code, "\n".join(filter(None, (self._told, ended))))
+                self._ending = LeftTerminal(message.code, "\n".join(filter(None, (self._told, ended))))
                 self._lose()
                 return
             elif isinstance(message, keepty.Error):
                 if self._wire.state not in (keepty.State.OPEN, keepty.State.ENDED):
-                    raise Left(1, f"fairlead attach: {message.text}")
+                    raise LeftTerminal(1, f"fairlead attach: {message.text}")
                 self._notice(message.text)
             elif isinstance(message, Broken):
                 self._lose()
@@ -451,7 +459,9 @@ class _Sharing:
         first, self._was_there = not self._was_there, True
         saw_daemon(self._settings)
         if self._pid and message.pid != self._pid:
-            raise Left(1, f"fairlead attach: session {self._name!r} was replaced by another of this name")
+            raise LeftTerminal(
+                1, f"fairlead attach: session {self._name!r} was replaced by another of this name"
+            )
         self._pid = message.pid
         self._granted = message.wishes
         if not self._granted & keepty.Wish.DIRECT:
@@ -606,10 +616,10 @@ class _Sharing:
             self._close_view()
             self._want_redraw()
             return
-        from .clipped import NoPicture, View
+        from .clipped import ClippedView, NoPicture
 
         with contextlib.suppress(NoPicture, OSError):  # else it is shown as it comes
-            self._view = View(self._settings, self._name)
+            self._view = ClippedView(self._settings, self._name)
             self._ready.watch(self._view.connection.fileno(), READ)
             self._view_stale = True
             self._terminal.show(b"\x18" + KITTY_KEYS + MODES_OFF + b"\x1b[H\x1b[J")
@@ -717,7 +727,7 @@ class _Sharing:
 
     def _leave(self) -> None:
         left = f"detached from {self._name}; `fairlead attach {self._name}` reattaches"
-        raise Left(0, "\n".join(filter(None, (self._told, left))))
+        raise LeftTerminal(0, "\n".join(filter(None, (self._told, left))))
 
     def _last_words(self) -> None:
         """Send what was typed before leaving, if the session takes it now."""
@@ -733,7 +743,7 @@ class _Sharing:
         try:
             self._terminal.flush()
         except BrokenPipeError:  # who read our output has gone
-            raise Left(128 + signal.SIGPIPE) from None
+            raise LeftTerminal(128 + signal.SIGPIPE) from None
 
     def _signalled(self) -> None:
         for number in self._bell.rung():
@@ -748,7 +758,7 @@ class _Sharing:
                 self._terminal.make_raw()
                 self._draw_again()
             elif number in _SIGNALS:
-                raise Left(128 + number)
+                raise LeftTerminal(128 + number)
 
 
 def _meant(name: str, settings: Settings) -> str:

@@ -14,8 +14,8 @@ from ..formats.asciicast import (
     OUTPUT,
     RESIZE,
     AsciicastError,
-    Event,
-    Header,
+    CastEvent,
+    CastHeader,
     read_event,
     read_header,
     read_size,
@@ -70,7 +70,7 @@ class Cast:
         """When an event is, in seconds from the beginning."""
         return self._times[number]
 
-    def event(self, number: int) -> Event:
+    def event(self, number: int) -> CastEvent:
         """An event. Its time counts from the beginning."""
         self._file.seek(self._places[number])
         try:
@@ -85,7 +85,7 @@ class Cast:
         """How many events there are up to a time."""
         return bisect_right(self._times, time)
 
-    def _read(self, idle_limit: float | None) -> Header:
+    def _read(self, idle_limit: float | None) -> CastHeader:
         header = self._header()
         limit = header.idle_limit if idle_limit is None else idle_limit
         before = 0.0  # the time of the last event in the file
@@ -109,7 +109,7 @@ class Cast:
             place += len(line)
         return header
 
-    def _header(self) -> Header:
+    def _header(self) -> CastHeader:
         line = self._file.readline(MAX_LINE + 1)
         if not line:
             raise CastError(f"{self.path} is empty; expected an asciicast recording")
@@ -119,7 +119,7 @@ class Cast:
             raise CastError(f"{self.path}, line 1: {error}") from None
 
     @staticmethod
-    def _checked(line: bytes) -> Event | None:
+    def _checked(line: bytes) -> CastEvent | None:
         if len(line) > MAX_LINE:
             raise AsciicastError(f"longer than {MAX_LINE} bytes")
         event = read_event(line)

@@ -40,7 +40,7 @@ class NoPicture(Exception):
     """The daemon does not show this session's screen."""
 
 
-class View:
+class ClippedView:
     """A part of a session's screen. It follows the cursor until a key moves it, and again after `f`."""
 
     def __init__(self, settings: Settings, name: str) -> None:

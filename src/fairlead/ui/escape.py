@@ -11,7 +11,7 @@ attaching starts with it.
 from __future__ import annotations
 
 from ..system.escape_keys import Presses
-from .keys import ALT, ESC, Keys
+from .keys import ALT, ESC, KeyReader
 
 FIRST_HOLD = 0.3
 """Seconds that a plain key which may begin an escape is held back. It delays the echo of a comma only when
@@ -38,7 +38,7 @@ class Escape:
         self._escapes = frozenset(escapes)
         self._beginnings = {keys[:count] for keys in escapes for count in range(1, len(keys) + 1)}
         self._firsts = bytes({keys[0] for keys in escapes} | {ESC})
-        self._keys = Keys()
+        self._keys = KeyReader()
         self._held: list[tuple[int, bytes]] = []
         self._complete = False
         self._pressed_at = 0.0

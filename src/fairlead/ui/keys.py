@@ -36,7 +36,7 @@ _HELD_ALT, _HELD_CTRL = 2, 4
 _RELEASED = b"3"
 
 
-class Keys:
+class KeyReader:
     """Finds keys. Keeps up to `max_paste` bytes of each paste; without it pastes are passed over."""
 
     def __init__(self, max_paste: int = 0) -> None:
@@ -77,7 +77,7 @@ class Keys:
             sequence = self._sequence
             if sequence is None or (value == ESC and not _is_string(sequence)):
                 if sequence is not None:  # the Escape before was a key of its own
-                    self._found(ESC, start, sequence, found)
+                    self._sequence_ended(ESC, start, sequence, found)
                 if value == ESC:
                     self._sequence, start = bytearray((ESC,)), place
                 elif self.pasting:
@@ -88,7 +88,7 @@ class Keys:
             sequence.append(value)
             if self._is_whole(sequence):
                 self._sequence = None
-                self._found(self._code(bytes(sequence)), start, sequence, found)
+                self._sequence_ended(self._code(bytes(sequence)), start, sequence, found)
         return found
 
     def skim(self, data: bytes, now: float = 0.0) -> None:
@@ -103,7 +103,7 @@ class Keys:
         if last >= 0:
             self.read(data[last:], now)
 
-    def _found(self, code: int | None, start: int, sequence: bytearray, found: list[Key]) -> None:
+    def _sequence_ended(self, code: int | None, start: int, sequence: bytearray, found: list[Key]) -> None:
         """Take a sequence that is whole; a code of None is no key."""
         if sequence == _PASTE:
             self.pasting = True

@@ -65,7 +65,7 @@ RESTORE_ALTERNATE = b"\x18" + KITTY_KEYS + MODES_OFF + b"\x1b[999;1H\r\n" + _LEA
 flags that its main screen has of its own. The line feed is for terminals that have no alternate screen."""
 
 
-class Left(Exception):
+class LeftTerminal(Exception):
     """A command is done with the terminal: its exit code, and what to tell the person."""
 
     def __init__(self, code: int = 0, message: str = "") -> None:
@@ -73,7 +73,7 @@ class Left(Exception):
         self.code = code
 
 
-class Gone(Left):
+class TerminalGone(LeftTerminal):
     """The terminal is no more: its window was closed, or its connection lost."""
 
     def __init__(self) -> None:
@@ -201,7 +201,7 @@ class OwnTerminal:
             except BlockingIOError:
                 written = 0
             except OSError:
-                raise Gone from None
+                raise TerminalGone from None
             if written < len(data):
                 self.unshown += data[written:]
 
@@ -214,7 +214,7 @@ class OwnTerminal:
         except BrokenPipeError:
             raise
         except OSError:
-            raise Gone from None
+            raise TerminalGone from None
         del self.unshown[:written]
 
     def read(self, size: int) -> bytes:
@@ -222,9 +222,9 @@ class OwnTerminal:
         try:
             typed = os.read(self.input, size)
         except OSError:
-            raise Gone from None
+            raise TerminalGone from None
         if not typed and self.is_typed:
-            raise Gone
+            raise TerminalGone
         return typed
 
     def _drop_input(self) -> None:
@@ -240,7 +240,7 @@ class OwnTerminal:
         """What is not shown yet is dropped: who leaves does not want to wait for it."""
         self.unshown[:] = RESTORE_ALTERNATE if self._alternate else RESTORE
         deadline = time.monotonic() + RESTORE_WAIT
-        with contextlib.suppress(Gone, OSError):
+        with contextlib.suppress(TerminalGone, OSError):
             while self.unshown and (left := deadline - time.monotonic()) > 0:
                 if select.select([], [self.output], [], left)[1]:
                     self.flush()

@@ -1,9 +1,9 @@
 """Playing a recording in one's own terminal: what `fairlead play` does.
 
 The recorded output is written at its times, through a filter that leaves out what a terminal must not act on:
-a recording may be somebody else's. A jump shows the screen as it was then: with a
-`Picture`, an emulated terminal that is fed instead of ours, by painting what that shows; without one by a
-full reset and all the output up to then. Where a picture and a filter come from is the caller's business.
+a recording may be somebody else's. A jump shows the screen as it was then: with a `PlayerPicture`,
+an emulated terminal that is fed instead of ours, by painting what that shows; without one by a full reset
+and all the output up to then. Where a picture and a filter come from is the caller's business.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import NoReturn, Protocol
 
 from ..formats.asciicast import RESIZE, read_size
 from .cast import Cast
-from .keys import ALT, LEFT, RIGHT, Keys
-from .own_terminal import Left, OwnTerminal
+from .keys import ALT, LEFT, RIGHT, KeyReader
+from .own_terminal import LeftTerminal, OwnTerminal
 from .translate import Translator
 
 STEP = 5.0
@@ -38,7 +38,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 _ARROWS = {LEFT: "<", RIGHT: ">"}
 
 
-class Picture(Protocol):
+class PlayerPicture(Protocol):
     """An emulated terminal."""
 
     def feed(self, data: bytes) -> None: ...
@@ -51,7 +51,7 @@ class Picture(Protocol):
     def close(self) -> None: ...
 
 
-MakePicture = Callable[[int, int], Picture]
+MakePicture = Callable[[int, int], PlayerPicture]
 Filter = Callable[[bytes], bytes]
 """Takes output, cut anywhere, and gives what the terminal may see of it."""
 MakeFilter = Callable[[], Filter]
@@ -83,7 +83,7 @@ class Player:
         self._make_filter = make_filter
         self._filter = make_filter()
         self._translator = Translator(alternate=False)
-        self._picture: Picture | None = None  # made at the first jump, as most are played through
+        self._picture: PlayerPicture | None = None  # made at the first jump, as most are played through
 
     # --- where nobody watches -----------------------------------------------------------------------------
 
@@ -94,7 +94,7 @@ class Player:
             gathered += self._jump(self._start)
         while self._next < self._last or gathered:
             while self._next < self._last and len(gathered) < PIECE:
-                gathered += self._shown(self._take())
+                gathered += self._drawn_bytes(self._take())
             view = memoryview(bytes(gathered))
             gathered.clear()
             while view:
@@ -110,10 +110,10 @@ class Player:
                 if self._start:
                     terminal.show(self._jump(self._start))
                 self._since = time.monotonic()
-                keys = Keys()
+                keys = KeyReader()
                 while True:
                     self._turn(terminal, keys)
-        except Left as left:
+        except LeftTerminal as left:
             return left.code
         except BrokenPipeError:
             return 128 + signal.SIGPIPE
@@ -121,14 +121,14 @@ class Player:
             for number, handler in previous.items():
                 signal.signal(number, handler)
 
-    def _turn(self, terminal: OwnTerminal, keys: Keys) -> None:
+    def _turn(self, terminal: OwnTerminal, keys: KeyReader) -> None:
         """Do what is due, then wait for the next event, for a key, or for the terminal."""
         now = self._now()
         while self._next < self._last and self._cast.time(self._next) <= now and not terminal.behind:
-            terminal.show(self._shown(self._take()))
+            terminal.show(self._drawn_bytes(self._take()))
         over = self._next >= self._last and now >= self._end and not self._paused
         if over and not terminal.unshown:
-            raise Left
+            raise LeftTerminal
         reading = [terminal.input] if terminal.is_typed else []
         writing = [terminal.output] if terminal.unshown else []
         readable, writable, _ = select.select(reading, writing, [], self._pause(now, terminal))
@@ -150,7 +150,7 @@ class Player:
     def _typed(self, key: str, terminal: OwnTerminal) -> None:
         match key:
             case "q" | "\x03":
-                raise Left
+                raise LeftTerminal
             case " ":
                 self._set_clock(paused=not self._paused)
             case "." if self._paused:
@@ -195,7 +195,7 @@ class Player:
         self._translator = Translator(alternate=False)
         if self._make_picture is None:
             self._next = 0
-            return self._shown(RESET)
+            return self._drawn_bytes(RESET)
         wanted = self._cast.until(at)
         if self._picture is None or wanted < self._next:
             self.close()
@@ -203,9 +203,9 @@ class Player:
             self._next = 0
         while self._next < wanted:
             self._take()
-        return self._shown(self._picture.redraw())
+        return self._drawn_bytes(self._picture.redraw())
 
-    def _shown(self, printed: bytes) -> bytes:
+    def _drawn_bytes(self, printed: bytes) -> bytes:
         """What a terminal gets of this, which keeps its own lines and scrollback."""
         return self._translator.translate(self._filter(printed))
 
@@ -230,7 +230,7 @@ class Player:
 
 
 def _end_by_signal(number: int, frame: FrameType | None) -> NoReturn:
-    raise Left(128 + number)
+    raise LeftTerminal(128 + number)
 
 
 def play(

@@ -42,19 +42,19 @@ TOO_LATE = "the next turn began before this one was checked"
 Check = Callable[[Event], Awaitable[Report]]
 
 
-class Gone(Exception):
+class BuilderGone(Exception):
     """The session is not there, or not any more. Says why."""
 
 
-class Left(Gone):
+class BuilderLeft(BuilderGone):
     """The session has ended."""
 
 
-class Occupied(Gone):
+class Occupied(BuilderGone):
     """The session has a verifier and takes no other."""
 
 
-class Judged(NamedTuple):
+class DeliveredReport(NamedTuple):
     """A turn that was checked."""
 
     stop: Event
@@ -67,7 +67,7 @@ _SAID = {"max loops exceeded": "it was already sent back the maximum number of t
 """What Pi's words on the wire mean."""
 
 
-class Follower:
+class TurnFollower:
     """Checks the turns of one session. `check` judges a turn by its stop event; `began` hears of starts.
 
     With `latest`, of the turns that the builder tells of at once only the last is judged; if it `tells_all`
@@ -108,16 +108,16 @@ class Follower:
         self._turn: int | None = None  # the last one that we saw begin
         self._newest = 0  # the last one of which we heard
         self._ended: dict[int | None, int | None] = {}  # turns that ended, with their last lines
-        self._stops: asyncio.Queue[Event | Gone] = asyncio.Queue()
+        self._stops: asyncio.Queue[Event | BuilderGone] = asyncio.Queue()
         self._acks: dict[str, asyncio.Future[PromptAck]] = {}
         self._heard: asyncio.Future[None] | None = None
         self._link: _Link | None = None
-        self._gone: Gone | None = None
+        self._gone: BuilderGone | None = None
         self._ready = asyncio.Event()
         self.is_settled = asyncio.Event()
         """The builder has told all that it had to tell when we came."""
 
-    async def judgements(self) -> AsyncIterator[Judged]:
+    async def judgements(self) -> AsyncIterator[DeliveredReport]:
         """Each turn as it is judged. Raises Gone when the session goes away."""
         keeping = asyncio.create_task(self._keep_connected())
         try:
@@ -126,10 +126,10 @@ class Follower:
                 while self._stops.qsize() > 1:
                     self._stops.get_nowait()
                 if self._tells_all and not self._newest and self._stops.empty():
-                    raise Gone(f"{self._session_id} has had no turn yet")
+                    raise BuilderGone(f"{self._session_id} has had no turn yet")
             while True:
                 stop = await self._stops.get()
-                if isinstance(stop, Gone):
+                if isinstance(stop, BuilderGone):
                     raise stop
                 if self._beginning is not None:
                     await self._beginning
@@ -142,12 +142,12 @@ class Follower:
                     report = msgspec.structs.replace(report, sections=(*report.sections, note), raw="")
                 await self._deliver(to_wire(report))
                 self._since = max(self._since or 0, stop.session_file_end_line or 0)
-                yield Judged(stop, report, refusal)
+                yield DeliveredReport(stop, report, refusal)
         finally:
             if self._link is not None:  # while the connection is still there
                 await self._link.leave("done")
             keeping.cancel()
-            with contextlib.suppress(asyncio.CancelledError, Gone):
+            with contextlib.suppress(asyncio.CancelledError, BuilderGone):
                 await keeping
 
     # --- talking --------------------------------------------------------------------------------------------
@@ -217,10 +217,10 @@ class Follower:
         wait = CONNECT_WAIT
         while True:
             try:
-                self._link = await self._found(wait)
+                self._link = await self._connected(wait)
                 self._ready.set()
                 await self._hear(self._link)
-            except Gone as gone:
+            except BuilderGone as gone:
                 self._link, self._gone = None, gone
                 self._ready.set()
                 self.is_settled.set()
@@ -243,7 +243,7 @@ class Follower:
             await before
         await began(start)
 
-    async def _found(self, wait: float) -> _Link:
+    async def _connected(self, wait: float) -> _Link:
         """A connection on which hello was said."""
         deadline = asyncio.get_running_loop().time() + wait
         appeared = os.path.exists(self._path)
@@ -256,7 +256,7 @@ class Follower:
                 await link.send(wire.Ping(nonce=_SETTLED))
                 return link
             if asyncio.get_running_loop().time() > deadline:
-                raise Gone(f"nothing is listening on {self._path}")
+                raise BuilderGone(f"nothing is listening on {self._path}")
             if self._missed is not None:
                 await asyncio.to_thread(self._missed)
             await asyncio.sleep(LOOK_AGAIN)
@@ -320,7 +320,7 @@ class Follower:
                     self._heard.set_result(None)
                 link.liveness.heard(item)
             case wire.Bye(reason=reason) if reason == LEFT:
-                raise Left(f"the builder left: {reason}")
+                raise BuilderLeft(f"the builder left: {reason}")
             case wire.Bye(reason=reason) if reason == OCCUPIED:
                 raise Occupied(
                     f"Pi allows one verifier for each session, and {self._session_id} has one; "

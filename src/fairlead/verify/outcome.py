@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..formats.shown import one_line
-from ..sessions.endings import MAX_FAULT, MAX_READ, Ending, ending_in, text_of
+from ..sessions.endings import MAX_FAULT, MAX_READ, SessionEnding, ending_in, text_of
 from ..system.opening import open_file
 from ..wire.verifier import Event, Outcome
 from .report import (
@@ -40,14 +40,14 @@ _DENIED = "denied: no consent to "
 _CALLS = frozenset({"toolCall", "tool_use"})
 
 
-def ending_of(stop: Event, file: str) -> Ending:
+def ending_of(stop: Event, file: str) -> SessionEnding:
     """How the turn of a stop event ended. It may read the session's file: call it in a thread."""
     if stop.outcome is not None:
-        return Ending(stop.outcome, (stop.detail or "")[:MAX_FAULT])
-    return ending_in(file, stop.session_file_end_line) if file else Ending(None)
+        return SessionEnding(stop.outcome, (stop.detail or "")[:MAX_FAULT])
+    return ending_in(file, stop.session_file_end_line) if file else SessionEnding(None)
 
 
-def not_checked(ending: Ending, **facts: Any) -> Report:
+def not_checked(ending: SessionEnding, **facts: Any) -> Report:
     """The report on a turn that failed or was stopped, which is not checked."""
     if ending.outcome == "failed":
         return not_verified(ending.sentence, **facts)
@@ -64,7 +64,7 @@ def judged_by_outcome(report: Report, outcome: Outcome | None, why: str = "") ->
         return report
     if outcome is None:
         return lowered(report, Confidence.VERIFIED, "how the turn ended is not known")
-    return lowered(report, Confidence.PARTIAL, Ending(outcome, why).sentence, is_unsure=True)
+    return lowered(report, Confidence.PARTIAL, SessionEnding(outcome, why).sentence, is_unsure=True)
 
 
 class Deeds(NamedTuple):

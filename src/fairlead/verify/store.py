@@ -98,7 +98,7 @@ _LAST = """id IN (SELECT id FROM (
 """Of the sessions of each id only the one that began last counts, and its last turn."""
 
 
-class Listed(NamedTuple):
+class ListedReport(NamedTuple):
     """A report as it is listed."""
 
     id: int
@@ -178,7 +178,7 @@ class Judgement(NamedTuple):
     """What was found, as far as it is shown to who is called."""
 
     @classmethod
-    def of(cls, row: Listed, began: float = 0.0) -> Judgement:
+    def of(cls, row: ListedReport, began: float = 0.0) -> Judgement:
         """What a report says."""
         said = (row.turn, row.confidence, row.summary, row.verifier)
         return cls(*said, stale=row.stale, began=began, at=row.time)
@@ -316,7 +316,7 @@ class ReportStore(Stored):
         project: str | None = None,
         since: float | None = None,
         limit: int = LISTED,
-    ) -> list[Listed]:
+    ) -> list[ListedReport]:
         """Reports, the newest first: of a session, of ids that begin so, of a project, from a time on."""
         where, values = _where(session_id, project, since, session_prefix)
         rows = self._read(
@@ -327,14 +327,14 @@ class ReportStore(Stored):
 
     def latest(
         self, session_ids: Iterable[str] | None = None, *, limit: int = MAX_LISTED
-    ) -> dict[str, Listed]:
+    ) -> dict[str, ListedReport]:
         """The report on the last turn of each session, or of these."""
         found = self._latest(session_ids, limit)
         return {id: row for id, (row, _) in found.items()}
 
     def _latest(
         self, session_ids: Iterable[str] | None, limit: int = MAX_LISTED
-    ) -> dict[str, tuple[Listed, float]]:
+    ) -> dict[str, tuple[ListedReport, float]]:
         """The same, with when the session began."""
         wanted = None if session_ids is None else set(session_ids)
         rows = self._read(
@@ -462,8 +462,8 @@ def _where(
     return f"WHERE {' AND '.join(each[0] for each in conditions)}", tuple(each[1] for each in conditions)
 
 
-def _listed(row: Any) -> Listed:
-    found = Listed(*row)
+def _listed(row: Any) -> ListedReport:
+    found = ListedReport(*row)
     status, confidence = Status(found.status), Confidence(found.confidence)
     return found._replace(status=status, confidence=confidence, stale=bool(found.stale))
 

@@ -50,7 +50,7 @@ class Error(msgspec.Struct, frozen=True, omit_defaults=True):
     data: Any = None
 
 
-class Fault(msgspec.Struct, frozen=True):
+class JsonRpcFault(msgspec.Struct, frozen=True):
     """A line that is no message, with what could be read of its envelope."""
 
     code: ErrorCode
@@ -85,7 +85,7 @@ _MEMBER = re.compile(rb'\s*[{,]\s*"(jsonrpc|id|method)"\s*:\s*("(?:[^"\\]|\\.)*"
 _OUTCOME = re.compile(rb'\s*[{,]\s*"(?:result|error)"\s*:')
 
 
-def decode(line: bytes) -> Envelope | Fault:
+def decode(line: bytes) -> Envelope | JsonRpcFault:
     """The envelope on a line that is not empty."""
     if is_too_deep(line):
         return fault_of(line, ErrorCode.INVALID_REQUEST, f"nested more than {MAX_DEPTH} deep")
@@ -98,7 +98,7 @@ def decode(line: bytes) -> Envelope | Fault:
     if reason is None:
         return envelope
     known = envelope.id if is_id(envelope.id) else None
-    return Fault(ErrorCode.INVALID_REQUEST, reason, known, envelope.method is msgspec.UNSET)
+    return JsonRpcFault(ErrorCode.INVALID_REQUEST, reason, known, envelope.method is msgspec.UNSET)
 
 
 def _fault_in(envelope: Envelope) -> str | None:
@@ -133,16 +133,16 @@ def is_id(value: object) -> bool:
     return type(value) is int and value in _INT64
 
 
-def _explained(line: bytes, fault: Exception) -> Fault:
+def _explained(line: bytes, fault: Exception) -> JsonRpcFault:
     """What is wrong with a line that has no envelope."""
     if line.lstrip().startswith(b"["):
-        return Fault(ErrorCode.INVALID_REQUEST, "a batch; send one message a line")
+        return JsonRpcFault(ErrorCode.INVALID_REQUEST, "a batch; send one message a line")
     if isinstance(fault, msgspec.ValidationError):
         return fault_of(line, ErrorCode.INVALID_REQUEST, f"not a message: {fault}; got {line[:80]!r}")
     return fault_of(line, ErrorCode.PARSE, f"not JSON: {fault}; got {line[:80]!r}")
 
 
-def fault_of(line: bytes, code: ErrorCode, reason: str) -> Fault:
+def fault_of(line: bytes, code: ErrorCode, reason: str) -> JsonRpcFault:
     """A fault, with the id that the beginning of the line shows, if it does."""
     known: dict[bytes, Any] = {}
     at = 0
@@ -155,8 +155,8 @@ def fault_of(line: bytes, code: ErrorCode, reason: str) -> Fault:
     is_answer = b"method" not in known and _OUTCOME.match(line, at) is not None
     id_ = known.get(b"id")
     if not is_id(id_) or not (is_answer or b"method" in known):
-        return Fault(code, reason[:MAX_REASON])
-    return Fault(code, reason[:MAX_REASON], id_, is_answer)
+        return JsonRpcFault(code, reason[:MAX_REASON])
+    return JsonRpcFault(code, reason[:MAX_REASON], id_, is_answer)
 
 
 def is_too_deep(line: bytes) -> bool:

@@ -49,7 +49,7 @@ class Role(IntEnum):
     MONITOR = 3
 
 
-class Kind(IntEnum):
+class MessageKind(IntEnum):
     """What a frame is."""
 
     HELLO = 1
@@ -102,7 +102,7 @@ class Message(Frozen):
 
     __slots__ = ()
 
-    kind: Kind
+    kind: MessageKind
 
     def _set(self, name: str, value: int, bounds: tuple[int, int]) -> None:
         if not isinstance(value, int) or not bounds[0] <= value <= bounds[1]:
@@ -132,7 +132,7 @@ class Hello(Message):
     """The client's first frame: what it wants to be, and the size of its terminal."""
 
     __slots__ = ("cols", "role", "rows", "terminal", "wishes", "within")
-    kind = Kind.HELLO
+    kind = MessageKind.HELLO
     fields = ("role", "cols", "rows", "wishes", "terminal", "within")
     hidden = ("terminal", "within")
     layout = Struct(">BHH")
@@ -176,7 +176,7 @@ class HelloAck(Message):
     """The broker's first frame: the program's process id (0 before it is started) and the terminal's size."""
 
     __slots__ = ("cols", "pid", "rows", "wishes")
-    kind = Kind.HELLO_ACK
+    kind = MessageKind.HELLO_ACK
     fields = ("pid", "cols", "rows", "wishes")
     layout = Struct(">IHH")
 
@@ -231,20 +231,20 @@ class Input(_Raw):
     """What the client's keyboard says to the program."""
 
     __slots__ = ()
-    kind = Kind.INPUT
+    kind = MessageKind.INPUT
 
 
 class Output(_Raw):
     """What the program says to the terminal."""
 
     __slots__ = ()
-    kind = Kind.OUTPUT
+    kind = MessageKind.OUTPUT
 
 
 def output_frames(data: bytes) -> list[bytes]:
     """The frames of some output: mostly one."""
     if 0 < len(data) <= MAX_PAYLOAD:
-        return [_HEADER.pack(len(data) + _MIN_BODY, PROTOCOL_VERSION, Kind.OUTPUT) + data]
+        return [_HEADER.pack(len(data) + _MIN_BODY, PROTOCOL_VERSION, MessageKind.OUTPUT) + data]
     return [output.encode() for output in Output.split(data)]
 
 
@@ -252,7 +252,7 @@ class Resize(Message):
     """The client's terminal has a new size."""
 
     __slots__ = ("cols", "rows")
-    kind = Kind.RESIZE
+    kind = MessageKind.RESIZE
     fields = ("cols", "rows")
     layout = Struct(">HH")
 
@@ -275,7 +275,7 @@ class ResizeAck(Message):
     """
 
     __slots__ = ("cols", "generation", "rows", "writer")
-    kind = Kind.RESIZE_ACK
+    kind = MessageKind.RESIZE_ACK
     fields = ("generation", "cols", "rows", "writer")
     hidden = ("writer",)
     layout = Struct(">IHH")
@@ -303,7 +303,7 @@ class Exit(Message):
     """The program has ended; 128 + n when a signal n ended it."""
 
     __slots__ = ("code",)
-    kind = Kind.EXIT
+    kind = MessageKind.EXIT
     fields = ("code",)
     layout = Struct(">i")
 
@@ -320,28 +320,28 @@ class Shutdown(Message):
     """The client asks for the program's end."""
 
     __slots__ = ()
-    kind = Kind.SHUTDOWN
+    kind = MessageKind.SHUTDOWN
 
 
 class Ping(Message):
     """The client asks whether the broker lives."""
 
     __slots__ = ()
-    kind = Kind.PING
+    kind = MessageKind.PING
 
 
 class Pong(Message):
     """The broker's answer to a Ping."""
 
     __slots__ = ()
-    kind = Kind.PONG
+    kind = MessageKind.PONG
 
 
 class Error(Message):
     """A sentence that says what was wrong."""
 
     __slots__ = ("text",)
-    kind = Kind.ERROR
+    kind = MessageKind.ERROR
     fields = ("text",)
 
     text: str
@@ -362,7 +362,7 @@ class Malformed:
 
     __slots__ = ("kind", "reason")
 
-    def __init__(self, kind: Kind, reason: str) -> None:
+    def __init__(self, kind: MessageKind, reason: str) -> None:
         self.kind = kind
         self.reason = reason
 
@@ -380,7 +380,7 @@ class Malformed:
 
 
 def _parser(
-    message: Callable[..., Message], layout: Struct, kind: Kind
+    message: Callable[..., Message], layout: Struct, kind: MessageKind
 ) -> Callable[[bytes], Message | Malformed]:
     """How to read a payload that begins with these fields."""
 
@@ -389,14 +389,14 @@ def _parser(
             return Malformed(kind, f"{kind.name} has {len(payload)} bytes of payload; it needs {layout.size}")
         fields = layout.unpack_from(payload)
         extension = payload[layout.size :]
-        if kind is Kind.RESIZE_ACK and extension[:2] == _EXTENSION:
+        if kind is MessageKind.RESIZE_ACK and extension[:2] == _EXTENSION:
             return message(*fields, extension[2:].decode("utf-8", "replace"))
-        if kind not in (Kind.HELLO, Kind.HELLO_ACK):
+        if kind not in (MessageKind.HELLO, MessageKind.HELLO_ACK):
             return message(*fields)
         wishes, texts = Wish.NONE, []
         if extension[:2] == _EXTENSION and len(extension) > 2:
             wishes = Wish(extension[2] & _ALL_WISHES)
-            if kind is Kind.HELLO and wishes & Wish.SHOWN:
+            if kind is MessageKind.HELLO and wishes & Wish.SHOWN:
                 texts = _texts(extension[3:])
         try:
             return message(*fields, wishes, *texts)
@@ -423,12 +423,12 @@ def _error(payload: bytes) -> Error:
 
 
 _PARSERS: dict[int, Callable[[bytes], Message | Malformed]] = {
-    Kind.OUTPUT: Output,
-    Kind.INPUT: Input,
-    Kind.SHUTDOWN: lambda _: Shutdown(),
-    Kind.PING: lambda _: Ping(),
-    Kind.PONG: lambda _: Pong(),
-    Kind.ERROR: _error,
+    MessageKind.OUTPUT: Output,
+    MessageKind.INPUT: Input,
+    MessageKind.SHUTDOWN: lambda _: Shutdown(),
+    MessageKind.PING: lambda _: Ping(),
+    MessageKind.PONG: lambda _: Pong(),
+    MessageKind.ERROR: _error,
     **{
         message.kind: _parser(message, message.layout, message.kind)
         for message in (Hello, HelloAck, Resize, ResizeAck, Exit)
@@ -492,7 +492,7 @@ class Decoder:
         messages: list[Message | Malformed | Broken],
         length: int,
         version: int = PROTOCOL_VERSION,
-        kind: int = Kind.ERROR,
+        kind: int = MessageKind.ERROR,
     ) -> list[Message | Malformed | Broken]:
         if length < _MIN_BODY:
             reason = f"frame too short: {length} bytes (min {_MIN_BODY})"
@@ -509,7 +509,7 @@ class Decoder:
 
 # --- connections ------------------------------------------------------------------------------------------
 
-_OUTPUT_MARK = bytes((PROTOCOL_VERSION, Kind.OUTPUT))
+_OUTPUT_MARK = bytes((PROTOCOL_VERSION, MessageKind.OUTPUT))
 
 
 class State(Enum):
@@ -525,23 +525,27 @@ class State(Enum):
     CLOSED = "closed"
 
 
-_Moves = Mapping[State, Mapping[Kind, State]]
+_Moves = Mapping[State, Mapping[MessageKind, State]]
 
 CLIENT_MOVES: _Moves = {
-    State.CONNECTED: {Kind.HELLO: State.GREETED},
+    State.CONNECTED: {MessageKind.HELLO: State.GREETED},
     **{
-        state: dict.fromkeys((Kind.INPUT, Kind.RESIZE, Kind.SHUTDOWN, Kind.PING), state)
+        state: dict.fromkeys(
+            (MessageKind.INPUT, MessageKind.RESIZE, MessageKind.SHUTDOWN, MessageKind.PING), state
+        )
         for state in (State.GREETED, State.OPEN, State.ENDED)
     },
 }
 """What a client may send, and the state after it."""
 
 BROKER_MOVES: _Moves = {
-    State.CONNECTED: {Kind.ERROR: State.CLOSED},
-    State.GREETED: {Kind.HELLO_ACK: State.OPEN, Kind.ERROR: State.GREETED},
+    State.CONNECTED: {MessageKind.ERROR: State.CLOSED},
+    State.GREETED: {MessageKind.HELLO_ACK: State.OPEN, MessageKind.ERROR: State.GREETED},
     State.OPEN: {
-        **dict.fromkeys((Kind.OUTPUT, Kind.RESIZE_ACK, Kind.PONG, Kind.ERROR), State.OPEN),
-        Kind.EXIT: State.ENDED,
+        **dict.fromkeys(
+            (MessageKind.OUTPUT, MessageKind.RESIZE_ACK, MessageKind.PONG, MessageKind.ERROR), State.OPEN
+        ),
+        MessageKind.EXIT: State.ENDED,
     },
 }
 """What a broker may send, and the state after it."""
@@ -670,14 +674,14 @@ class Verdict(Enum):
     IGNORE = "ignore"
 
 
-_VERDICTS: Mapping[tuple[Kind, Standing], Verdict] = MappingProxyType(
+_VERDICTS: Mapping[tuple[MessageKind, Standing], Verdict] = MappingProxyType(
     {
-        (Kind.INPUT, Standing.WRITER): Verdict.ACT,
-        (Kind.RESIZE, Standing.WRITER): Verdict.ACT,
-        (Kind.RESIZE, Standing.WATCHER): Verdict.REDRAW,
-        (Kind.SHUTDOWN, Standing.WRITER): Verdict.ACT,
-        (Kind.SHUTDOWN, Standing.MONITOR): Verdict.ACT,
-        **{(Kind.PING, standing): Verdict.ANSWER for standing in Standing},
+        (MessageKind.INPUT, Standing.WRITER): Verdict.ACT,
+        (MessageKind.RESIZE, Standing.WRITER): Verdict.ACT,
+        (MessageKind.RESIZE, Standing.WATCHER): Verdict.REDRAW,
+        (MessageKind.SHUTDOWN, Standing.WRITER): Verdict.ACT,
+        (MessageKind.SHUTDOWN, Standing.MONITOR): Verdict.ACT,
+        **{(MessageKind.PING, standing): Verdict.ANSWER for standing in Standing},
     }
 )
 """What is not here is ignored."""
@@ -693,13 +697,13 @@ def verdict(
     if isinstance(message, Malformed):
         return Verdict.IGNORE, message.reason
     kind = message.kind
-    if kind is Kind.SHUTDOWN and standing is Standing.FORMER and not has_writer:
+    if kind is MessageKind.SHUTDOWN and standing is Standing.FORMER and not has_writer:
         return Verdict.ACT, ""
     decided = _VERDICTS.get((kind, standing), Verdict.IGNORE)
     if decided is Verdict.REDRAW and isinstance(message, Resize) and message.cols < cols:
         return Verdict.IGNORE, f"a watcher's RESIZE asks for a redraw only at {cols} columns or more"
     if decided is Verdict.IGNORE:
-        if kind is Kind.HELLO:
+        if kind is MessageKind.HELLO:
             return decided, "HELLO is only for the beginning"
         if kind in CLIENT_MOVES[State.OPEN]:
             return decided, f"{kind.name} from {standing.value} is ignored"

@@ -10,7 +10,7 @@ MAX_HEAD = 1024
 """How many bytes of a line that was too long are kept: what it was can often be told from them."""
 
 
-class TooLong:
+class LineTooLong:
     """Stands for a line that was longer than allowed. `head` is its beginning."""
 
     __slots__ = ("head", "limit")
@@ -20,7 +20,7 @@ class TooLong:
         self.head = head
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, TooLong) and self.limit == other.limit
+        return isinstance(other, LineTooLong) and self.limit == other.limit
 
     def __hash__(self) -> int:
         return hash(self.limit)
@@ -46,10 +46,10 @@ class LineBuffer:
         """How many bytes of an unfinished line are kept."""
         return len(self._kept)
 
-    def feed(self, data: bytes) -> list[bytes | TooLong]:
+    def feed(self, data: bytes) -> list[bytes | LineTooLong]:
         """The lines that are complete with this data."""
         *ends, start = data.split(b"\n")
-        lines: list[bytes | TooLong] = []
+        lines: list[bytes | LineTooLong] = []
         for end in ends:
             if self._skipping:
                 self._skipping = False
@@ -68,10 +68,10 @@ class LineBuffer:
                 self._skipping = True
         return lines
 
-    def _too_long(self, start: bytes) -> TooLong:
-        return TooLong(self.limit, start[: min(self.limit, MAX_HEAD)])
+    def _too_long(self, start: bytes) -> LineTooLong:
+        return LineTooLong(self.limit, start[: min(self.limit, MAX_HEAD)])
 
-    def finish(self) -> list[bytes | TooLong]:
+    def finish(self) -> list[bytes | LineTooLong]:
         """The last line, if it has no newline and nothing more will come."""
         last = bytes(self._kept)
         self._kept.clear()

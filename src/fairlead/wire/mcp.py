@@ -19,8 +19,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from . import jsonrpc
-from .jsonrpc import MAX_REASON, Envelope, Error, ErrorCode, Fault, Id
-from .lines import LineBuffer, TooLong
+from .jsonrpc import MAX_REASON, Envelope, Error, ErrorCode, Id, JsonRpcFault
+from .lines import LineBuffer, LineTooLong
 
 HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """The revisions that begin with `initialize`, the newest last: it is offered to who wants another one."""
@@ -91,7 +91,7 @@ class _Cancel(_Params, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class Tool(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
+class McpTool(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
     """A tool, as it is listed."""
 
     name: str
@@ -171,7 +171,7 @@ class ServerConnection:
         self,
         name: str,
         version: str,
-        tools: Callable[[], Sequence[Tool]],
+        tools: Callable[[], Sequence[McpTool]],
         instructions: str = "",
         *,
         max_line: int = MAX_LINE,
@@ -205,20 +205,20 @@ class ServerConnection:
         """Nothing more will come: the last line counts also without its end."""
         return [item for line in self._lines.finish() if (item := self._heard(line)) is not None]
 
-    def _heard(self, line: bytes | TooLong) -> Item | None:
-        if isinstance(line, TooLong):
+    def _heard(self, line: bytes | LineTooLong) -> Item | None:
+        if isinstance(line, LineTooLong):
             reason = f"a line of more than {line.limit} bytes"
             return self._faulty(jsonrpc.fault_of(line.head, ErrorCode.INVALID_REQUEST, reason))
         if not line.strip():
             return None
         message = jsonrpc.decode(line)
-        if isinstance(message, Fault):
+        if isinstance(message, JsonRpcFault):
             return self._faulty(message)
         if message.method is msgspec.UNSET:  # an answer, and we asked nothing
             return None
         return self._asked(message) if message.id is not msgspec.UNSET else self._told(message)
 
-    def _faulty(self, fault: Fault) -> Reply | None:
+    def _faulty(self, fault: JsonRpcFault) -> Reply | None:
         if fault.is_answer:
             return None
         if fault.id is None or fault.id in self._open:
@@ -366,7 +366,7 @@ def _described(value: Any) -> Described | None:
         return None
 
 
-def _listed(tool: Tool, revision: str) -> dict[str, Any]:
+def _listed(tool: McpTool, revision: str) -> dict[str, Any]:
     """What clients of a revision are told of a tool."""
     told: dict[str, Any] = msgspec.to_builtins(tool)
     return {name: value for name, value in told.items() if _SINCE.get(name, "") <= revision}

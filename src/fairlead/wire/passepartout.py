@@ -427,7 +427,7 @@ class _Connection:
         self.state = State.CLOSED
 
 
-class DaemonConnection(_Connection):
+class ServerConnection(_Connection):
     """The daemon's end: begin with `send(Hello(version))`.
 
     A peer is proven to be our user from the start, because its socket belongs to the user, or by an Auth with
@@ -459,13 +459,13 @@ class DaemonConnection(_Connection):
                 received.append(Broken(text.reason, frame(log(text.reason).plist)))
                 break
             try:
-                received.append(self._judged(sexp.loads(text, max_tokens=self._max_tokens)))
+                received.append(self._checked_value(sexp.loads(text, max_tokens=self._max_tokens)))
             except ValueError as fault:
                 reason = str(fault)
                 received.append(Invalid(reason, frame(log(reason).plist)))
         return received
 
-    def _judged(self, value: Any) -> Message | HealthCheck | Auth:
+    def _checked_value(self, value: Any) -> Message | HealthCheck | Auth:
         if _is_keyword(proto_get(value, "type"), "HEALTH-CHECK"):
             return HealthCheck()
         message = Message(value)
@@ -498,7 +498,7 @@ class ClientConnection(_Connection):
                 item = text
             else:
                 try:
-                    item = self._judged(sexp.loads(text))
+                    item = self._checked_value(sexp.loads(text))
                 except ValueError as fault:
                     item = Invalid(str(fault), b"")
             if self.state is State.CONNECTED and not isinstance(item, Hello | Broken):
@@ -510,7 +510,7 @@ class ClientConnection(_Connection):
             self.state = State.GREETED
         return received
 
-    def _judged(self, value: Any) -> Hello | Message | HealthResponse:
+    def _checked_value(self, value: Any) -> Hello | Message | HealthResponse:
         if _is_keyword(proto_get(value, "type"), "HEALTH-RESPONSE"):
             status = proto_get(value, "status")
             name = status.name.upper() if isinstance(status, Keyword) else ""

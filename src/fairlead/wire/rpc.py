@@ -19,7 +19,7 @@ from ..formats import edn
 from ..formats.edn import EdnError, Keyword
 from ..formats.frozen import Frozen
 from .faults import Broken, LocalError
-from .lines import LineBuffer, TooLong
+from .lines import LineBuffer, LineTooLong
 from .rpc_catalog import OPS, OWN_TOPICS, TOPICS, Op, fault_in_params, fault_in_target
 
 PROTOCOL_VERSION: Final = "1.0"
@@ -80,7 +80,7 @@ _CODE, _MESSAGE, _RETRYABLE = (Keyword(name) for name in ("error-code", "error-m
 _REQUEST, _RESPONSE, _ERROR = (Keyword(name) for name in ("request", "response", "error"))
 
 
-def _shown(value: object) -> str:
+def _value_text(value: object) -> str:
     """A value in a message; what has parts by its type alone: its repr may be as long and deep as a line."""
     is_long = isinstance(value, int) and abs(value) > MAX_SEQ  # Python may refuse to print it
     is_plain = not value or (isinstance(value, str | int | float | Keyword) and not is_long)
@@ -89,12 +89,12 @@ def _shown(value: object) -> str:
 
 def _check_text(name: str, value: object) -> None:
     if type(value) is not str or not value:
-        raise ValueError(f"{name} must be a non-empty string, not {_shown(value)}")
+        raise ValueError(f"{name} must be a non-empty string, not {_value_text(value)}")
 
 
 def _check_map(name: str, value: object) -> None:
     if not isinstance(value, Mapping):
-        raise ValueError(f"{name} must be a map, not {_shown(value)}")
+        raise ValueError(f"{name} must be a map, not {_value_text(value)}")
 
 
 class Request(Frozen):
@@ -135,7 +135,7 @@ class Response(Frozen):
         _check_text("id", id)
         _check_text("op", op)
         if type(ok) is not bool:
-            raise ValueError(f"ok must be true or false, not {_shown(ok)}")
+            raise ValueError(f"ok must be true or false, not {_value_text(ok)}")
         self._fill(id, op, data, ok)
 
     def envelope(self) -> Data:
@@ -172,7 +172,7 @@ class Error(Frozen):
             if value is not None:
                 _check_text(name, value)
         if retryable is not None and type(retryable) is not bool:
-            raise ValueError(f"retryable must be true or false, not {_shown(retryable)}")
+            raise ValueError(f"retryable must be true or false, not {_value_text(retryable)}")
         self._fill(code, message, id, op, data, retryable)
 
     def envelope(self) -> Data:
@@ -200,7 +200,7 @@ class Event(Frozen):
         _check_text("topic", topic)
         _check_map("data", data)
         if seq is not None and (type(seq) is not int or not 0 < seq <= MAX_SEQ):
-            raise ValueError(f"seq must be a positive integer, not {_shown(seq)}")
+            raise ValueError(f"seq must be a positive integer, not {_value_text(seq)}")
         for name, value in (("id", id), ("ts", ts)):
             if value is not None:
                 _check_text(name, value)
@@ -365,9 +365,9 @@ def _name(key: Any) -> str:
         return f"a key that is a {type(key).__name__}"
 
 
-def loaded(line: bytes | TooLong) -> dict[Any, Any] | Error:
+def loaded(line: bytes | LineTooLong) -> dict[Any, Any] | Error:
     """The map on a line that a client sent, for `judge`. A long line takes a while: call it in a thread."""
-    if isinstance(line, TooLong):
+    if isinstance(line, LineTooLong):
         return Error(ErrorCode.INVALID_FRAME, f"frame is longer than {line.limit} bytes")
     if not line.strip():
         return Error(ErrorCode.INVALID_FRAME, "empty frame")
@@ -439,11 +439,11 @@ class ServerConnection:
                 break
         return received
 
-    def feed(self, data: bytes) -> list[bytes | TooLong]:
+    def feed(self, data: bytes) -> list[bytes | LineTooLong]:
         """The lines that are complete with this data, for `loaded`."""
         return self._lines.feed(data) if self.state is not State.CLOSED else []
 
-    def finish(self) -> list[bytes | TooLong]:
+    def finish(self) -> list[bytes | LineTooLong]:
         """The last line, if it has no newline: nothing more will come."""
         return self._lines.finish() if self.state is not State.CLOSED else []
 
@@ -681,14 +681,14 @@ class ClientConnection:
             if self.state is State.CLOSED:
                 break
             try:
-                received.append(self._judged(line))
+                received.append(self._checked_line(line))
             except ValueError as fault:
                 self.state = State.CLOSED
                 received.append(Broken(f"bad frame from the server: {fault}"))
         return received
 
-    def _judged(self, line: bytes | TooLong) -> Response | Error | Event:
-        if isinstance(line, TooLong):
+    def _checked_line(self, line: bytes | LineTooLong) -> Response | Error | Event:
+        if isinstance(line, LineTooLong):
             raise ValueError(f"a line of more than {line.limit} bytes")
         frame = edn.loads(line, max_tokens=MAX_TOKENS)
         if type(frame) is not dict:
@@ -703,7 +703,7 @@ class ClientConnection:
             op = self.pending.get(parsed.id)
             if op is None or op != parsed.op:
                 raise ValueError(
-                    f"a response to {parsed.op[:MAX_ID]} {_shown(parsed.id)}, which is not pending"
+                    f"a response to {parsed.op[:MAX_ID]} {_value_text(parsed.id)}, which is not pending"
                 )
             del self.pending[parsed.id]
             if op == "handshake" and parsed.ok:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from ..formats.edn import Keyword
 
 
-class Kind(NamedTuple):
+class ParamType(NamedTuple):
     """What a parameter's value must be."""
 
     wanted: str
@@ -52,60 +52,62 @@ def _word(value: Any) -> Any:
     return value.name if isinstance(value, Keyword) else value
 
 
-def _one_of(*words: str) -> Kind:
-    return Kind("one of " + ", ".join(f'"{word}"' for word in words), lambda value: value in words)
+def _one_of(*words: str) -> ParamType:
+    return ParamType("one of " + ", ".join(f'"{word}"' for word in words), lambda value: value in words)
 
 
-def _one_word_of(*words: str) -> Kind:
+def _one_word_of(*words: str) -> ParamType:
     """One of these, as a string or a keyword."""
-    return Kind(_one_of(*words).wanted, lambda value: _word(value) in words, read=_word)
+    return ParamType(_one_of(*words).wanted, lambda value: _word(value) in words, read=_word)
 
 
 def _is_strings(value: Any) -> bool:
     return isinstance(value, list | tuple | frozenset) and all(type(item) is str for item in value)
 
 
-STRING = Kind("a string", lambda value: type(value) is str)
-NON_BLANK = Kind("non-empty string", lambda value: type(value) is str and value.strip() != "")
-WORD = Kind(
+STRING = ParamType("a string", lambda value: type(value) is str)
+NON_BLANK = ParamType("non-empty string", lambda value: type(value) is str and value.strip() != "")
+WORD = ParamType(
     "a non-empty string or a keyword",
     lambda value: isinstance(value, Keyword) or (type(value) is str and value.strip() != ""),
     read=_word,
 )
-BOOLEAN = Kind("true or false", lambda value: type(value) is bool, "bool")
-MAP = Kind("a map", lambda value: isinstance(value, Mapping), "Mapping[Any, Any]")
-STRINGS = Kind("a vector of strings", _is_strings, "list[str]", list)
-LEVEL = Kind(
+BOOLEAN = ParamType("true or false", lambda value: type(value) is bool, "bool")
+MAP = ParamType("a map", lambda value: isinstance(value, Mapping), "Mapping[Any, Any]")
+STRINGS = ParamType("a vector of strings", _is_strings, "list[str]", list)
+LEVEL = ParamType(
     "a keyword, a string or an integer",
     lambda value: isinstance(value, Keyword | str | int) and not isinstance(value, bool),
     "str | int",
     _word,
 )
-ANYTHING = Kind("anything", lambda value: True, "Any")
-COUNT = Kind("an integer from 1 to 65535", lambda value: type(value) is int and 0 < value <= 0xFFFF, "int")
-PID = Kind("a process id", lambda value: type(value) is int and 0 < value <= 0x7FFFFFFF, "int")
-SECONDS = Kind(
+ANYTHING = ParamType("anything", lambda value: True, "Any")
+COUNT = ParamType(
+    "an integer from 1 to 65535", lambda value: type(value) is int and 0 < value <= 0xFFFF, "int"
+)
+PID = ParamType("a process id", lambda value: type(value) is int and 0 < value <= 0x7FFFFFFF, "int")
+SECONDS = ParamType(
     "a number of seconds",
     lambda value: isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e9,
     "float",
 )
-LINE = Kind("a line's number", lambda value: type(value) is int and 0 <= value < 2**63, "int")
-RECORD = Kind(
+LINE = ParamType("a line's number", lambda value: type(value) is int and 0 <= value < 2**63, "int")
+RECORD = ParamType(
     "true, false or a file's path", lambda value: type(value) in (bool, str) and value != "", "bool | str"
 )
-DIRECTORY = Kind(
+DIRECTORY = ParamType(
     "the absolute path of a directory",
     lambda value: type(value) is str and value.startswith("/") and "\0" not in value,
 )
-COMMAND = Kind(
+COMMAND = ParamType(
     "a vector of strings, the program first",
     lambda value: _is_strings(value) and len(value) > 0,
     "list[str]",
     list,
 )
-VECTOR = Kind("a vector", lambda value: isinstance(value, list | tuple | frozenset), "list[Any]", list)
+VECTOR = ParamType("a vector", lambda value: isinstance(value, list | tuple | frozenset), "list[Any]", list)
 
-PARAMS: Mapping[str, Kind] = MappingProxyType(
+PARAMS: Mapping[str, ParamType] = MappingProxyType(
     {
         "action-name": WORD,
         "agent": STRING,

@@ -21,7 +21,7 @@ from typing import Any, Literal, NoReturn, cast, get_args
 import msgspec
 
 from .faults import Broken, LocalError
-from .lines import LineBuffer, TooLong
+from .lines import LineBuffer, LineTooLong
 
 MAX_ENVELOPE = 32 * 1024 * 1024
 """How many bytes a line may have."""
@@ -375,7 +375,7 @@ class _Connection:
                 break
             if line == b"":
                 continue
-            item = self._judged(line)
+            item = self._checked_line(line)
             if isinstance(item, Broken):
                 reply = Bye(reason=item.reason).encode() if self.state is State.OPEN else b""
                 item = Broken(item.reason, reply)
@@ -385,8 +385,8 @@ class _Connection:
             received.append(item)
         return received
 
-    def _judged(self, line: bytes | TooLong) -> Envelope | Malformed | Misdirected | Broken:
-        if isinstance(line, TooLong):
+    def _checked_line(self, line: bytes | LineTooLong) -> Envelope | Malformed | Misdirected | Broken:
+        if isinstance(line, LineTooLong):
             return Broken(f"an envelope of more than {line.limit} bytes")
         item = decode(line)
         if isinstance(item, Malformed | Broken) or type(item) in MAY_SEND[self.peer]:

@@ -13,24 +13,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairlead.agent.consent.commands import MAX_JUDGED, take_apart
-from fairlead.agent.consent.policy import Policy, Rule, Verdict
+from fairlead.agent.consent.policy import ConsentRule, ConsentVerdict, Policy
 from fairlead.agent.tools import Touch
 
 PROJECT = Path("/home/me/project")
-DENY_RM = Rule("bash", "deny", match="rm *")
-ASK_PUSH = Rule("bash", "ask", match="git push*")
-DOCUMENTED = (Rule("bash", "allow", match="git *"), ASK_PUSH, DENY_RM)
-EVERYTHING = (Rule("bash", "allow"), ASK_PUSH, DENY_RM)
+DENY_RM = ConsentRule("bash", "deny", match="rm *")
+ASK_PUSH = ConsentRule("bash", "ask", match="git push*")
+DOCUMENTED = (ConsentRule("bash", "allow", match="git *"), ASK_PUSH, DENY_RM)
+EVERYTHING = (ConsentRule("bash", "allow"), ASK_PUSH, DENY_RM)
 """All is allowed, but for these two."""
-BY_PATTERN = (Rule("bash", "allow", match="*"), ASK_PUSH, DENY_RM)
+BY_PATTERN = (ConsentRule("bash", "allow", match="*"), ASK_PUSH, DENY_RM)
 PATIENCE = 20.0
 
 
-def verdict(rules: tuple[Rule, ...], command: str, *, allows_all: bool = False) -> Verdict:
+def verdict(rules: tuple[ConsentRule, ...], command: str, *, allows_all: bool = False) -> ConsentVerdict:
     return Policy(PROJECT, rules, allows_all).judge("bash", Touch("run", "", command=command))
 
 
-def decide(rules: tuple[Rule, ...], command: str) -> str:
+def decide(rules: tuple[ConsentRule, ...], command: str) -> str:
     return verdict(rules, command).decision
 
 
@@ -535,7 +535,7 @@ def test_where_all_is_allowed_only_what_could_be_meant_is_asked_about(command: s
     ],
 )
 def test_options_that_run_commands_are_asked_about_however_they_are_written(command: str) -> None:
-    allowed = Rule("bash", "allow", match=f"{command.split(maxsplit=1)[0]} *")
+    allowed = ConsentRule("bash", "allow", match=f"{command.split(maxsplit=1)[0]} *")
     assert decide((allowed,), command) == "ask"
     assert decide((allowed, DENY_RM), command) != "allow"
 
@@ -581,8 +581,8 @@ def test_options_that_run_commands_are_asked_about_however_they_are_written(comm
     ],
 )
 def test_options_that_run_nothing_are_not_taken_for_others(command: str) -> None:
-    allowed = Rule("bash", "allow", match=f"{command.split(maxsplit=1)[0]} *")
-    assert decide((allowed, Rule("bash", "deny", match="shred *")), command) == "allow"
+    allowed = ConsentRule("bash", "allow", match=f"{command.split(maxsplit=1)[0]} *")
+    assert decide((allowed, ConsentRule("bash", "deny", match="shred *")), command) == "allow"
 
 
 @pytest.mark.parametrize(
@@ -621,9 +621,9 @@ def test_what_fetches_and_runs_a_package_is_allowed_only_by_a_rule_that_names_it
     command: str, rule: str
 ) -> None:
     for match, then in ((f"{command.split(maxsplit=1)[0]} *", "ask"), (rule, "allow")):
-        allowed = Rule("bash", "allow", match=match)
+        allowed = ConsentRule("bash", "allow", match=match)
         assert decide((allowed,), command) == then
-        assert decide((allowed, Rule("bash", "deny", match="shred *")), command) == then
+        assert decide((allowed, ConsentRule("bash", "deny", match="shred *")), command) == then
 
 
 @pytest.mark.parametrize(
@@ -660,14 +660,14 @@ def test_what_fetches_and_runs_a_package_is_allowed_only_by_a_rule_that_names_it
 def test_what_is_set_for_a_command_is_allowed_only_by_a_rule_that_names_it(
     command: str, rule: str, allowed: bool
 ) -> None:
-    also = tuple(Rule("bash", "allow", match=match) for match in ("env *", "export *"))
-    rules = (*also, Rule("bash", "allow", match=rule))
+    also = tuple(ConsentRule("bash", "allow", match=match) for match in ("env *", "export *"))
+    rules = (*also, ConsentRule("bash", "allow", match=rule))
     assert (decide(rules, command) == "allow") == allowed
-    assert (decide((*rules, Rule("bash", "deny", match="shred *")), command) == "allow") == allowed
+    assert (decide((*rules, ConsentRule("bash", "deny", match="shred *")), command) == "allow") == allowed
 
 
 def test_an_answer_is_for_the_place_where_it_was_given() -> None:
-    policy = Policy(PROJECT, (Rule("bash", "allow", match="cd *"),))
+    policy = Policy(PROJECT, (ConsentRule("bash", "allow", match="cd *"),))
     policy = policy.remembering("bash", Touch("run", "", command="./build.sh"), "allow")
     for command in ("cd /elsewhere && ./build.sh", "cd sub; ./build.sh", "cd ..\n./build.sh"):
         assert policy.judge("bash", Touch("run", "", command=command)).decision == "ask", command
@@ -675,7 +675,7 @@ def test_an_answer_is_for_the_place_where_it_was_given() -> None:
 
 
 def test_what_cant_be_understood_is_never_allowed_by_a_pattern() -> None:
-    allow = (Rule("bash", "allow", match="*"),)
+    allow = (ConsentRule("bash", "allow", match="*"),)
     for command in (
         "eval $X",
         "$X",
@@ -687,16 +687,19 @@ def test_what_cant_be_understood_is_never_allowed_by_a_pattern() -> None:
     ):
         assert decide(allow, command) == "ask", command
     assert decide(allow, "make && ls -l") == "allow"
-    assert decide((Rule("bash", "allow"),), "eval $X") == "allow"
+    assert decide((ConsentRule("bash", "allow"),), "eval $X") == "allow"
 
 
 def test_a_redirection_out_of_an_allowed_directory_asks() -> None:
-    rules = (Rule("bash", "allow", match="git *"), Rule("bash", "allow", match="> out/*"))
+    rules = (ConsentRule("bash", "allow", match="git *"), ConsentRule("bash", "allow", match="> out/*"))
     assert decide(rules, "git log > out/x") == "allow"
     for command in ("git log > out/../.bashrc", "git log > out/$X", "git log > ~/.bashrc", "git log >| x"):
         assert decide(rules, command) == "ask", command
     assert (
-        decide((Rule("bash", "allow"), Rule("bash", "deny", match="> *.bashrc")), "ls > ~/.bashrc") == "deny"
+        decide(
+            (ConsentRule("bash", "allow"), ConsentRule("bash", "deny", match="> *.bashrc")), "ls > ~/.bashrc"
+        )
+        == "deny"
     )
 
 
@@ -726,7 +729,7 @@ def test_a_command_that_is_too_long_is_asked_about_and_not_read() -> None:
     assert found.decision == "ask"
     assert f"it has {len(long)} characters, and only {MAX_JUDGED} are looked at" in found.reason
     assert verdict((DENY_RM,), long, allows_all=True).decision == "ask"
-    assert decide((Rule("bash", "allow"),), long) == "allow"
+    assert decide((ConsentRule("bash", "allow"),), long) == "allow"
     remembered = Policy(PROJECT, DOCUMENTED).remembering("bash", Touch("run", "", command=long), "allow")
     assert remembered.judge("bash", Touch("run", "", command=long)).decision == "allow"
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.agent.consent.commands import take_apart
-from fairlead.agent.consent.policy import Policy, Rule, rules_from
+from fairlead.agent.consent.policy import ConsentRule, Policy, rules_from
 from fairlead.agent.tools import Effect, Touch
 from fairlead.agent.tools.files import Read, Write
 from fairlead.agent.tools.search import Grep
@@ -25,8 +25,8 @@ def running(command: str) -> Touch:
     return Touch("run", "", command=command)
 
 
-def bash(then: str, match: str | None = None) -> Rule:
-    return msgspec.convert({"tool": "bash", "then": then, "match": match}, Rule)
+def bash(then: str, match: str | None = None) -> ConsentRule:
+    return msgspec.convert({"tool": "bash", "then": then, "match": match}, ConsentRule)
 
 
 def decide(policy: Policy, command: str) -> str:
@@ -136,7 +136,9 @@ def test_rules_for_paths_count_from_the_project() -> None:
 
 
 def test_a_rule_hides_files_from_a_search_and_a_default_does_not() -> None:
-    policy = Policy(PROJECT, (Rule("read", "deny", path="hr/**"), Rule("grep", "ask", path="*.csv")))
+    policy = Policy(
+        PROJECT, (ConsentRule("read", "deny", path="hr/**"), ConsentRule("grep", "ask", path="*.csv"))
+    )
     assert policy.is_hidden(PROJECT / "hr/pay.txt")
     assert policy.is_hidden(PROJECT / "x.csv")
     assert not policy.is_hidden(PROJECT / "x.py")
@@ -144,12 +146,12 @@ def test_a_rule_hides_files_from_a_search_and_a_default_does_not() -> None:
 
 
 def test_a_rule_for_all_files_is_not_for_those_with_secrets() -> None:
-    everything = Rule("read", "allow", path="**"), Rule("write", "allow")
+    everything = ConsentRule("read", "allow", path="**"), ConsentRule("write", "allow")
     policy = Policy(PROJECT, everything)
     assert policy.judge("read", on(".env")).decision == "ask"
     assert policy.judge("write", on(".git/hooks/pre-commit", "write")).decision == "ask"
     assert policy.judge("write", on("a.py", "write")).decision == "allow"
-    named = Policy(PROJECT, (*everything, Rule("read", "allow", path="*.pem")))
+    named = Policy(PROJECT, (*everything, ConsentRule("read", "allow", path="*.pem")))
     assert named.judge("read", on("tests/ca.pem")).decision == "allow"
     assert named.judge("read", on(".env")).decision == "ask"
 
@@ -365,7 +367,7 @@ def test_rules_can_be_written_down_and_read_again() -> None:
 
 
 def test_the_configuration_of_fairlead_is_written_only_with_consent(tmp_path: Path) -> None:
-    policy = Policy(tmp_path, (Rule("edit", "allow"), Rule("write", "allow", path="**")))
+    policy = Policy(tmp_path, (ConsentRule("edit", "allow"), ConsentRule("write", "allow", path="**")))
     own = tmp_path / ".config/fairlead/config.toml"
     for tool in ("edit", "write"):
         assert policy.judge(tool, Touch("write", "", (own,))).decision == "ask"

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fairlead.agent.journal import Compaction, Custom, CustomMessage, Journal, Said, SessionInfo
+from fairlead.agent.journal import Compaction, Custom, CustomMessage, Journal, Said, SessionInfoEntry
 from fairlead.agent.messages import Assistant, Text, Thinking, ToolCall, ToolResult, User
 from fairlead.agent.recall import transcripts
-from fairlead.agent.recall.transcripts import Found, Transcript, Transcripts
+from fairlead.agent.recall.transcripts import Transcript, TranscriptMatch, Transcripts
 
 
 class Sessions:
@@ -89,9 +89,9 @@ def test_a_row_tells_what_a_list_shows(sessions: Sessions) -> None:
     with sessions.journal("deep/er/s1", "/project", parent="/other.jsonl") as journal:
         journal.append(Said(user("fix the tests")))
         journal.append(Said(assistant("they are green")))
-        journal.append(SessionInfo("first name"))
+        journal.append(SessionInfoEntry("first name"))
         journal.append(Said(ToolResult("c", "read", (Text("contents"),))))
-        journal.append(SessionInfo("tests"))
+        journal.append(SessionInfoEntry("tests"))
     sessions.aged(journal.path)
     sessions.index.scan()
     assert sessions.only() == Transcript(
@@ -319,7 +319,7 @@ def test_when_time_is_short_every_session_is_listed_and_reading_goes_on_later(se
     for number in range(5):
         sessions.make(f"s{number}", *many_words(number))
     with Journal.open(str(sessions.folder / "s3.jsonl")) as journal:
-        journal.append(SessionInfo("a name"))
+        journal.append(SessionInfoEntry("a name"))
         journal.append(Said(ToolResult("c", "read", (Text("result"),))))
     sessions.aged(journal.path)
     scan = sessions.index.scan(seconds=0)
@@ -341,7 +341,7 @@ def test_when_time_is_short_every_session_is_listed_and_reading_goes_on_later(se
 def test_a_glance_with_time_sees_all_that_reading_sees(sessions: Sessions) -> None:
     path = sessions.make("s", *many_words(1))
     with Journal.open(path) as journal:
-        journal.append(SessionInfo("a name"))
+        journal.append(SessionInfoEntry("a name"))
         for text in many_words(2):
             journal.append(Said(user(text)))
     glanced = transcripts._glance(path, transcripts.GLANCE)
@@ -408,7 +408,7 @@ def test_a_find_tells_the_session_the_entry_and_a_snippet(sessions: Sessions) ->
         journal.append(Said(assistant("done")))
     sessions.index.scan()
     (found,) = sessions.index.search("flaky", marks=("<", ">"))
-    assert found == Found(
+    assert found == TranscriptMatch(
         sessions.only(), entry.id, "user", entry.timestamp, "please look at the <flaky> test in the parser"
     )
 

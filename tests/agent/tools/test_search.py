@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.agent.consent.policy import Policy, Rule
+from fairlead.agent.consent.policy import ConsentRule, Policy
 from fairlead.agent.secrets import Redactor, environment_for_commands
 from fairlead.agent.tools import Result, run_tool, search
 from fairlead.agent.tools.globs import escaped, matcher
@@ -144,7 +144,7 @@ def test_grep_leaves_files_with_secrets_out_unless_one_is_named(project: Path, p
 
 
 def test_grep_leaves_out_what_a_rule_keeps_from_being_read(project: Path, path: str) -> None:
-    rules = Rule("read", "deny", path="src/**"), Rule("grep", "ask", path="*.txt")
+    rules = ConsentRule("read", "deny", path="src/**"), ConsentRule("grep", "ask", path="*.txt")
     policy = Policy(project.resolve(), rules)
     (project / "n.txt").write_text("Hello\n")
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from fairlead.agent.secrets import REDACTED, Redactor
-from fairlead.agent.tools import Context, Result, run_tool, shell, standard_tools, terminals
+from fairlead.agent.tools import Result, ToolContext, run_tool, shell, standard_tools, terminals
 from fairlead.agent.tools.shell import MAX_BYTES, MAX_LINES, Bash, LocalTerminals
 from tests.agent.tooling import call, context_in
 from tests.hosting import is_alive
@@ -38,7 +38,7 @@ def pid_file(tmp_path: Path) -> Iterator[Path]:
 
 
 def run_with(
-    tool: Bash, cwd: Path, command: str, when: Callable[[Context, str], None], **more: Any
+    tool: Bash, cwd: Path, command: str, when: Callable[[ToolContext, str], None], **more: Any
 ) -> Result:
     """Run a command; `when` is called with each update."""
 
@@ -50,8 +50,8 @@ def run_with(
     return asyncio.run(run())
 
 
-def abort_at(word: str) -> Callable[[Context, str], None]:
-    def when(context: Context, text: str) -> None:
+def abort_at(word: str) -> Callable[[ToolContext, str], None]:
+    def when(context: ToolContext, text: str) -> None:
         if word in text:
             context.aborted.set()
 
@@ -147,7 +147,7 @@ def test_updates_come_while_it_runs_and_not_too_often(bash: Bash, tmp_path: Path
     os.mkfifo(tmp_path / "go")
     told: list[tuple[float, str]] = []
 
-    def when(context: Context, text: str) -> None:
+    def when(context: ToolContext, text: str) -> None:
         told.append((time.monotonic(), text))
         if len(told) == 1:  # it goes on only because of the first update
             with open(tmp_path / "go", "w") as go:

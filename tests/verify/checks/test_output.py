@@ -2,36 +2,39 @@
 
 import pytest
 
-from fairlead.verify.checks.output import MAX_USEFUL, Summary, coverage, summaries, useful_part
+from fairlead.verify.checks.output import MAX_USEFUL, OutputSummary, coverage, summaries, useful_part
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("===== 3 passed in 0.12s =====", Summary("pytest", 3)),
-        ("3 passed, 1 skipped in 0.12s", Summary("pytest", 3, 0, 1)),
+        ("===== 3 passed in 0.12s =====", OutputSummary("pytest", 3)),
+        ("3 passed, 1 skipped in 0.12s", OutputSummary("pytest", 3, 0, 1)),
         (
             "= 1 failed, 2 passed, 1 xfailed, 4 deselected, 2 warnings, 1 error in 1.0s =",
-            Summary("pytest", 2, 2, 5),
+            OutputSummary("pytest", 2, 2, 5),
         ),
-        ("=== 2 passed, 1 warning in 61.02s (0:01:01) ===", Summary("pytest", 2)),
-        ("===== no tests ran in 0.01s =====", Summary("pytest", 0)),
-        ("Ran 4 tests in 0.001s\n\nOK", Summary("unittest", 4)),
-        ("Ran 4 tests in 0.001s\n\nOK (skipped=1, expected failures=1)", Summary("unittest", 2, 0, 2)),
-        ("Ran 4 tests in 0.001s\n\nFAILED (failures=1, errors=1)", Summary("unittest", 2, 2)),
-        ("Tests:       1 failed, 2 skipped, 1 todo, 3 passed, 7 total", Summary("jest", 3, 1, 3)),
-        ("      Tests  3 passed | 1 skipped (4)", Summary("jest", 3, 0, 1)),
+        ("=== 2 passed, 1 warning in 61.02s (0:01:01) ===", OutputSummary("pytest", 2)),
+        ("===== no tests ran in 0.01s =====", OutputSummary("pytest", 0)),
+        ("Ran 4 tests in 0.001s\n\nOK", OutputSummary("unittest", 4)),
+        ("Ran 4 tests in 0.001s\n\nOK (skipped=1, expected failures=1)", OutputSummary("unittest", 2, 0, 2)),
+        ("Ran 4 tests in 0.001s\n\nFAILED (failures=1, errors=1)", OutputSummary("unittest", 2, 2)),
+        ("Tests:       1 failed, 2 skipped, 1 todo, 3 passed, 7 total", OutputSummary("jest", 3, 1, 3)),
+        ("      Tests  3 passed | 1 skipped (4)", OutputSummary("jest", 3, 0, 1)),
         (
             "test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 2 filtered out",
-            Summary("cargo", 5, 0, 3),
+            OutputSummary("cargo", 5, 0, 3),
         ),
-        ("ok  \texample.org/a\t0.01s\nok  \texample.org/b\t(cached)", Summary("go", 2)),
-        ("--- SKIP: TestX (0.00s)\nok  \texample.org/a\t0.01s", Summary("go", 1, 0, 1)),
-        ("ok  \texample.org/a\t0.01s [no tests to run]\nFAIL\texample.org/b\t0.1s", Summary("go", 0, 1, 1)),
-        ("# pass 3\n# fail 0\n# skipped 1\n# todo 0", Summary("node", 3, 0, 1)),
+        ("ok  \texample.org/a\t0.01s\nok  \texample.org/b\t(cached)", OutputSummary("go", 2)),
+        ("--- SKIP: TestX (0.00s)\nok  \texample.org/a\t0.01s", OutputSummary("go", 1, 0, 1)),
+        (
+            "ok  \texample.org/a\t0.01s [no tests to run]\nFAIL\texample.org/b\t0.1s",
+            OutputSummary("go", 0, 1, 1),
+        ),
+        ("# pass 3\n# fail 0\n# skipped 1\n# todo 0", OutputSummary("node", 3, 0, 1)),
     ],
 )
-def test_summaries_of_test_runners_are_understood(text: str, expected: Summary) -> None:
+def test_summaries_of_test_runners_are_understood(text: str, expected: OutputSummary) -> None:
     assert summaries(f"noise\n{text}\nmore noise") == [expected]
 
 
@@ -41,8 +44,8 @@ def test_text_that_only_talks_of_tests_is_no_summary() -> None:
 
 def test_cargo_programs_without_tests_do_not_count() -> None:
     line = "test result: ok. {} passed; 0 failed; 0 ignored; 0 measured; 0 filtered out"
-    assert summaries(f"{line.format(2)}\n{line.format(0)}") == [Summary("cargo", 2)]
-    assert summaries(line.format(0)) == [Summary("cargo", 0)]
+    assert summaries(f"{line.format(2)}\n{line.format(0)}") == [OutputSummary("cargo", 2)]
+    assert summaries(line.format(0)) == [OutputSummary("cargo", 0)]
 
 
 def test_coverage_tables_say_which_files_were_run_in_full() -> None:

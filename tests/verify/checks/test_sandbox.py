@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from fairlead.verify.checks import sandbox
-from fairlead.verify.checks.sandbox import Enforcement, Outcome, ReadOnly
+from fairlead.verify.checks.sandbox import Enforcement, ReadOnly, SandboxOutcome
 from tests.verify.projects import ENVIRONMENT, fingerprint, git, repository, write
 from tests.verify.readers import BOTH, reader
 
 
-def run(only: ReadOnly, command: str) -> Outcome:
+def run(only: ReadOnly, command: str) -> SandboxOutcome:
     return asyncio.run(only.run(command))
 
 

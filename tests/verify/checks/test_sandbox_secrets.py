@@ -11,7 +11,7 @@ import pytest
 from fairlead.agent.secrets import is_secret_file
 from fairlead.system import bubblewrap
 from fairlead.verify.checks import sandbox
-from fairlead.verify.checks.sandbox import Enforcement, Outcome, ReadOnly
+from fairlead.verify.checks.sandbox import Enforcement, ReadOnly, SandboxOutcome
 from fairlead.verify.project import places
 from fairlead.verify.project.places import Sight
 from tests.verify.attacks import IN_A_SHELL, READS, SEARCHES, SECRET
@@ -50,7 +50,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def attempts(
     home: Path, enforcement: Enforcement, commands: tuple[str, ...], **more: object
-) -> list[Outcome]:
+) -> list[SandboxOutcome]:
     environment = {**ENVIRONMENT, "HOME": str(home), "OPENAI_API_KEY": SECRET, "HARMLESS_LOOKING": SECRET}
     project = home / "project"
     reader(project, enforcement)  # skips where there is no sandbox
@@ -63,10 +63,10 @@ def attempts(
         **more,  # type: ignore[arg-type]
     )
 
-    async def all_of_them() -> list[Outcome]:
+    async def all_of_them() -> list[SandboxOutcome]:
         limit = asyncio.Semaphore(4)
 
-        async def one(command: str) -> Outcome:
+        async def one(command: str) -> SandboxOutcome:
             async with limit:
                 return await only.run(command.replace("{home}", str(home)).replace("{pid}", str(os.getpid())))
 
@@ -152,7 +152,7 @@ def test_memory_and_shared_memory_are_limited_in_the_sandbox(
     monkeypatch.setattr(bubblewrap, "HIDDEN_BYTES", 1024 * 1024)
     only = reader(repository(tmp_path / "project"), "bubblewrap")
 
-    def run(command: str) -> Outcome:
+    def run(command: str) -> SandboxOutcome:
         return asyncio.run(only.run(command))
 
     assert "No space left" in run("head -c 2000000 /dev/zero > /dev/shm/x").text

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.verify.checks import words
-from fairlead.verify.checks.words import NotPlain, Word, read
+from fairlead.verify.checks.words import CheckWord, NotPlain, read
 
 
 def plain(command: str) -> list[list[str]]:
@@ -109,4 +109,4 @@ def test_globs_stand_for_names_unless_they_are_quoted(
     assert expanded("ls '[x]'.p?") == ["[x].py"]
     monkeypatch.setattr(words, "MAX_EXPANDED", 2)
     with pytest.raises(NotPlain, match="more than 2 names"):
-        Word("*", "*").expanded(tmp_path)
+        CheckWord("*", "*").expanded(tmp_path)

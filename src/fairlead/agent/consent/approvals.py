@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from ...formats.shown import one_line
-from ...sessions.questions import CONSENT, Option, Question, bounded
-from ..events import Approval, ApprovalSettled, ApprovalWanted, Event
+from ...sessions.questions import CONSENT, AnswerOption, Question, bounded
+from ..events import Approval, ApprovalSettled, ApprovalWanted, ConversationEvent
 from ..journal import Custom, Journal
 from ..messages import ToolCall
 from ..tools import IN_JOURNAL, Touch
@@ -32,7 +32,7 @@ WANTED, SETTLED = "fairlead/approval", "fairlead/approval-settled"
 class Approvals:
     """Questions of one session and their answers."""
 
-    def __init__(self, journal: Journal, tell: Callable[[Event], None]) -> None:
+    def __init__(self, journal: Journal, tell: Callable[[ConversationEvent], None]) -> None:
         self.waiting: dict[str, Approval] = {}
         """Those without an answer, by id."""
         self.lasting: list[Approval] = []
@@ -178,7 +178,7 @@ def denied(tool: str, what: str) -> str:
 def question_of(approval: Approval, *, session: str, name: str, project: str, journal: str) -> Question:
     """A call that waits, as people are asked about it everywhere."""
     where = f"the line with {approval.call_id} in {journal} has all"
-    options = tuple(Option(each.value, each.label) for each in approval.choices)
+    options = tuple(AnswerOption(each.value, each.label) for each in approval.choices)
     return Question(
         id=approval.id,
         kind="permission" if approval.origin else "consent",

@@ -69,7 +69,7 @@ class Part(Struct, frozen=True):
         return _CONTROL.sub(lambda found: "…" if found[0] == HOLE else repr(found[0])[1:-1], text)
 
 
-class Taken(Struct, frozen=True):
+class ParsedCommand(Struct, frozen=True):
     """A command line, taken apart."""
 
     parts: tuple[Part, ...]
@@ -82,7 +82,7 @@ class Taken(Struct, frozen=True):
         return not self.compound and all(not part.why for part in self.parts)
 
 
-def take_apart(command: str) -> Taken:
+def take_apart(command: str) -> ParsedCommand:
     """The parts of a command line, with those that are within others.
 
     >>> [part.text for part in take_apart("git add . && timeout 5 make > log").parts]
@@ -90,14 +90,14 @@ def take_apart(command: str) -> Taken:
     """
     if len(command) > MAX_JUDGED:
         why = f"it has {len(command)} characters, and only {MAX_JUDGED} are looked at"
-        return Taken((_anything(command[:MAX_SHOWN], why),), why)
+        return ParsedCommand((_anything(command[:MAX_SHOWN], why),), why)
     taking = _Taking()
     taking.script(command, 0)
     parts, compound = taking.parts, taking.compound
     if taking.is_full:
         why = "it has too many parts"
         parts, compound = [*parts, _anything(command[:MAX_SHOWN], why)], compound or why
-    return Taken(tuple(parts), compound)
+    return ParsedCommand(tuple(parts), compound)
 
 
 def _anything(text: str, why: str) -> Part:

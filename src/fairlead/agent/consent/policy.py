@@ -24,7 +24,7 @@ from ...system.settings import tables_from
 from ..secrets import is_secret_file
 from ..tools import Effect, Touch
 from ..tools.globs import escaped, matcher
-from .commands import Part, Reading, Taken, take_apart
+from .commands import ParsedCommand, Part, Reading, take_apart
 from .shell_text import ASSIGNMENT
 from .wildcards import MAX_PATTERN, literally, only_text, wildcard
 
@@ -36,7 +36,7 @@ TAKE_PATHS, TAKE_COMMANDS = ("read", "ls", "find", "grep", "edit", "write"), ("b
 _STRICTNESS: dict[Choice, int] = {"allow": 0, "ask": 1, "deny": 2}
 
 
-class Rule(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class ConsentRule(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """For calls of a tool (or of `*`, any): what is done about those with this command or path.
 
     `match` is a pattern for simple commands, in which `*` stands for anything; `git *` is also `git` alone.
@@ -73,21 +73,21 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
         return f"{self.then} {self.tool}{about}"
 
 
-class Verdict(Struct, frozen=True):
+class ConsentVerdict(Struct, frozen=True):
     """What a policy says of a call, why, and by which rule, if by any."""
 
     decision: Choice
     reason: str
-    rule: Rule | None = None
+    rule: ConsentRule | None = None
 
 
-def rules_from(value: object, where: str = "[agent] rules") -> tuple[Rule, ...]:
+def rules_from(value: object, where: str = "[agent] rules") -> tuple[ConsentRule, ...]:
     """The rules of a configuration: a list of tables. Raises ValueError that says which one is wrong.
 
     >>> rules_from([{"tool": "bash", "match": "git *", "then": "allow"}])
     (Rule(tool='bash', then='allow', match='git *', path=None),)
     """
-    return tables_from(value, Rule, where, MAX_RULES)
+    return tables_from(value, ConsentRule, where, MAX_RULES)
 
 
 class Policy(Struct, frozen=True):
@@ -100,22 +100,22 @@ class Policy(Struct, frozen=True):
 
     project: Path
     """The project's directory, with links followed."""
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[ConsentRule, ...] = ()
     allows_all: bool = False
     """For people who want not to be asked: only rules that deny count."""
-    remembered: tuple[Rule, ...] = ()
+    remembered: tuple[ConsentRule, ...] = ()
     """Answers that hold for the session."""
     readable: tuple[Path, ...] = ()
     """Other directories that may be read, such as the one with the output of commands."""
 
-    def judge(self, tool: str, touch: Touch) -> Verdict:
+    def judge(self, tool: str, touch: Touch) -> ConsentVerdict:
         """What to do about a call. Each file and each part of a command is judged; the strictest decides."""
         verdicts = [self._judge_path(tool, touch.effect, path) for path in touch.paths]
         if touch.command is not None:
             verdicts += self._judge_command(tool, touch.command)
         if not verdicts:
             for_all = [rule for rule in self._rules_for(tool) if _is_for_all(rule)]
-            verdicts.append(self._judged(for_all, "ask", _ASKS[touch.effect]))
+            verdicts.append(self._decide(for_all, "ask", _ASKS[touch.effect]))
         return max(verdicts, key=lambda verdict: _STRICTNESS[verdict.decision])
 
     def is_hidden(self, path: Path) -> bool:
@@ -125,27 +125,27 @@ class Policy(Struct, frozen=True):
 
     def remembering(self, tool: str, touch: Touch, then: Choice) -> Policy:
         """The policy that gives this answer whenever just the same is asked again."""
-        rules = [Rule(tool, then, path=escaped(str(path))) for path in touch.paths]
+        rules = [ConsentRule(tool, then, path=escaped(str(path))) for path in touch.paths]
         if touch.command is not None:
-            rules.append(Rule(tool, then, match=literally(touch.command.strip())))
+            rules.append(ConsentRule(tool, then, match=literally(touch.command.strip())))
         if not rules:
-            rules.append(Rule(tool, then))
+            rules.append(ConsentRule(tool, then))
         return msgspec.structs.replace(self, remembered=(*self.remembered, *rules))
 
-    def _judge_path(self, tool: str, effect: Effect, path: Path) -> Verdict:
+    def _judge_path(self, tool: str, effect: Effect, path: Path) -> ConsentVerdict:
         fitting = [rule for rule in self._rules_for(tool) if _is_for_all(rule) or self._is_path(rule, path)]
         if care := _care(effect, path):
             is_meant = [rule.then != "allow" or _names(rule.path, effect) for rule in fitting]
-            return self._judged([rule for rule, meant in zip(fitting, is_meant) if meant], "ask", care)
+            return self._decide([rule for rule, meant in zip(fitting, is_meant) if meant], "ask", care)
         if effect == "read" and (path.is_relative_to(self.project) or self._is_readable(path)):
-            return self._judged(fitting, "allow", "it only reads, in the project")
+            return self._decide(fitting, "allow", "it only reads, in the project")
         reason = _ASKS[effect] if path.is_relative_to(self.project) else f"{path} is outside of the project"
-        return self._judged(fitting, "ask", reason)
+        return self._decide(fitting, "ask", reason)
 
     def _is_readable(self, path: Path) -> bool:
         return any(path.is_relative_to(os.path.realpath(place)) for place in self.readable)
 
-    def _judge_command(self, tool: str, command: str) -> list[Verdict]:
+    def _judge_command(self, tool: str, command: str) -> list[ConsentVerdict]:
         """The verdicts on a command: of rules that deny and ask, and of those that allow."""
         rules = [rule for rule in self.rules if rule.tool in (tool, "*")]
         taken = take_apart(command)
@@ -171,43 +171,43 @@ class Policy(Struct, frozen=True):
         if answered:
             for_all = [*answered, *(rule for rule in for_all if rule.then == "deny")]
         if for_all or self.allows_all:
-            return [*verdicts, self._judged(for_all, "ask", _ASKS["run"])]
+            return [*verdicts, self._decide(for_all, "ask", _ASKS["run"])]
         return [*verdicts, self._allowed(rules, taken)]
 
-    def _allowed(self, rules: Sequence[Rule], taken: Taken) -> Verdict:
+    def _allowed(self, rules: Sequence[ConsentRule], taken: ParsedCommand) -> ConsentVerdict:
         """Whether rules allow each part of a command that is understood."""
         allowing = [rule for rule in rules if rule.then == "allow" and rule.match is not None]
         if not allowing:
-            return Verdict("ask", _ASKS["run"])
+            return ConsentVerdict("ask", _ASKS["run"])
         used = None
         for part in taken.parts:
             found = _any_allows(allowing, part)
             if found is None:
                 because = f", as {part.why}" if part.why else ""
-                return Verdict("ask", f"no rule allows `{part.shown}`{because}")
+                return ConsentVerdict("ask", f"no rule allows `{part.shown}`{because}")
             used = found
         if taken.compound:
-            return Verdict("ask", f"it is more than a list of simple commands: {taken.compound}")
+            return ConsentVerdict("ask", f"it is more than a list of simple commands: {taken.compound}")
         if used is None:
-            return Verdict("ask", _ASKS["run"])
-        return Verdict("allow", f"a rule says: {used}", used)
+            return ConsentVerdict("ask", _ASKS["run"])
+        return ConsentVerdict("allow", f"a rule says: {used}", used)
 
-    def _rules_for(self, tool: str) -> list[Rule]:
+    def _rules_for(self, tool: str) -> list[ConsentRule]:
         return [rule for rule in (*self.remembered, *self.rules) if rule.tool in (tool, "*")]
 
-    def _judged(self, fitting: list[Rule], default: Choice, reason: str) -> Verdict:
+    def _decide(self, fitting: list[ConsentRule], default: Choice, reason: str) -> ConsentVerdict:
         """The verdict of these rules, or the default if there are none."""
         for rule in fitting:
             if rule.then == "deny":
-                return Verdict("deny", f"a rule says: {rule}", rule)
+                return ConsentVerdict("deny", f"a rule says: {rule}", rule)
         if self.allows_all:
-            return Verdict("allow", "everything is allowed that no rule denies")
+            return ConsentVerdict("allow", "everything is allowed that no rule denies")
         answers = [rule for rule in fitting if rule in self.remembered][-1:]
         for rule in answers or sorted(fitting, key=lambda rule: -_STRICTNESS[rule.then]):
-            return Verdict(rule.then, f"a rule says: {rule}", rule)
-        return Verdict(default, reason)
+            return ConsentVerdict(rule.then, f"a rule says: {rule}", rule)
+        return ConsentVerdict(default, reason)
 
-    def _is_path(self, rule: Rule, path: Path) -> bool:
+    def _is_path(self, rule: ConsentRule, path: Path) -> bool:
         if rule.path is None:
             return False
         glob = rule.path
@@ -223,7 +223,7 @@ class Policy(Struct, frozen=True):
 _ASKS: dict[Effect, str] = {"read": "it reads", "write": "it changes a file", "run": "it runs a command"}
 
 
-def _is_for_all(rule: Rule) -> bool:
+def _is_for_all(rule: ConsentRule) -> bool:
     return rule.match is None and rule.path is None
 
 
@@ -251,21 +251,21 @@ def _names(glob: str | None, effect: Effect) -> bool:
 class _Hit(Struct, frozen=True):
     """A part of a command that a rule is about, or may be."""
 
-    rule: Rule
+    rule: ConsentRule
     part: Part
     reading: Reading
     is_sure: bool
 
-    def verdict(self) -> Verdict:
+    def verdict(self) -> ConsentVerdict:
         """What the rule says, with the part that it says it of."""
         shown = f"`{self.part.shown}`"
         if self.is_sure:
-            return Verdict(self.rule.then, f"{shown}: a rule says: {self.rule}", self.rule)
+            return ConsentVerdict(self.rule.then, f"{shown}: a rule says: {self.rule}", self.rule)
         why = f" ({self.part.why})" if self.part.why else ""
-        return Verdict("ask", f"{shown} may match a rule{why}: {self.rule}", self.rule)
+        return ConsentVerdict("ask", f"{shown} may match a rule{why}: {self.rule}", self.rule)
 
 
-def _hit(rule: Rule, part: Part) -> _Hit | None:
+def _hit(rule: ConsentRule, part: Part) -> _Hit | None:
     """Whether a rule is about a part, surely or perhaps."""
     if rule.match is None or len(rule.match) > MAX_PATTERN:  # an answer to just one command
         return None
@@ -279,7 +279,7 @@ def _hit(rule: Rule, part: Part) -> _Hit | None:
     return perhaps
 
 
-def _allows(rule: Rule, part: Part) -> bool:
+def _allows(rule: ConsentRule, part: Part) -> bool:
     """Whether a rule allows a part, with all that is set for it."""
     if rule.match is None or part.plain is None or len(rule.match) > MAX_PATTERN:
         return False
@@ -291,7 +291,7 @@ def _allows(rule: Rule, part: Part) -> bool:
     )
 
 
-def _any_allows(rules: Sequence[Rule], part: Part) -> Rule | None:
+def _any_allows(rules: Sequence[ConsentRule], part: Part) -> ConsentRule | None:
     return next((rule for rule in reversed(rules) if _allows(rule, part)), None)
 
 

@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 
-class Options(NamedTuple):
+class ProgramOptions(NamedTuple):
     """How a program's options are written. Short ones are letters, long ones names with blanks between."""
 
     flags: str = ""
@@ -27,24 +27,26 @@ class Options(NamedTuple):
     """Short options whose value, if any, is in the same word."""
 
 
-RUNNERS: dict[str, Options] = {
-    "command": Options("pvV", silent="vV"),
-    "builtin": Options(),
-    "exec": Options("cl", "a"),
-    "nohup": Options(longs="help version"),
-    "setsid": Options("cfw", longs="ctty fork wait help version"),
-    "nice": Options("0123456789", "n", long_valued="adjustment"),
-    "ionice": Options("t", "cn", "ignore", "class classdata"),
-    "chrt": Options(
+RUNNERS: dict[str, ProgramOptions] = {
+    "command": ProgramOptions("pvV", silent="vV"),
+    "builtin": ProgramOptions(),
+    "exec": ProgramOptions("cl", "a"),
+    "nohup": ProgramOptions(longs="help version"),
+    "setsid": ProgramOptions("cfw", longs="ctty fork wait help version"),
+    "nice": ProgramOptions("0123456789", "n", long_valued="adjustment"),
+    "ionice": ProgramOptions("t", "cn", "ignore", "class classdata"),
+    "chrt": ProgramOptions(
         "abdfiormv", "TPD", "all-tasks batch deadline fifo idle other reset-on-fork rr", before=1
     ),
-    "taskset": Options("ac", longs="all-tasks cpu-list", before=1),
-    "timeout": Options("v", "ks", "foreground preserve-status verbose", "kill-after signal", before=1),
-    "gtimeout": Options("v", "ks", "foreground preserve-status verbose", "kill-after signal", before=1),
-    "stdbuf": Options("", "ioe", "", "input output error"),
-    "unbuffer": Options("p"),
-    "time": Options("apvqlh", "fo", "append portability verbose quiet", "format output"),
-    "env": Options(
+    "taskset": ProgramOptions("ac", longs="all-tasks cpu-list", before=1),
+    "timeout": ProgramOptions("v", "ks", "foreground preserve-status verbose", "kill-after signal", before=1),
+    "gtimeout": ProgramOptions(
+        "v", "ks", "foreground preserve-status verbose", "kill-after signal", before=1
+    ),
+    "stdbuf": ProgramOptions("", "ioe", "", "input output error"),
+    "unbuffer": ProgramOptions("p"),
+    "time": ProgramOptions("apvqlh", "fo", "append portability verbose quiet", "format output"),
+    "env": ProgramOptions(
         "i0v",
         "uCSP",
         "ignore-environment null debug list-signal-handling",
@@ -52,20 +54,22 @@ RUNNERS: dict[str, Options] = {
         assigns=True,
         scripts="S split-string",
     ),
-    "sudo": Options(
+    "sudo": ProgramOptions(
         "AbBEHiKknPsSN",
         "aCcDgpRrTtUu",
         "askpass background bell preserve-env set-home login shell reset-timestamp non-interactive stdin",
         "auth-type close-from chdir group host prompt chroot role command-timeout type other-user user",
         assigns=True,
     ),
-    "doas": Options("Lns", "aCu"),
-    "pkexec": Options(longs="disable-internal-agent keep-cwd", long_valued="user"),
-    "runuser": Options("lfmp", "ucgGs", "login", "user command group shell", scripts="c command"),
-    "chroot": Options(longs="skip-chdir", long_valued="userspec groups", before=1),
-    "unshare": Options("muinpUCTrfc", "SGRw", "mount uts ipc net pid user cgroup time fork map-root-user"),
-    "nsenter": Options("ae", "tSG", "all", "target setuid setgid"),
-    "flock": Options(
+    "doas": ProgramOptions("Lns", "aCu"),
+    "pkexec": ProgramOptions(longs="disable-internal-agent keep-cwd", long_valued="user"),
+    "runuser": ProgramOptions("lfmp", "ucgGs", "login", "user command group shell", scripts="c command"),
+    "chroot": ProgramOptions(longs="skip-chdir", long_valued="userspec groups", before=1),
+    "unshare": ProgramOptions(
+        "muinpUCTrfc", "SGRw", "mount uts ipc net pid user cgroup time fork map-root-user"
+    ),
+    "nsenter": ProgramOptions("ae", "tSG", "all", "target setuid setgid"),
+    "flock": ProgramOptions(
         "sexunoFv",
         "wEc",
         "shared exclusive unlock nonblock nb close no-fork verbose",
@@ -73,33 +77,33 @@ RUNNERS: dict[str, Options] = {
         before=1,
         scripts="c command",
     ),
-    "xargs": Options(
+    "xargs": ProgramOptions(
         "0rtxpo",
         "adEILnPsJRS",
         "null no-run-if-empty verbose exit interactive open-tty show-limits replace eof max-lines",
         "arg-file delimiter max-args max-procs max-chars process-slot-var",
         optional="ile",
     ),
-    "watch": Options(
+    "watch": ProgramOptions(
         "bcCdegptwx",
         "nq",
         "beep color errexit chgexit precise no-title no-wrap exec no-rerun differences",
         "interval equexit",
         is_joined=True,
     ),
-    "ssh": Options("46AaCfGgKkMNnqsTtVvXxYy", "BbcDEeFIiJLlmOoPpQRSWw", before=1, is_joined=True),
-    "caffeinate": Options("disum", "tw"),
-    "busybox": Options(),
-    "toybox": Options(),
-    "eval": Options(is_joined=True),
-    "prlimit": Options("", "o", "", "nofile nproc as core cpu data fsize memlock stack rss"),
-    "catchsegv": Options(),
-    "fakeroot": Options(),
-    "dbus-run-session": Options(),
-    "winpty": Options(),
-    "rlwrap": Options(),
-    "arch": Options(),
-    "cpulimit": Options("zib", "lpe"),
+    "ssh": ProgramOptions("46AaCfGgKkMNnqsTtVvXxYy", "BbcDEeFIiJLlmOoPpQRSWw", before=1, is_joined=True),
+    "caffeinate": ProgramOptions("disum", "tw"),
+    "busybox": ProgramOptions(),
+    "toybox": ProgramOptions(),
+    "eval": ProgramOptions(is_joined=True),
+    "prlimit": ProgramOptions("", "o", "", "nofile nproc as core cpu data fsize memlock stack rss"),
+    "catchsegv": ProgramOptions(),
+    "fakeroot": ProgramOptions(),
+    "dbus-run-session": ProgramOptions(),
+    "winpty": ProgramOptions(),
+    "rlwrap": ProgramOptions(),
+    "arch": ProgramOptions(),
+    "cpulimit": ProgramOptions("zib", "lpe"),
 }
 
 SHELLS = frozenset(

@@ -24,7 +24,7 @@ from .programs import (
     RUN_OWN,
     RUNNERS,
     SHELLS,
-    Options,
+    ProgramOptions,
     Risks,
 )
 from .shell_text import ASSIGNMENT, RISKY_VARIABLES, Word
@@ -89,7 +89,7 @@ def what_runs(words: Sequence[Word]) -> Runs:
         why = f"`{name}` can run other commands"
         return Runs(opaque=why, scripts=_texts(name, rest), is_own=name in RUN_OWN)
     if (risks := RISKS.get(name)) and (hit := _risky(risks, rest)):
-        return Runs(opaque=f"`{name} {shown(hit)}` can run other commands")
+        return Runs(opaque=f"`{name} {value_text(hit)}` can run other commands")
     if found := _fetching(name, [word.value for word in rest]):
         why = f"`{name} {found}` can run what others wrote"
         return Runs(opaque=why, is_own=True, is_unknown=True, named=tuple(found.split()))
@@ -185,7 +185,7 @@ _KEEP_CASE = frozenset({"R", "Rscript"})
 _INTERPRETER = re.compile(r"(?:python|pypy|perl|ruby|node)[0-9.]*|nodejs")
 
 
-def shown(value: str) -> str:
+def value_text(value: str) -> str:
     """A value as people are shown it."""
     return value.replace(HOLE, "…")
 
@@ -197,7 +197,7 @@ class _Unknown(Exception):
     """Options that are not understood."""
 
 
-def _parsed(spec: Options, words: Sequence[Word]) -> _Parsed:
+def _parsed(spec: ProgramOptions, words: Sequence[Word]) -> _Parsed:
     """The options, the assignments and what comes after them. Raises `_Unknown`."""
     found: list[tuple[str, str]] = []
     assigned: list[Word] = []
@@ -227,7 +227,7 @@ def _parsed(spec: Options, words: Sequence[Word]) -> _Parsed:
     return _Parsed(tuple(found), tuple(assigned), tuple(words[at + spec.before :]))
 
 
-def _long(spec: Options, words: Sequence[Word], at: int, found: list[tuple[str, str]]) -> int:
+def _long(spec: ProgramOptions, words: Sequence[Word], at: int, found: list[tuple[str, str]]) -> int:
     """Read a long option, perhaps shortened; returns how many more words it takes."""
     name, equals, value = words[at].value[2:].partition("=")
     valued, flags = spec.long_valued.split(), spec.longs.split()
@@ -245,7 +245,7 @@ def _long(spec: Options, words: Sequence[Word], at: int, found: list[tuple[str, 
     return 1
 
 
-def _shorts(spec: Options, words: Sequence[Word], at: int, found: list[tuple[str, str]]) -> int:
+def _shorts(spec: ProgramOptions, words: Sequence[Word], at: int, found: list[tuple[str, str]]) -> int:
     """Read short options that are written together; returns how many more words they take."""
     letters = words[at].value[1:]
     for place, letter in enumerate(letters):
@@ -267,7 +267,7 @@ def _shorts(spec: Options, words: Sequence[Word], at: int, found: list[tuple[str
     return 0
 
 
-def _runner(name: str, spec: Options, words: tuple[Word, ...]) -> Runs:
+def _runner(name: str, spec: ProgramOptions, words: tuple[Word, ...]) -> Runs:
     try:
         parsed = _parsed(spec, words)
     except _Unknown:
@@ -332,12 +332,12 @@ def _make(words: tuple[Word, ...]) -> Runs:
             value[:1] == "-" != value[1:2] and "E" in value
         )
         if is_eval or not _is_file(after._replace(value=file)):
-            return Runs(opaque=f"`make {shown(value)}` can run other commands")
+            return Runs(opaque=f"`make {value_text(value)}` can run other commands")
         if (found := _MAKE_SETS.match(value)) and not (
             HARMLESS_VALUES.fullmatch(value[found.end() :]) and not RISKY_VARIABLES.fullmatch(found[1])
         ):
             named.append(value)
-    why = f"`{shown(named[0])}` can make it run other commands" if named else ""
+    why = f"`{value_text(named[0])}` can make it run other commands" if named else ""
     return Runs(opaque=why, is_own=True, named=tuple(named), is_unknown=True)
 
 
@@ -551,14 +551,14 @@ def _names(name: str, words: tuple[Word, ...]) -> Runs:
             return Runs(opaque=f"`{variable}` decides what is run")
         if is_passed and not is_assigned and not word.value.startswith("-"):
             if not HARMLESS_VARIABLES.fullmatch(word.value):
-                return Runs(opaque=f"`{name} {shown(word.value)}` passes a variable on to programs")
+                return Runs(opaque=f"`{name} {value_text(word.value)}` passes a variable on to programs")
         elif name in DECLARING and (risk := risky_assignment(word, is_passed=is_passed)):
             if not is_passed:
                 return Runs(opaque=risk)
             named.append(word.value)
     if name in DECLARING and set(options) & set("ifn"):
         return Runs(opaque=f"`{name}` computes values")
-    why = f"`{shown(named[0])}` may change what programs do" if named else ""
+    why = f"`{value_text(named[0])}` may change what programs do" if named else ""
     return Runs(opaque=why, is_own=True, named=tuple(named))
 
 
@@ -579,7 +579,7 @@ def _texts(name: str, words: tuple[Word, ...]) -> tuple[str, ...]:
 
 # --- git ----------------------------------------------------------------------------------------------------
 
-_GIT_OPTIONS = Options(
+_GIT_OPTIONS = ProgramOptions(
     "pPhv",
     "Cc",
     "paginate no-pager bare no-replace-objects literal-pathspecs glob-pathspecs noglob-pathspecs "
@@ -637,7 +637,7 @@ def _git(words: tuple[Word, ...]) -> Runs:
     if name in _GIT_RUN_WORDS:
         return Runs(opaque=f"`git {name}` can run other commands", also=also)
     if name not in _GIT_COMMANDS:
-        return Runs(opaque=f"`git {shown(name)}` may be an alias", also=also, is_own=True)
+        return Runs(opaque=f"`git {value_text(name)}` may be an alias", also=also, is_own=True)
     if name == "config" and not _GIT_PLAIN_CONFIG.fullmatch(" ".join(others)):
         why = "`git config` can make git run commands"
         return Runs(opaque=why, also=also, is_own=True, named=("config",))
@@ -655,7 +655,7 @@ def _git(words: tuple[Word, ...]) -> Runs:
         ]
         if scripts and HOLE not in "".join(others):
             return Runs(scripts=tuple(scripts[:MAX_STEPS]), also=also, is_own=True)
-        return Runs(opaque=f"`git {name} {shown(hit)}` can run other commands", also=also)
+        return Runs(opaque=f"`git {name} {value_text(hit)}` can run other commands", also=also)
     if name in _GIT_RUN_OTHERS:
         return Runs(opaque=f"`git {name}` can run other commands", also=also, is_own=True)
     return Runs(also=also, is_own=True)

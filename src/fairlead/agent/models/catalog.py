@@ -21,7 +21,7 @@ from ...system.settings import USUAL_KEYS, SettingError, explained, variable_of
 from ..messages import Cost, Usage
 from . import Model, ModelError, ModelInfo, Prices, guide, replay
 from .guide import Guide
-from .keys import Keys, is_key, read_key
+from .keys import KeyFiles, is_key, read_key
 from .remote import Kind, Remote
 from .replay import Recording, Replay
 
@@ -143,7 +143,7 @@ class Catalog:
         self,
         config: Mapping[str, object] | None = None,
         environ: Mapping[str, str] = os.environ,
-        entered: Keys | None = None,
+        entered: KeyFiles | None = None,
         refresh: Callable[[], None] = lambda: None,
     ) -> None:
         """`refresh` is called before a model is chosen or asked: it may give this catalogue another's

@@ -66,7 +66,7 @@ AGAIN = "Steps below a line `when sent back:` in your request would be done now.
 _SENT_BACK = re.compile(r"^[ \t]*when sent back:[ \t]*$", re.IGNORECASE | re.MULTILINE)
 
 
-class Step(Struct, frozen=True):
+class GuideStep(Struct, frozen=True):
     """One thing that was asked for: a tool, what to give it in our own words, and how to name it."""
 
     tool: str
@@ -184,7 +184,10 @@ def _turn(messages: Sequence[Message]) -> tuple[User | None, Sequence[Message]]:
 
 
 def _report(
-    done: list[tuple[Step, ToolResult | None]], left: list[Step], unknown: str | None, closing: bool = True
+    done: list[tuple[GuideStep, ToolResult | None]],
+    left: list[GuideStep],
+    unknown: str | None,
+    closing: bool = True,
 ) -> str:
     lines = []
     for step, result in done:
@@ -261,7 +264,7 @@ _NAMES = {
 }
 
 
-def _fit(step: Step, tool: ToolSpec) -> dict[str, Any]:
+def _fit(step: GuideStep, tool: ToolSpec) -> dict[str, Any]:
     """The arguments: each value under the first name for it that the tool's schema has."""
     known = tool.parameters.get("properties", {})
     if "edits" in known and "old" in step.values:
@@ -293,7 +296,7 @@ _AND = re.compile(r"\sand\s", re.IGNORECASE)
 _READING = ("ls", "read", "grep", "find")
 
 
-def plan(words: str) -> tuple[list[list[Step]], str | None]:
+def plan(words: str) -> tuple[list[list[GuideStep]], str | None]:
     """The steps that a request asks for, in rounds that can run at the same time.
 
     Stops at the first thing that is not understood, and gives it back too; a request for help is no step.
@@ -301,7 +304,7 @@ def plan(words: str) -> tuple[list[list[Step]], str | None]:
     >>> plan("list src then run: make")[0][1][0].title
     'run `make`'
     """
-    rounds: list[list[Step]] = []
+    rounds: list[list[GuideStep]] = []
     for piece in _wishes(words):
         steps = _together(piece)
         if not steps:
@@ -361,7 +364,7 @@ def _begins(line: str, at: int) -> bool:
     return _BEGINS.match(line, at) is not None
 
 
-def _together(piece: str) -> list[Step]:
+def _together(piece: str) -> list[GuideStep]:
     """The step, or several reading ones that are joined by "and"."""
     parts = _AND.split(piece)
     if len(parts) > 1 and "`" not in piece and '"' not in piece:
@@ -377,7 +380,7 @@ def _asks_help(piece: str) -> bool:
     return bool(re.match(r"(?i)\W*(?:(?:help|hello|hi|hey|what can you do)\b|$)", piece))
 
 
-def _step(piece: str) -> Step | None:
+def _step(piece: str) -> GuideStep | None:
     text = _POLITE.sub("", piece.lstrip())
     for pattern, make in _GRAMMAR:
         if match := pattern.fullmatch(text):
@@ -399,50 +402,50 @@ def _where(match: re.Match[str]) -> dict[str, Any]:
     return {"path": path} if path else {}
 
 
-def _list(match: re.Match[str]) -> Step:
+def _list(match: re.Match[str]) -> GuideStep:
     values = _where(match)
-    return Step("ls", values, f"list `{values.get('path', '.')}`")
+    return GuideStep("ls", values, f"list `{values.get('path', '.')}`")
 
 
-def _read(match: re.Match[str]) -> Step:
+def _read(match: re.Match[str]) -> GuideStep:
     values = _where(match)
     if match["first"]:
         first = int(match["first"])
         values["offset"] = first
         values["limit"] = max(int(match["last"] or first) - first + 1, 1)
-    return Step("read", values, f"read `{values['path']}`")
+    return GuideStep("read", values, f"read `{values['path']}`")
 
 
-def _grep(match: re.Match[str]) -> Step:
+def _grep(match: re.Match[str]) -> GuideStep:
     values = {"pattern": _bare(match["what"]), **_where(match)}
     if match["verb"].lower() != "grep":
         values["literal"] = True
     place = f" in `{values['path']}`" if "path" in values else ""
-    return Step("grep", values, f"search for `{_short(values['pattern'])}`{place}")
+    return GuideStep("grep", values, f"search for `{_short(values['pattern'])}`{place}")
 
 
-def _find(match: re.Match[str]) -> Step:
+def _find(match: re.Match[str]) -> GuideStep:
     values = {"pattern": _bare(match["what"]), **_where(match)}
     place = f" in `{values['path']}`" if "path" in values else ""
-    return Step("find", values, f"find `{_short(values['pattern'])}`{place}")
+    return GuideStep("find", values, f"find `{_short(values['pattern'])}`{place}")
 
 
-def _run(match: re.Match[str]) -> Step:
+def _run(match: re.Match[str]) -> GuideStep:
     command = match["command"].strip()
     if len(command) > 2 and command[0] == command[-1] == "`" and command.count("`") == 2:
         command = command[1:-1]
-    return Step("bash", {"command": command}, f"run `{_short(command)}`")
+    return GuideStep("bash", {"command": command}, f"run `{_short(command)}`")
 
 
-def _edit(match: re.Match[str]) -> Step:
+def _edit(match: re.Match[str]) -> GuideStep:
     values = {**_where(match), "old": match["old"][1:-1], "new": match["new"][1:-1]}
-    return Step("edit", values, f"edit `{values['path']}`")
+    return GuideStep("edit", values, f"edit `{values['path']}`")
 
 
-def _write(match: re.Match[str]) -> Step:
+def _write(match: re.Match[str]) -> GuideStep:
     text = match["text"]
     text = text[1:] if text.startswith("\n") else _unquoted(text.strip())
-    return Step("write", {**_where(match), "content": text}, f"write `{_bare(match['path'])}`")
+    return GuideStep("write", {**_where(match), "content": text}, f"write `{_bare(match['path'])}`")
 
 
 def _unquoted(text: str) -> str:

@@ -15,7 +15,7 @@ MAX_KEY = 16 * 1024
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
-class Keys:
+class KeyFiles:
     """The entered keys below a directory, by provider. Nothing of a key is in any `repr` or error."""
 
     def __init__(self, directory: str) -> None:

@@ -157,10 +157,12 @@ class _Parser:
 
     def _ident(self, subject: Any, below: object, depth: int) -> Ident:
         if len(subject) != 2 or not isinstance(subject[0], Keyword) or type(subject[1]) not in _IDENTITIES:
-            raise InvalidQuery(f"{_shown(subject)} is no ident; expected a keyword and a string or integer")
+            raise InvalidQuery(
+                f"{_value_text(subject)} is no ident; expected a keyword and a string or integer"
+            )
         selection = self._below(below, depth)
         if isinstance(selection, dict):
-            raise InvalidQuery(f"{_shown(subject)} is one entity; a union makes no sense there")
+            raise InvalidQuery(f"{_value_text(subject)} is one entity; a union makes no sense there")
         return Ident(subject[0].name, subject[1], Vector(subject), selection)
 
     def _below(self, below: object, depth: int) -> Selection | dict[str, Selection] | None:
@@ -176,17 +178,17 @@ class _Parser:
                     raise InvalidQuery("a union must have a keyword and a vector for each branch")
                 branches[key.name] = self.selection(items, depth + 1)
             return branches
-        raise InvalidQuery(f"a join must have a vector of what is wanted, not {_shown(below)}")
+        raise InvalidQuery(f"a join must have a vector of what is wanted, not {_value_text(below)}")
 
 
 def _call(call: tuple[Any, ...]) -> tuple[object, Mapping[str, Any]]:
     """What is called and its parameters."""
     if call and isinstance(call[0], Symbol):
-        raise InvalidQuery(f"a query can't call {_shown(call[0])}: it only reads")
+        raise InvalidQuery(f"a query can't call {_value_text(call[0])}: it only reads")
     if len(call) == 1:
         return call[0], _NONE
     if len(call) != 2 or not isinstance(call[1], Mapping):
-        raise InvalidQuery(f"{_shown(call)} is no call; expected an attribute and a map of parameters")
+        raise InvalidQuery(f"{_value_text(call)} is no call; expected an attribute and a map of parameters")
     return call[0], _named(call[1], "parameters")
 
 
@@ -195,7 +197,7 @@ def _named(values: Mapping[Any, Any], what: str) -> dict[str, Any]:
     for key, value in values.items():
         name = name_of(key)
         if name is None:
-            raise InvalidQuery(f"{what} must have keywords as keys, not {_shown(key)}")
+            raise InvalidQuery(f"{what} must have keywords as keys, not {_value_text(key)}")
         named[name] = value
     return named
 
@@ -209,10 +211,10 @@ def _text_of(params: Mapping[str, Any]) -> str:
 
 def _bad(item: object) -> InvalidQuery:
     wanted = "a keyword, a join, an ident, a call with parameters or *"
-    return InvalidQuery(f"{_shown(item)} is no part of a query; expected {wanted}")
+    return InvalidQuery(f"{_value_text(item)} is no part of a query; expected {wanted}")
 
 
-def _shown(value: object) -> str:
+def _value_text(value: object) -> str:
     try:
         text = edn.dumps(value)
     except EdnError:

@@ -36,7 +36,7 @@ class Catalogued(Protocol):
     def authenticated_providers(self) -> Sequence[str]: ...
 
 
-class Listed(Protocol):
+class JournalOnDisk(Protocol):
     """A session on disk."""
 
     @property
@@ -61,7 +61,7 @@ def session_resolvers(
     display_name: Callable[[Conversation], str],
     catalog: Catalogued,
     library: Library,
-    listed: Callable[[int, str | None], Sequence[Listed]],
+    listed: Callable[[int, str | None], Sequence[JournalOnDisk]],
     disk: Thread | None = None,
 ) -> tuple[Resolver, ...]:
     """All resolvers of agent sessions.
@@ -238,7 +238,7 @@ def _prompts(library: Library, session: Conversation) -> list[dict[str, Any]]:
     return [{"name": page.name, "description": page.description, "file-path": page.path} for page in pages]
 
 
-def _listed(row: Listed) -> dict[str, Any]:
+def _listed(row: JournalOnDisk) -> dict[str, Any]:
     values = (row.path, row.name, row.cwd, row.first_message, row.modified)
     return dict(zip(_LISTED, values))
 

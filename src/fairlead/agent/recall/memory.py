@@ -78,7 +78,7 @@ class Remembered(NamedTuple):
     created: str
 
 
-class Stats(NamedTuple):
+class MemoryStats(NamedTuple):
     """What the memory holds, and how it is."""
 
     entries: int
@@ -129,7 +129,7 @@ class Memory(Stored):
                 connection.execute(_INDEX.add, (id, *values[:2]))
             return id
 
-        id = _told(lambda: self._database.write(work))
+        id = _as_tool_error(lambda: self._database.write(work))
         return Remembered(id, text, kept_tags, kept_kind, session_id, values[-1] or "")
 
     def forget(self, id: int) -> bool:
@@ -143,7 +143,7 @@ class Memory(Stored):
 
         if not 0 < id < 2**63:
             return False
-        return _told(lambda: self._database.write(work))
+        return _as_tool_error(lambda: self._database.write(work))
 
     # --- reading ------------------------------------------------------------------------------------------
 
@@ -157,7 +157,7 @@ class Memory(Stored):
         if not question:
             return self._select("", "", (), wanted, limit)
         words = words_of(question)
-        searches = _told(self._database.searches)
+        searches = _as_tool_error(self._database.searches)
         if words and searches:
             found = self._select(
                 f"JOIN {_INDEX.name} ON {_INDEX.name}.rowid = entries.id",
@@ -191,17 +191,17 @@ class Memory(Stored):
         return self._select("", "", (), (_checked_tag(tag, "tag"),), limit)
 
     def count(self) -> int:
-        ((count,),) = _told(lambda: self._database.read("SELECT count(*) FROM entries"))
+        ((count,),) = _as_tool_error(lambda: self._database.read("SELECT count(*) FROM entries"))
         return int(str(count))
 
-    def stats(self) -> Stats:
+    def stats(self) -> MemoryStats:
         """How many entries there are, by tag and by kind."""
 
-        def work(connection: sqlite3.Connection) -> Stats:
+        def work(connection: sqlite3.Connection) -> MemoryStats:
             tags = connection.execute("SELECT tag, count(*) FROM tags GROUP BY tag ORDER BY 2 DESC, 1")
             kinds = connection.execute("SELECT kind, count(*) FROM entries GROUP BY kind ORDER BY 2 DESC, 1")
             by_kind = dict(kinds.fetchall())
-            return Stats(
+            return MemoryStats(
                 sum(by_kind.values()),
                 dict(tags.fetchmany(MAX_FOUND)),
                 by_kind,
@@ -209,7 +209,7 @@ class Memory(Stored):
                 tuple(self.faults),
             )
 
-        return _told(lambda: self._database.run(work))
+        return _as_tool_error(lambda: self._database.run(work))
 
     def _select(
         self,
@@ -232,7 +232,9 @@ class Memory(Stored):
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
         statement = f"SELECT {_COLUMNS} FROM entries {join} {where} ORDER BY {order} LIMIT ? OFFSET ?"
         bounds = (max(0, min(limit, MAX_FOUND)), max(0, min(offset, MAX_ENTRIES)))
-        rows = _told(lambda: self._database.read(statement, (*values, *tags, *order_values, *bounds)))
+        rows = _as_tool_error(
+            lambda: self._database.read(statement, (*values, *tags, *order_values, *bounds))
+        )
         return [_remembered(*row) for row in rows]
 
 
@@ -240,7 +242,7 @@ def _remembered(id: Any, text: Any, tags: Any, kind: Any, session_id: Any, creat
     return Remembered(id, text, tuple(tags.split("\n")) if tags else (), kind, session_id, created)
 
 
-def _told(work: Callable[[], T]) -> T:
+def _as_tool_error(work: Callable[[], T]) -> T:
     try:
         return work()
     except DatabaseFault as fault:

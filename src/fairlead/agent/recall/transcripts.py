@@ -23,7 +23,7 @@ from ...formats.shown import name_fault
 from ...system.database import Database, FullText, Stored, containing, matching, storable, words_of
 from ...system.opening import open_file
 from ..context import LOST, STOPPED
-from ..journal import BAD_LINE, MAX_LINE, VERSION, Header, check_depth
+from ..journal import BAD_LINE, MAX_LINE, VERSION, JournalHeader, check_depth
 
 MAX_FILES = 100_000
 """How many journals are looked at."""
@@ -103,7 +103,7 @@ class Transcript(NamedTuple):
     """Whether its last turn failed."""
 
 
-class Found(NamedTuple):
+class TranscriptMatch(NamedTuple):
     """A place in a session that has what was searched for."""
 
     transcript: Transcript
@@ -127,7 +127,7 @@ class Scan(NamedTuple):
 
 # a class with a method `list` can't say list[…]
 Listed = list[Transcript]
-Places = list[Found]
+Places = list[TranscriptMatch]
 Faults = list[str]
 
 
@@ -163,7 +163,7 @@ class _Line(Struct):
     custom_type: str = field(default="", name="customType")
 
 
-_decode_header = msgspec.json.Decoder(Header).decode
+_decode_header = msgspec.json.Decoder(JournalHeader).decode
 _decode_line = msgspec.json.Decoder(_Line).decode
 
 
@@ -180,7 +180,7 @@ class _Summary:
     __slots__ = ("count", "first", "header", "is_failed", "last", "name")
 
     def __init__(self) -> None:
-        self.header: Header | None = None
+        self.header: JournalHeader | None = None
         self.name: str | None = None
         self.first = ""
         self.last = ""
@@ -464,7 +464,7 @@ class Transcripts(Stored):
             offset = 0
         if offset:
             if session_id:
-                summary.header = Header(session_id, created, cwd, VERSION, parent, agent)
+                summary.header = JournalHeader(session_id, created, cwd, VERSION, parent, agent)
             summary.name, summary.first, summary.last, summary.count, is_failed = shown
             summary.is_failed = bool(is_failed)
         return offset, summary
@@ -547,7 +547,7 @@ class Transcripts(Stored):
                 (*marks, matching(words, every=True), *values, _bounded(limit)),
             )
             if found:
-                return [_found(row, str(row[-1])) for row in found]
+                return [_match(row, str(row[-1])) for row in found]
         # in the middle of words, which the index does not know; or each word, without an index
         words = [text] if searches else words or [text]
         likes = r" AND entries.text LIKE ? ESCAPE '\'" * len(words)
@@ -558,7 +558,7 @@ class Transcripts(Stored):
             " ORDER BY files.mtime DESC, entries.id DESC LIMIT ?",
             (*(containing(word) for word in words), *values, _bounded(limit)),
         )
-        return [_found(row, _snippet(str(row[-1]), words[0], marks)) for row in rows]
+        return [_match(row, _snippet(str(row[-1]), words[0], marks)) for row in rows]
 
 
 _SHOWN = (
@@ -580,9 +580,9 @@ def _transcript(row: Any) -> Transcript:
     return Transcript(path, id, name, cwd, parent, created, moment.replace("+00:00", "Z"), *more)
 
 
-def _found(row: Any, snippet: str) -> Found:
+def _match(row: Any, snippet: str) -> TranscriptMatch:
     entry, role, moment = row[_SHOWN_COLUMNS : _SHOWN_COLUMNS + 3]
-    return Found(_transcript(row), entry, role, moment, snippet)
+    return TranscriptMatch(_transcript(row), entry, role, moment, snippet)
 
 
 def _snippet(text: str, word: str, marks: tuple[str, str]) -> str:
@@ -603,7 +603,7 @@ def _write_row(
     glanced: bool = False,
 ) -> int:
     """Make or change the row of a file. A glance changes nothing once reading has begun."""
-    header = summary.header or Header("", "", "")
+    header = summary.header or JournalHeader("", "", "")
     values = {
         "path": state.path,
         "size": state.size,

@@ -49,7 +49,7 @@ class Touch(Struct, frozen=True):
     file that holds something else by now is not changed."""
 
 
-class Context(Struct):
+class ToolContext(Struct):
     """Where a call runs."""
 
     cwd: Path
@@ -75,10 +75,10 @@ class Tool(Protocol):
     def touches(self, arguments: dict[str, Any], cwd: Path) -> Touch:
         """What a call would do. Raises ValueError if the arguments make no sense."""
 
-    async def run(self, arguments: dict[str, Any], context: Context) -> Result: ...
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> Result: ...
 
 
-async def run_tool(tool: Tool, arguments: dict[str, Any], context: Context, redactor: Redactor) -> Result:
+async def run_tool(tool: Tool, arguments: dict[str, Any], context: ToolContext, redactor: Redactor) -> Result:
     """Run a call that is allowed. Secrets are taken out of whatever it tells and gives back.
 
     What can go wrong with files and arguments becomes a result with `is_error`. If the context says what was
@@ -127,7 +127,7 @@ class Guarded:
         clean = self._redactor.text
         return msgspec.structs.replace(touch, summary=clean(touch.summary), preview=clean(touch.preview))
 
-    async def run(self, arguments: dict[str, Any], context: Context) -> Result:
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> Result:
         return await run_tool(self._tool, arguments, context, self._redactor)
 
 

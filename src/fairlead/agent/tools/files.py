@@ -16,10 +16,10 @@ from msgspec import Meta, Struct
 
 from ...formats.shown import counted, middle
 from ...keeper import masks
-from ...system.opening import directory, kind_of, open_here, resolve, shown
+from ...system.opening import directory, kind_of, open_here, path_text, resolve
 from ..models import ToolSpec
 from ..secrets import is_secret_file
-from . import IN_JOURNAL, Context, Result, Touch, diff, kinds
+from . import IN_JOURNAL, Result, ToolContext, Touch, diff, kinds
 from .arguments import checked, schema
 from .replacing import BOM, Replacement, replaced
 
@@ -64,12 +64,12 @@ class Read:
 
     def touches(self, arguments: dict[str, Any], cwd: Path) -> Touch:
         path = resolve(checked("read", arguments, ReadArguments).path, cwd)
-        return Touch("read", f"read {shown(path, cwd)}", (path,))
+        return Touch("read", f"read {path_text(path, cwd)}", (path,))
 
-    async def run(self, arguments: dict[str, Any], context: Context) -> Result:
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> Result:
         wanted = checked("read", arguments, ReadArguments)
         path = resolve(wanted.path, context.cwd)
-        return await asyncio.to_thread(_read, path, shown(path, context.cwd), wanted.offset, wanted.limit)
+        return await asyncio.to_thread(_read, path, path_text(path, context.cwd), wanted.offset, wanted.limit)
 
 
 def _read(path: Path, name: str, offset: int, limit: int) -> Result:
@@ -117,7 +117,7 @@ def _open_regular(path: Path, name: str) -> int:
     raise ValueError(f"{name} is {kind_of(mode)}, not a file with text{instead}")
 
 
-def _described(picture: kinds.Picture, name: str, size: int) -> Result:
+def _described(picture: kinds.ImageFormat, name: str, size: int) -> Result:
     pixels = f", {picture.width} × {picture.height} pixels" if picture.width else ""
     details = {"mimeType": picture.mime_type, "width": picture.width, "height": picture.height, "size": size}
     return Result(f"{name} is a picture ({picture.name}{pixels}, {kinds.size_in_words(size)}).", details)
@@ -177,12 +177,12 @@ class List:
 
     def touches(self, arguments: dict[str, Any], cwd: Path) -> Touch:
         path = resolve(checked("ls", arguments, ListArguments).path, cwd)
-        return Touch("read", f"list {shown(path, cwd)}", (path,))
+        return Touch("read", f"list {path_text(path, cwd)}", (path,))
 
-    async def run(self, arguments: dict[str, Any], context: Context) -> Result:
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> Result:
         wanted = checked("ls", arguments, ListArguments)
         path = resolve(wanted.path, context.cwd)
-        return await asyncio.to_thread(_list, path, shown(path, context.cwd), wanted.limit)
+        return await asyncio.to_thread(_list, path, path_text(path, context.cwd), wanted.limit)
 
 
 def _list(path: Path, name: str, limit: int) -> Result:
@@ -205,8 +205,8 @@ def _list(path: Path, name: str, limit: int) -> Result:
         for entry, is_directory, is_link in first:
             end = "/" if is_directory else ""
             if is_link:
-                end = f" -> {shown(os.readlink(entry, dir_fd=descriptor))}"
-            lines.append(f"{shown(entry)}{end}")
+                end = f" -> {path_text(os.readlink(entry, dir_fd=descriptor))}"
+            lines.append(f"{path_text(entry)}{end}")
     finally:
         os.close(descriptor)
     if count > limit:
@@ -254,7 +254,7 @@ class Edit:
     def touches(self, arguments: dict[str, Any], cwd: Path) -> Touch:
         wanted = _edit_arguments(arguments)
         path = resolve(wanted.path, cwd)
-        name = shown(path, cwd)
+        name = path_text(path, cwd)
         text, seen = _before(path, name)
         try:  # run says what is wrong, when it may: it can tell what is in the file
             preview = diff.between(text, replaced(text, wanted.edits), is_whole=True).text if text else ""
@@ -263,11 +263,11 @@ class Edit:
         preview = preview or "\n".join(_as_diff(each) for each in wanted.edits)
         return Touch("write", f"edit {name}", (path,), preview=_cut(preview), seen=_seal(text, seen))
 
-    async def run(self, arguments: dict[str, Any], context: Context) -> Result:
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> Result:
         wanted = _edit_arguments(arguments)
         path = resolve(wanted.path, context.cwd)
         judged = context.judged.seen if context.judged else ""
-        return await asyncio.to_thread(_edit, path, shown(path, context.cwd), wanted.edits, judged)
+        return await asyncio.to_thread(_edit, path, path_text(path, context.cwd), wanted.edits, judged)
 
 
 def _edit(path: Path, name: str, edits: list[Replacement], judged: str) -> Result:
@@ -320,7 +320,7 @@ class Write:
     def touches(self, arguments: dict[str, Any], cwd: Path) -> Touch:
         wanted = checked("write", arguments, WriteArguments)
         path = resolve(wanted.path, cwd)
-        name = shown(path, cwd)
+        name = path_text(path, cwd)
         text, seen = _before(path, name)
         what, preview = f"{'make' if seen is None else 'write'} {name}", wanted.content
         has_diff = text is not None and len(wanted.content) <= MAX_PREVIEWED
@@ -330,11 +330,11 @@ class Write:
             what += f", replacing {_size_of(path, name, seen)}"
         return Touch("write", what, (path,), preview=_cut(preview), seen=_seal(text, seen))
 
-    async def run(self, arguments: dict[str, Any], context: Context) -> Result:
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> Result:
         wanted = checked("write", arguments, WriteArguments)
         path = resolve(wanted.path, context.cwd)
         judged = context.judged.seen if context.judged else ""
-        return await asyncio.to_thread(_write, path, shown(path, context.cwd), wanted.content, judged)
+        return await asyncio.to_thread(_write, path, path_text(path, context.cwd), wanted.content, judged)
 
 
 def _write(path: Path, name: str, content: str, judged: str) -> Result:

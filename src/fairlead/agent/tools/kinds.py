@@ -41,7 +41,7 @@ _MAGIC = (
 )
 
 
-class Picture(Struct, frozen=True):
+class ImageFormat(Struct, frozen=True):
     """A picture; without width and height if they could not be found."""
 
     name: str
@@ -50,19 +50,19 @@ class Picture(Struct, frozen=True):
     height: int = 0
 
 
-def picture(head: bytes) -> Picture | None:
+def picture(head: bytes) -> ImageFormat | None:
     """The picture that begins like this, if it is one that models know."""
     try:
         if head.startswith(b"\x89PNG\r\n\x1a\n"):
-            return Picture("PNG", "image/png", *struct.unpack_from(">II", head, 16))
+            return ImageFormat("PNG", "image/png", *struct.unpack_from(">II", head, 16))
         if head.startswith((b"GIF87a", b"GIF89a")):
-            return Picture("GIF", "image/gif", *struct.unpack_from("<HH", head, 6))
+            return ImageFormat("GIF", "image/gif", *struct.unpack_from("<HH", head, 6))
         if head.startswith(b"\xff\xd8\xff"):
-            return Picture("JPEG", "image/jpeg", *_jpeg_size(head))
+            return ImageFormat("JPEG", "image/jpeg", *_jpeg_size(head))
         if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
-            return Picture("WebP", "image/webp", *_webp_size(head))
+            return ImageFormat("WebP", "image/webp", *_webp_size(head))
     except struct.error:
-        return Picture("broken", "application/octet-stream")
+        return ImageFormat("broken", "application/octet-stream")
     return None
 
 

@@ -41,7 +41,7 @@ def replaced(text: str, replacements: list[Replacement]) -> str:
     pieces: list[tuple[int, int, str, int]] = []
     for number, each in enumerate(replacements, 1):
         label = f"edit {number}: " if len(replacements) > 1 else ""
-        start, end = _found(plain, each, label)
+        start, end = _place_of(plain, each, label)
         new = each.new_text.replace("\r\n", "\n")
         raw_start = start + bisect_left(crlf, start)
         raw_end = end + bisect_left(crlf, end)
@@ -74,7 +74,7 @@ def _crlf_ends(body: str) -> list[int]:
     return ends
 
 
-def _found(plain: str, wanted: Replacement, label: str) -> tuple[int, int]:
+def _place_of(plain: str, wanted: Replacement, label: str) -> tuple[int, int]:
     old = wanted.old_text.removeprefix(BOM).replace("\r\n", "\n")
     if not old:
         raise ValueError(f"{label}oldText is empty; to make a new file use write")

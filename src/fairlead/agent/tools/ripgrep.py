@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from ...formats.patterns import Found, Pattern, compiled
+from ...formats.patterns import Pattern, PatternMatch, compiled
 from ...system.opening import read_file
 from .globs import matcher
 
@@ -183,7 +183,7 @@ def _search(path: str, pattern: Pattern, context: int) -> bool:
     return found
 
 
-def _report(kind: str, path: str, number: int, text: str, match: Found | None = None) -> None:
+def _report(kind: str, path: str, number: int, text: str, match: PatternMatch | None = None) -> None:
     name = path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     data: dict[str, object] = {"path": {"text": name}, "lines": {"text": text}, "line_number": number}
     if match is not None:

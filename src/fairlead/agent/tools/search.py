@@ -21,10 +21,10 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from ...system.opening import open_here, resolve, shown
+from ...system.opening import open_here, path_text, resolve
 from ..models import ToolSpec
 from ..secrets import is_secret_file
-from . import Context, Result, Touch
+from . import Result, ToolContext, Touch
 from .arguments import checked, schema
 from .globs import matcher
 
@@ -74,13 +74,13 @@ class Find:
     def touches(self, arguments: dict[str, Any], cwd: Path) -> Touch:
         wanted = checked("find", arguments, FindArguments)
         path = resolve(wanted.path, cwd)
-        return Touch("read", f"find {wanted.pattern} in {shown(path, cwd)}", (path,))
+        return Touch("read", f"find {wanted.pattern} in {path_text(path, cwd)}", (path,))
 
-    async def run(self, arguments: dict[str, Any], context: Context) -> Result:
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> Result:
         wanted = checked("find", arguments, FindArguments)
         top = resolve(wanted.path, context.cwd)
         if not _is_directory(top):
-            raise ValueError(f"{shown(top, context.cwd)} is not a directory")
+            raise ValueError(f"{path_text(top, context.cwd)} is not a directory")
         is_wanted = matcher(wanted.pattern)
         found: list[str] = []
         search = _Search(context, top)
@@ -93,8 +93,8 @@ class Find:
         note = search.note
         if len(found) > wanted.limit:
             note = f"[There are more than {wanted.limit} files; use a narrower pattern.]"
-        prefix = f"{shown(top, context.cwd)}/".removeprefix("./")
-        lines = [f"{prefix}{shown(name)}" for name in found[: wanted.limit]]
+        prefix = f"{path_text(top, context.cwd)}/".removeprefix("./")
+        lines = [f"{prefix}{path_text(name)}" for name in found[: wanted.limit]]
         details = {"path": str(top), "count": len(lines), "truncated": len(found) > wanted.limit}
         return Result(
             "\n".join([*lines, *filter(None, [note])]) or "[No file matches.]", details, search.is_broken
@@ -131,9 +131,9 @@ class Grep:
     def touches(self, arguments: dict[str, Any], cwd: Path) -> Touch:
         wanted = checked("grep", arguments, GrepArguments)
         path = resolve(wanted.path, cwd)
-        return Touch("read", f"search {wanted.pattern!r} in {shown(path, cwd)}", (path,))
+        return Touch("read", f"search {wanted.pattern!r} in {path_text(path, cwd)}", (path,))
 
-    async def run(self, arguments: dict[str, Any], context: Context) -> Result:
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> Result:
         wanted = checked("grep", arguments, GrepArguments)
         if "\n" in wanted.pattern:
             raise ValueError("pattern: a match is within one line, so it can't have a line feed")
@@ -152,7 +152,7 @@ class Grep:
 class _Matches:
     """Makes text of what a search reports, up to a limit."""
 
-    def __init__(self, wanted: GrepArguments, search: _Search, context: Context) -> None:
+    def __init__(self, wanted: GrepArguments, search: _Search, context: ToolContext) -> None:
         self.lines: list[str] = []
         self.matches = 0
         self.note = ""
@@ -189,7 +189,7 @@ class _Matches:
         if len(text) > MAX_LINE:
             text = f"{_around(text, data)} [cut: {len(text)} characters]"
         mark = ":" if kind == "match" else "-"
-        path = shown(self._search.base / name, self._context.cwd)
+        path = path_text(self._search.base / name, self._context.cwd)
         line = f"{path}{mark}{number}{mark} {text}"
         if self._last is not None and self._last != (name, number - 1) and self._has_gaps:
             self.lines.append("--")
@@ -230,7 +230,7 @@ def _is_directory(path: Path) -> bool:
 class _Search:
     """One search below a directory, or in a file; it ends by itself, at a time limit, or when aborted."""
 
-    def __init__(self, context: Context, top: Path) -> None:
+    def __init__(self, context: ToolContext, top: Path) -> None:
         self._context = context
         self.is_file = not _is_directory(top)
         self._name = top.name

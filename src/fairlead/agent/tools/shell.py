@@ -22,7 +22,7 @@ from ...formats.printed import Printed
 from ...formats.shown import one_line
 from ..models import ToolSpec
 from ..secrets import Redactor
-from . import Context, Result, Touch
+from . import Result, ToolContext, Touch
 from .arguments import checked, schema
 from .kinds import size_in_words
 from .terminals import LocalTerminals, Running, Terminals
@@ -78,7 +78,7 @@ class Bash:
             raise ValueError("bash: `command` must not be blank")
         return Touch("run", f"$ {one_line(command, MAX_SUMMARY)}", command=command, preview=command)
 
-    async def run(self, arguments: dict[str, Any], context: Context) -> Result:
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> Result:
         self.touches(arguments, context.cwd)
         wanted = checked("bash", arguments, BashArguments)
         shell = shutil.which("bash", path=context.environment.get("PATH")) or "/bin/sh"
@@ -102,7 +102,7 @@ class Bash:
 class _Call:
     """One command from its start to its end."""
 
-    def __init__(self, running: Running, output: _Output, context: Context) -> None:
+    def __init__(self, running: Running, output: _Output, context: ToolContext) -> None:
         self._running = running
         self._output = output
         self._context = context

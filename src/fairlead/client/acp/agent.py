@@ -192,14 +192,14 @@ class AcpAgent:
                 request = self._wire.theirs.get(id)
                 if request is not None and request.method == "session/prompt":
                     self._sessions[request.session or ""].cancel()
-            case acp.Answer(id=id, session=str(session), result=acp.PermissionResult(outcome=outcome)):
+            case acp.CallAnswer(id=id, session=str(session), result=acp.PermissionResult(outcome=outcome)):
                 if session in self._sessions:
                     self._sessions[session].answered(id, outcome)
-            case acp.Failure(id=id, session=str(session), error=error):
+            case acp.CallFailure(id=id, session=str(session), error=error):
                 _complain(f"the editor did not answer a question: {error.message:.200}")
                 if session in self._sessions:
                     self._sessions[session].answered(id, None)
-            case acp.Refused(reply=reply):
+            case acp.CallRefused(reply=reply):
                 self._unsent += reply
             case acp.Ignored(reason=reason):
                 _complain(reason)

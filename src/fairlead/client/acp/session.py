@@ -32,7 +32,7 @@ from ...wire import acp
 from ...wire.acp import Id
 from ...wire.acp.base import Wire
 from ..calls import Messages, RequestError
-from ..following import PROMPT_ENDED, Answered, EventStream
+from ..following import PROMPT_ENDED, AgentSubscription, Answered
 from ..reconnect import Reconnect
 from .blocks import choice_of, chosen_of, permission_of, prompt_of
 from .channel import Channel
@@ -130,7 +130,7 @@ class EditorSession:
         self._open: set[str] = set()  # questions that the daemon has
         self._is_over_limit = False
         self._phase = ""
-        stream = EventStream(id, since, receipts=True)
+        stream = AgentSubscription(id, since, receipts=True)
         self.channel = Channel(editor.settings, stream, editor.reconnect, self)
 
     def close(self) -> None:

@@ -27,7 +27,7 @@ class Shown:
         self._modes: Sequence[Mapping[str, Any]] = ()
         self._options: list[dict[str, Any]] = []
         self._usage = (0, 0)
-        self._commands: tuple[acp.Command, ...] | None = None
+        self._commands: tuple[acp.AvailableCommand, ...] | None = None
 
     def differs(self, data: Mapping[str, Any]) -> bool:
         """Whether an event shows that something has changed."""
@@ -56,12 +56,12 @@ class Shown:
 
     def take_commands(self, rows: Iterable[tuple[str, str]], hidden: Sequence[str]) -> Updates:
         """The commands as `/help` shows them, `name [hint]`; returns them if they are new."""
-        found: dict[str, acp.Command] = {}
+        found: dict[str, acp.AvailableCommand] = {}
         for row, description in rows:
             name, _, hint = row.partition(" ")
             if name and name not in hidden:
                 shown = acp.CommandInput(hint=hint) if hint else None
-                found.setdefault(name, acp.Command(name=name, description=description, input=shown))
+                found.setdefault(name, acp.AvailableCommand(name=name, description=description, input=shown))
         commands = tuple(found.values())
         if commands == self._commands:
             return []

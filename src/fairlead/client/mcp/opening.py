@@ -9,7 +9,7 @@ import os
 import sys
 
 from ... import __version__
-from ...wire.mcp import Item, Reply, ServerConnection, Tool
+from ...wire.mcp import Item, McpTool, Reply, ServerConnection
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def write_all(descriptor: int, data: bytes) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def _listed() -> list[Tool]:
+def _listed() -> list[McpTool]:
     from .tools import listed
 
     return listed()

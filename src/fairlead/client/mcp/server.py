@@ -31,7 +31,7 @@ LAST_ANSWERS_WAIT = 5.0
 """Seconds that answers may take when nothing more will be asked."""
 
 
-class McpServer:
+class McpBridge:
     """One client, on two descriptors, whose project is a directory."""
 
     def __init__(
@@ -180,4 +180,4 @@ def go_on(
     is_whole: bool,
 ) -> None:
     """Serve a client that was greeted."""
-    asyncio.run(McpServer(settings, wire, reading, writing, project).run(first, is_whole))
+    asyncio.run(McpBridge(settings, wire, reading, writing, project).run(first, is_whole))

@@ -30,17 +30,17 @@ Timeout = Annotated[float, Meta(gt=0, le=MAX_TIMEOUT, description="seconds to wa
 # --- what they take ---------------------------------------------------------------------------------------
 
 
-class ToolArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class McpArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The arguments of a tool."""
 
 
-class ListArguments(ToolArguments, frozen=True, kw_only=True):
+class ListSessionsArguments(McpArguments, frozen=True, kw_only=True):
     kind: Annotated[
         Literal["terminal", "agent", "hosted"] | None, Meta(description="only those of a kind")
     ] = None
 
 
-class StartArguments(ToolArguments, frozen=True, kw_only=True):
+class StartArguments(McpArguments, frozen=True, kw_only=True):
     name: Annotated[
         str, Meta(min_length=1, max_length=MAX_NAME, description="a name that no other session has")
     ]
@@ -70,7 +70,7 @@ class StartArguments(ToolArguments, frozen=True, kw_only=True):
     ] = None
 
 
-class ReadArguments(ToolArguments, frozen=True, kw_only=True):
+class ReadSessionArguments(McpArguments, frozen=True, kw_only=True):
     session: Session
     what: Annotated[
         Literal["screen", "lines"],
@@ -79,14 +79,14 @@ class ReadArguments(ToolArguments, frozen=True, kw_only=True):
     lines: Annotated[int, Meta(ge=1, le=MAX_LINES, description="how many lines at the most")] = 200
 
 
-class PromptArguments(ToolArguments, frozen=True, kw_only=True):
+class PromptArguments(McpArguments, frozen=True, kw_only=True):
     session: Session
     text: Annotated[str, Meta(min_length=1, max_length=MAX_PROMPT)]
     wait: Annotated[bool, Meta(description="wait until an agent has ended its turn")] = True
     timeout: Timeout = 600.0
 
 
-class WaitArguments(ToolArguments, frozen=True, kw_only=True):
+class WaitArguments(McpArguments, frozen=True, kw_only=True):
     session: Session
     prompt_id: Annotated[
         str, Meta(max_length=MAX_NAME, description="wait for the end of this prompt, and get its receipt")
@@ -95,17 +95,17 @@ class WaitArguments(ToolArguments, frozen=True, kw_only=True):
     timeout: Timeout = 600.0
 
 
-class ReportArguments(ToolArguments, frozen=True, kw_only=True):
+class ReportArguments(McpArguments, frozen=True, kw_only=True):
     session: Session
     limit: Annotated[int, Meta(ge=1, le=MAX_REPORTS)] = 10
 
 
-class NotifyArguments(ToolArguments, frozen=True, kw_only=True):
+class NotifyArguments(McpArguments, frozen=True, kw_only=True):
     text: Annotated[str, Meta(min_length=1, max_length=MAX_TEXT)]
     title: Annotated[str, Meta(max_length=MAX_NAME)] = ""
 
 
-class AskArguments(ToolArguments, frozen=True, kw_only=True):
+class AskArguments(McpArguments, frozen=True, kw_only=True):
     question: Annotated[
         str, Meta(min_length=1, max_length=MAX_TEXT, description="all that a person needs to know")
     ]

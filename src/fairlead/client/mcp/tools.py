@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from ...keeper.credentials import AGENT_MARK
-from ...wire.mcp import Tool
+from ...wire.mcp import McpTool
 from ..calls import Call, RequestError
 from ..links import Links
 from . import shapes
@@ -57,7 +57,7 @@ class Desk:
 
     # --- sessions -----------------------------------------------------------------------------------------
 
-    async def list_sessions(self, given: shapes.ListArguments) -> shapes.SessionsListed:
+    async def list_sessions(self, given: shapes.ListSessionsArguments) -> shapes.SessionsListed:
         reach = await self._reach()
         rows = (await self._ask("session_list", kind=given.kind, brief=True))["sessions"]
         found = [_shown(row, reach) for row in rows if reach.holds(row["project"])]
@@ -101,7 +101,7 @@ class Desk:
         else:
             raise ToolFault(f"name: another session is called {name!r}; choose another name")
 
-    async def read_session(self, given: shapes.ReadArguments) -> shapes.TextRead:
+    async def read_session(self, given: shapes.ReadSessionArguments) -> shapes.TextRead:
         _, row = await self._find(given.session)
         if given.what == "screen":
             if "screen" not in row["can"]:
@@ -230,11 +230,11 @@ def _shown(row: dict[str, Any], reach: Reach) -> shapes.SessionShown:
 # --- the table --------------------------------------------------------------------------------------------
 
 
-class Entry(NamedTuple):
+class ToolEntry(NamedTuple):
     """A tool: what it takes and gives, how it is described, and what it is to a client that asks its user."""
 
     does: Callable[[Desk, Any], Awaitable[shapes.ToolOutput]]
-    takes: type[shapes.ToolArguments]
+    takes: type[shapes.McpArguments]
     gives: tuple[type[shapes.ToolOutput], ...]
     title: str
     description: str
@@ -245,16 +245,16 @@ class Entry(NamedTuple):
 
 
 _TABLE = (
-    Entry(
+    ToolEntry(
         Desk.list_sessions,
-        shapes.ListArguments,
+        shapes.ListSessionsArguments,
         (shapes.SessionsListed,),
         "List sessions",
         "List the sessions of this project: programs in terminals, Fairlead's own agents, and agents of "
         "other makers, with their states.",
         reads=True,
     ),
-    Entry(
+    ToolEntry(
         Desk.start_session,
         shapes.StartArguments,
         (shapes.SessionStarted,),
@@ -262,15 +262,15 @@ _TABLE = (
         "Start a program in a terminal session (command), or a conversation with an agent (agent). It runs "
         "on when you are gone, and the user can watch and join it.",
     ),
-    Entry(
+    ToolEntry(
         Desk.read_session,
-        shapes.ReadArguments,
+        shapes.ReadSessionArguments,
         (shapes.TextRead,),
         "Read a session",
         "Read what a session's screen shows now, or the last lines that were printed or said in it.",
         reads=True,
     ),
-    Entry(
+    ToolEntry(
         Desk.prompt_session,
         shapes.PromptArguments,
         (shapes.PromptTaken,),
@@ -280,7 +280,7 @@ _TABLE = (
         "wait_session gets the receipt by prompt_id.",
         waits=True,
     ),
-    Entry(
+    ToolEntry(
         Desk.wait_session,
         shapes.WaitArguments,
         (shapes.SessionWaited, shapes.PromptTaken),
@@ -290,7 +290,7 @@ _TABLE = (
         reads=True,
         waits=True,
     ),
-    Entry(
+    ToolEntry(
         Desk.read_reports,
         shapes.ReportArguments,
         (shapes.ReportsRead,),
@@ -298,14 +298,14 @@ _TABLE = (
         "Read what verifiers reported about a session's turns, the latest first.",
         reads=True,
     ),
-    Entry(
+    ToolEntry(
         Desk.notify_user,
         shapes.NotifyArguments,
         (shapes.UserNotified,),
         "Notify the user",
         "Send the user a notification. It takes no answer; use ask_person for that.",
     ),
-    Entry(
+    ToolEntry(
         Desk.ask_person,
         shapes.AskArguments,
         (shapes.PersonAnswered,),
@@ -318,10 +318,10 @@ _TABLE = (
 TOOLS = {entry.does.__name__: entry for entry in _TABLE}
 
 
-def listed() -> list[Tool]:
+def listed() -> list[McpTool]:
     """All tools with their schemas."""
     return [
-        Tool(
+        McpTool(
             name=name,
             title=entry.title,
             description=entry.description,
@@ -337,7 +337,7 @@ def listed() -> list[Tool]:
     ]
 
 
-def _output_schema(entry: Entry) -> dict[str, Any]:
+def _output_schema(entry: ToolEntry) -> dict[str, Any]:
     first, *others = (shapes.schema_of(kind) for kind in entry.gives)
     if not others:
         return first

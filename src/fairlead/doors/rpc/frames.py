@@ -17,9 +17,9 @@ import msgspec
 from ...agent import events
 from ...agent.context import CHARS_A_TOKEN, SUMMARY_TITLE, tokens
 from ...agent.conversation import Conversation
-from ...agent.events import Event
+from ...agent.events import ConversationEvent
 from ...agent.journal import Compaction, Entry, Said
-from ...agent.library import Page
+from ...agent.library import LibraryPage
 from ...agent.messages import Assistant, Image, Message, Text, Thinking, ToolResult, Usage, User, text_of
 from ...agent.ports import Phase
 from ...agent.worktrees import git_branch
@@ -254,7 +254,7 @@ def model_label(session: Conversation) -> str:
     )
 
 
-def session_updated(session: Conversation, templates: Sequence[Page] = ()) -> Data:
+def session_updated(session: Conversation, templates: Sequence[LibraryPage] = ()) -> Data:
     model = session.model
     level = session.effective_thinking
     return fields(
@@ -527,7 +527,7 @@ def dialog_resolved(question: Question, answer: Answer) -> Data:
 # --- events -----------------------------------------------------------------------------------------------
 
 
-def frames(event: Event) -> list[tuple[str, Data]]:
+def frames(event: ConversationEvent) -> list[tuple[str, Data]]:
     """What clients are told of an event, besides snapshots: topics and data."""
     own = {"session_id": event.session_id}
     match event:

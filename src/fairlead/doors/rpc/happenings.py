@@ -12,14 +12,14 @@ from .handlers import Clients
 def follow(happenings: feed.Feed, clients: Clients) -> None:
     """Tell the clients of a door what happens from now on; an event is encoded once for all of them."""
 
-    def happened(event: feed.Event) -> None:
-        if (found := _told(event)) is not None and clients.want(topic := f"sessions/{found[0]}"):
+    def happened(event: feed.FeedEvent) -> None:
+        if (found := _topic_of(event)) is not None and clients.want(topic := f"sessions/{found[0]}"):
             clients.event(topic, fields(session_id=event.session, **found[1]))
 
     happenings.listen(happened)
 
 
-def _told(event: feed.Event) -> tuple[str, dict[str, Any]] | None:
+def _topic_of(event: feed.FeedEvent) -> tuple[str, dict[str, Any]] | None:
     """An event's topic and data, or None if it has no topic."""
     match event:
         case feed.Created():
@@ -34,7 +34,7 @@ def _told(event: feed.Event) -> tuple[str, dict[str, Any]] | None:
             return "prompt-started", {"prompt_id": prompt}
         case feed.PromptEnded(prompt=prompt, outcome=outcome, reason=reason):
             return "prompt-ended", {"prompt_id": prompt, "outcome": outcome, "reason": reason}
-        case feed.Said(text=text):
+        case feed.SaidPiece(text=text):
             return "said", {"text": text}
         case feed.TurnBegan(turn=turn):
             return "turn-began", {"turn": turn.number}
@@ -48,7 +48,7 @@ def _told(event: feed.Event) -> tuple[str, dict[str, Any]] | None:
             return "exited", {"exit_code": code}
         case feed.Signalled(what=what):
             return "signalled", {"what": what}
-        case feed.Judged(turn=number, confidence=confidence, summary=summary):
+        case feed.VerdictGiven(turn=number, confidence=confidence, summary=summary):
             return "judged", {"turn": number, "confidence": confidence, "summary": summary}
         case feed.NeedsPerson(turn=number, reason=reason):
             return "needs-person", {"turn": number, "reason": reason}

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from ...agent import events
 from ...agent.conversation import Conversation
-from ...agent.events import Event
+from ...agent.events import ConversationEvent
 from ...agent.journal import Said
 from ...agent.messages import Assistant, ToolResult, text_of
 from ...formats.edn import Keyword
@@ -45,7 +45,7 @@ class _Told(NamedTuple):
     size: int
 
 
-class History:
+class EventHistory:
     """The events of all sessions, as far back as there is room."""
 
     def __init__(self) -> None:
@@ -96,14 +96,14 @@ class History:
         ]
 
 
-def _told_of(session_id: str, entry_id: str, said: Said, done: set[str]) -> list[Event]:
+def _told_of(session_id: str, entry_id: str, said: Said, done: set[str]) -> list[ConversationEvent]:
     """The events that a message in a journal was told with, but for its pieces; `done` are calls that ran."""
     message = said.message
     if isinstance(message, ToolResult):
         id, name = message.tool_call_id, message.tool_name
         details = message.details if isinstance(message.details, dict) else {}
         return [events.ToolEnded(session_id, id, name, text_of(message), details, message.is_error)]
-    told: list[Event] = [events.MessageSaid(session_id, entry_id, message)]
+    told: list[ConversationEvent] = [events.MessageSaid(session_id, entry_id, message)]
     for call in message.calls if isinstance(message, Assistant) else ():
         told.append(events.ToolBegan(session_id, call.id, call.name))
         if call.id in done:

@@ -25,7 +25,7 @@ from ...sessions.inbox import calling_agent
 from ...system.settings import Settings
 from ...wire import rpc
 from ...wire.faults import Broken
-from ...wire.lines import TooLong
+from ...wire.lines import LineTooLong
 from ...wire.rpc import ErrorCode, Request, fields
 from ...wire.rpc_catalog import OPS, PARAMS, TOPICS, Op, arguments
 from ..listening import UnixServer
@@ -213,7 +213,7 @@ class _Connection(asyncio.Protocol):
         self._wire = rpc.ServerConnection(door.ops, TOPICS)
         self._tasks: dict[str, tuple[Call, asyncio.Task[None]]] = {}
         self._transport: asyncio.WriteTransport
-        self._lines: deque[bytes | TooLong] = deque()  # what was not looked at yet
+        self._lines: deque[bytes | LineTooLong] = deque()  # what was not looked at yet
         self._lane: asyncio.Task[None] | None = None  # does what they ask for
         self._is_paused = False
         self._is_over = False  # nothing more will be asked
@@ -275,7 +275,7 @@ class _Connection(asyncio.Protocol):
         """Nothing more will come: the last line counts also without its end."""
         self._take_up(self._wire.finish())
 
-    def _take_up(self, lines: list[bytes | TooLong]) -> None:
+    def _take_up(self, lines: list[bytes | LineTooLong]) -> None:
         self._lines.extend(lines)
         if self._lane is not None:
             if not self._is_paused and hasattr(self._transport, "pause_reading"):
@@ -308,7 +308,7 @@ class _Connection(asyncio.Protocol):
                 self._is_paused = False
                 cast(asyncio.Transport, self._transport).resume_reading()
 
-    async def _look_at(self, line: bytes | TooLong) -> None:
+    async def _look_at(self, line: bytes | LineTooLong) -> None:
         if isinstance(line, bytes) and len(line) > QUICK_LINE:
             loop = asyncio.get_running_loop()
             frame = await loop.run_in_executor(self._door.reading, rpc.loaded, line)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...agent.conversation import Conversation
 from ...agent.journal import JournalError, Said
-from ...agent.library import Page
+from ...agent.library import LibraryPage
 from ...agent.messages import Assistant, ToolResult, User, text_of
 from ...agent.models import THINKING_LEVELS, ModelError
 from ...agent.ports import Busy, Job, Refused
@@ -160,10 +160,10 @@ class AgentCommands:
             more = {"prompt_id": id} if doing.caller.receipts else {}
         else:
             self._say(doing, f"[not a command] {text}")
-        self._shown(call, session)
+        self._show_focus(call, session)
         return more
 
-    def _shown(self, call: Call, session: Conversation) -> None:
+    def _show_focus(self, call: Call, session: Conversation) -> None:
         """How the session in focus is after a command; if that is another one than before, all of them."""
         if call.caller.focus not in (None, session.id):
             self._sessions.show(call, self._sessions.find(str(call.caller.focus)))
@@ -192,7 +192,7 @@ class AgentCommands:
             self._say(doing, error_message or f"Frontend action failed: {name}", "error")
             return fields(accepted=True)
         await self._choose(doing, name, value)
-        self._shown(call, session)
+        self._show_focus(call, session)
         return fields(accepted=True, request_id=request_id)
 
     async def _choose(self, doing: Doing, name: str, value: Any) -> None:
@@ -454,7 +454,7 @@ class AgentCommands:
         rows = [_skill_row(page) for page in self._sessions.shelf(doing.session).skills.values()]
         self._say(doing, _list("Skills", rows or ["  (none discovered)"]))
 
-    def _say_prompt(self, doing: Doing, page: Page) -> dict[str, str]:
+    def _say_prompt(self, doing: Doing, page: LibraryPage) -> dict[str, str]:
         """Begin a turn with a prompt that is written down; returns its receipt."""
         id = self._sessions.typed(doing.call)
         try:
@@ -578,13 +578,13 @@ def _list(title: str, rows: Sequence[str]) -> str:
     return "\n".join([f"── {title} ".ljust(WIDTH, "─"), *rows, "─" * WIDTH])
 
 
-def _prompt_row(doing: Doing, page: Page) -> str:
+def _prompt_row(doing: Doing, page: LibraryPage) -> str:
     count = page.arguments
     source = "project" if page.path.startswith(f"{doing.session.cwd}/") else "user"
     return f"  /{page.name}" + (f" [${count} args]" if count else "") + f" — {page.description} [{source}]"
 
 
-def _skill_row(page: Page) -> str:
+def _skill_row(page: LibraryPage) -> str:
     return f"  /skill:{page.name} — {page.description}"
 
 

@@ -14,14 +14,14 @@ import msgspec
 
 from ...agent import events
 from ...agent.conversation import Conversation
-from ...agent.events import Event
+from ...agent.events import ConversationEvent
 from ...agent.messages import Assistant, User, text_of
 from ...agent.store import AgentStore
 from ...formats.edn import Keyword
 from ...wire.rpc import ErrorCode, EventData, fields
 from . import frames
 from .handlers import Call, Caller, Data
-from .history import History
+from .history import EventHistory
 from .ops.jobs import JobBoard
 
 Told = tuple[str, Data]
@@ -60,7 +60,7 @@ class Telling:
         self,
         store: AgentStore,
         callers: Callable[[], list[Caller]],
-        history: History,
+        history: EventHistory,
         show: Callable[[Caller, Conversation], None],
         show_all: Callable[[Caller], None],
         show_footer: Callable[[Caller, Conversation], None],
@@ -88,7 +88,7 @@ class Telling:
 
     # --- what happens -------------------------------------------------------------------------------------
 
-    def heard(self, event: Event) -> None:
+    def heard(self, event: ConversationEvent) -> None:
         """Something happened in a session: whoever it concerns is told."""
         if isinstance(event, events.Loaded | events.Unloaded):
             asyncio.get_running_loop().call_soon(self._listed, event)  # when who wanted it has it in focus
@@ -113,7 +113,7 @@ class Telling:
     def _hearing(self, session: Conversation) -> list[Caller]:
         return [caller for caller in self._callers() if hears(caller, session)]
 
-    def _listed(self, event: Event) -> None:
+    def _listed(self, event: ConversationEvent) -> None:
         """A session was loaded, or let go: it is in the lists of others now, or no more."""
         if isinstance(event, events.Unloaded):
             self._forget(event.session_id)
@@ -137,7 +137,7 @@ class Telling:
             if timer is not None:
                 timer.cancel()
 
-    def _tell_others(self, event: Event, session: Conversation, others: Sequence[Caller]) -> None:
+    def _tell_others(self, event: ConversationEvent, session: Conversation, others: Sequence[Caller]) -> None:
         stream = self._stream(session)
         match event:
             case events.TextStreamed():
@@ -148,7 +148,7 @@ class Telling:
                 return
             case events.ToolBegan() | events.ToolArguments():
                 return
-        told = self._told(event, session, stream)
+        told = self._frames_for_others(event, session, stream)
         if told:
             self._flush(session)
         for topic, data in told:
@@ -165,7 +165,9 @@ class Telling:
         if isinstance(event, events.TurnBegan | events.Updated) and not session.is_idle:
             self._watch(session)
 
-    def _told(self, event: Event, session: Conversation, stream: _Stream) -> list[Told]:
+    def _frames_for_others(
+        self, event: ConversationEvent, session: Conversation, stream: _Stream
+    ) -> list[Told]:
         """What follows the text so far."""
         match event:
             case events.TurnBegan():

@@ -18,7 +18,7 @@ from operator import length_hint
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from ..faults import Fault, line_and_column, shown, utf8
+from ..faults import Fault, line_and_column, token_text, utf8
 from ..lexing import UNCLOSED, apart, cut, is_closed, spaced
 from ..nesting import nests_deeper
 from .shapes import MAX_SHAPE_LENGTH, Shapes
@@ -150,8 +150,8 @@ def _why_no_atom(token: str) -> str:
     if token[0] == '"':
         return "a string without its closing quote"
     if token[0] == "#":
-        return f"unknown dispatch {shown(token[:2])!r}; expected #{{, #_, #:, ##, #^ or a tag"
-    return f"invalid token {shown(token)!r}; expected a symbol, a keyword or a number"
+        return f"unknown dispatch {token_text(token[:2])!r}; expected #{{, #_, #:, ##, #^ or a tag"
+    return f"invalid token {token_text(token)!r}; expected a symbol, a keyword or a number"
 
 
 def _number(token: str) -> Any:
@@ -184,7 +184,7 @@ def _number(token: str) -> Any:
             return ratio if ratio.denominator != 1 else ratio.numerator
     except (ValueError, ZeroDivisionError):
         pass
-    raise Fault(f"invalid number {shown(token)!r}")
+    raise Fault(f"invalid number {token_text(token)!r}")
 
 
 def _character(token: str) -> Char:
@@ -200,7 +200,8 @@ def _character(token: str) -> Char:
         code = int(name[1:], 8)
     if code < 0 or 0xD800 <= code <= 0xDFFF:
         raise Fault(
-            f"unsupported character {shown(token)!r}; expected \\c, \\newline or the like, \\uXXXX or \\oNNN"
+            f"unsupported character {token_text(token)!r}; "
+            "expected \\c, \\newline or the like, \\uXXXX or \\oNNN"
         )
     return Char(chr(code))
 
@@ -231,7 +232,7 @@ def _unescape(match: re.Match[str]) -> str:
     ):
         return chr(int(octal, 8))
     start = match.start()
-    escape = shown(match.string[start : start + 6])
+    escape = token_text(match.string[start : start + 6])
     raise Fault(
         f'unsupported escape {escape!r} in a string; expected \\t \\n \\r \\b \\f \\" \\\\ \\uXXXX or \\NNN'
     )
@@ -241,10 +242,10 @@ def _joined(match: re.Match[str]) -> str:
     return match[0].encode("utf-16", "surrogatepass").decode("utf-16")
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     """As much of a value as a message should have."""
     try:
-        return shown(dumps(value))
+        return token_text(dumps(value))
     except EdnError:  # it nests too deep, which we would have said later
         return "…"
 
@@ -329,7 +330,7 @@ def _told_apart(keys: list[Any], what: str) -> Iterator[Any]:
             yield key
             continue
         if (stand_in := exact(key)) in exactly:
-            raise Fault(f"duplicate {what} {_shown(key)}")
+            raise Fault(f"duplicate {what} {_value_text(key)}")
         exactly.add(stand_in)
         yield Distinct(key) if key in seen else key
         seen.add(key)
@@ -356,7 +357,7 @@ def _applied(items: list[Any]) -> list[Any]:
         token, at = item
         needed = 2 if token in ("^", "#^", "#:") else 1
         if len(done) < needed:
-            raise Fault(f"{shown(token)} needs {'two forms' if needed == 2 else 'a form'} after it", at)
+            raise Fault(f"{token_text(token)} needs {'two forms' if needed == 2 else 'a form'} after it", at)
         operand = done.pop()
         del starts[-1]
         try:
@@ -378,15 +379,15 @@ def _applied(items: list[Any]) -> list[Any]:
 def _symbolic(name: Any) -> float:
     values = {"Inf": math.inf, "-Inf": -math.inf, "NaN": math.nan}
     if not isinstance(name, Symbol) or name.name not in values:
-        raise Fault(f"unknown symbolic value ##{_shown(name)}; expected ##Inf, ##-Inf or ##NaN")
+        raise Fault(f"unknown symbolic value ##{_value_text(name)}; expected ##Inf, ##-Inf or ##NaN")
     return float(values[name.name])
 
 
 def _namespaced(name: Any, entries: Any) -> dict[Any, Any]:
     if not isinstance(name, Symbol) or name.namespace is not None:
-        raise Fault(f"a namespaced map needs a plain symbol after #:, not {_shown(name)}")
+        raise Fault(f"a namespaced map needs a plain symbol after #:, not {_value_text(name)}")
     if type(entries) is not dict:
-        raise Fault(f"a namespaced map needs a map right after #:{shown(name.name)}")
+        raise Fault(f"a namespaced map needs a map right after #:{token_text(name.name)}")
     items: list[Any] = []
     for key, value in entries.items():
         if isinstance(key, Keyword | Symbol):
@@ -396,7 +397,7 @@ def _namespaced(name: Any, entries: Any) -> dict[Any, Any]:
                 elif key.namespace == "_":
                     key = type(key)(key.local)
             except ValueError:  # Clojure makes a name that it could not read itself
-                raise Fault(f"{shown(str(key))} can't be a key of a map with a namespace") from None
+                raise Fault(f"{token_text(str(key))} can't be a key of a map with a namespace") from None
         items += (key, value)
     return _map(items)
 
@@ -414,7 +415,7 @@ def _tagged(tag: str, value: Any) -> Any:
     if tag == "uuid":
         return _uuid(value)
     if not is_name(tag) or tag in CONSTANTS:
-        raise Fault(f"a tag must be a symbol, not {shown(tag)!r}")
+        raise Fault(f"a tag must be a symbol, not {token_text(tag)!r}")
     return Tagged(Symbol(tag), value)
 
 
@@ -447,7 +448,7 @@ def _instant(value: Any) -> datetime:
         leap = timedelta(seconds=1 if seconds == 60 else 0)
         return moment + leap + (offset if sign == "-" else -offset)
     except (ValueError, OverflowError):
-        raise Fault(f"#inst {_shown(value)} is not a moment between the years 1 and 9999") from None
+        raise Fault(f"#inst {_value_text(value)} is not a moment between the years 1 and 9999") from None
 
 
 _UUID = re.compile(

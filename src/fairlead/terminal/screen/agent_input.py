@@ -2,7 +2,7 @@
 
 Typing into a dialog answers it, typing into a menu chooses from it, and Enter after a person's draft sends
 that too. So a table has a recogniser for each agent whose screens are known; it looks only at the live region
-at the bottom, and whatever it does not know exactly is `Input.UNKNOWN`, in which nothing may be typed.
+at the bottom, and whatever it does not know exactly is `AgentInput.UNKNOWN`, in which nothing may be typed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Row = Sequence[Mapping[str, Any]]
 """The runs of a row, as `Screen.cells` gives them."""
 
 
-class Input(Enum):
+class AgentInput(Enum):
     """What is known of an agent's input."""
 
     EMPTY = "empty"
@@ -35,11 +35,11 @@ class Input(Enum):
     """A dialog, a menu, an agent that works, or a screen that is not known."""
 
 
-def shown_input(agent: str, screen: Screen) -> Input:
+def shown_input(agent: str, screen: Screen) -> AgentInput:
     """What a screen shows of the input of an agent, by the agent's name in its hooks."""
     recognise = RECOGNISERS.get(agent)
     if recognise is None:
-        return Input.UNKNOWN
+        return AgentInput.UNKNOWN
     return recognise([row["runs"] for row in screen.cells()["lines"]])
 
 
@@ -68,29 +68,29 @@ _CLAUDE_FOOTERS = ("? for shortcuts", "⏵⏵ ", "⏸ ")
 """What Claude Code shows below its input when Enter sends that: nothing is searched for, no menu is open."""
 
 
-def _claude(rows: Sequence[Row]) -> Input:
+def _claude(rows: Sequence[Row]) -> AgentInput:
     """Claude Code: an input between two lines across the screen, a prompt before it, a footer below."""
     texts = [_text(row) for row in rows]
     while texts and not texts[-1]:
         texts.pop()
     rules = [at for at, text in enumerate(texts) if _is_rule(text)]
     if len(rules) < 2 or not 1 < rules[-1] - rules[-2] <= MAX_INPUT_ROWS:
-        return Input.UNKNOWN
+        return AgentInput.UNKNOWN
     if len(texts[rules[-1]]) != len(texts[rules[-2]]):
-        return Input.UNKNOWN
+        return AgentInput.UNKNOWN
     first, end = rules[-2] + 1, rules[-1]
     footer = [text.strip() for text in texts[end + 1 :]]
     above = texts[max(0, first - LOOK_ABOVE) : first]
     if texts[first][:1] not in _CLAUDE_PROMPTS or texts[first][1:2].strip() or len(footer) > MAX_FOOTER:
-        return Input.UNKNOWN
+        return AgentInput.UNKNOWN
     if any("esc to interrupt" in text for text in (*above, *footer)):
-        return Input.UNKNOWN
+        return AgentInput.UNKNOWN
     is_blank = end - first == 1 and (not texts[first][2:].strip() or _is_hint(rows[first], 2))
     if not is_blank:
-        return Input.FILLED
+        return AgentInput.FILLED
     knows_footer = bool(footer) and footer[0].startswith(_CLAUDE_FOOTERS)
-    return Input.EMPTY if knows_footer else Input.UNKNOWN
+    return AgentInput.EMPTY if knows_footer else AgentInput.UNKNOWN
 
 
-RECOGNISERS: Mapping[str, Callable[[Sequence[Row]], Input]] = {"claude": _claude}
+RECOGNISERS: Mapping[str, Callable[[Sequence[Row]], AgentInput]] = {"claude": _claude}
 """Whose screens are known. Others are never typed into."""

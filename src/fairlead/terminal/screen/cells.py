@@ -12,7 +12,7 @@ from functools import lru_cache
 from struct import unpack
 from typing import NamedTuple
 
-from .keyframe import PLAIN, Line, Link, Rgb
+from .keyframe import PLAIN, CellRow, Hyperlink, Rgb
 
 
 class Run(NamedTuple):
@@ -22,7 +22,7 @@ class Run(NamedTuple):
     width: int
     text: str
     style: bytes = PLAIN
-    link: Link | None = None
+    link: Hyperlink | None = None
     protected: bool = False
     semantic: int = 0
     cluster: bool = False
@@ -74,12 +74,12 @@ def _color(packed: bytes) -> int | Rgb | None:
     return None
 
 
-def spacer_head(line: Line) -> bool:
+def spacer_head(line: CellRow) -> bool:
     """Whether the last column is left free because a wide character did not fit into it."""
     return line.width == 3 and len(line.cells) == line.page.cols * 8 and line.cells[-3] >> 2 & 3 == 3
 
 
-def is_halved(line: Line, cols: int) -> bool:
+def is_halved(line: CellRow, cols: int) -> bool:
     """Whether a wide character would be cut in half if only the first columns were left."""
     return line.width == 3 and len(line.cells) >= 8 * cols and line.cells[8 * cols - 3] >> 2 & 3 == 1
 
@@ -94,7 +94,7 @@ _LOOK = (1 << 38) - 1 & ~(3 << 16)
 _BLANK = 1 << 40
 
 
-def narrow_text(line: Line) -> str | None:
+def narrow_text(line: CellRow) -> str | None:
     """The characters of a line by column, with NUL for blanks, if it has only narrow ones; else None."""
     cells = line.cells
     match line.width:
@@ -113,7 +113,7 @@ def _characters_mask(cells: int) -> int:
     return int.from_bytes(b"\xff\xff\x1f\0" * cells, "little")
 
 
-def runs(line: Line) -> Iterator[Run]:
+def runs(line: CellRow) -> Iterator[Run]:
     """The runs of a line, from the left. Blank cells at the end may be left out."""
     text = narrow_text(line)
     if text is None:
@@ -131,7 +131,7 @@ def runs(line: Line) -> Iterator[Run]:
             yield Run(first, last - first, "" if blank else part[0], PLAIN if blank else style)
 
 
-def _mixed(line: Line, cells: tuple[int, ...]) -> Iterator[Run]:
+def _mixed(line: CellRow, cells: tuple[int, ...]) -> Iterator[Run]:
     """Any cells: wide, joined, linked, protected, or blank with a background."""
     suffixes = line.suffixes or {}
     text: list[str] = []
@@ -164,7 +164,7 @@ def _mixed(line: Line, cells: tuple[int, ...]) -> Iterator[Run]:
         yield _run(line, start, end - start, text, look)
 
 
-def _run(line: Line, x: int, width: int, text: list[str], look: int) -> Run:
+def _run(line: CellRow, x: int, width: int, text: list[str], look: int) -> Run:
     if look & _BLANK:
         content = look >> 2 & 0xFFFFFF
         match look & 3:

@@ -44,7 +44,7 @@ class Tag(IntEnum):
     CONTINUATION = 7
 
 
-class Mode(IntFlag):
+class SavedMode(IntFlag):
     """The modes of a terminal, as bits of the snapshot's words."""
 
     KEYBOARD_LOCKED = 1 << 0
@@ -92,48 +92,53 @@ class Mode(IntFlag):
     PASTE_EVENTS = 1 << 42
 
 
-ANSI_MODES = {Mode.KEYBOARD_LOCKED: 2, Mode.INSERT: 4, Mode.LOCAL_ECHO_OFF: 12, Mode.LINEFEED: 20}
+ANSI_MODES = {
+    SavedMode.KEYBOARD_LOCKED: 2,
+    SavedMode.INSERT: 4,
+    SavedMode.LOCAL_ECHO_OFF: 12,
+    SavedMode.LINEFEED: 20,
+}
 """The numbers of the modes that are set by `CSI n h`."""
 PRIVATE_MODES = {
-    Mode.CURSOR_KEYS: 1,
-    Mode.COLUMNS_132: 3,
-    Mode.SLOW_SCROLL: 4,
-    Mode.REVERSE_COLORS: 5,
-    Mode.ORIGIN: 6,
-    Mode.WRAP: 7,
-    Mode.AUTOREPEAT: 8,
-    Mode.MOUSE_X10: 9,
-    Mode.CURSOR_BLINKING: 12,
-    Mode.CURSOR_VISIBLE: 25,
-    Mode.ALLOW_COLUMNS_132: 40,
-    Mode.REVERSE_WRAP: 45,
-    Mode.ALTERNATE_47: 47,
-    Mode.KEYPAD: 66,
-    Mode.BACKARROW: 67,
-    Mode.MARGINS: 69,
-    Mode.MOUSE_NORMAL: 1000,
-    Mode.MOUSE_BUTTON: 1002,
-    Mode.MOUSE_ANY: 1003,
-    Mode.FOCUS: 1004,
-    Mode.MOUSE_UTF8: 1005,
-    Mode.MOUSE_SGR: 1006,
-    Mode.ALTERNATE_SCROLL: 1007,
-    Mode.MOUSE_URXVT: 1015,
-    Mode.MOUSE_PIXELS: 1016,
-    Mode.IGNORE_NUMLOCK: 1035,
-    Mode.ALT_ESCAPE: 1036,
-    Mode.ALT_SENDS_ESCAPE: 1039,
-    Mode.REVERSE_WRAP_EXTENDED: 1045,
-    Mode.ALTERNATE_1047: 1047,
-    Mode.SAVE_CURSOR: 1048,
-    Mode.ALTERNATE_1049: 1049,
-    Mode.BRACKETED_PASTE: 2004,
-    Mode.SYNCHRONIZED: 2026,
-    Mode.GRAPHEMES: 2027,
-    Mode.REPORT_COLOR_SCHEME: 2031,
-    Mode.REPORT_VISIBILITY: 2033,
-    Mode.REPORT_SIZE: 2048,
-    Mode.PASTE_EVENTS: 5522,
+    SavedMode.CURSOR_KEYS: 1,
+    SavedMode.COLUMNS_132: 3,
+    SavedMode.SLOW_SCROLL: 4,
+    SavedMode.REVERSE_COLORS: 5,
+    SavedMode.ORIGIN: 6,
+    SavedMode.WRAP: 7,
+    SavedMode.AUTOREPEAT: 8,
+    SavedMode.MOUSE_X10: 9,
+    SavedMode.CURSOR_BLINKING: 12,
+    SavedMode.CURSOR_VISIBLE: 25,
+    SavedMode.ALLOW_COLUMNS_132: 40,
+    SavedMode.REVERSE_WRAP: 45,
+    SavedMode.ALTERNATE_47: 47,
+    SavedMode.KEYPAD: 66,
+    SavedMode.BACKARROW: 67,
+    SavedMode.MARGINS: 69,
+    SavedMode.MOUSE_NORMAL: 1000,
+    SavedMode.MOUSE_BUTTON: 1002,
+    SavedMode.MOUSE_ANY: 1003,
+    SavedMode.FOCUS: 1004,
+    SavedMode.MOUSE_UTF8: 1005,
+    SavedMode.MOUSE_SGR: 1006,
+    SavedMode.ALTERNATE_SCROLL: 1007,
+    SavedMode.MOUSE_URXVT: 1015,
+    SavedMode.MOUSE_PIXELS: 1016,
+    SavedMode.IGNORE_NUMLOCK: 1035,
+    SavedMode.ALT_ESCAPE: 1036,
+    SavedMode.ALT_SENDS_ESCAPE: 1039,
+    SavedMode.REVERSE_WRAP_EXTENDED: 1045,
+    SavedMode.ALTERNATE_1047: 1047,
+    SavedMode.SAVE_CURSOR: 1048,
+    SavedMode.ALTERNATE_1049: 1049,
+    SavedMode.BRACKETED_PASTE: 2004,
+    SavedMode.SYNCHRONIZED: 2026,
+    SavedMode.GRAPHEMES: 2027,
+    SavedMode.REPORT_COLOR_SCHEME: 2031,
+    SavedMode.REPORT_VISIBILITY: 2033,
+    SavedMode.REPORT_SIZE: 2048,
+    SavedMode.PASTE_EVENTS: 5522,
 }
 """The numbers of the modes that are set by `CSI ? n h`."""
 
@@ -146,7 +151,7 @@ class Rgb(NamedTuple):
     blue: int
 
 
-class Link(NamedTuple):
+class Hyperlink(NamedTuple):
     """A hyperlink. `key` tells apart links of the same address that the program gave no id."""
 
     uri: bytes
@@ -218,11 +223,11 @@ class ScreenState(NamedTuple):
     keyboard_index: int
     keyboard: bytes
     saved: SavedCursor | None
-    link: Link | None
-    lines: list[Line]
+    link: Hyperlink | None
+    lines: list[CellRow]
 
 
-class Page:
+class CellPage:
     """Styles and links that the rows of one page refer to by number."""
 
     __slots__ = ("cols", "links", "styles")
@@ -230,15 +235,15 @@ class Page:
     def __init__(self, cols: int) -> None:
         self.cols = cols
         self.styles: dict[int, bytes] = {0: PLAIN}
-        self.links: dict[int, Link] = {}
+        self.links: dict[int, Hyperlink] = {}
 
 
-class Line:
+class CellRow:
     """One row of cells, as packed as it came. `cells` has 1, 2, 4 or 8 bytes a cell, by `width`."""
 
     __slots__ = ("cells", "flags", "page", "suffixes")
 
-    def __init__(self, page: Page, flags: int, cells: bytes) -> None:
+    def __init__(self, page: CellPage, flags: int, cells: bytes) -> None:
         self.page = page
         self.flags = flags
         self.cells = cells
@@ -274,7 +279,7 @@ class Keyframe:
     def __init__(self, *, history: bool = False) -> None:
         self.screens: list[ScreenState] = []
         self._history = history
-        self._older: list[list[Line]] = []
+        self._older: list[list[CellRow]] = []
         self._histories = 0
 
     def take(self, tag: int, payload: bytes) -> bool:
@@ -303,11 +308,11 @@ class Keyframe:
         """The screen that is shown."""
         return self.screens[self.terminal.alternate]
 
-    def shown(self, screen: ScreenState) -> list[Line]:
+    def shown(self, screen: ScreenState) -> list[CellRow]:
         """The rows that a screen shows."""
         return screen.lines[-self.terminal.rows :]
 
-    def scrollback(self) -> list[Line]:
+    def scrollback(self) -> list[CellRow]:
         """The rows above the primary screen, the oldest first, as far as they were read."""
         newer = self.screens[0].lines[: -self.terminal.rows]
         return [line for page in (*reversed(self._older), newer) for line in page]
@@ -377,11 +382,11 @@ def read_screen(payload: bytes) -> ScreenState:
     )  # fmt: skip
 
 
-def read_page(payload: bytes, last: int | None = None) -> list[Line]:
+def read_page(payload: bytes, last: int | None = None) -> list[CellRow]:
     """Read a PAGE record: its rows from the top, or only the last few of them."""
     cols, rows, styles, links, _, _, _, _ = _PAGE.unpack_from(payload)
     at = _PAGE.size
-    page = Page(cols)
+    page = CellPage(cols)
     for _ in range(styles):
         page.styles[payload[at] | payload[at + 1] << 8] = payload[at + 2 : at + 18]
         at += 18
@@ -398,7 +403,7 @@ def read_page(payload: bytes, last: int | None = None) -> list[Line]:
         flags = payload[at]
         start = at + 3
         at = start + ((payload[at + 1] | payload[at + 2] << 8) << (flags >> 4 & 3))
-        lines.append(Line(page, flags, payload[start:at]))
+        lines.append(CellRow(page, flags, payload[start:at]))
     (graphemes,) = _U32.unpack_from(payload, at)
     at += 4
     for _ in range(graphemes):
@@ -418,17 +423,17 @@ def _string(payload: bytes, at: int) -> tuple[bytes, int]:
     return payload[at + 4 : at + 4 + size], at + 4 + size
 
 
-def _link(payload: bytes, at: int) -> tuple[Link | None, int]:
+def _link(payload: bytes, at: int) -> tuple[Hyperlink | None, int]:
     kind = payload[at]
     at += 1
     if kind == 1:
         (key,) = _U32.unpack_from(payload, at)
         uri, at = _string(payload, at + 4)
-        return Link(uri, None, key), at
+        return Hyperlink(uri, None, key), at
     if kind == 2:
         name, at = _string(payload, at)
         uri, at = _string(payload, at)
-        return Link(uri, name, 0), at
+        return Hyperlink(uri, name, 0), at
     return None, at
 
 

@@ -14,7 +14,7 @@ import re
 from typing import NamedTuple
 
 from ...formats.patterns import BytesSearch
-from .keyframe import PRIVATE_MODES, Mode
+from .keyframe import PRIVATE_MODES, SavedMode
 
 MAX_CONTROL = 256
 """How many bytes an escape or control sequence may have; a longer one is dropped."""
@@ -77,7 +77,7 @@ _CSI_FORMS = frozenset(
 _PRIVATE_MODES = frozenset(
     b"%d" % number
     for mode, number in PRIVATE_MODES.items()
-    if mode not in (Mode.COLUMNS_132, Mode.ALLOW_COLUMNS_132, Mode.PASTE_EVENTS)
+    if mode not in (SavedMode.COLUMNS_132, SavedMode.ALLOW_COLUMNS_132, SavedMode.PASTE_EVENTS)
 )
 """Those the emulator has, but not those that resize the window or tell what the clipboard has."""
 _CSI_LISTED = {

@@ -15,7 +15,7 @@ from enum import Enum
 from itertools import pairwise
 
 from .cells import Run, narrow_text, runs, spacer_head
-from .keyframe import PLAIN, Line, Link, Page
+from .keyframe import PLAIN, CellPage, CellRow, Hyperlink
 
 _FLAG_CODES = tuple(
     "".join(f";{code}" for bit, code in enumerate((1, 3, 2, 5, 7, 8, 9, 53)) if flags >> bit & 1)
@@ -66,7 +66,7 @@ def has_background(style: bytes) -> bool:
     return style[4] != 0
 
 
-def linked(link: Link | None) -> str:
+def linked(link: Hyperlink | None) -> str:
     """The sequence that makes a link the current one."""
     if link is None:
         return "\x1b]8;;\x1b\\"
@@ -124,10 +124,10 @@ class Painter:
     def __init__(self, cols: int, char_width: Callable[[int], int]) -> None:
         self._cols = cols
         self._char_width = char_width
-        self._page: Page | None = None
+        self._page: CellPage | None = None
         self._codes: dict[int, str] = {}
 
-    def line(self, line: Line, *, wrap: Wrap = Wrap.NONE, protection: int = 2) -> str:
+    def line(self, line: CellRow, *, wrap: Wrap = Wrap.NONE, protection: int = 2) -> str:
         """One row, from its first column with default style to default style.
 
         If it wraps, the cursor is left where the next character goes to the next row.
@@ -142,7 +142,7 @@ class Painter:
             painted += f"\x1b[{self._cols}G "
         return painted
 
-    def _styled(self, line: Line, text: str) -> str:
+    def _styled(self, line: CellRow, text: str) -> str:
         """Narrow characters with styles, of which the number is in the top byte of each cell."""
         page = line.page
         if page is not self._page:
@@ -167,7 +167,7 @@ class Painter:
             out.append(DEFAULT)
         return "".join(out)
 
-    def _any(self, line: Line, wrap: Wrap, protection: int) -> str:
+    def _any(self, line: CellRow, wrap: Wrap, protection: int) -> str:
         out: list[str] = []
         style, link, protected, semantic, x, sure = PLAIN, None, False, 0, 0, True
         cols = self._cols
@@ -227,7 +227,7 @@ class Painter:
             return run.text
         return f"\x1b[?2027h{run.text}\x1b[?2027l"
 
-    def between(self, line: Line, following: Line) -> tuple[Wrap, str]:
+    def between(self, line: CellRow, following: CellRow) -> tuple[Wrap, str]:
         """How a row wraps into the following one, and what stands between them."""
         if not line.wraps or line.page.cols != self._cols:
             return Wrap.NONE, "\r\n"
@@ -241,7 +241,7 @@ class Painter:
         # What scrolls in takes the background of the moment, so the wrap is made before the style is set.
         return wrap, (char if wrap is Wrap.WIDE else " ") + "\r"
 
-    def rows(self, lines: list[Line], protection: int) -> list[str]:
+    def rows(self, lines: list[CellRow], protection: int) -> list[str]:
         """Rows one below the other, each with what separates it from the next."""
         out = []
         for line, following in pairwise(lines):

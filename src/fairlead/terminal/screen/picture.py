@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from ...system.extras import missing
 from .cells import Run, Style, runs, style_of
 from .glyphs import shapes
-from .keyframe import Keyframe, Line, Mode, Rgb
+from .keyframe import CellRow, Keyframe, Rgb, SavedMode
 
 CELL_WIDTH, CELL_HEIGHT, BASELINE, FONT_SIZE = 9, 18, 14, 15
 """Of a picture, in pixels."""
@@ -58,7 +58,7 @@ _UNDERLINES = ("", "underline", "double-underline", "curly-underline", "dotted-u
 SHAPES = ("bar", "block", "underline", "block")
 
 
-class Look(NamedTuple):
+class CellStyle(NamedTuple):
     """How a piece of a row is drawn: colours as they are in the end."""
 
     foreground: Rgb
@@ -73,7 +73,7 @@ class Piece(NamedTuple):
     x: int
     columns: int
     text: str
-    look: Look
+    look: CellStyle
     link: str
 
 
@@ -86,7 +86,7 @@ class Palette:
         self._changed = state.palette
         foreground = state.foreground or foreground
         background = state.background or background
-        swapped = state.modes & Mode.REVERSE_COLORS
+        swapped = state.modes & SavedMode.REVERSE_COLORS
         self.foreground, self.background = (background, foreground) if swapped else (foreground, background)
         self.cursor = state.cursor_color or self.foreground
 
@@ -95,7 +95,7 @@ class Palette:
             return color
         return self._changed.get(color) or Rgb(*self._default[3 * color : 3 * color + 3])
 
-    def look(self, style: Style) -> Look:
+    def look(self, style: Style) -> CellStyle:
         foreground = self.foreground if style.foreground is None else self.color(style.foreground)
         background = None if style.background is None else self.color(style.background)
         if style.inverse:
@@ -104,7 +104,7 @@ class Palette:
             behind = background or self.background
             foreground = Rgb(*((2 * front + back) // 3 for front, back in zip(foreground, behind)))
         underline = foreground if style.underline_color is None else self.color(style.underline_color)
-        return Look(foreground, background, underline, style)
+        return CellStyle(foreground, background, underline, style)
 
 
 def color_name(color: int | Rgb | None) -> int | str | None:
@@ -144,7 +144,7 @@ def _run_model(run: Run) -> dict[str, Any]:
     return out
 
 
-def pieces(line: Line, palette: Palette, char_width: Callable[[int], int]) -> Iterator[Piece]:
+def pieces(line: CellRow, palette: Palette, char_width: Callable[[int], int]) -> Iterator[Piece]:
     """A row in pieces of equal looks and of characters of equal width."""
     for run in runs(line):
         look = palette.look(style_of(run.style))
@@ -250,7 +250,7 @@ def _svg_lines(piece: Piece, y: int) -> str:
 
 def _svg_cursor(frame: Keyframe, palette: Palette, char_width: Callable[[int], int]) -> str:
     state, active = frame.terminal, frame.active
-    if not state.modes & Mode.CURSOR_VISIBLE:
+    if not state.modes & SavedMode.CURSOR_VISIBLE:
         return ""
     x, y, color = active.x, active.y, _hex(palette.cursor)
     if SHAPES[active.shape] == "bar":
@@ -274,7 +274,7 @@ def _svg_cursor(frame: Keyframe, palette: Palette, char_width: Callable[[int], i
     return _rect(start, y, columns, color) + text
 
 
-def _cells(line: Line, palette: Palette, char_width: Callable[[int], int]) -> Iterator[Piece]:
+def _cells(line: CellRow, palette: Palette, char_width: Callable[[int], int]) -> Iterator[Piece]:
     """A row cell by cell."""
     for piece in pieces(line, palette, char_width):
         if piece.text.isascii() and len(piece.text) == piece.columns:
@@ -354,7 +354,7 @@ def png(frame: Keyframe, palette: Palette, char_width: Callable[[int], int]) -> 
         for piece in _cells(line, palette, char_width):
             look = piece.look
             _draw_piece(draw, piece, y, look.foreground, look.background, palette.background, fonts)
-    if state.modes & Mode.CURSOR_VISIBLE:
+    if state.modes & SavedMode.CURSOR_VISIBLE:
         _draw_cursor(draw, frame, palette, fonts, char_width)
     out = BytesIO()
     image.save(out, "PNG", optimize=True)

@@ -18,10 +18,10 @@ from .cells import Run, runs
 from .keyframe import (
     ANSI_MODES,
     PRIVATE_MODES,
+    CellRow,
     Keyframe,
-    Line,
-    Mode,
     SavedCursor,
+    SavedMode,
     ScreenState,
     Tag,
     read_page,
@@ -33,23 +33,23 @@ RESET = "\x18\x1bc\x1b]104\x07\x1b]110\x07\x1b]111\x07\x1b]112\x07"
 reset leaves alone in some terminals."""
 
 
-def _switches(mode: Mode) -> tuple[str, str]:
+def _switches(mode: SavedMode) -> tuple[str, str]:
     """What turns a mode off and on."""
     number = f"{ANSI_MODES[mode]}" if mode in ANSI_MODES else f"?{PRIVATE_MODES[mode]}"
     return f"\x1b[{number}l", f"\x1b[{number}h"
 
 
-_MOUSE_EVENTS = (Mode.MOUSE_X10, Mode.MOUSE_NORMAL, Mode.MOUSE_BUTTON, Mode.MOUSE_ANY)
-_MOUSE_FORMATS = (Mode.MOUSE_UTF8, Mode.MOUSE_SGR, Mode.MOUSE_URXVT, Mode.MOUSE_PIXELS)
+_MOUSE_EVENTS = (SavedMode.MOUSE_X10, SavedMode.MOUSE_NORMAL, SavedMode.MOUSE_BUTTON, SavedMode.MOUSE_ANY)
+_MOUSE_FORMATS = (SavedMode.MOUSE_UTF8, SavedMode.MOUSE_SGR, SavedMode.MOUSE_URXVT, SavedMode.MOUSE_PIXELS)
 _PLACED_BY_HAND = (
-    Mode.ALTERNATE_47, Mode.ALTERNATE_1047, Mode.ALTERNATE_1049,
-    Mode.SAVE_CURSOR, Mode.ORIGIN, Mode.MARGINS, Mode.COLUMNS_132,
+    SavedMode.ALTERNATE_47, SavedMode.ALTERNATE_1047, SavedMode.ALTERNATE_1049,
+    SavedMode.SAVE_CURSOR, SavedMode.ORIGIN, SavedMode.MARGINS, SavedMode.COLUMNS_132,
 )  # fmt: skip
 # Plain numbers, because arithmetic with an IntFlag is slow. One mode holds back drawing, so it is set last.
 _FREE_MODES = tuple(
     (int(mode), *_switches(mode))
-    for mode in sorted(Mode, key=lambda mode: mode is Mode.SYNCHRONIZED)
-    if mode not in (*_PLACED_BY_HAND, *_MOUSE_EVENTS, *_MOUSE_FORMATS, Mode.CURSOR_BLINKING)
+    for mode in sorted(SavedMode, key=lambda mode: mode is SavedMode.SYNCHRONIZED)
+    if mode not in (*_PLACED_BY_HAND, *_MOUSE_EVENTS, *_MOUSE_FORMATS, SavedMode.CURSOR_BLINKING)
 )
 _KEPT_MODES = tuple(
     (int(mode), number, *_switches(mode))
@@ -60,11 +60,11 @@ _MICE = tuple(
     tuple((int(mode), *_switches(mode)) for mode in kinds) for kinds in (_MOUSE_EVENTS, _MOUSE_FORMATS)
 )
 _WAYS_IN = tuple((int(mode), _switches(mode)[1]) for mode in _PLACED_BY_HAND[:3])
-_ALTERNATE_47 = int(Mode.ALTERNATE_47)
-_ORIGIN, _ORIGIN_OFF, _ORIGIN_ON = int(Mode.ORIGIN), *_switches(Mode.ORIGIN)
-_MARGINS, _MARGINS_ON = int(Mode.MARGINS), _switches(Mode.MARGINS)[1]
-_SAVE_CURSOR = int(Mode.SAVE_CURSOR)
-_BLINKING, _BLINKING_OFF, _BLINKING_ON = int(Mode.CURSOR_BLINKING), *_switches(Mode.CURSOR_BLINKING)
+_ALTERNATE_47 = int(SavedMode.ALTERNATE_47)
+_ORIGIN, _ORIGIN_OFF, _ORIGIN_ON = int(SavedMode.ORIGIN), *_switches(SavedMode.ORIGIN)
+_MARGINS, _MARGINS_ON = int(SavedMode.MARGINS), _switches(SavedMode.MARGINS)[1]
+_SAVE_CURSOR = int(SavedMode.SAVE_CURSOR)
+_BLINKING, _BLINKING_OFF, _BLINKING_ON = int(SavedMode.CURSOR_BLINKING), *_switches(SavedMode.CURSOR_BLINKING)
 
 _POINTERS = (
     "default", "context-menu", "help", "pointer", "progress", "wait", "cell", "crosshair", "text",
@@ -127,7 +127,7 @@ class Redraw:
         self._history: list[bytes] = []
         self._after: list[list[bytes]] = []
         self._room = 0
-        self._newest: Line | None = None
+        self._newest: CellRow | None = None
 
     def take(self, tag: int, payload: bytes) -> bool:
         """Take one record; false when no more are wanted."""
@@ -149,7 +149,7 @@ class Redraw:
         parts = (*self._before, reversed(self._history), *self._after)
         return b"".join(chain.from_iterable(parts))
 
-    def _take_history(self, lines: list[Line]) -> bool:
+    def _take_history(self, lines: list[CellRow]) -> bool:
         """Add rows above those that are there, from the newest back, while there is room."""
         painter, newest = self._painter, self._newest
         for line in reversed(lines):

@@ -22,7 +22,7 @@ from . import events, picture, text
 from .cells import is_halved
 from .emulator import BACKGROUND, FOREGROUND, Emulator, Limits, NativeError, char_width
 from .events import Bell, Clipboard, Cwd, Event, KittyNotifications, Notification, Outbox, Progress, Title
-from .keyframe import ENVELOPE, MAGIC, RECORD, VERSION, Keyframe, Mode, Rgb, ScreenState, Tag
+from .keyframe import ENVELOPE, MAGIC, RECORD, VERSION, Keyframe, Rgb, SavedMode, ScreenState, Tag
 from .paint import DEFAULT, encoded, linked, protect
 from .redraw import Redraw
 from .text import MAX_MATCHES, Match
@@ -35,10 +35,10 @@ __all__ = [
     "Event",
     "KeyframeError",
     "Match",
-    "Modes",
     "Notification",
     "Progress",
     "Screen",
+    "ScreenModes",
     "Title",
     "fit",
 ]
@@ -95,7 +95,7 @@ class Cursor(NamedTuple):
     blinking: bool
 
 
-class Modes(NamedTuple):
+class ScreenModes(NamedTuple):
     """What a program has asked of its terminal, as far as it matters to those who type and watch."""
 
     bracketed_paste: bool
@@ -569,7 +569,7 @@ class Screen:
         return self._open.scrollback_rows()
 
     @property
-    def modes(self) -> Modes:
+    def modes(self) -> ScreenModes:
         return _modes(self._frame())
 
     # --- what is typed --------------------------------------------------------------------------------------
@@ -634,30 +634,30 @@ def _before_narrowing(frame: Keyframe, cols: int) -> bytes:
 
 def _cursor(frame: Keyframe) -> Cursor:
     modes, active = frame.terminal.modes, frame.active
-    visible, blinking = modes & Mode.CURSOR_VISIBLE != 0, modes & Mode.CURSOR_BLINKING != 0
+    visible, blinking = modes & SavedMode.CURSOR_VISIBLE != 0, modes & SavedMode.CURSOR_BLINKING != 0
     return Cursor(active.x, active.y, visible, picture.SHAPES[active.shape], blinking)
 
 
-def _modes(frame: Keyframe) -> Modes:
+def _modes(frame: Keyframe) -> ScreenModes:
     state, active = frame.terminal, frame.active
 
-    def on(mode: Mode) -> bool:
+    def on(mode: SavedMode) -> bool:
         return state.modes & mode != 0
 
-    return Modes(
-        bracketed_paste=on(Mode.BRACKETED_PASTE),
+    return ScreenModes(
+        bracketed_paste=on(SavedMode.BRACKETED_PASTE),
         mouse=_MOUSE[state.mouse_event],
-        mouse_sgr=on(Mode.MOUSE_SGR),
-        application_cursor_keys=on(Mode.CURSOR_KEYS),
-        application_keypad=on(Mode.KEYPAD),
+        mouse_sgr=on(SavedMode.MOUSE_SGR),
+        application_cursor_keys=on(SavedMode.CURSOR_KEYS),
+        application_keypad=on(SavedMode.KEYPAD),
         kitty_keyboard=active.keyboard[active.keyboard_index],
-        focus_events=on(Mode.FOCUS),
-        alternate_scroll=on(Mode.ALTERNATE_SCROLL),
-        insert=on(Mode.INSERT),
-        origin=on(Mode.ORIGIN),
-        wrap=on(Mode.WRAP),
-        reverse_colors=on(Mode.REVERSE_COLORS),
-        synchronized_output=on(Mode.SYNCHRONIZED),
+        focus_events=on(SavedMode.FOCUS),
+        alternate_scroll=on(SavedMode.ALTERNATE_SCROLL),
+        insert=on(SavedMode.INSERT),
+        origin=on(SavedMode.ORIGIN),
+        wrap=on(SavedMode.WRAP),
+        reverse_colors=on(SavedMode.REVERSE_COLORS),
+        synchronized_output=on(SavedMode.SYNCHRONIZED),
     )
 
 

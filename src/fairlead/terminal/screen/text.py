@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ...formats.patterns import compiled
 from .cells import Run, narrow_text, runs
-from .keyframe import PLAIN, Line
+from .keyframe import PLAIN, CellRow
 from .paint import DEFAULT, sgr
 
 MAX_MATCHES = 1000
@@ -37,7 +37,7 @@ class Match(NamedTuple):
     found: str
 
 
-def row_text(line: Line) -> str:
+def row_text(line: CellRow) -> str:
     """The characters of a row, with spaces for blanks; blanks at the end are left out."""
     text = narrow_text(line)
     if text is not None:
@@ -55,7 +55,7 @@ class Logical(NamedTuple):
     """The number of the first row."""
 
 
-def logical_lines(lines: list[Line]) -> Iterator[Logical]:
+def logical_lines(lines: list[CellRow]) -> Iterator[Logical]:
     """Join rows that wrap."""
     texts: list[str] = []
     starts: list[int] = []
@@ -71,7 +71,7 @@ def logical_lines(lines: list[Line]) -> Iterator[Logical]:
         texts, starts, size, first = [], [], 0, number + 1
 
 
-def plain(lines: list[Line], *, unwrap: bool) -> str:
+def plain(lines: list[CellRow], *, unwrap: bool) -> str:
     """Rows as text, without spaces at their ends and without blank rows at the end."""
     if unwrap:
         rows = [line.text for line in logical_lines(lines)]
@@ -82,7 +82,7 @@ def plain(lines: list[Line], *, unwrap: bool) -> str:
     return "\n".join(rows)
 
 
-def colored(lines: list[Line]) -> str:
+def colored(lines: list[CellRow]) -> str:
     """Rows with the sequences for their styles and nothing else, one a line."""
     rows = []
     for line in lines:
@@ -101,7 +101,7 @@ def colored(lines: list[Line]) -> str:
 
 
 def search(
-    lines: list[Line],
+    lines: list[CellRow],
     needle: str,
     *,
     regex: bool,
@@ -150,7 +150,7 @@ def _around(text: str, at: int) -> str:
     return text[start : start + MAX_LINE_TEXT]
 
 
-def _column(line: Line, offset: int, char_width: Callable[[int], int]) -> int:
+def _column(line: CellRow, offset: int, char_width: Callable[[int], int]) -> int:
     """The column of a character of a row's text."""
     if narrow_text(line) is not None:
         return offset

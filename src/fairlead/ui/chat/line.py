@@ -1,7 +1,8 @@
 """The line that a person types in a chat: keys out of bytes, editing, and what was typed before.
 
 It is ours and not `readline`'s, because that one blocks until Enter: what other clients say, a question that
-somebody else answered and the loss of the daemon could not be shown meanwhile. Only `History` touches a file.
+somebody else answered and the loss of the daemon could not be shown meanwhile. Only `InputHistory` touches a
+file.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import contextlib
 import os
 
 from ...formats.columns import printable, width_of
-from ..keys import ALT, DELETE, DOWN, END, ESC, HOME, LEFT, PASTE, RIGHT, UP, Keys
+from ..keys import ALT, DELETE, DOWN, END, ESC, HOME, LEFT, PASTE, RIGHT, UP, KeyReader
 from .view import wrapped
 
 MAX_TYPED = 1024 * 1024
@@ -37,7 +38,7 @@ class LineKeys:
     """Names the keys of what is typed, across reads."""
 
     def __init__(self) -> None:
-        self._keys = Keys(MAX_TYPED)
+        self._keys = KeyReader(MAX_TYPED)
         self._text = codecs.getincrementaldecoder("utf-8")("replace")
 
     @property
@@ -64,7 +65,7 @@ class LineKeys:
         return "key", _NAMES.get(code, "")
 
 
-class History:
+class InputHistory:
     """What was typed before, in a file that only our user may read."""
 
     def __init__(self, path: str) -> None:
@@ -106,10 +107,10 @@ def _unescaped(line: str) -> str:
     return "\\".join(part.replace("\\n", "\n") for part in parts)
 
 
-class Line:
+class InputLine:
     """What is being typed, with a cursor in it."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: InputHistory) -> None:
         self.text = ""
         self.is_secret = False
         """Whether it is a key or the like: it is not shown, and nothing of it is kept to come back."""

@@ -25,7 +25,7 @@ FAILED, UNANSWERED = 1, 3
 """Exit codes: the turn did not end well; a call needed consent and got none."""
 
 
-class TooLong(Exception):
+class InputTooLong(Exception):
     """Standard input has more than goes into a prompt."""
 
 
@@ -39,7 +39,7 @@ def piped() -> str:
         return ""
     data = sys.stdin.buffer.read(MAX_INPUT + 1)
     if len(data) > MAX_INPUT:
-        raise TooLong(
+        raise InputTooLong(
             f"standard input has more than {MAX_INPUT} bytes; put it in a file and name that in the prompt"
         )
     return data.decode("utf-8", "replace").strip("\n")

@@ -23,7 +23,7 @@ from ...events import (
     TurnBegan,
 )
 from ...formats.shown import call_title, clean
-from .view import PRINTED_LINES, Row, Screen, marked, question, result, wrapped
+from .view import PRINTED_LINES, ChatScreen, Row, marked, question, result, wrapped
 
 OPEN_ROWS = 8
 """How many rows are shown of a line that is not at its end yet; then all of it."""
@@ -33,10 +33,10 @@ TICK = 0.125
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
-class Talk:
+class ConversationView:
     """The conversation on a screen."""
 
-    def __init__(self, screen: Screen) -> None:
+    def __init__(self, screen: ChatScreen) -> None:
         self._screen = screen
         self._open = ""  # a line that is not at its end yet
         self._style = ""

@@ -14,7 +14,7 @@ import sys
 import termios
 
 from ...formats.columns import CUT
-from ..own_terminal import Gone, OwnTerminal, SignalBell
+from ..own_terminal import OwnTerminal, SignalBell, TerminalGone
 from .line import Key, LineKeys
 
 READ_SIZE = 65_536
@@ -45,7 +45,7 @@ class ChatTerminal(OwnTerminal):
         return self
 
     def __exit__(self, *error: object) -> None:
-        with contextlib.suppress(Gone):
+        with contextlib.suppress(TerminalGone):
             self.leave()
         self._close_output()
         self.bell.__exit__()

@@ -131,7 +131,7 @@ class Paint:
         return f"\x1b[{code}m{text}\x1b[0m" if code and text and self._is_on else text
 
 
-class Screen:
+class ChatScreen:
     """Lines that stay, and below them rows that are drawn again when anything changes.
 
     No row is as wide as the terminal, so a resize can only break rows, never join them, and it is known how

@@ -27,7 +27,7 @@ from ..project.scratch import Scratch, ScratchFault
 from ..project.tree import Changes, Tree, TreeFault, Watch
 from ..report import FOCUS, CommandRun, Confidence, Report, Status, fenced, not_verified, render, sections_of
 from .exits import script_of
-from .output import Summary, coverage, summaries, useful_part
+from .output import OutputSummary, coverage, summaries, useful_part
 from .problems import problem
 from .process import Ran, Stage, run
 
@@ -97,7 +97,7 @@ class Done(Struct, frozen=True):
         return not self.problem and self.ran is not None and self.ran.code == 0
 
     @property
-    def summaries(self) -> list[Summary]:
+    def summaries(self) -> list[OutputSummary]:
         return summaries(self.ran.text) if self.ran is not None else []
 
 
@@ -146,7 +146,7 @@ async def verify(
     if doubt:
         doubt += "; --copy runs commands in a copy"
     return msgspec.structs.replace(
-        judged(done, found, turn=turn, name=verifier.name, doubt=doubt),
+        report_of_run(done, found, turn=turn, name=verifier.name, doubt=doubt),
         session_id=session_id,
         project=str(project),
         lines=lines,
@@ -157,7 +157,7 @@ async def verify(
     )
 
 
-def judged(
+def report_of_run(
     done: Sequence[Done], found: Sequence[str], *, turn: int = 0, name: str = "command", doubt: str = ""
 ) -> Report:
     """The report on commands that were run, with the gaps that are left.
@@ -182,7 +182,7 @@ def judged(
         confidence = Confidence.VERIFIED if found else Confidence.PERFECT
         counts = "; ".join(str(each) for one in done for each in one.summaries)
         summary = f"{names} passed{f' ({counts})' if counts else ''}"
-    sections = [(FOCUS, summary), *((f"`{_short(each.command)}`", _told(each)) for each in done)]
+    sections = [(FOCUS, summary), *((f"`{_short(each.command)}`", _outcome_text(each)) for each in done)]
     if found and status is Status.VERIFIED:
         sections.append(("Why not PERFECT?", "\n".join(f"- {gap}" for gap in found)))
     report = Report(
@@ -336,7 +336,7 @@ def _ending(done: Done) -> str:
     return f"exited with {code}"
 
 
-def _told(done: Done) -> str:
+def _outcome_text(done: Done) -> str:
     """The section about a command."""
     if done.ran is None:
         return f"Not run: {done.problem}."

@@ -25,7 +25,7 @@ MAX_LINES_READ = 50_000
 """How many lines are looked at, the last ones."""
 
 
-class Summary(Struct, frozen=True):
+class OutputSummary(Struct, frozen=True):
     """What a test runner says about a run."""
 
     runner: str
@@ -70,9 +70,9 @@ _BAD = frozenset({"failed", "error", "errors"})
 _NEUTRAL = frozenset({"warning", "warnings", "total", "subtests"})
 
 
-def summaries(text: str) -> list[Summary]:
+def summaries(text: str) -> list[OutputSummary]:
     """What test runners say in an output, one for each run."""
-    found: list[Summary] = []
+    found: list[OutputSummary] = []
     ran = -1
     go: list[int] = [0, 0, 0]
     has_go = False
@@ -81,7 +81,7 @@ def summaries(text: str) -> list[Summary]:
         if match := _PYTEST.match(line):
             found.append(_counted("pytest", match[1]))
         elif _PYTEST_NONE.match(line):
-            found.append(Summary("pytest", 0))
+            found.append(OutputSummary("pytest", 0))
         elif match := _UNITTEST.match(line):
             ran = int(match[1])
         elif ran >= 0 and (match := _UNITTEST_END.match(line)):
@@ -91,7 +91,7 @@ def summaries(text: str) -> list[Summary]:
             found.append(_counted("jest", match[1]))
         elif match := _CARGO.match(line):
             passed, failed, ignored, filtered = map(int, match.groups())
-            found.append(Summary("cargo", passed, failed, ignored + filtered))
+            found.append(OutputSummary("cargo", passed, failed, ignored + filtered))
         elif match := _GO_OK.match(line):
             go[2 if "no tests to run" in match[1] else 0] += 1
         elif _GO_FAIL.match(line):
@@ -103,20 +103,22 @@ def summaries(text: str) -> list[Summary]:
         elif match := _NODE.match(line):
             node[match[1]] = node.get(match[1], 0) + int(match[2])
     if has_go or go[0] or go[1] or go[2]:
-        found.append(Summary("go", *go))
+        found.append(OutputSummary("go", *go))
     if "pass" in node:
         failed = node.get("fail", 0) + node.get("cancelled", 0)
-        found.append(Summary("node", node["pass"], failed, node.get("skipped", 0) + node.get("todo", 0)))
+        found.append(
+            OutputSummary("node", node["pass"], failed, node.get("skipped", 0) + node.get("todo", 0))
+        )
     return _without_empty_cargo(found)
 
 
-def _without_empty_cargo(found: list[Summary]) -> list[Summary]:
+def _without_empty_cargo(found: list[OutputSummary]) -> list[OutputSummary]:
     """Cargo tells of each program with tests, also of those that have none."""
     has_some = any(each.runner == "cargo" and each.passed + each.failed for each in found)
-    return [each for each in found if not (has_some and each == Summary("cargo", 0))]
+    return [each for each in found if not (has_some and each == OutputSummary("cargo", 0))]
 
 
-def _counted(runner: str, text: str) -> Summary:
+def _counted(runner: str, text: str) -> OutputSummary:
     passed = failed = other = 0
     for number, word in _COUNT.findall(text):
         if word in _GOOD:
@@ -125,14 +127,14 @@ def _counted(runner: str, text: str) -> Summary:
             failed += int(number)
         elif word not in _NEUTRAL:
             other += int(number)
-    return Summary(runner, passed, failed, other)
+    return OutputSummary(runner, passed, failed, other)
 
 
-def _unittest(ran: int, details: str) -> Summary:
+def _unittest(ran: int, details: str) -> OutputSummary:
     counts = {name.strip(): int(number) for name, number in re.findall(r"([a-z ]+)=(\d+)", details)}
     failed = counts.pop("failures", 0) + counts.pop("errors", 0)
     other = sum(counts.values())
-    return Summary("unittest", max(0, ran - failed - other), failed, other)
+    return OutputSummary("unittest", max(0, ran - failed - other), failed, other)
 
 
 # --- coverage ---------------------------------------------------------------------------------------------

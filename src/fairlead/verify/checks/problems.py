@@ -18,7 +18,7 @@ import msgspec
 from ...system.opening import read_file
 from ..project.repository import git_environment
 from .exits import NOTHING, blind, script_of
-from .output import Summary, summaries
+from .output import OutputSummary, summaries
 from .process import Ran
 
 NOT_FOUND = 127
@@ -111,7 +111,7 @@ def problem(command: str, ran: Ran, place: Path) -> str:
     return f"it could not be run: {said.strip()[:MAX_REASON]}" if said is not None else ""
 
 
-def _nothing_checked(command: str, ran: Ran, told: list[Summary], place: Path) -> str:
+def _nothing_checked(command: str, ran: Ran, told: list[OutputSummary], place: Path) -> str:
     """Why exit code 0 does not mean that something was checked, if so."""
     if bad := next((each for each in told if each.failed), None):
         return f"it exited with 0, but tests failed ({bad})"
@@ -136,7 +136,7 @@ def _is_module(place: Path, name: str) -> bool:
     return (place / f"{name}.py").is_file() or (place / name / "__main__.py").is_file()
 
 
-def _none_ran(told: list[Summary]) -> str:
+def _none_ran(told: list[OutputSummary]) -> str:
     skipped = next((each for each in told if each.skipped), None)
     return f"no test was run ({skipped})" if skipped is not None else "it found no tests to run"
 

@@ -60,7 +60,7 @@ class Ran(Struct, frozen=True):
     """How many processes were still there and had to be ended."""
 
 
-class Kept:
+class KeptOutput:
     """The first and the last bytes of an output.
 
     >>> kept = Kept(8)
@@ -112,7 +112,7 @@ async def run(
     """Run a pipeline. Raises OSError if a program can't be started; nothing is left running then."""
     begun = time.monotonic()
     mark = f"{os.getpid()}-{secrets.token_hex(16)}"
-    kept = Kept(max_kept)
+    kept = KeptOutput(max_kept)
     reading, writing = os.pipe()
     started: list[asyncio.subprocess.Process] = []
     taking = asyncio.ensure_future(_take(reading, kept, max_printed))
@@ -191,7 +191,7 @@ async def _start(
                 os.close(stdin)
 
 
-async def _take(reading: int, kept: Kept, limit: int) -> None:
+async def _take(reading: int, kept: KeptOutput, limit: int) -> None:
     """Keep what comes from a pipe. The loop gets no file of it: uvloop closes a file twice, and the
     second time it may be that of another thread."""
     loop, readable = asyncio.get_running_loop(), asyncio.Event()

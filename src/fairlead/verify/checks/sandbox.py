@@ -29,7 +29,7 @@ from ..project.repository import BASE, NoRepository, Shadow, git_directories, ke
 from ..report import CommandRun, Section
 from .allowed import git_words, leaving_out, refusal
 from .process import Ran, Stage, run
-from .words import NotPlain, Simple, directory_of, read
+from .words import CheckCommand, NotPlain, directory_of, read
 
 TIME_LIMIT = 120.0
 """Seconds that a command may take."""
@@ -58,7 +58,7 @@ FALLBACK = (
 """What people are told where there is no sandbox."""
 
 
-class Outcome(Struct, frozen=True):
+class SandboxOutcome(Struct, frozen=True):
     """What became of a command."""
 
     text: str
@@ -126,7 +126,7 @@ class ReadOnly:
             return ()
         return (Section("How were commands run?", f"Without a sandbox: {FALLBACK}."),)
 
-    async def run(self, command: str, *, time_limit: float | None = None) -> Outcome:
+    async def run(self, command: str, *, time_limit: float | None = None) -> SandboxOutcome:
         """Run a command line in the project, or say why not."""
         seconds = min(time_limit or self._time_limit, self._time_limit)
         if sum(map(len, await self.secrets())) > places.MAX_COVERED:
@@ -156,10 +156,10 @@ class ReadOnly:
                 Path(self._configs, str(number)).write_text(kept_config(Path(path)))
         return secrets
 
-    def _refuse(self, command: str, why: str) -> Outcome:
+    def _refuse(self, command: str, why: str) -> SandboxOutcome:
         self._note(command)
         text = f"refused: {why}. A verifier may only read; nothing was run."
-        return Outcome(text, refused=why)
+        return SandboxOutcome(text, refused=why)
 
     def _note(self, what: str) -> None:
         if len(self.refused) < MAX_REFUSED:
@@ -167,7 +167,7 @@ class ReadOnly:
 
     # --- in a sandbox -------------------------------------------------------------------------------------
 
-    async def _in_sandbox(self, command: str, seconds: float) -> Outcome:
+    async def _in_sandbox(self, command: str, seconds: float) -> SandboxOutcome:
         wrap = await bubblewrap()
         if wrap is None:
             return self._refuse(command, "bubblewrap does not work here")
@@ -253,7 +253,7 @@ class ReadOnly:
 
     # --- by a list ----------------------------------------------------------------------------------------
 
-    async def _by_list(self, command: str, seconds: float) -> Outcome:
+    async def _by_list(self, command: str, seconds: float) -> SandboxOutcome:
         """Judge all of a command line first, then run it."""
         sight = Sight(self.project, self._shown, (await self.secrets()).names)
         cwd = self.project
@@ -277,14 +277,14 @@ class ReadOnly:
                     await listed.run(pipeline.programs)
             return listed.outcome()
         except NoRepository as fault:
-            return Outcome(f"git: {fault}", 128)
+            return SandboxOutcome(f"git: {fault}", 128)
         except _Refused as why:
             return self._refuse(command, str(why))
         finally:
             if shadow is not None:
                 shadow.close()
 
-    def _judge(self, program: Simple, is_alone: bool, cwd: Path, sight: Sight) -> None:
+    def _judge(self, program: CheckCommand, is_alone: bool, cwd: Path, sight: Sight) -> None:
         """Raises if a program is not one of those that only read."""
         if program.words[0].glob:
             raise _Refused("the name of a program must be plain")
@@ -320,7 +320,7 @@ class _Listed:
         is_wanted = {"&&": self._code == 0, "||": self._code != 0}.get(after, True)
         return is_wanted and not self._ended
 
-    async def run(self, programs: Sequence[Simple]) -> None:
+    async def run(self, programs: Sequence[CheckCommand]) -> None:
         stages = []
         for program in programs:
             try:
@@ -355,7 +355,7 @@ class _Listed:
             self._texts.append(str(why))
             self._code = 1
 
-    def _stage(self, words: Sequence[str], program: Simple) -> Stage:
+    def _stage(self, words: Sequence[str], program: CheckCommand) -> Stage:
         environment: Mapping[str, str] = self._environment
         arguments = tuple(words[1:])
         before: tuple[str, ...] = ()
@@ -372,18 +372,18 @@ class _Listed:
         argv = (*LIMITED, found, *before, *arguments)
         return Stage(argv, environment, not program.drops_errors, program.pipes_errors)
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> SandboxOutcome:
         text = "\n".join(text for text in self._texts if text)
         return _outcome(Ran(None if self._ended else self._code, text, self._seconds, self._ended))
 
 
-def _outcome(ran: Ran) -> Outcome:
+def _outcome(ran: Ran) -> SandboxOutcome:
     notes = [ran.text.rstrip("\n")] if ran.text.strip() else ["[No output.]"]
     if ran.ended:
         notes.append(f"[The command was ended: {ran.ended}.]")
     elif ran.code:
         notes.append(f"[Exit code {ran.code}.]")
-    return Outcome("\n".join(notes), ran.code, ended=ran.ended, seconds=ran.seconds)
+    return SandboxOutcome("\n".join(notes), ran.code, ended=ran.ended, seconds=ran.seconds)
 
 
 def _bare() -> dict[str, str]:
@@ -392,7 +392,7 @@ def _bare() -> dict[str, str]:
     return {name: os.environ[name] for name in names if name in os.environ}
 
 
-def _after(program: Simple, cwd: Path) -> Path:
+def _after(program: CheckCommand, cwd: Path) -> Path:
     """Where the programs after this one run."""
     words = [word.text for word in program.words]
     if words[0] != "cd":

@@ -25,7 +25,7 @@ class NotPlain(Exception):
     """Shell that is more than plain words. Says what it was."""
 
 
-class Word(Struct, frozen=True):
+class CheckWord(Struct, frozen=True):
     """One word, and whether it has a star or the like outside of quotes."""
 
     text: str
@@ -44,10 +44,10 @@ class Word(Struct, frozen=True):
         return sorted(names) or [self.text]
 
 
-class Simple(Struct, frozen=True):
+class CheckCommand(Struct, frozen=True):
     """One program with its words."""
 
-    words: tuple[Word, ...]
+    words: tuple[CheckWord, ...]
     drops_errors: bool = False
     pipes_errors: bool = False
 
@@ -56,7 +56,7 @@ class Pipeline(Struct, frozen=True):
     """Programs that read from each other, and when to run them: `;` always, `&&` and `||` as in a shell."""
 
     after: str
-    programs: tuple[Simple, ...]
+    programs: tuple[CheckCommand, ...]
 
 
 _ERRORS = re.compile(r"2>(?:&1|[ \t]*/dev/null)(?=[ \t\n;|&]|\Z)")
@@ -99,8 +99,8 @@ class _Reader:
         self._text = text
         self._at = 0
         self._pipelines: list[Pipeline] = []
-        self._programs: list[Simple] = []
-        self._words: list[Word] = []
+        self._programs: list[CheckCommand] = []
+        self._words: list[CheckWord] = []
         self._after = ";"
         self._drops = self._pipes = False
         self._count = 0
@@ -136,7 +136,7 @@ class _Reader:
             self._count += 1
             if self._count > MAX_COMMANDS:
                 raise NotPlain(f"more than {MAX_COMMANDS} programs")
-            self._programs.append(Simple(tuple(self._words), self._drops, self._pipes))
+            self._programs.append(CheckCommand(tuple(self._words), self._drops, self._pipes))
         elif self._drops or self._pipes or sign in _NEED_WORDS or (not sign and self._is_open):
             raise NotPlain(f"nothing before {sign or 'the end'!r}")
         is_empty_line = sign == "\n" and not self._words
@@ -154,7 +154,7 @@ class _Reader:
         """Whether a program must follow."""
         return bool(self._programs) or self._after in ("&&", "||")
 
-    def _word(self) -> Word:
+    def _word(self) -> CheckWord:
         """Read a word that begins here."""
         text, start = self._text, self._at
         plain: list[str] = []
@@ -190,7 +190,7 @@ class _Reader:
                 continue
             plain.append(piece)
             pattern.append(glob.escape(piece))
-        return Word("".join(plain), "".join(pattern) if is_glob else "")
+        return CheckWord("".join(plain), "".join(pattern) if is_glob else "")
 
     def _quoted(self) -> str:
         """Read what is in double quotes."""

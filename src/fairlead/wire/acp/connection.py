@@ -1,7 +1,7 @@
 """Both ends of a connection: the client's, for other makers' agents, and the agent's, for editors.
 
 `receive` returns what the peer sent, judged by the table in `rules`; `request`, `notify`, `respond` and
-`fail` return the bytes of what we may send, or raise a LocalError. A peer's breach is a `Refused` or an
+`fail` return the bytes of what we may send, or raise a LocalError. A peer's breach is a `CallRefused` or an
 `Ignored`.
 
     >>> client = ClientConnection()
@@ -24,8 +24,8 @@ import msgspec
 
 from .. import jsonrpc
 from ..faults import Broken, LocalError
-from ..jsonrpc import Envelope, Error, ErrorCode, Fault, Id
-from ..lines import LineBuffer, TooLong
+from ..jsonrpc import Envelope, Error, ErrorCode, Id, JsonRpcFault
+from ..lines import LineBuffer, LineTooLong
 from . import rules
 from .base import Wire
 from .limits import MAX_COMPLAINTS, MAX_LINE, MAX_OPEN, MAX_SESSIONS
@@ -77,7 +77,7 @@ class Notification(msgspec.Struct, frozen=True):
     params: Any
 
 
-class Answer(msgspec.Struct, frozen=True):
+class CallAnswer(msgspec.Struct, frozen=True):
     """The result of a request of ours."""
 
     id: Id
@@ -86,7 +86,7 @@ class Answer(msgspec.Struct, frozen=True):
     result: Any
 
 
-class Failure(msgspec.Struct, frozen=True):
+class CallFailure(msgspec.Struct, frozen=True):
     """A request of ours failed, or its answer can't be read."""
 
     id: Id
@@ -95,7 +95,7 @@ class Failure(msgspec.Struct, frozen=True):
     error: Error
 
 
-class Refused(msgspec.Struct, frozen=True):
+class CallRefused(msgspec.Struct, frozen=True):
     """A request that the protocol itself answers: send the reply."""
 
     reason: str
@@ -108,7 +108,7 @@ class Ignored(msgspec.Struct, frozen=True):
     reason: str
 
 
-Item = Request | Notification | Answer | Failure | Refused | Ignored | Broken
+Item = Request | Notification | CallAnswer | CallFailure | CallRefused | Ignored | Broken
 
 
 # --- what is kept -----------------------------------------------------------------------------------------
@@ -218,19 +218,19 @@ class _Connection:
         for line in self._lines.feed(data) if not self.closed else ():
             if self.closed:
                 break
-            item = self._judged(line)
+            item = self._checked_line(line)
             if item is not None:
                 received.append(item)
         return received
 
-    def _judged(self, line: bytes | TooLong) -> Item | None:
-        if isinstance(line, TooLong):
+    def _checked_line(self, line: bytes | LineTooLong) -> Item | None:
+        if isinstance(line, LineTooLong):
             reason = f"a line of more than {line.limit} bytes"
             return self._faulty(jsonrpc.fault_of(line.head, ErrorCode.INVALID_REQUEST, reason))
         if not line or line.isspace():
             return None
         message = jsonrpc.decode(line)
-        if isinstance(message, Fault):
+        if isinstance(message, JsonRpcFault):
             return self._faulty(message)
         if message.method is msgspec.UNSET:
             return self._answered(message)
@@ -238,7 +238,7 @@ class _Connection:
             return self._notified(message)
         return self._requested(message)
 
-    def _faulty(self, fault: Fault) -> Item:
+    def _faulty(self, fault: JsonRpcFault) -> Item:
         """A line that is no message: an error for the peer, or the end of the request that it answers."""
         if fault.is_answer:
             request = self.ours.pop(fault.id, None) if fault.id is not None else None
@@ -249,10 +249,10 @@ class _Connection:
                 return Ignored(fault.reason)
         return self._refused(fault.id, Refusal(fault.code, fault.reason))
 
-    def _refused(self, id_: Id | None, refusal: Refusal) -> Refused:
+    def _refused(self, id_: Id | None, refusal: Refusal) -> CallRefused:
         """An error for the peer. It must not answer a request that is open under the same id."""
         known = None if id_ in self.theirs else id_
-        return Refused(refusal.reason, jsonrpc.error(known, Error(refusal.code, refusal.reason)))
+        return CallRefused(refusal.reason, jsonrpc.error(known, Error(refusal.code, refusal.reason)))
 
     def _requested(self, message: Envelope) -> Item:
         id_: Id = message.id
@@ -272,7 +272,7 @@ class _Connection:
             return self._refused(id_, refusal)
         if isinstance(params, RequestPermission) and params.session_id in self._cancelled:
             reply = jsonrpc.result(id_, PermissionResult(outcome=Cancelled()))
-            return Refused("the turn was cancelled", reply)
+            return CallRefused("the turn was cancelled", reply)
         self._begin(self.theirs, id_, method, params)
         return Request(id_, method.name, params)
 
@@ -314,13 +314,13 @@ class _Connection:
                 f"the agent speaks version {result.protocol_version} of the protocol, not {VERSION}"
             )
         self._end(request, result)
-        return Answer(request.id, request.method, request.session, result)
+        return CallAnswer(request.id, request.method, request.session, result)
 
-    def _failed(self, request: OpenRequest, error: Error | str) -> Failure:
+    def _failed(self, request: OpenRequest, error: Error | str) -> CallFailure:
         self._end(request, None)
         if isinstance(error, str):
             error = Error(ErrorCode.UNREADABLE, error)
-        return Failure(request.id, request.method, request.session, error)
+        return CallFailure(request.id, request.method, request.session, error)
 
     # --- the rules ---
 

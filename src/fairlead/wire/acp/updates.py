@@ -57,7 +57,7 @@ class CommandInput(Wire, frozen=True, kw_only=True):
     hint: str
 
 
-class Command(Wire, frozen=True, kw_only=True):
+class AvailableCommand(Wire, frozen=True, kw_only=True):
     """A slash command of the agent."""
 
     name: str
@@ -68,7 +68,7 @@ class Command(Wire, frozen=True, kw_only=True):
 class AvailableCommands(Wire, frozen=True, kw_only=True, tag_field=KIND, tag="available_commands_update"):
     """The agent's slash commands."""
 
-    available_commands: Annotated[tuple[Command, ...], ENTRIES]
+    available_commands: Annotated[tuple[AvailableCommand, ...], ENTRIES]
 
 
 class CurrentMode(Wire, frozen=True, kw_only=True, tag_field=KIND, tag="current_mode_update"):

@@ -16,14 +16,14 @@ from typing import Any, Protocol
 
 from ....agent import events
 from ....agent.conversation import Conversation
-from ....agent.events import Event
+from ....agent.events import ConversationEvent
 from ....agent.images import MAX_IMAGES, checked_images
 from ....agent.journal import JournalError, Said
 from ....agent.kind import AgentKind
 from ....agent.library import Library, Shelf
 from ....agent.messages import Image, text_of
 from ....agent.models import ModelError, ModelInfo
-from ....agent.ports import Busy, Models, Refused
+from ....agent.ports import Busy, ModelSource, Refused
 from ....agent.query.registry import InvalidQuery, QueryError, Registry, answer, parse_entity
 from ....agent.query.resolvers import SESSION_ID
 from ....agent.recall.memory import Memory
@@ -39,7 +39,7 @@ from ....wire.rpc_catalog import OWN_TOPICS, PARAMS
 from ...judging import Judging
 from .. import frames
 from ..handlers import FAULTS, MISSING, Call, Caller, Data, OpError, accepted, handlers_of, invalid, op
-from ..history import BadCursor, History
+from ..history import BadCursor, EventHistory
 from ..slash import AgentCommands, commands_of
 from ..telling import Telling, hears, missed_by_others
 from .contents import AgentContents, Listing
@@ -82,7 +82,7 @@ class AgentOps:
     def __init__(
         self,
         store: AgentStore,
-        models: Models,
+        models: ModelSource,
         callers: Callable[[], list[Caller]],
         *,
         registry: Registry | None = None,
@@ -104,7 +104,7 @@ class AgentOps:
         self._judging = judging
         self._hosted = hosted
         self._working: dict[tuple[Caller, str], Conversation] = {}
-        self._history = History()
+        self._history = EventHistory()
         self.dialogs = DialogOps(store, callers, self._history, self.session)
         self._board = JobBoard(self.sessions_of)
         self._telling = Telling(
@@ -363,7 +363,7 @@ class AgentOps:
         ]
         return frames.context_updated(rows, caller.focus)
 
-    def heard(self, event: Event) -> None:
+    def heard(self, event: ConversationEvent) -> None:
         """Something happened in a session."""
         self._telling.heard(event)
 

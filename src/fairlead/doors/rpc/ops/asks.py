@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from ....formats.shown import one_line
-from ....sessions.asks import Asks, TooMany
+from ....sessions.asks import Asks, TooManyAsked
 from ....sessions.directory import Directory, NoSession, Summary
 from ....sessions.inbox import calling_agent
-from ....sessions.questions import DENY, WITHDRAWN, Option, Question
+from ....sessions.questions import DENY, WITHDRAWN, AnswerOption, Question
 from ....system.settings import SettingError, Settings
 from ....wire.rpc import ErrorCode, fields
 from ..handlers import BY_CLIENT, FAULTS, Call, Data, OpError, invalid, op
@@ -26,8 +26,8 @@ MAX_WHAT = 200
 MAX_CHOICES, MAX_CHOICE = 9, 200
 """How many answers a question may offer, and how many characters each may have."""
 _TOKEN = re.compile(r"[0-9a-f]{8,64}")
-_DECLINE = Option(DENY.value, "Don't answer")
-FAULTS |= {TooMany: ErrorCode.FAILED}
+_DECLINE = AnswerOption(DENY.value, "Don't answer")
+FAULTS |= {TooManyAsked: ErrorCode.FAILED}
 
 
 class AskOps:
@@ -68,7 +68,7 @@ class AskOps:
         withdrawn if it does not come back soon."""
         _check(token, text, options or [])
         session = await self._found(await call.caller.session_behind())
-        choices = [Option(str(number), choice) for number, choice in enumerate(options or [], 1)]
+        choices = [AnswerOption(str(number), choice) for number, choice in enumerate(options or [], 1)]
         question = Question(
             id=token,
             kind="dialog",

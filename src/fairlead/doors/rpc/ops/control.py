@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from ....control.health import Health
+from ....control.health import HealthChecks
 from ....control.loop import Control
 from ....control.signals import Priority, Signal
 from ....wire.rpc import ErrorCode, fields
@@ -14,7 +14,7 @@ from ..handlers import Data, OpError, op
 class ControlOps:
     """What the control room does for clients."""
 
-    def __init__(self, room: Control, health: Health) -> None:
+    def __init__(self, room: Control, health: HealthChecks) -> None:
         self._room = room
         self._health = health
 

@@ -18,7 +18,7 @@ from ....sessions.questions import ANSWER, Answer, Question
 from ....wire.rpc import ErrorCode, EventData, fields
 from .. import frames
 from ..handlers import Call, Caller, Data, OpError, op
-from ..history import History
+from ..history import EventHistory
 
 SHOWN_DIALOGS = 50
 """How many questions a client is asked when it comes; the others are in `fairlead approvals`."""
@@ -42,7 +42,7 @@ class DialogOps:
         self,
         store: AgentStore,
         callers: Callable[[], list[Caller]],
-        history: History,
+        history: EventHistory,
         session: Callable[[Call], Conversation],
     ) -> None:
         self._store = store

@@ -13,7 +13,7 @@ from typing import Any
 
 from ....agent import events
 from ....agent.conversation import Conversation
-from ....agent.events import Event
+from ....agent.events import ConversationEvent
 from ....agent.ports import Job
 from ....formats.edn import Keyword
 from ....wire.rpc import ErrorCode, fields
@@ -36,7 +36,7 @@ def line_of(job: Job) -> str:
     return f"{job.call.id}  [{job.status}]  {job.call.name}"
 
 
-def shown(session: Conversation, job: Job) -> Data:
+def job_data(session: Conversation, job: Job) -> Data:
     """A job as clients know it."""
     is_over = job.status in _OVER
     summary = fields(
@@ -87,18 +87,18 @@ class AgentJobs:
         if any(each not in STATUSES for each in words):
             raise invalid("statuses", f"a vector of {', '.join(STATUSES)}")
         session = self._session(call)
-        return fields(jobs=[shown(session, job) for job in jobs_of(session, words)])
+        return fields(jobs=[job_data(session, job) for job in jobs_of(session, words)])
 
     @op
     async def inspect_background_job(self, call: Call, job_id: str) -> Data:
-        return fields(job=shown(*self._find(call, job_id)))
+        return fields(job=job_data(*self._find(call, job_id)))
 
     @op
     async def cancel_background_job(self, call: Call, job_id: str) -> Data:
         session, job = self._find(call, job_id)
         if job_id in session.jobs:
             session.end_job(job_id)
-        return fields(accepted=True, job=shown(session, job))
+        return fields(accepted=True, job=job_data(session, job))
 
     def _find(self, call: Call, id: str) -> tuple[Conversation, Job]:
         session = self._session(call)
@@ -135,7 +135,9 @@ class JobBoard:
         statuses = [fields(extension_id=f"{_EXTENSION}/{job.call.id}", text=line_of(job)) for job in jobs]
         caller.event("ui/status-updated", fields(statuses=statuses))
 
-    def heard(self, event: Event, session: Conversation, callers: Callable[[], Sequence[Caller]]) -> None:
+    def heard(
+        self, event: ConversationEvent, session: Conversation, callers: Callable[[], Sequence[Caller]]
+    ) -> None:
         """Something happened in a session that these clients hear of."""
 
         def later() -> None:

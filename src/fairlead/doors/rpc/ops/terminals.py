@@ -14,14 +14,14 @@ from itertools import product
 from typing import Any, TypeVar
 
 from ....formats.edn import Keyword
-from ....formats.patterns import Found, Pattern, PatternError, compiled
+from ....formats.patterns import Pattern, PatternError, PatternMatch, compiled
 from ....keeper.credentials import AGENT_MARK
 from ....sessions.directory import Directory, NameTaken
 from ....sessions.inbox import calling_agent
-from ....terminal.host import Host, HostError
+from ....terminal.host import HostError, TerminalHost
 from ....terminal.kind import MAX_UNTYPED, TerminalKind
-from ....terminal.lines import Follower, Followers, Kept, kept
-from ....terminal.session import Session, State
+from ....terminal.lines import Followers, LineFollower, LoggedLines, kept
+from ....terminal.session import ProgramState, TerminalSession
 from ....terminal.turns import TerminalTurns
 from ....terminal.watch import MAX_REQUEST_ID, TextWatch
 from ....wire.rpc import ErrorCode, fields
@@ -72,7 +72,7 @@ class TerminalOps:
 
     def __init__(
         self,
-        host: Host,
+        host: TerminalHost,
         kind: TerminalKind,
         turns: TerminalTurns,
         directory: Directory,
@@ -164,7 +164,7 @@ class TerminalOps:
         self, name: str, text: str = "", keys: list[str] | None = None, paste: str = ""
     ) -> Data:
         session = self._host.find(name)
-        if session.state is not State.RUNNING:
+        if session.state is not ProgramState.RUNNING:
             raise OpError(ErrorCode.INVALID_PARAMS, f"session {session.id!r} is {session.state.value}")
         if session.untyped > MAX_UNTYPED:
             message = f"session {session.id!r} does not read its input: {session.untyped} bytes are queued"
@@ -290,7 +290,7 @@ class TerminalOps:
 
     async def _waited(
         self,
-        session: Session,
+        session: TerminalSession,
         deadline: float,
         idle: float | None,
         exit: bool,
@@ -306,7 +306,7 @@ class TerminalOps:
                 if watch is not None and (found := await self._searchers.first(patterns, watch.take())):
                     return fields(matched=True, reason="text", match=found[0])
                 next_look = time.monotonic() + LOOK_SHARE * (time.monotonic() - began)
-                if session.state is State.ENDED and not changed.is_set():
+                if session.state is ProgramState.ENDED and not changed.is_set():
                     return fields(matched=exit, reason="exit", exit_code=session.exit_code)
                 pause = deadline - time.monotonic()
                 if idle is not None:
@@ -352,7 +352,7 @@ FAULTS[HostError] = _host_fault
 MISSING[HostError] = TerminalKind.name
 
 
-def _last(found: Kept, limit: int) -> dict[str, Any]:
+def _last(found: LoggedLines, limit: int) -> dict[str, Any]:
     """The last lines, and where they begin."""
     cut = max(0, len(found.texts) - limit)
     return {
@@ -363,7 +363,7 @@ def _last(found: Kept, limit: int) -> dict[str, Any]:
     }
 
 
-async def _png(session: Session, drawing: asyncio.Semaphore) -> str:
+async def _png(session: TerminalSession, drawing: asyncio.Semaphore) -> str:
     """What a session shows, drawn in a thread: fonts are looked for, and each cell is drawn."""
     try:
         async with asyncio.timeout(DRAW_WAIT), drawing:
@@ -375,7 +375,7 @@ async def _png(session: Session, drawing: asyncio.Semaphore) -> str:
         raise OpError(ErrorCode.FAILED, str(error)) from None
 
 
-async def _followed(follower: Follower, number: int, limit: int, seconds: float) -> Data:
+async def _followed(follower: LineFollower, number: int, limit: int, seconds: float) -> Data:
     """The next lines, or none if none came in time."""
     session = follower.session
     changed = asyncio.Event()
@@ -424,10 +424,10 @@ class _Searchers:
         finally:
             stopped.set()
 
-    async def first(self, patterns: Sequence[Pattern], texts: list[str]) -> Found | None:
+    async def first(self, patterns: Sequence[Pattern], texts: list[str]) -> PatternMatch | None:
         """The first match of any of the patterns in some texts."""
 
-        def search(pattern: Pattern, text: str, goes_on: Callable[[], bool]) -> Found | None:
+        def search(pattern: Pattern, text: str, goes_on: Callable[[], bool]) -> PatternMatch | None:
             return pattern.search(text) if goes_on() else None
 
         for text, pattern in product(texts, patterns):
