@@ -73,7 +73,7 @@ def test_it_is_seen_in_lists_and_at_the_terminals_attached(hosting: Hosting) -> 
     assert (
         next(line for line in listed.stdout.splitlines() if line.startswith("work ")).split()[2] == "error!"
     )
-    assert listed.stderr == f"{needs}; `fairlead approvals deny work` dismisses it\n"
+    assert listed.stderr == f"{needs}; `fairlead approvals dismiss work` dismisses it\n"
     assert needs in hosting.run("talk", "/status").stdout
     hosting.kill_daemon()
     hosting.until(lambda: "work" in hosting.sessions())

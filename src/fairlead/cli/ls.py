@@ -95,7 +95,7 @@ def main(arguments: Sequence[str]) -> int:
                 print(f"the recording of {name} stopped: {printable(why)}", file=sys.stderr)
             if why := (session.get("verdict") or {}).get("escalated"):
                 name = printable(session["name"])
-                how = f"`fairlead approvals deny {name}` dismisses it"
+                how = f"`fairlead approvals dismiss {name}` dismisses it"
                 print(f"{name} needs a person: {printable(why)}; {how}", file=sys.stderr)
         if questions and not options.name:
             pending = "1 approval is" if questions == 1 else f"{questions} approvals are"

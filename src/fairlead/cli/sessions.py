@@ -95,7 +95,7 @@ def _list(rows: list[Transcript], directory: str, *, as_json: bool) -> int:
         for row, verdict in zip(rows, verdicts):
             if verdict and (reason := verdict.escalated):
                 needs = f"{_line(row.name or row.id[:8])} needs a person: {_line(reason, WIDTH)}"
-                print(f"{needs}; `fairlead approvals deny {row.id[:8]}` dismisses it", file=sys.stderr)
+                print(f"{needs}; `fairlead approvals dismiss {row.id[:8]}` dismisses it", file=sys.stderr)
     return 0 if rows else 1
 
 
