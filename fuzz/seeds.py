@@ -116,6 +116,25 @@ _ACP = (
     "",
 )  # fmt: skip
 
+_STATELESS = '"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}'
+_MCP = (
+    '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2024-11-05","clientInfo":{"name":"c"}}}',
+    '{"jsonrpc":"2.0","method":"notifications/initialized"}',
+    '{"jsonrpc":"2.0","id":2,"method":"ping"}',
+    '{"jsonrpc":"2.0","id":3,"method":"tools/list","params":{}}',
+    '{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"t","arguments":{"x":1.5},"_meta":{"progressToken":1}}}',
+    '{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"t"}}',
+    '{"jsonrpc":"2.0","id":4,"method":"ping"}',
+    '{"jsonrpc":"2.0","id":"a","method":5}',
+    '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"a","reason":"enough"}}',
+    '{"jsonrpc":"2.0","id":5,"method":"server/discover","params":{' + _STATELESS + "}}",
+    '{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":"t","arguments":{},' + _STATELESS + "}}",
+    '{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"1"}}}',
+    '{"jsonrpc":"2.0","id":8,"result":{}}',
+    '[{"jsonrpc":"2.0","id":1,"method":"ping"}]',
+    "",
+)  # fmt: skip
+
 
 def _framed(text: str) -> bytes:
     return b"%06X" % len(text) + text.encode()
@@ -173,6 +192,8 @@ def seeds(target: str) -> list[bytes]:
             ]
         case "acp":
             return list(_streams(_lines(_ACP)))
+        case "mcp":
+            return list(_streams(_lines(_MCP)))
     raise ValueError(f"no such target: {target}")
 
 
@@ -194,6 +215,11 @@ _ACP_WORDS = r"""
 " { } [ ] : , [[[[[[[[ ]]]]]]]] {"a": null true 1.5 -1 1e400 \ud800 \ude00 \\ id method params result error
 jsonrpc 2.0 sessionId update sessionUpdate content type text plan tool_call usage_update _meta s1 s2
 9223372036854775808 "id":1, "id":"p", "id":null, session/update session/prompt session/close initialize
+"""
+_MCP_WORDS = r"""
+" { } [ ] : , [[[[[[[[ null true -1 1e400 \ud800 \\ id method params result jsonrpc 2.0 "id":"a", "id":4,
+"id":null, _meta progressToken name arguments requestId initialize ping tools/call tools/list 2025-11-25
+2026-07-28
 """
 _PASSEPARTOUT_WORDS = "000000 000002() FFFFFF 00000 :type :event :payload :action :token :stream :socket é"
 _KEEPTY_WORDS = (
@@ -219,6 +245,7 @@ def words(target: str) -> list[bytes]:
         "rpc": _EDN_WORDS + _RPC_WORDS,
         "verifier": _VERIFIER_WORDS,
         "acp": _ACP_WORDS,
+        "mcp": _MCP_WORDS,
         "passepartout": _SEXP_WORDS + _PASSEPARTOUT_WORDS,
     }
     return _texts(*texts[target].split(), *_BLANKS)

@@ -1,4 +1,4 @@
-"""What must hold for any bytes whatever: one target for each of the seven decoders.
+"""What must hold for any bytes whatever: one target for each of the eight decoders.
 
 A target takes bytes and returns, or raises: an AssertionError where a promise is broken, or what escaped from
 the decoder. It does no I/O, so it runs under atheris, in a plain loop (`worker.py`) and in a test alike. The
@@ -18,7 +18,7 @@ from fairlead.formats import edn, sexp
 from fairlead.formats.edn import EdnError, reader
 from fairlead.formats.faults import TextError
 from fairlead.formats.sexp import SexpError
-from fairlead.wire import acp, keepty, passepartout, rpc, verifier
+from fairlead.wire import acp, keepty, mcp, passepartout, rpc, verifier
 from fairlead.wire.acp.reading import read
 from fairlead.wire.faults import Broken, LocalError
 
@@ -223,6 +223,8 @@ def _known_of(end: Any) -> dict[str, Any]:
     """What anyone can know of an end's state."""
     if isinstance(end, acp.AgentConnection | acp.ClientConnection):
         return {"saved": end.save()}
+    if isinstance(end, mcp.ServerConnection):
+        return {"open": end.open, "revision": end.revision, "client": end.client}
     names = ("state", "pending", "subscribed", "misdirected", "proven")
     return {name: getattr(end, name) for name in names if hasattr(end, name)}
 
@@ -620,6 +622,65 @@ def _acp_killed(end: Any, stream: bytes, items: list[Any]) -> None:
     assert ended <= 1, items  # a last line that is too long without its end
 
 
+# --- MCP --------------------------------------------------------------------------------------------------
+
+_TOOL = mcp.Tool(name="t", title="T", description="d", input_schema={}, output_schema={}, annotations={})
+_GREETING = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}\n'
+
+
+def read_mcp(data: bytes) -> None:
+    """The server's end, new and after the handshake."""
+    choice = Choice.of(data)
+    limit = len(_GREETING) if choice.small else _MAX_LINE
+
+    def make() -> mcp.ServerConnection:
+        server = mcp.ServerConnection("fuzz", "1", lambda: [_TOOL], max_line=limit)
+        if choice.begun:
+            server.receive(_GREETING)
+        return server
+
+    server, items = _received(make, choice, lambda each: each._lines.pending, limit)
+    _mcp_lines(make(), choice.stream)
+    items += server.finish()
+    for item in items:
+        if isinstance(item, mcp.Reply):
+            answer = _mcp_answer(item.line)
+            assert ("error" in answer) == bool(item.fault), item
+    for id in server.open:
+        progress = server.progress(id, "on")
+        assert not progress or msgspec.json.decode(progress)["params"]["progress"] == 1
+        assert _mcp_answer(server.finish_call(id, "done", {"a": 1}))["id"] == id
+        assert server.fail_call(id, "twice") == server.refuse_call(id, "twice") == b""
+    assert not server.open
+
+
+def _mcp_lines(server: mcp.ServerConnection, stream: bytes) -> None:
+    """Only a call that is taken opens one, only its cancellation ends it, and no other answer has its id."""
+    for line in stream.split(b"\n")[:-1]:
+        before = server.open
+        for item in server.receive(line + b"\n"):
+            match item:
+                case mcp.ToolCall(id, _, arguments, _):
+                    assert server.open == [*before, id]
+                    assert len(server.open) <= mcp.MAX_OPEN
+                    msgspec.json.decode(arguments)
+                case mcp.Cancelled(id, _):
+                    assert id in before
+                    assert server.open == [each for each in before if each != id]
+                case mcp.Reply(written, _):
+                    assert server.open == before
+                    assert _mcp_answer(written)["id"] not in before
+
+
+def _mcp_answer(line: bytes) -> dict[str, Any]:
+    assert line.count(b"\n") == 1
+    assert line.endswith(b"\n")
+    answer: dict[str, Any] = msgspec.json.decode(line)
+    assert answer["jsonrpc"] == "2.0"
+    assert ("result" in answer) != ("error" in answer)
+    return answer
+
+
 TARGETS: dict[str, Callable[[bytes], None]] = {
     "edn": read_edn,
     "sexp": read_sexp,
@@ -628,4 +689,5 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "verifier": read_verifier,
     "passepartout": read_passepartout,
     "acp": read_acp,
+    "mcp": read_mcp,
 }

@@ -211,7 +211,7 @@ def test_a_rule_that_could_never_do_what_it_says_is_a_mistake_with_its_line(
 def test_addresses_for_notifications_hold_at_once(hosting: Hosting) -> None:
     assert "no address to notify" in run(hosting, "notify", "hello").stderr
     configure(hosting, '[notify]\nurls = ["nothing-that-apprise-knows://x"]\n')
-    assert run(hosting, "notify", "hello").returncode == 0
+    assert "Apprise does not recognize [notify] urls, number 1" in run(hosting, "notify", "hello").stderr
 
 
 def test_every_setting_is_shown_with_its_value_its_default_and_its_source(hosting: Hosting) -> None:

@@ -479,7 +479,7 @@ def test_a_verifier_says_that_the_daemon_was_stopped_and_one_in_a_session_waits_
     built(host, "halted", project, "ls")
     inner = f"cd {project} && exec {sys.executable} -m fairlead verify halted -- test -d ."
     hosting.start("check", inner)
-    hosting.wait_text("check", "verifying the turns")
+    hosting.wait_text("check", "verifying the turns of halted with")
     with verifying(hosting, project, "halted", "--", RIGHT) as outer:
         hosting.run("daemon", "stop")
         assert outer.process.wait(WAIT) == 1

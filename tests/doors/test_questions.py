@@ -129,6 +129,7 @@ def test_every_door_shows_all_of_what_will_happen(
                     assert ("characters are hidden here: `fairlead" in text) == (door != "approvals show")
         [row] = json.loads(hosting.run("approvals", "--json").stdout)
         assert (row["preview"], row["project"], row["session_name"]) == (command, str(project), name)
+        assert f"`fairlead approvals allow {token}`, or " in hosting.run("approvals").stdout
         denied = hosting.run("approvals", "deny", token).stdout
         assert denied.startswith(f"denied {token}: bash: $ ")
         assert HIDDEN in denied

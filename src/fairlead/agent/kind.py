@@ -26,8 +26,8 @@ from .ports import Busy, Refused
 from .recall.transcripts import Transcript, Transcripts
 from .store import AgentStore, NotFound
 
-LISTED = 20
-"""How many sessions that are not open are listed, the last used first."""
+LISTED = 1000
+"""How many sessions that are not open are looked at for a list, the last used first: more than a day has."""
 SCAN_SECONDS = 0.05
 """How long journals are looked through for a list; the rest comes the next time."""
 LISTED_SECONDS = 86_400.0

@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from .arguments import JSON, Argument, Command, Failure, UsageError, parsed
+from .arguments import JSON, Argument, Command, Failure, UsageError, nearest, parsed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..client.connection import DaemonConnection
+
+VERBS = ("allow", "always", "deny", "dismiss", "answer", "show")
 LISTED_LINES, LISTED_CHARACTERS = 40, 4000
 """How much of what will happen is shown in the list; `show` shows all."""
 
@@ -59,6 +62,7 @@ def main(arguments: Sequence[str]) -> int:
 
     with DaemonConnection() as control:
         if options.answer not in (None, "show"):
+            _check_verb(options.answer, control)
             token, given = options.token, options.answer
             if given == "dismiss":
                 [row] = control.ask("approvals", token=token)["approvals"]
@@ -87,6 +91,17 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _check_verb(given: str, control: DaemonConnection) -> None:
+    """Raise UsageError for an answer that no question takes."""
+    if given in VERBS:
+        return
+    offered = {word for row in control.ask("approvals")["approvals"] for word in row["options"]}
+    if given not in offered:
+        words = [*VERBS, *sorted(offered - set(VERBS))]
+        hint = nearest(given, words) or f"; expected one of {', '.join(words)}"
+        raise UsageError(f"no answer {given!r}{hint}")
+
+
 def _print_answer(given: str, answer: dict[str, Any], *, as_json: bool) -> int:
     """What was allowed or denied."""
     from ..formats.shown import one_line
@@ -107,6 +122,15 @@ def _print_answer(given: str, answer: dict[str, Any], *, as_json: bool) -> int:
         f"{done} {row['token']}: {row['title']}: {one_line(row['summary'], LISTED_CHARACTERS)} ({_who(row)})"
     )
     return 0
+
+
+def _command(row: dict[str, Any]) -> str:
+    """How to answer a question for consent."""
+    if row["lost"] or row["kind"] in ("escalation", "dialog") or not row["options"]:
+        return ""
+    first, *others = row["options"]
+    more = f", or {', '.join(others)} instead of {first}" if others else ""
+    return f"`fairlead approvals {first} {row['token']}`{more}"
 
 
 def _who(row: dict[str, Any]) -> str:
@@ -136,6 +160,7 @@ def _shown(row: dict[str, Any], *, is_whole: bool) -> str:
         "answer": ", ".join(f"{value} ({label})" for value, label in zip(row["options"], row["labels"]))
         if row.get("labels")
         else "",
+        "do": _command(row),
         "asked": row["asked_at"] and time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row["asked_at"])),
     }
     for name, value in details.items():

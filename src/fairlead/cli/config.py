@@ -62,7 +62,8 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     from .columns import table
 
-    table([("SETTING", "VALUE", "DEFAULT", "FROM"), *map(_cells, found)])
+    cells = [("SETTING", "VALUE", "DEFAULT", "FROM"), *map(_cells, found)]
+    table(cells, drops=("DEFAULT", "FROM"), flexible="VALUE")  # without its name a value says nothing
     if len(found) == 1:
         print(f"\n{found[0]['means']}; a change takes effect {found[0]['applies']}")
     return 0

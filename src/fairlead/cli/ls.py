@@ -93,10 +93,14 @@ def main(arguments: Sequence[str]) -> int:
             if why := session.get("recording_error"):
                 name = printable(session["name"])
                 print(f"the recording of {name} stopped: {printable(why)}", file=sys.stderr)
-            if why := (session.get("verdict") or {}).get("escalated"):
-                name = printable(session["name"])
-                how = f"`fairlead approvals dismiss {name}` dismisses it"
-                print(f"{name} needs a person: {printable(why)}; {how}", file=sys.stderr)
+        verdicts = [(session, session.get("verdict") or {}) for session in sessions]
+        needed(
+            [
+                (shown_name(each), printable(verdict["escalated"]))
+                for each, verdict in verdicts
+                if verdict.get("escalated")
+            ]
+        )
         if questions and not options.name:
             pending = "1 approval is" if questions == 1 else f"{questions} approvals are"
             print(f"{pending} pending: `fairlead approvals`", file=sys.stderr)
@@ -144,7 +148,7 @@ def _row(session: dict[str, Any]) -> tuple[str, ...]:
         shown_name(session),
         state,
         session["kind"],
-        printable(_from_home(session["project"])),
+        printable(from_home(session["project"])),
         f"{session['cols']}×{session['rows']}" if "cols" in session else "-",
         str(session["clients"]) if "cols" in session else "-",
         _span(session["idle"]),
@@ -163,7 +167,17 @@ def shown_name(session: dict[str, Any]) -> str:
     return printable(name[:SHORT_ID] if is_made_up and not is_chosen else name)
 
 
-def _from_home(path: str) -> str:
+def needed(called: list[tuple[str, str]]) -> None:
+    """Say which sessions need a person, and why: one line, however many they are."""
+    if len(called) > 1:
+        print(f"{len(called)} sessions need a person: `fairlead approvals`", file=sys.stderr)
+    for name, why in called if len(called) == 1 else ():
+        print(
+            f"{name} needs a person: {why}; `fairlead approvals dismiss {name}` dismisses it", file=sys.stderr
+        )
+
+
+def from_home(path: str) -> str:
     import os
 
     home = os.path.expanduser("~")

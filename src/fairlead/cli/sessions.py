@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from . import columns
 from .arguments import JSON, Argument, Command, Option, count, parsed
 from .colours import coloured_check
+from .ls import SHORT_ID, from_home, needed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 WIDTH = 200
 """How many characters of why a person is needed are shown."""
+ROLES = {"toolResult": "tool", "bashExecution": "shell"}
+"""What people call those who say something in a journal."""
 SHOWN = 20
 """How many sessions or places are shown unless more are asked for."""
 
@@ -83,7 +86,13 @@ def _list(rows: list[Transcript], directory: str, *, as_json: bool) -> int:
     else:
         table = [("LAST USED", "MESSAGES", "WHAT", "DIRECTORY", "ID")]
         table += [
-            (_moment(row.modified), str(row.message_count), _title(row, waiting), row.cwd, row.id)
+            (
+                _moment(row.modified),
+                str(row.message_count),
+                _title(row, waiting),
+                from_home(row.cwd),
+                _id(row),
+            )
             for row in rows
         ]
         checks = ["CHECK", *(verdict.check if verdict else "-" for verdict in verdicts)]
@@ -92,10 +101,8 @@ def _list(rows: list[Transcript], directory: str, *, as_json: bool) -> int:
             columns.table(rows_, drops=DROPS, flexible="WHAT", paint={"CHECK": coloured_check})
         else:
             columns.table(table, drops=DROPS, flexible="WHAT")
-        for row, verdict in zip(rows, verdicts):
-            if verdict and (reason := verdict.escalated):
-                needs = f"{_line(row.name or row.id[:8])} needs a person: {_line(reason, WIDTH)}"
-                print(f"{needs}; `fairlead approvals dismiss {row.id[:8]}` dismisses it", file=sys.stderr)
+        called = [(row, each.escalated) for row, each in zip(rows, verdicts) if each and each.escalated]
+        needed([(_line(row.name or row.id[:SHORT_ID]), _line(why, WIDTH)) for row, why in called])
     return 0 if rows else 1
 
 
@@ -129,12 +136,23 @@ def _search(transcripts: Transcripts, text: str, limit: int, cwd: str | None, *,
         print(f"no matches for {text!r}", file=sys.stderr)
     else:
         rows = [
-            (_moment(each.timestamp), each.role, _line(each.snippet), each.transcript.id) for each in found
+            (
+                _moment(each.timestamp),
+                ROLES.get(each.role, each.role),
+                _line(each.snippet),
+                _id(each.transcript),
+            )
+            for each in sorted(found, key=lambda each: each.timestamp, reverse=True)
         ]
         columns.table(
             [("WHEN", "WHO", "WHAT", "SESSION"), *rows], drops=("WHEN", "WHO", "SESSION"), flexible="WHAT"
         )
     return 0 if found else 1
+
+
+def _id(row: Transcript) -> str:
+    """A session's id, or as much of it as people need on a terminal."""
+    return row.id if columns.terminal_width() is None else row.id[:SHORT_ID]
 
 
 def _title(row: Transcript, waiting: Collection[str]) -> str:

@@ -262,9 +262,10 @@ class DurableChecker:
 
 
 async def watch(
-    settings: Settings, target: Target, wanted: Wanted, *, once: bool, steer: bool, quiet: bool
+    settings: Settings, target: Target, wanted: Wanted, name: str, *, once: bool, steer: bool, quiet: bool
 ) -> int:
-    """Check turns until the session ends, or one if `once`. Gives the exit code."""
+    """Check turns until the session ends, or one if `once`. `name` is what the person called the session.
+    Returns the exit code."""
     checking = checker(settings, target, wanted)
     writing = DurableChecker(settings, target, checking)
     say: Callable[[str], None] = _nothing if quiet else _say
@@ -287,7 +288,7 @@ async def watch(
     await checking.began(None)
     for warning in await warnings(wanted, checking):
         _say(warning)
-    say(f"verifying the turns of {target.session_id} with {checking.name}")
+    say(f"verifying the turns of {name} with {checking.name}")
     try:
         async for judged in follower.judgements():
             writing.keep(judged.report)

@@ -79,8 +79,7 @@ def main(arguments: Sequence[str]) -> int:
         time_limit=options.timeout or TIME_LIMIT,
     )
     try:
-        return asyncio.run(
-            watch(settings, target, wanted, once=options.once, steer=options.steer, quiet=options.quiet)
-        )
+        how = {"once": options.once, "steer": options.steer, "quiet": options.quiet}
+        return asyncio.run(watch(settings, target, wanted, options.session, **how))
     except ValueError as error:
         raise Failure(str(error)) from None

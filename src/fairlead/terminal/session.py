@@ -48,8 +48,6 @@ INPUT_WINDOW = 256 * 1024
 """How many bytes of input may be on their way to the program before its writer is made to wait."""
 HANGS_UP = 2
 """The version of the first keeper that knows what hanging up is."""
-
-
 ENDING_SECONDS = 0.1
 """How long output is still drawn of a session whose end somebody wants."""
 ECHO = 256

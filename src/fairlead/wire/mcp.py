@@ -168,12 +168,18 @@ class ServerConnection:
     """Our end towards a client. `tools` returns the tools, when they are asked for."""
 
     def __init__(
-        self, name: str, version: str, tools: Callable[[], Sequence[Tool]], instructions: str = ""
+        self,
+        name: str,
+        version: str,
+        tools: Callable[[], Sequence[Tool]],
+        instructions: str = "",
+        *,
+        max_line: int = MAX_LINE,
     ) -> None:
         self._info = {"name": name, "version": version}
         self._tools = tools
         self._instructions = instructions
-        self._lines = LineBuffer(MAX_LINE)
+        self._lines = LineBuffer(max_line)
         self._open: dict[Id, _Open] = {}
         self._complaints = 0
         self.revision: str | None = None
