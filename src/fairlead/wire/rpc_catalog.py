@@ -230,6 +230,8 @@ session_find: / name session-id -> session others
     a session by its name, its id or the beginning of that, and the others of its name [repeatable]
 session_stop: / name session-id -> session others exit-code stopped dropped
     end a program, or an agent's turn [beside]
+session_remove: / name session-id -> session others path
+    forget a session that does nothing; the journal of an agent's is moved to the trash [beside for_person]
 session_prompt: text / name session-id prompt-id -> accepted session queued
     ask a session for something: type it and Enter, or say it to an agent; with an id of the client's once, \
 however often it is asked [for_person]
