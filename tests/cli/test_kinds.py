@@ -80,11 +80,11 @@ def test_an_agent_is_asked_waited_for_read_and_stopped_like_a_program(hosting: H
         (("wait", "garden", "--text", "x"), "`fairlead wait garden --idle 0` waits until its turn is over"),
         (
             ("start", "garden", "-d", "--", "true"),
-            "an agent session is already called 'garden'; choose another name",
+            "an agent session is already called 'garden'; choose another name, or `fairlead attach garden`",
         ),
         (
             ("agent", "--name", "work", "-p", "hi"),
-            "a terminal session is already called 'work'; choose another name",
+            "a terminal session is already called 'work'; choose another name, or `fairlead attach work`",
         ),
         (("stop", "gardn"), "no session 'gardn'; did you mean garden?"),
         (("logs", "wrk"), "no session 'wrk'; did you mean work?"),

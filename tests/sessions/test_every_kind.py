@@ -1,4 +1,4 @@
-"""What every kind of sessions does through every door: terminals, our own agent, agents of other makers, and
+"""What every kind of sessions does through every door: terminals, our own agent, third-party agents, and
 a kind that exists only here.
 
 The last one needs no change in any door or command; what a kind can't do is answered with what to use
@@ -205,6 +205,8 @@ def test_its_name_is_refused_to_every_other_kind(
 ) -> None:
     article = "an" if case.kind[0] in "aeiou" else "a"
     taken = f"{article} {case.kind} session is already called '{name}'; choose another name"
+    if row(hosting, name)["can"]:
+        taken += f", or `fairlead attach {name}`"
     if case.kind != "terminal":
         assert taken in hosting.run("start", name, "-d", "--", "true", check=False).stderr
     if "chat" not in row(hosting, name)["can"]:

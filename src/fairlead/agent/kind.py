@@ -37,7 +37,7 @@ MAX_WHAT = 80
 
 
 class AgentKind:
-    """The sessions of a store that are of one kind: with our own agent, or with one of another maker.
+    """The sessions of a store that are of one kind: with our own agent, or with a third-party one.
     `transcripts` knows those that are not open; `feed` has what happens."""
 
     names = ("agent", "hosted")

@@ -84,7 +84,7 @@ class AgentStore:
         hosted: MakeHosted | None = None,
     ) -> None:
         """`check_free` raises NameTaken if a session of another kind has a name. `hosted` makes the sessions
-        whose work agents of other makers do."""
+        whose work third-party agents do."""
         self.directory = directory
         self.inbox = inbox if inbox is not None else Inbox()
         self.inbox.register("consent", self.fate)
@@ -243,7 +243,7 @@ class AgentStore:
         Raises JournalError or Refused.
         """
         if session.journal.header.agent is not None:
-            raise Refused(f"fork is not supported by {session.kind} sessions")
+            raise Refused(f"forking is not supported by {session.kind} sessions")
         id = str(uuid.uuid4())
         last = context.end_of_turn(session.journal.branch, entry_id)
         path = self._new_path(str(session.cwd), id)

@@ -23,7 +23,7 @@ COMMANDS = {
     "record": "record a session to a file",
     "play": "play a recording",
     "agent": "chat with an agent session, or send it one prompt from a script",
-    "agents": "list other makers' agents that can be hosted",
+    "agents": "list third-party agents that can be hosted",
     "sessions": "list agent sessions, or search their messages",
     "talk": "send messages and commands to the daemon",
     "approvals": "list pending approvals, and answer them",

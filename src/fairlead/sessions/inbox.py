@@ -192,7 +192,7 @@ class Inbox:
             raise NotOpen(f"{len(meant)} questions are meant by {id!r:.80}: {which}; give the token of one")
         if not is_long:
             raise NotOpen(f"{id!r} is too short: give {LEAST_PREFIX} or more characters of the token")
-        raise NotOpen(f"no question {id!r:.80} waits; `fairlead approvals` lists those that do")
+        raise NotOpen(f"no question {id!r:.80} is pending; `fairlead approvals` lists those that are")
 
     def word_for(self, question: Question, name: str) -> str:
         """What a person types to name a question: the session's name, if no other question is meant."""
@@ -233,7 +233,7 @@ class Inbox:
         async with waiting.lock:  # a second answer waits to see what becomes of the first
             if self._open.get(id) is not waiting:
                 self._found(id)
-                raise NotOpen(f"no question {id!r} waits any more")
+                raise NotOpen(f"question {id!r} is no longer pending")
             question = waiting.question
             said = question.reply(option, text)
             if isinstance(said, str):
