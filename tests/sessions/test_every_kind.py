@@ -550,7 +550,8 @@ def test_it_is_removed_when_it_is_idle_and_its_journal_is_kept(
     hosting.until(lambda: row(hosting, name)["state"] == "asks")
     refused = remove(hosting, name, "--yes")
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert f"{name} asks: " in refused.stderr and "`fairlead approvals`" in refused.stderr
+    assert f"{name} asks: " in refused.stderr
+    assert "`fairlead approvals`" in refused.stderr
     hosting.run("stop", name)
     send(hosting, name, case.hang)
     hosting.until(lambda: row(hosting, name)["state"] == "working")
