@@ -119,7 +119,7 @@ bench-agent: $(READY)bench ## measure agent sessions: requests, turns, hundreds 
 bench-verify: $(READY)bench ## measure verified turns: what one costs, and many reports
 	$(BIN)/python bench/verify.py
 
-bench-hosted: $(READY)bench ## measure other makers' agents: a line, a thousand updates, fifty sessions
+bench-hosted: $(READY)bench ## measure third-party agents: a line, a thousand updates, fifty sessions
 	$(BIN)/python bench/hosted.py
 
 bench-control: $(READY)bench ## measure the control room: health, signals, connections, a minute under attack

@@ -1,4 +1,4 @@
-"""An agent of another maker as a session, an editor that talks with it, and an agent that asks a person:
+"""A third-party agent as a session, an editor that talks with it, and an agent that asks a person:
 `make demo`.
 
 The agent is a small one that speaks ACP and needs no model; `fairlead agents` lists the real ones.
@@ -146,7 +146,7 @@ def main() -> int:
     print(f"\n{paint('1', 'hosted agents')} — a turn that outlives the daemon, with a permission that waits")
     demo = Demo(home)
     try:
-        demo.run("agent", "--with", "small", "--name", "garden", "-p", "hello from another maker")
+        demo.run("agent", "--with", "small", "--name", "garden", "-p", "hello from a third party")
         demo.run("send", "garden", "think slow tool done")
         token = demo.question()
         demo.run("approvals")

@@ -1,4 +1,4 @@
-"""A model on loopback for agents of other makers: it speaks Anthropic's, OpenAI's and Google's protocols, and
+"""A model on loopback for third-party agents: it speaks Anthropic's, OpenAI's and Google's protocols, and
 says what a script has for a word of the prompt.
 
     script = {"greet": [Says("Hello")], "write": [Says("Now.", Shell("echo hi > hello.txt")), Says("Done.")]}

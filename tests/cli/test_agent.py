@@ -29,7 +29,7 @@ from tests.hosting import WAIT, Hosting
 UNTIL_GO = b"run: while [ ! -e go ]; do sleep 0.02; done\r"
 """A command that takes until a file is there."""
 EVIL = "\x1b]0;owned\x07\x1b[2J\x1b[31mred\x1b[0m \x9b5n\x05\u202eend"
-ENDED = "says which."
+ENDED = "lists them."
 """How the offline guide ends what it says."""
 KEYS = "y yes · a always · n no, and Enter"
 

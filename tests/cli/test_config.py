@@ -227,7 +227,7 @@ def test_every_setting_is_shown_with_its_value_its_default_and_its_source(hostin
         "default": 600.0,
         "source": f"{path}:2",
         "applies": "at once",
-        "means": "seconds for which an ended session can still be looked at",
+        "means": "seconds for which an ended session is kept",
         "daemon": 60,
     }
     assert rows["passepartout.max_tokens"]["daemon"] == 2000

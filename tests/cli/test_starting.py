@@ -353,7 +353,7 @@ def test_a_mistake_in_the_file_locks_nobody_out_of_sessions_when_the_daemon_dies
         refused = alone.run("daemon", "restart", check=False)  # which is strict
         assert (refused.returncode, sentence in refused.stderr) == (1, True)
     configure(alone, "[agent]\nyes = false\n")
-    assert alone.run("approvals").stderr == "nothing waits for your consent\n"
+    assert alone.run("approvals").stderr == "no approvals pending\n"
     assert good.read_text() == "[agent]\nyes = false\n"
     alone.run("stop", "work")
 

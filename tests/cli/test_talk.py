@@ -23,7 +23,7 @@ def test_a_script_says_lines_and_gets_all_answers(hosting: Hosting) -> None:
     done = hosting.run("talk", input="/help\n\nwhat can you do?\n/status")
     assert "/approve TOKEN" in done.stdout
     assert "offline guide" in done.stdout
-    assert "wait for your consent" in done.stdout
+    assert "approvals pending" in done.stdout
     assert done.stderr == ""
 
 
@@ -33,7 +33,7 @@ def test_what_can_not_be_done_is_told_by_the_exit_code(hosting: Hosting) -> None
         ("/approve", "/approve needs a token; /approvals lists them"),
         ("/run rm -rf /", "blocked: `rm -rf /` is never run"),
         ("/run cat ~/.ssh/id_rsa", "blocked: ~/.ssh/id_rsa is protected"),
-        ("/deny abcd1234", "no question 'abcd1234' waits; `fairlead approvals` lists those that do"),
+        ("/deny abcd1234", "no question 'abcd1234' is pending; `fairlead approvals` lists those that are"),
     ):
         done = hosting.run("talk", said, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (1, "", f"{why}\n")
@@ -80,7 +80,7 @@ def test_a_session_that_is_not_there_is_a_failure(hosting: Hosting) -> None:
     )
     lines = hosting.run("talk", "-s", "nowhere", input="hi\n/status\n", check=False)
     assert lines.returncode == 1
-    assert "wait for your consent" in lines.stdout
+    assert "approvals pending" in lines.stdout
 
 
 def test_a_person_talks_approves_and_ends_an_answer(hosting: Hosting) -> None:
@@ -98,7 +98,7 @@ def test_a_person_talks_approves_and_ends_an_answer(hosting: Hosting) -> None:
         someone.type("\x03")
         someone.until("aborted")
         someone.type("/status\n")
-        someone.until("wait for your consent")
+        someone.until("approvals pending")
         someone.type("\x04")
         assert someone.process.wait(WAIT) == 0
 
@@ -135,7 +135,7 @@ def test_a_token_is_taken_from_a_file(hosting: Hosting) -> None:
 
 
 def test_approvals_are_listed_and_answered(hosting: Hosting) -> None:
-    assert "nothing waits" in hosting.run("approvals").stderr
+    assert "no approvals pending" in hosting.run("approvals").stderr
     answer = hosting.run("talk", "/run rm nothing; printf '\\n/approve 1'").stdout
     first, *body, choices = answer.splitlines()
     assert first == "shell waits for your consent:"
@@ -152,7 +152,7 @@ def test_approvals_are_listed_and_answered(hosting: Hosting) -> None:
     again = hosting.run("approvals", "allow", token, check=False)
     assert (again.returncode, "answered already" in again.stderr) == (1, True)
     assert hosting.run("approvals", "allow", check=False).returncode == 2
-    assert hosting.run("approvals", "maybe", token, check=False).returncode == 1
+    assert hosting.run("approvals", "maybe", token, check=False).returncode == 2
 
 
 def test_a_notification_without_a_receiver_is_a_failure(hosting: Hosting) -> None:

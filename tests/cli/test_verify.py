@@ -98,8 +98,8 @@ def test_what_never_holds_ends_with_1_after_all_corrections(
     prompt = "write answer.txt: wrong"
     done = fairlead(hosting, project, "run", "-q", "--yes", "--name", "never", "--verify", RIGHT, prompt)
     assert done.returncode == 1
-    assert "not sent back: it was already sent back the maximum number of times" in done.stderr
-    assert "No: it was already sent back the maximum number of times." in done.stdout
+    assert "not sent back: the limit of corrections is reached" in done.stderr
+    assert "No: the limit of corrections is reached." in done.stdout
     assert [each.confidence for each in reports(hosting, project)] == ["feedback"] * 3
     verdict = host.agent("never", cwd=str(project)).state()["verdict"]
     assert (verdict["turn"], verdict["confidence"]) == (1, "feedback")
@@ -427,7 +427,7 @@ def test_a_daemon_that_is_killed_again_and_again_loses_no_turn_of_a_loop(
         for count in (1, 2):
             hosting.until(lambda count=count: verifier.printed.count("turn 1  FAILED") >= count)  # type: ignore[misc]
             hosting.kill_daemon()
-        hosting.until(lambda: "the maximum number of times" in verifier.printed)
+        hosting.until(lambda: "the limit of corrections is reached" in verifier.printed)
         with connected(hosting) as again:
             verdict = again.agent("loop").state()["verdict"]
         assert (verdict["confidence"], bool(verdict["escalated"])) == ("feedback", True)

@@ -1,4 +1,4 @@
-"""Other makers' clients of ACP drive `fairlead acp`: the Python SDK, acpx, and Emacs with acp.el."""
+"""Third-party clients of ACP drive `fairlead acp`: the Python SDK, acpx, and Emacs with acp.el."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def without_deltas(printed: str) -> str:
 
 OFFLINE = (
     "I am the offline guide: no language model is connected, so I only follow plain requests. "
-    "`help` says which."
+    "`help` lists them."
 )
 QUESTION = r"session ID in PROJECT\nit runs a command\n$ echo hi\nAllow bash?"
 TALK = rf"""response req-1 handshake

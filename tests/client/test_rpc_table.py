@@ -156,7 +156,7 @@ DENIED = [
 ]
 DONE_BY_GUIDE = (
     r"Done: read `notes.txt`.\nbuy milk\n\nI am the offline guide: no language model is connected, so I only"
-    r" follow plain requests. `help` says which."
+    r" follow plain requests. `help` lists them."
 )
 
 

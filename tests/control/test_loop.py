@@ -107,7 +107,7 @@ def test_a_client_that_left_gets_nothing_more(tmp_path: Path) -> None:
 def test_the_commands_of_a_person(tmp_path: Path) -> None:
     async def work(room: Room) -> None:
         assert "/approve TOKEN" in await room.ask("/help")
-        assert await room.ask("/status") == "all idle\n1 wait for your consent"
+        assert await room.ask("/status") == "all idle\n1 approval pending"
         assert await room.ask("/approvals") == (
             "agent1  bash\n    $ make\n    it runs a command\n    session garden (s1) in /srv/garden\n"
             "    /approve agent1 or /deny agent1"
@@ -118,7 +118,7 @@ def test_the_commands_of_a_person(tmp_path: Path) -> None:
         )
         assert "answered already" in await room.ask("/deny agent1")
         assert room.agents.settled == [("agent1", True, "tui")]
-        assert await room.ask("/approvals") == "nothing waits for your consent"
+        assert await room.ask("/approvals") == "no approvals pending"
         assert await room.ask("/what") == "unknown command /what; /help lists them"
         assert await room.ask("/etc/hosts is odd") == "/etc/hosts is odd"
         assert await room.ask("/send work ls -l") == "typed into work"

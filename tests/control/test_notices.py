@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -185,6 +186,21 @@ def test_a_kill_between_sending_and_writing_it_down_does_not_send_it_again(tmp_p
     store.close()
     subprocess.run([*command, "again"], check=True, env=os.environ, timeout=WAIT)
     assert (tmp_path / "sent").read_text().split() == ["0", "1", "2"]
+
+
+def test_agents_have_20_actions_waiting_and_leave_room_for_others(tmp_path: Path) -> None:
+    action = Action("SHELL", "rm x")
+    with closing(ControlStore(str(tmp_path / "control.db"))) as store:
+        tokens = [store.ask(action, "why", (), f"agent s{number}").token for number in range(20)]
+        store.ask(action, "why", (), "tui")
+    with closing(ControlStore(str(tmp_path / "control.db"))) as store:  # also after a restart
+        store.open()
+        with pytest.raises(Full, match="20 actions that agents asked for are already waiting for consent"):
+            store.ask(action, "why", (), "agent s21")
+        store.ask(action, "why", (), "tui")
+        assert len(store.asked()) == 22
+        assert store.settle(tokens[0], False, "me") is not None
+        store.ask(action, "why", (), "agent s21")
 
 
 def test_too_many_questions_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

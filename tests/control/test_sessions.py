@@ -175,8 +175,8 @@ def test_a_question_of_an_agent_is_answered_once(tmp_path: Path) -> None:
         (waiting,) = inbox.open()
         assert (waiting.session, waiting.title, waiting.reason) == (asked.session, "note", "it writes")
         assert (waiting.session_name, waiting.project) == ("main", str(tmp_path))
-        assert await agents.sessions.status() == "agent main: asks, 1 wait for consent\necho cave: idle"
-        with pytest.raises(NotOpen, match="no question 'unknown' waits"):
+        assert await agents.sessions.status() == "agent main: asks, 1 approval pending\necho cave: idle"
+        with pytest.raises(NotOpen, match="no question 'unknown' is pending"):
             await inbox.answer("unknown", "allow", "test")
         await inbox.answer(waiting.id, "allow", "test")
         with pytest.raises(NotOpen, match="was answered already: allowed by test at "):

@@ -150,7 +150,7 @@ def test_what_is_too_long_is_left_out_of_the_middle_and_can_be_seen(
     whole = hosting.run("approvals", "show", token[:5]).stdout
     assert [line.strip() for line in whole.splitlines()[-300:]] == lines
     missing = hosting.run("approvals", "show", "nothing", check=False)
-    assert (missing.returncode, "no question 'nothing' waits" in missing.stderr) == (1, True)
+    assert (missing.returncode, "no question 'nothing' is pending" in missing.stderr) == (1, True)
     big = "x" * 200_000 + "\n" + "y" * 200_000
     cassette(tape, calls(("c1", "write", {"path": "big.txt", "content": big})), says("done"))
     other = hosting.ask("open_session", name="other", cwd=str(project))["session_id"]
@@ -303,7 +303,7 @@ def test_a_session_still_waits_after_a_restart_and_takes_no_other_prompt(
     assert "[waits for consent]" in hosting.run("sessions").stdout
     assert json.loads(hosting.run("sessions", "--json").stdout)[0]["waits"] is True
     assert "1 approval is pending: `fairlead approvals`" in hosting.run("ls").stderr
-    assert "asks, 1 wait for consent" in hosting.run("talk", "/status").stdout
+    assert "asks, 1 approval pending" in hosting.run("talk", "/status").stdout
     editor = Editor(hosting, project)
     editor.ask("handshake")
     editor.ask("subscribe")
@@ -354,7 +354,7 @@ def test_a_question_whose_session_is_gone_is_shown_as_lost(
     assert f"{token}  bash: $ echo a ⏎ {HIDDEN}" in listed
     assert "lost   the journal of the session that asked is gone; `fairlead approvals deny" in listed
     assert "lost: the journal of the session that asked is gone" in hosting.run("talk", "/approvals").stdout
-    assert "0 wait for an answer, 1 lost" in hosting.run("doctor", check=False).stdout
+    assert "none pending, 1 lost" in hosting.run("doctor", check=False).stdout
     editor = Editor(hosting, project)
     editor.ask("handshake")
     editor.ask("subscribe")

@@ -55,7 +55,7 @@ def test_a_name_that_is_taken_is_refused_and_free_again_when_its_program_has_end
         (["screen", "nobody"], "fairlead screen: no session 'nobody'\n"),
         (
             ["start", "a/b", "-d"],
-            "fairlead start: a session's name must not be empty, nor have a slash or NUL in it: 'a/b'\n",
+            "fairlead start: a session's name must not be empty or contain a slash or NUL: 'a/b'\n",
         ),
         (
             ["start", "red\x1b[31m", "-d"],

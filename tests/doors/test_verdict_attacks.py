@@ -120,6 +120,43 @@ async def test_what_was_said_while_a_turn_went_on_is_not_said_of_its_end(tmp_pat
 
 
 @served
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize("is_written", [True, False])
+async def test_an_aborted_turn_that_was_green_before_its_end_is_not_green_after_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_written: bool, is_known: bool
+) -> None:
+    model = Held()
+    async with room(tmp_path, model) as host:
+        session = host.session()
+        verifier = await host.verifier(session)
+        session.prompt("one")
+        await model.asked.wait()
+        verifier.report(1, confidence="verified", changed=["x"])
+        await host.until("verify/report")
+        with monkeypatch.context() as patched:
+            if not is_written:  # the daemon died before that
+                patched.setattr(host.reports, "outdate", lambda session_id: None)
+            session.abort()
+            model.go_on.set()
+            await session.idle()
+            await verifier.until("event", name="stop")
+            await verifier.answered()
+        places = [str(host.sockets) + "2"]
+        again = Judging(places, host.reports, Feed(), Inbox(), lambda topic, data: None, max_loops=3)
+        if is_known:  # before its reports are read, which may take long
+            again.opened(LiveAgent(session))
+        await again.open()
+        if not is_known:
+            assert again.of(session.id) is not None
+            assert (again.shown(session.id) or {})["stale"] is is_written
+            again.opened(LiveAgent(session))
+        shown = again.shown(session.id) or {}
+        assert (shown["stale"], shown["confidence"]) == (True, "verified")
+        assert shown["colour"] != "green"
+        again.door.close_all("the test is over")
+
+
+@served
 @pytest.mark.parametrize("how", ["abort", "interrupt"])
 async def test_a_stopped_turn_is_not_green_and_takes_no_correction(tmp_path: Path, how: str) -> None:
     model = Held()

@@ -100,6 +100,29 @@ async def test_what_a_verifier_may_not_send_is_dropped_and_counted_and_the_conne
             assert f"a verifier may not send {each};" in caplog.text
 
 
+@served
+async def test_what_is_wrong_with_a_verifier_is_not_logged_for_ever(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "fairlead")
+    async with room(tmp_path) as host:
+        session = host.session()
+        for count in (10, 20):  # each connection has its own ten
+            verifier = await host.verifier(session)
+            for _ in range(50):
+                verifier.report(1, confidence=7)
+                verifier.send("hello_ack", sessionId=session.id)
+            await verifier.answered()
+            logged = [each for each in caplog.messages if each.startswith(f"a verifier of {session.id}: ")]
+            assert len(logged) == count
+        assert any("it sent a wrong report" in each for each in logged)
+        assert any("may not send hello_ack" in each for each in logged)
+        session.prompt("one")
+        await session.idle()
+        verifier.report(1)  # it is still heard
+        await host.until("verify/report")
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [

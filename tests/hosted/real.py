@@ -1,4 +1,4 @@
-"""A real daemon with real agents of other makers, whose model is on loopback.
+"""A real daemon with real third-party agents, whose model is on loopback.
 
 What differs between the agents is in `REAL`: how they are set up, and the words that they use.
 """
@@ -18,7 +18,7 @@ KEY = "sk-fake-0123456789abcdef0123456789"
 
 
 class Real(NamedTuple):
-    """An agent of another maker."""
+    """A third-party agent."""
 
     command: tuple[str, ...]
     """Its program, as requirements/peers-npm.txt has it, and its arguments."""

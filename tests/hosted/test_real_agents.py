@@ -1,4 +1,4 @@
-"""Sessions with real agents of other makers, through a real daemon; their model is on loopback.
+"""Sessions with real third-party agents, through a real daemon; their model is on loopback.
 
 All tests with an agent share a daemon, and each has a session of its own. What differs between the agents is
 in the table of `tests/hosted/real.py`.

@@ -1,4 +1,4 @@
-"""Sessions with an agent of another maker, through a real daemon and the real command."""
+"""Sessions with a third-party agent, through a real daemon and the real command."""
 
 from __future__ import annotations
 

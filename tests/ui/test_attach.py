@@ -604,7 +604,7 @@ def test_a_loop_of_sessions_is_refused_also_when_only_the_environment_tells(host
     hosting.environment["FAIRLEAD_SESSION"] = "a"
     try:
         for name, reason in (
-            ("c", "session 'c' shows session 'a', which contains this terminal: a loop"),
+            ("c", "can't attach: session 'c' already shows this terminal, through 'a'"),
             ("a", "can't attach to session 'a' from within itself"),
         ):
             with Person(hosting, "attach", name, cols=150) as person:

@@ -153,16 +153,14 @@ async def test_what_never_holds_is_sent_back_exactly_so_often_and_then_a_person_
             session.prompt("build it")
             assert await judging.many(4) == [
                 *[(1, "failed", "")] * 3,
-                (1, "failed", "it was already sent back the maximum number of times"),
+                (1, "failed", "the limit of corrections is reached"),
             ]
             await judging.close()
         assert session.turns[0].corrections == 3
         assert [topic for topic, _ in host.told].count("verify/escalated") == 1
         last = host.reports.get(host.reports.list()[0].id)
         assert last is not None
-        assert last.sections[-1] == Section(
-            "Sent back?", "No: it was already sent back the maximum number of times."
-        )
+        assert last.sections[-1] == Section("Sent back?", "No: the limit of corrections is reached.")
         judgement = host.judging.of(session.id)
         assert judgement is not None
         assert (judgement.shown["confidence"], bool(judgement.shown["escalated"])) == ("feedback", True)
@@ -187,7 +185,7 @@ async def test_what_a_person_asks_in_the_middle_begins_a_new_count(tmp_path: Pat
                 (1, "failed", TOO_LATE),  # turn 2 does not get what is meant for turn 1
                 (2, "failed", ""),
                 (2, "failed", ""),
-                (2, "failed", "it was already sent back the maximum number of times"),
+                (2, "failed", "the limit of corrections is reached"),
             ]
             await judging.close()
         assert [turn.corrections for turn in session.turns] == [1, 2]

@@ -270,7 +270,7 @@ def test_sockets_are_in_the_runtime_directory_else_in_the_temporary_one(
 @pytest.mark.parametrize("session_id", ["", "a/b", "/", "../x", "a\0b"])
 def test_an_id_that_would_leave_the_directory_is_refused(session_id: str) -> None:
     with pytest.raises(
-        ValueError, match=r"^a session's name must not be empty, nor have a slash or NUL in it: "
+        ValueError, match=r"^a session's name must not be empty or contain a slash or NUL: "
     ) as raised:
         socket_path(session_id, {})
     assert str(raised.value).endswith(repr(session_id))

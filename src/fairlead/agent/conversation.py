@@ -385,15 +385,15 @@ class Conversation:
 
     def set_model(self, provider: str, id: str) -> ModelInfo:
         """Ask another model from now on. Raises Refused if there is no such model."""
-        raise self._cant("set_model")
+        raise self._cant("changing the model")
 
     def cycle_model(self, step: int = 1) -> ModelInfo:
         """Take the next model, or the one before. Raises Refused."""
-        raise self._cant("cycle_model")
+        raise self._cant("changing the model")
 
     def set_mode(self, mode: str) -> str:
         """Be in another mode; returns it. Raises Refused."""
-        raise self._cant("set_mode")
+        raise self._cant("changing the mode")
 
     def set_option(self, id: str, value: str) -> None:
         """Choose one of its options. Raises Refused."""
@@ -406,28 +406,28 @@ class Conversation:
         self._choose_option(known, value)
 
     def _choose_option(self, option: Choosable, value: str) -> None:
-        raise self._cant("set_option")
+        raise self._cant("changing an option")
 
     def set_thinking_level(self, level: str) -> str:
         """How hard a model thinks, if it does; returns what holds now. Raises Refused."""
-        raise self._cant("set_thinking_level")
+        raise self._cant("changing the thinking level")
 
     def cycle_thinking_level(self) -> str:
-        raise self._cant("cycle_thinking_level")
+        raise self._cant("changing the thinking level")
 
     async def bash(self, command: str) -> Result:
         """Run a command for a person, who needs no consent; a model sees it with the next prompt.
 
         Raises Busy, Refused or JournalError.
         """
-        raise self._cant("bash")
+        raise self._cant("running a command")
 
     async def end_agent(self) -> None:
         """End the program that does the work, if there is one; the next prompt starts it again."""
 
     async def compact(self, instructions: str = "") -> str:
         """Summarize older messages; returns the summary. Raises Busy, Refused or ModelError."""
-        raise self._cant("compact")
+        raise self._cant("compaction")
 
     def _cant(self, what: str) -> Refused:
         return Refused(f"{what} is not supported by {self.kind} sessions")

@@ -13,7 +13,7 @@ Outcome = Literal["done", "aborted", "interrupted", "failed"]
 
 
 class Choice(Struct, frozen=True):
-    """An answer to a question of an agent of another maker."""
+    """An answer to a question of a third-party agent."""
 
     value: str
     """What we call it: allow, always, deny, or another word."""

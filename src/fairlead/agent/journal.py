@@ -135,7 +135,7 @@ class JournalHeader(Struct, frozen=True, tag_field="type", tag="session", rename
     parent_session: str | None = None
     """The file that this one was forked from."""
     agent: str | None = None
-    """The agent of another maker that does the work, if it is not our own."""
+    """The third-party agent that does the work, if it is not our own."""
 
 
 class _Head(Struct, rename="camel"):

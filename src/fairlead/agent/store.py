@@ -33,6 +33,8 @@ from .tools import Tool
 
 MAX_LOADED = 256
 """How many sessions may be loaded at the same time, unless more are busy."""
+TRASH = "trash"
+"""The directory beside that of the journals to which those of removed sessions are moved."""
 MAX_LOOKED_AT = 200
 """How many journals of a directory are looked into for those that belong to it, the last used first."""
 MAX_SLUG = 100
@@ -82,7 +84,7 @@ class AgentStore:
         hosted: MakeHosted | None = None,
     ) -> None:
         """`check_free` raises NameTaken if a session of another kind has a name. `hosted` makes the sessions
-        whose work agents of other makers do."""
+        whose work third-party agents do."""
         self.directory = directory
         self.inbox = inbox if inbox is not None else Inbox()
         self.inbox.register("consent", self.fate)
@@ -163,6 +165,21 @@ class AgentStore:
         except NameTaken as error:
             raise Refused(str(error)) from None
 
+    def remove(self, session: Conversation) -> str:
+        """Let go of a session and move its journal to the trash; returns where that is. Raises Refused or
+        JournalError."""
+        path, home = session.journal.path, os.path.realpath(self.directory)
+        if not path.startswith(f"{home}/"):
+            raise Refused(f"{path} is not one of Fairlead's journals: remove the file itself")
+        kept = os.path.join(os.path.dirname(home), TRASH, os.path.relpath(path, home))
+        try:
+            os.makedirs(os.path.dirname(kept), mode=0o700, exist_ok=True)
+            os.rename(path, kept)
+        except OSError as error:
+            raise JournalError(f"can't move {path} to the trash: {error.strerror}") from None
+        self._close(session)
+        return kept
+
     def get(self, id: str) -> Conversation | None:
         """The session of this id if it is loaded."""
         return self._loaded.get(id)
@@ -226,7 +243,7 @@ class AgentStore:
         Raises JournalError or Refused.
         """
         if session.journal.header.agent is not None:
-            raise Refused(f"fork is not supported by {session.kind} sessions")
+            raise Refused(f"forking is not supported by {session.kind} sessions")
         id = str(uuid.uuid4())
         last = context.end_of_turn(session.journal.branch, entry_id)
         path = self._new_path(str(session.cwd), id)

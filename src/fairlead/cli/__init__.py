@@ -14,6 +14,7 @@ COMMANDS = {
     "attach": "attach to a session's terminal, or open an agent's chat",
     "ls": "list the sessions",
     "stop": "stop a session's program, or an agent's turn",
+    "rm": "remove sessions that do nothing any more",
     "send": "type text or keys into a session, or prompt an agent",
     "screen": "print a session's screen as text, or render it as an image",
     "search": "search a session's screen and scrollback, or an agent's messages",
@@ -22,7 +23,7 @@ COMMANDS = {
     "record": "record a session to a file",
     "play": "play a recording",
     "agent": "chat with an agent session, or send it one prompt from a script",
-    "agents": "list other makers' agents that can be hosted",
+    "agents": "list third-party agents that can be hosted",
     "sessions": "list agent sessions, or search their messages",
     "talk": "send messages and commands to the daemon",
     "approvals": "list pending approvals, and answer them",
@@ -41,7 +42,7 @@ COMMANDS = {
 }
 
 GROUPS = {
-    "Sessions": ("start", "attach", "ls", "stop"),
+    "Sessions": ("start", "attach", "ls", "stop", "rm"),
     "Output and input": ("screen", "logs", "search", "send", "wait"),
     "Recordings": ("record", "play"),
     "Agents": ("agent", "agents", "sessions", "rpc", "acp", "mcp"),

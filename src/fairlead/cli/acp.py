@@ -14,7 +14,9 @@ COMMAND = Command(
     options=(
         Option("--session", value="NAME", help="use this session for every new one"),
         Option(
-            "--with", value="AGENT", help="start new sessions with another maker's agent, as `agent --with`"
+            "--with",
+            value="AGENT",
+            help="use a third-party agent for new sessions; `fairlead agents` lists them",
         ),
     ),
     examples=(

@@ -57,7 +57,7 @@ COMMAND = Command(
             "--with",
             value="AGENT",
             completes="agent",
-            help="use another maker's agent; `fairlead agents` lists them",
+            help="use a third-party agent; `fairlead agents` lists them",
         ),
         Option("--mode", value="MODE", help="with --with: switch the agent to this mode"),
         Option("--sandbox", help="with --with: let the agent write only in the directory"),
@@ -80,7 +80,7 @@ COMMAND = Command(
         ("fairlead agent", "a new session here"),
         ("fairlead agent garden", "the session named garden, created if needed"),
         ("git diff | fairlead agent -p 'review this'", "in a script"),
-        ("fairlead agent --with claude garden", "with Claude Code, which goes on when you leave"),
+        ("fairlead agent --with claude garden", "with Claude Code, which keeps running when you leave"),
     ),
     codes={1: "the turn failed or was aborted", 3: "a call needed consent and was denied"},
 )
@@ -94,7 +94,9 @@ def main(arguments: Sequence[str]) -> int:
         name, prompt = _said(options.prompt, alone=not (options.print or options.json))
     agent_name = getattr(options, "with")
     if agent_name is None and options.sandbox:
-        raise UsageError("--sandbox needs --with AGENT: our own agent asks before it writes elsewhere")
+        raise UsageError(
+            "--sandbox needs --with AGENT: Fairlead's own agent always asks before it writes elsewhere"
+        )
     if name and goes_on:
         raise UsageError("--continue and --name can't be combined: a name already selects the session")
     if options.model is not None and not all(options.model.partition("/")[::2]):

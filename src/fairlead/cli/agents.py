@@ -1,4 +1,4 @@
-"""`fairlead agents`: the agents of other makers that can be hosted, how to install them, and trying one."""
+"""`fairlead agents`: third-party agents that can be hosted, how to install them, and trying one."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 COMMAND = Command(
     "agents",
-    "List the agents of other makers that `fairlead agent --with AGENT` talks with: where the program of\n"
-    "each is, or the line that installs it. [agents.NAME] in the configuration adds one, or changes one.",
+    "List the third-party agents that `fairlead agent --with AGENT` can use: where the program of each\n"
+    "is, or the command that installs it. [agents.NAME] in the configuration adds or changes one.",
     options=(
-        Option("--check", value="AGENT", help="start this one, see whether it can be used, and end it"),
+        Option("--check", value="AGENT", help="check that this agent starts, speaks ACP and is logged in"),
         JSON,
     ),
     examples=(

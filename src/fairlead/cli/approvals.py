@@ -46,7 +46,7 @@ COMMAND = Command(
         ("fairlead approvals", "list all"),
         ("fairlead approvals show 1f3c5a77", "print one in full"),
         ("fairlead approvals answer 1f3c5a77 'the blue one'", "answer an agent's question"),
-        ("fairlead approvals dismiss garden", "the session garden needs no person any more"),
+        ("fairlead approvals dismiss garden", "the session garden no longer needs a person"),
     ),
     codes={1: "no approval with this token is pending"},
 )
@@ -55,7 +55,7 @@ COMMAND = Command(
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
     if (options.answer is None) != (options.token is None):
-        raise UsageError("an answer, or show, needs a token; `fairlead approvals` lists them")
+        raise UsageError("missing TOKEN; `fairlead approvals` lists them")
     if (options.answer == "answer") != (options.text is not None):
         raise UsageError("`approvals answer TOKEN TEXT` takes a text, and nothing else does")
     from ..client.connection import DaemonConnection
@@ -84,7 +84,7 @@ def main(arguments: Sequence[str]) -> int:
 
         print(json.dumps(rows, indent=2))
     elif not rows:
-        print("nothing waits for your consent", file=sys.stderr)
+        print("no approvals pending", file=sys.stderr)
     else:
         for row in rows:
             print(_question_text(row, is_whole=options.token is not None))
@@ -148,7 +148,7 @@ def _question_text(row: dict[str, Any], *, is_whole: bool) -> str:
     token, summary = row["token"], one_line(row["summary"], LISTED_CHARACTERS)
     lines = [f"{token}  {one_line(row['title'], 80)}: {summary}"]
     details = {
-        "lost": row["lost"] and f"{row['lost']}; `fairlead approvals deny {token}` dismisses it",
+        "lost": row["lost"] and f"{row['lost']}; `fairlead approvals dismiss {token}` dismisses it",
         "then": row["kind"] == "escalation"
         and not row["lost"]
         and f"look at it, ask it for something else, or `fairlead approvals dismiss {token}`",

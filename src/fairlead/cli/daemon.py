@@ -37,6 +37,7 @@ COMMAND = Command(
         ),
         Option("--supervised", help="for run: systemd or launchd restarts it, not the nursery"),
         Option("--asked-at", value="SECONDS", kind=float, help="for run: exit if it was stopped since then"),
+        Option("-q", "--quiet", help="for status: print only the process id"),
         Option("--json", help="for status: print JSON"),
     ),
     examples=(
@@ -68,7 +69,7 @@ def main(arguments: Sequence[str]) -> int:
             sys.stdout.write(unit(options.manager))
             return 0
         case "status":
-            return _status(as_json=options.json)
+            return _status(as_json=options.json, quiet=options.quiet)
         case "stop":
             return _stop()
         case _:
@@ -89,7 +90,7 @@ def _ask(op: str, **params: object) -> dict[str, Any] | None:
         return None
 
 
-def _status(*, as_json: bool) -> int:
+def _status(*, as_json: bool, quiet: bool) -> int:
     from ..client.launch import HungDaemon
 
     try:
@@ -97,6 +98,8 @@ def _status(*, as_json: bool) -> int:
     except HungDaemon as error:
         if not as_json:
             print(error, file=sys.stderr)
+            if quiet:
+                print(error.pid)
             return 1
         import json
 
@@ -108,6 +111,8 @@ def _status(*, as_json: bool) -> int:
         print(json.dumps({"running": answer is not None} | (answer or {})))
     elif answer is None:
         print("no daemon is running; any command starts one", file=sys.stderr)
+    elif quiet:
+        print(answer["pid"])
     else:
         import time
 

@@ -32,7 +32,7 @@ COMMAND = Command(
     "Agents call this from their hooks, with the hook's JSON on standard input or, like Codex's `notify`,\n"
     "as the last argument. When a turn ends and the session has a verifier, it waits for the verdict; if\n"
     "the turn failed, it returns the correction so that the agent continues. Outside a Fairlead session it\n"
-    "does nothing. It always exits with 0, so it never blocks the agent by failing.",
+    "does nothing. Called by an agent, it always exits with 0, so a failure never blocks the agent.",
     takes=(
         Argument("agent", "the agent that calls the hook", choices=AGENTS, optional=True),
         Argument("json", "the hook's JSON, if not on standard input", optional=True),
@@ -59,6 +59,7 @@ COMMAND = Command(
         ("fairlead hook --uninstall claude", "remove it; other hooks stay"),
         ('echo \'{"hook_event_name": "Stop"}\' | fairlead hook other', "from an agent of your own"),
     ),
+    codes={1: "the agent's settings can't be read or written (--install, --uninstall)"},
 )
 
 

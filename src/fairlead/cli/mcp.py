@@ -12,19 +12,19 @@ COMMAND = Command(
     "mcp",
     "Speak the Model Context Protocol on standard input and output. Agents start this as an MCP server: it\n"
     "lists, starts, reads and prompts sessions, notifies you, and asks you questions. Agents reach the\n"
-    "sessions of their own directory and below it; [mcp] reach says more.",
+    "sessions of their own directory and below it; `reach` in [mcp] changes that.",
     options=(
         Option(
             "--project",
             value="DIR",
-            help="the directory whose sessions are reached, instead of this one",
+            help="the project directory, if it is not the current one",
             completes="directory",
         ),
     ),
     examples=(
         ("claude mcp add fairlead -- fairlead mcp", "for Claude Code"),
         ("codex mcp add fairlead -- fairlead mcp", "for Codex"),
-        ("fairlead approvals", "what agents ask you"),
+        ("fairlead approvals", "answer their questions"),
     ),
 )
 PRIVATE = ("FAIRLEAD_AGENT_", "FAIRLEAD_CONTROL_", "FAIRLEAD_MCP_")

@@ -19,7 +19,7 @@ COMMAND = Command(
         ),
         Option(
             "--with",
-            help="build with another maker's agent; see `fairlead agents`",
+            help="use a third-party agent; `fairlead agents` lists them",
             value="AGENT",
             completes="agent",
         ),

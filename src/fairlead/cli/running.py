@@ -47,7 +47,7 @@ class RunJob(NamedTuple):
     as_json: bool
     is_quiet: bool
     agent: str | None = None
-    """The agent of another maker that does it."""
+    """The third-party agent that does it."""
     mode: str | None = None
     sandbox: bool | None = None
 

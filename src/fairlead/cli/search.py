@@ -17,8 +17,8 @@ USUAL_LIMIT = 1000
 
 COMMAND = Command(
     "search",
-    "Search a session's screen and scrollback. Prints line:column: text for each match; lines have the\n"
-    "numbers that `fairlead logs` has. A wrapped line is searched as one line. For an agent session,\n"
+    "Search a session's screen and scrollback. Prints line:column: text for each match, with\n"
+    "lines numbered as in `fairlead logs`. A wrapped line is searched as one line. For an agent session,\n"
     "search its messages.",
     takes=(SESSION, Argument("text", "the text to search for")),
     options=(
@@ -31,7 +31,11 @@ COMMAND = Command(
         ("fairlead search -e work '^E +\\w+Error'", "a regular expression"),
         ("fairlead search tests FAILED --json", "for scripts"),
     ),
-    codes={0: "found", 1: "not found, or no such session", 2: "not a regular expression, or wrong usage"},
+    codes={
+        0: "found",
+        1: "not found, or no such session",
+        2: "usage error, or an invalid regular expression",
+    },
 )
 
 

@@ -10,7 +10,8 @@ from .arguments import JSON, Argument, Command, parsed
 COMMAND = Command(
     "stop",
     "Stop a session's program: SIGHUP, as when a terminal is closed, then SIGTERM, and SIGKILL after some\n"
-    "seconds. The session is removed. For an agent session, abort the running turn; the session is kept.",
+    "seconds. The session is removed. For an agent session, abort the running turn, and\n"
+    "end the process of a third-party agent; the session is kept.",
     takes=(Argument("name", "the sessions", many=True, completes="session"),),
     options=(JSON,),
     examples=(

@@ -41,8 +41,8 @@ COMMAND = Command(
     ),
     codes={
         1: "a message failed, for example because the session or command does not exist; an answer was lost\n"
-        "because the daemon restarted; or the daemon was stopped or can't be reached. At a terminal, failed\n"
-        "and lost messages are only reported",
+        "because the daemon restarted; or the daemon was stopped or can't be reached. At a terminal these\n"
+        "are reported and don't change the exit code",
         124: "timed out waiting for an answer",
         130: "interrupted by Ctrl-C; at a terminal, while no answer was pending",
     },

@@ -49,7 +49,7 @@ COMMAND = Command(
     codes={
         0: "a condition holds",
         1: "the program ended first, or there is no such session; with --exit, an agent's turn is not done",
-        2: "not a regular expression, or wrong usage",
+        2: "usage error, or an invalid regular expression",
         124: "timed out",
         125: "with --exit alone: no such session, or no daemon",
         "program's": "with --exit alone",

@@ -328,7 +328,7 @@ class Host(Connection):
     ) -> Agent:
         """Return the agent session of a name, made if there is none; without a name a new one, or with
         `continue_last` the last one of the directory. With an id, or its beginning, that session. `agent` is
-        another maker's agent; its session can be in a `mode` of the agent's and in a `sandbox`. The agent is
+        a third-party agent; its session can be in a `mode` of the agent's and in a `sandbox`. The agent is
         told of `mcp_servers`, as in ACP; with `once` it is ended soon after its turn."""
         if id:
             opened = OpenedAgent(await self._links.call(calls.find_agent(id)), False)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from ..formats.shown import counted
 from ..sessions import questions
 from ..sessions.inbox import A_RULE, Asker, AskerGone, Inbox, NoSuchOption, NotOpen, Unheard, calling_agent
 from ..sessions.questions import ANSWER, WITHDRAWN, Question
@@ -489,7 +490,7 @@ class Control:
                 rows = [_listed(each) for each in waiting[:SHOWN_WAITING]]
                 if more := len(waiting) - len(rows):
                     rows.append(f"and {more} more: `fairlead approvals` lists all")
-                text = "\n".join(rows) or "nothing waits for your consent"
+                text = "\n".join(rows) or "no approvals pending"
             case "status":
                 self._soon(self._status(context), context)
                 return
@@ -501,7 +502,7 @@ class Control:
 
     async def _status(self, context: Context) -> None:
         sessions = await self._sessions.status()
-        self._answer(context, f"{sessions}\n{len(self._inbox.consents)} wait for your consent")
+        self._answer(context, f"{sessions}\n{counted(len(self._inbox.consents), 'approval')} pending")
 
     def arrived(self, client: Client) -> None:
         """A client has come and is known: it is shown what waits for consent."""
@@ -543,6 +544,7 @@ def _question(question: Question) -> Signal:
         "reason": question.reason,
         "name": question.session_name,
         "project": question.project,
+        **({"answers": _choices(question)} if question.is_dialog else {}),
     }
     return Signal("approval-required", text=question.text(), session=question.session, fields=fields)
 

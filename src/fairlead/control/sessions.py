@@ -15,6 +15,7 @@ from shlex import quote
 from weakref import WeakValueDictionary
 
 from ..formats.guess import meant
+from ..formats.shown import counted
 from ..sessions import feed
 from ..sessions.directory import Directory, Kind, NoSession, NotSupported, UnknownSession
 from ..sessions.inbox import Inbox
@@ -110,7 +111,7 @@ class ControlSessions:
         opened = [each for each in await self._directory.list(brief=True) if each.is_open]
         for _, found in groupby(opened, key=lambda each: each.kind):
             for each in list(found)[-SHOWN_SESSIONS:]:
-                waits = f", {asked[each.id]} wait for consent" if asked[each.id] else ""
+                waits = f", {counted(asked[each.id], 'approval')} pending" if asked[each.id] else ""
                 lines.append(f"{each.kind} {each.name}: {each.state}{waits}")
         return "\n".join(lines) or "no sessions"
 

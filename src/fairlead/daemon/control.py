@@ -99,7 +99,7 @@ class ControlRoom:
             "passepartout": self._check_door,
             "notifications": self._check_notices,
             "configuration": self._check_config,
-            "questions": self._check_questions,
+            "approvals": self._check_questions,
         }
         self.health = HealthChecks(own | dict(checkers or {}))
         self.door = PassepartoutDoor(settings, self.control, self._healthy, programs)
@@ -289,12 +289,13 @@ class ControlRoom:
     def _check_questions(self) -> Check:
         questions = self._inbox.consents
         lost = [each for each in questions if each.lost]
-        waiting = len(questions) - len(lost)
-        detail = f"{waiting} wait{'s' * (waiting == 1)} for an answer"
+        detail = f"{(len(questions) - len(lost)) or 'none'} pending"
         if not lost:
-            return Check("questions", "healthy", detail)
-        fix = f"fairlead approvals shows them; fairlead approvals deny {lost[0].id} dismisses the first"
-        return Check("questions", "degraded", f"{detail}, {len(lost)} lost: {lost[0].lost}", fix)
+            return Check("approvals", "healthy", detail)
+        fix = (
+            f"`fairlead approvals` lists them; `fairlead approvals dismiss {lost[0].id}` dismisses the first"
+        )
+        return Check("approvals", "degraded", f"{detail}, {len(lost)} lost: {lost[0].lost}", fix)
 
     async def _check_notices(self) -> Check:
         name = "notifications"

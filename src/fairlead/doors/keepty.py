@@ -141,7 +141,7 @@ class KeeptyDoor:
         while found:
             for each in shows.get(found.pop(), ()):
                 if each == within:
-                    return f"session {shown!r} shows session {within!r}, which contains this terminal: a loop"
+                    return f"can't attach: session {shown!r} already shows this terminal, through {within!r}"
                 if each not in seen:
                     seen.add(each)
                     found.append(each)

@@ -41,7 +41,7 @@ class HostedProgram(NamedTuple):
 
 
 class HostedRoom:
-    """The agents of other makers that a daemon hosts."""
+    """The third-party agents that a daemon hosts."""
 
     def __init__(self, settings: Settings, nursery: NurseryLink, environ: Mapping[str, str]) -> None:
         self._environ = environ

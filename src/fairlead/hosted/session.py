@@ -1,4 +1,4 @@
-"""A session with an agent of another maker: a conversation whose work an ACP agent does in its own process.
+"""A session with a third-party agent: a conversation whose work an ACP agent does in its own process.
 
 It knows no door, as any conversation. The agent's process and what is said with it belong to a keeper, so a
 turn goes on when the daemon dies, and the next daemon takes it up where it was (`link`). If the agent dies,
@@ -77,7 +77,7 @@ class Agents(Protocol):
 
 
 class HostedSession(Conversation):
-    """A conversation with an agent of another maker. `pipe` is its process, if one runs."""
+    """A conversation with a third-party agent. `pipe` is its process, if one runs."""
 
     kind = "hosted"
     outlives_daemon = True
@@ -257,7 +257,7 @@ class HostedSession(Conversation):
     # --- what can be asked of it ----------------------------------------------------------------------------
 
     def interrupt(self) -> Dropped:
-        """End the turn: an agent of another maker has no steps that we could wait for."""
+        """End the turn: a third-party agent has no steps that we could wait for."""
         dropped = super().interrupt()
         if dropped.accepted and self._awaited is not None:
             self._awaited.cancel()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from shlex import quote
 from typing import Any, Protocol
 
 import msgspec
@@ -234,9 +235,11 @@ class Directory:
         if name in self._reserved and self._reserved[name] not in allowed:
             raise NameTaken(f"{name!r} is the name of the default {self._reserved[name]} session; {_OTHER}")
         for kind in self.kinds:
-            if kind.name not in allowed and any(each.name == name for each in await kind.list(brief=True)):
-                article = "an" if kind.name[0] in "aeiou" else "a"
-                raise NameTaken(f"{article} {kind.name} session is already called {name!r}; {_OTHER}")
+            for each in await kind.list(brief=True) if kind.name not in allowed else ():
+                if each.name == name:
+                    article = "an" if kind.name[0] in "aeiou" else "a"
+                    instead = f"{_OTHER}, or `fairlead attach {quote(name)}`" if each.can else _OTHER
+                    raise NameTaken(f"{article} {kind.name} session is already called {name!r}; {instead}")
         for kind in self.kinds:
             for each in (
                 await kind.find(name, every=True) if kind.gives_ids and len(name) >= LEAST_PREFIX else ()

@@ -81,7 +81,7 @@ and only the inbox does not know."""
 NOBODY = "no part of this daemon asks such questions"
 
 
-class InboxListener(Protocol):
+class Listener(Protocol):
     """Who is told what is asked and what became of it."""
 
     def asked(self, question: Question) -> None: ...
@@ -131,13 +131,13 @@ class Inbox:
         self._open: dict[str, _Waiting] = {}  # the oldest first
         self._closed: dict[str, _Closed] = {}  # the oldest first
         self._unclaimed: dict[str, Question] = {}  # asked before this daemon, and not yet again
-        self._listeners: list[InboxListener] = []
+        self._listeners: list[Listener] = []
         self._fates: dict[Kind, Fate] = {}
         self._size = 0
         self._limit = MAX_FILE
         self._is_torn = False  # the last line was not written whole
 
-    def listen(self, listener: InboxListener) -> None:
+    def listen(self, listener: Listener) -> None:
         self._listeners.append(listener)
 
     # --- what is there --------------------------------------------------------------------------------------
@@ -165,14 +165,14 @@ class Inbox:
     def find(self, id: str) -> Question:
         """The question of this id, the only one that begins so, or the only one of the session of this name
         or id. Raises NotOpen."""
-        return self._waiting_for(id).question
+        return self._found(id).question
 
     def get(self, id: str) -> Question | None:
         """The question of just this id, if it waits."""
         waiting = self._open.get(id)
         return waiting.question if waiting is not None else None
 
-    def _waiting_for(self, id: str) -> _Waiting:
+    def _found(self, id: str) -> _Waiting:
         if waiting := self._open.get(id):
             return waiting
         if closed := self._closed.get(id):
@@ -192,7 +192,7 @@ class Inbox:
             raise NotOpen(f"{len(meant)} questions are meant by {id!r:.80}: {which}; give the token of one")
         if not is_long:
             raise NotOpen(f"{id!r} is too short: give {LEAST_PREFIX} or more characters of the token")
-        raise NotOpen(f"no question {id!r:.80} waits; `fairlead approvals` lists those that do")
+        raise NotOpen(f"no question {id!r:.80} is pending; `fairlead approvals` lists those that are")
 
     def word_for(self, question: Question, name: str) -> str:
         """What a person types to name a question: the session's name, if no other question is meant."""
@@ -228,12 +228,12 @@ class Inbox:
 
         Raises NotOpen, NoSuchOption, AskerGone or Unheard.
         """
-        waiting = self._waiting_for(id)
+        waiting = self._found(id)
         id = waiting.question.id
         async with waiting.lock:  # a second answer waits to see what becomes of the first
             if self._open.get(id) is not waiting:
-                self._waiting_for(id)
-                raise NotOpen(f"no question {id!r} waits any more")
+                self._found(id)
+                raise NotOpen(f"question {id!r} is no longer pending")
             question = waiting.question
             said = question.reply(option, text)
             if isinstance(said, str):
@@ -293,7 +293,7 @@ class Inbox:
         self._write(_Line(closed=self._closed[question.id]))
         self._tell(lambda listener: listener.closed(question, answer))
 
-    def _tell(self, tell: Callable[[InboxListener], None]) -> None:
+    def _tell(self, tell: Callable[[Listener], None]) -> None:
         """Tell everybody who listens; one that fails keeps nothing from the others, nor from who asks."""
         for listener in self._listeners:
             try:

@@ -11,7 +11,7 @@ from ..formats.shown import asked_about, asker, middle
 
 Kind = Literal["consent", "action", "escalation", "permission", "dialog"]
 """Consent to an agent's tool call, an action of the daemon's own, a verifier that needs somebody, a
-permission that an agent of another maker asks for, or what an agent wants to know from a person."""
+permission that a third-party agent asks for, or what an agent wants to know from a person."""
 
 MAX_WHOLE = 256 * 1024
 """How many characters of what will happen a question carries."""

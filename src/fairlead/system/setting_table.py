@@ -63,55 +63,57 @@ SETTINGS: Mapping[str, Mapping[str, Setting]] = {
     "terminal": {
         "scrollback_lines": Setting(10_000, f"lines of scrollback of a session{_STAYS}"),
         "scrollback_bytes": Setting(4 * 1024 * 1024, f"bytes of scrollback of a session{_STAYS}"),
-        "max_sessions": Setting(1000, "terminal sessions at a time"),
-        "max_connections": Setting(256, "clients of one terminal session"),
-        "keep_ended": Setting(600.0, "seconds for which an ended session can still be looked at"),
-        "keep_waiting": Setting(86_400.0, "seconds that a session waits for its first writer"),
+        "max_sessions": Setting(1000, "maximum number of terminal sessions"),
+        "max_connections": Setting(256, "maximum number of clients of one terminal session"),
+        "keep_ended": Setting(600.0, "seconds for which an ended session is kept"),
+        "keep_waiting": Setting(86_400.0, "seconds for which a session waits for its first writer"),
         "stop_grace": Setting(5.0, "seconds between SIGTERM and SIGKILL"),
         "client_backlog": Setting(
-            4 * 1024 * 1024, "bytes that a slow client may be behind before it gets a fresh redraw instead"
+            4 * 1024 * 1024, "bytes that a slow client may lag behind before it gets a redraw instead"
         ),
     },
     "attach": {
         "escape": Setting(
-            "ctrl-\\ or ,,,d", 'the keys that leave a session, joined by " or "; in the file also a list'
+            "ctrl-\\ or ,,,d", 'the keys that detach, joined by " or "; in the file also a list'
         ),
-        "hint": Setting("true", "whether attaching shows the session's name and the keys that leave it"),
+        "hint": Setting("true", "whether attaching shows the session's name and the keys that detach"),
         "screen": Setting(
             "alternate", "`alternate`, or `main`: the session's lines go to your terminal's own scrollback"
         ),
         "clipboard": Setting(
-            "false", f"whether programs may set the clipboard of everybody attached{_STAYS}"
+            "false", f"whether programs may set the clipboard of all attached terminals{_STAYS}"
         ),
         "notifications": Setting(
-            "false", f"whether programs may show desktop notifications to everybody attached{_STAYS}"
+            "false", f"whether programs may show desktop notifications on all attached terminals{_STAYS}"
         ),
     },
     "daemon": {
         "restart_pause": Setting(
-            0.5, "seconds until a daemon that died soon after its start is restarted", at_start=True
+            0.5, "seconds to wait before restarting a daemon that died soon after its start", at_start=True
         ),
         "hang_seconds": Setting(
-            30.0, "seconds without a sign of life after which a daemon is replaced; 0 is never", at_start=True
+            30.0, "seconds after which an unresponsive daemon is replaced; 0 means never", at_start=True
         ),
         "answer_seconds": Setting(
-            10.0, "seconds without an answer after which a client calls the daemon hung"
+            10.0, "seconds without an answer after which a client reports the daemon as hung"
         ),
         "log_bytes": Setting(
-            4 * 1024 * 1024, "the size at which the daemon's log is rotated; 0 is never", at_start=True
+            4 * 1024 * 1024, "the size at which the daemon's log is rotated; 0 means never", at_start=True
         ),
-        "log_count": Setting(3, "how many older logs of the daemon are kept", at_start=True),
+        "log_count": Setting(3, "how many older logs are kept", at_start=True),
     },
-    "rpc": {"max_connections": Setting(256, "clients of the rpc-edn door: editors, commands, programs")},
+    "rpc": {
+        "max_connections": Setting(256, "maximum number of rpc-edn clients: editors, commands, programs")
+    },
     "verifier": {
-        "max_loops": Setting(3, "how often a turn is sent back before a person is called", at_start=True),
+        "max_loops": Setting(3, "how often a turn is sent back before a person is needed", at_start=True),
         "shared_dir": Setting(
             "/tmp/pi-verifier",
             "where Pi's programs look for sockets; used only if it belongs to you",
             at_start=True,
         ),
         "begin_seconds": Setting(
-            30.0, "seconds in which an agent in a terminal must begin with a correction", at_start=True
+            30.0, "seconds within which an agent in a terminal must react to a correction", at_start=True
         ),
         "dir": Setting(
             "",
@@ -121,39 +123,41 @@ SETTINGS: Mapping[str, Mapping[str, Setting]] = {
         ),
     },
     "passepartout": {
-        "enabled": Setting("true", "whether the Passepartout door is open", at_start=True),
-        "port": Setting(9105, "its TCP port on 127.0.0.1; 0 takes any that is free", at_start=True),
+        "enabled": Setting("true", "whether Passepartout's clients can connect", at_start=True),
+        "port": Setting(9105, "TCP port on 127.0.0.1; 0 takes any free one", at_start=True),
         "max_connections": Setting(
-            600, "clients of each of its sockets, the TCP and the unix one", at_start=True
+            600, "maximum number of clients of each socket, TCP and unix", at_start=True
         ),
         "max_characters": Setting(
-            256 * 1024, "characters of one frame; the protocol allows up to 0xFFFFFF", at_start=True
+            256 * 1024,
+            "maximum number of characters in a frame; the protocol allows up to 0xFFFFFF",
+            at_start=True,
         ),
         "max_tokens": Setting(
-            2000, "atoms and brackets of one frame; a text is one atom, however long", at_start=True
+            2000,
+            "maximum number of atoms and brackets in a frame; a text is one atom, however long",
+            at_start=True,
         ),
         "idle": Setting(86_400.0, "seconds after which a silent client is disconnected", at_start=True),
     },
     "control": {
-        "heartbeat": Setting(60.0, "seconds between heartbeats; 0 is never", at_start=True),
-        "session": Setting(
-            "control", "the agent session that answers a client that names none", at_start=True
-        ),
+        "heartbeat": Setting(60.0, "seconds between heartbeats; 0 means never", at_start=True),
+        "session": Setting("control", "the agent session for clients that name none", at_start=True),
         "rules": _table("what to do when something happens"),
         "protected": _table("files that no command of control may name", at_start=True),
-        "hosts": _table("hosts that commands of control may reach without a question", at_start=True),
+        "hosts": _table("hosts that commands of control may reach without asking", at_start=True),
     },
     "agent": {
         "model": Setting("offline/guide", "the model of a new session, as `provider/id`", is_left=True),
         "cassette": Setting("", "the file that the model `offline/replay` plays", is_left=True),
         "cassette_timing": Setting(
-            False, "whether a cassette is played as fast as it was recorded, not at once", is_left=True
+            False, "whether a cassette is played at its recorded speed instead of at once", is_left=True
         ),
-        "record": Setting("", "the file to which each whole answer of a model is appended", is_left=True),
+        "record": Setting("", "the file to which each complete answer of a model is appended", is_left=True),
         "yes": Setting(
             False, "whether everything is allowed that no rule denies", variable=False, is_left=True
         ),
-        "rules": _table("which calls of tools are allowed, asked about or denied"),
+        "rules": _table("which tool calls are allowed, asked about or denied"),
     },
     "mcp": {
         "reach": Setting(
@@ -167,11 +171,11 @@ SETTINGS: Mapping[str, Mapping[str, Setting]] = {
     "hosted": {
         "idle_seconds": Setting(
             1800.0,
-            "seconds after which another maker's agent that has nothing to do is ended, if it can resume its "
-            "session; 0 is never",
+            "seconds after which an idle third-party agent is stopped, if it can resume its "
+            "session; 0 means never",
         ),
     },
-    "notify": {"urls": _table("where notifications go, as addresses of Apprise")},
+    "notify": {"urls": _table("where notifications go, as Apprise URLs")},
 }
 """Every setting of the file, by section and key."""
 DEFAULTS: Mapping[str, Mapping[str, int | float | str]] = {
@@ -192,7 +196,7 @@ AT_START = frozenset(
 """Settings that the daemon reads only when it starts. Others take effect as soon as the file is written."""
 PROVIDER_KEYS: Mapping[str, str] = {
     "kind": "`openai` (any server that speaks chat completions), `anthropic` or `google`",
-    "base_url": "its address; for kind `openai` with `/v1`, or what the server has instead",
+    "base_url": "its address; for kind `openai` with `/v1`, or the server's own path",
     "key_env": "the environment variable that holds the key",
     "key_file": "a file with the key and nothing else",
     "key": "the key itself; `key_env` and `key_file` are safer",
@@ -200,31 +204,31 @@ PROVIDER_KEYS: Mapping[str, str] = {
 """What a table [providers.NAME] may have, and what it means."""
 MODEL_KEYS: Mapping[str, str] = {
     "provider": "the name of its provider; required",
-    "id": "its name there; required",
-    "name": "its name for people",
+    "id": "its id at the provider; required",
+    "name": "its display name",
     "reasoning": "whether it thinks before it answers",
-    "window": "how many tokens it can read",
-    "max_output": "how many tokens an answer may have; without it, the server's own limit",
-    "prices": "dollars for a million tokens: `input`, `output`, `cache_read`, `cache_write`",
+    "window": "the size of its context window, in tokens",
+    "max_output": "maximum number of tokens in an answer; by default the server's own limit",
+    "prices": "dollars per million tokens: `input`, `output`, `cache_read`, `cache_write`",
 }
 """What a table [[models]] may have, and what it means."""
 AGENT_KEYS: Mapping[str, str] = {
     "command": "the program that speaks ACP on its standard input and output, with its arguments: a text, "
     "or a list of words",
-    "env": "a table of variables for its process alone; their values are shown nowhere",
-    "mode": "the mode in which its sessions begin, in the agent's own words",
-    "model": "the model that it asks, in the agent's own words",
-    "sandbox": "`true`: it can write only in the session's directory; a list of directories: there, too",
-    "keys": "a list of variables with its keys: a client that has them lends them if the daemon has not",
-    "mcp": "tables of MCP servers for this agent alone, as in `[mcp_servers.NAME]`",
+    "env": "a table of environment variables for its process; their values are never shown",
+    "mode": "the mode in which its sessions start, as the agent calls it",
+    "model": "the model that it uses, as the agent calls it",
+    "sandbox": "`true`: it can write only in the session's directory; a list of directories: there too",
+    "keys": "a list of variables with its keys: if the daemon lacks them, a client that has them lends them",
+    "mcp": "tables of MCP servers for this agent only, as in `[mcp_servers.NAME]`",
 }
 """What a table [agents.NAME] may have, and what it means."""
 MCP_KEYS: Mapping[str, str] = {
     "command": "the program that speaks MCP on its standard input and output: a text, or a list of words",
-    "args": "a list of more words",
-    "env": "a table of variables for it",
-    "url": "its address, if it has no command",
-    "type": "`http` or `sse`, for one with an address; without it, `http`",
-    "headers": "a table of headers for it",
+    "args": "a list of further arguments",
+    "env": "a table of environment variables for it",
+    "url": "its URL, if it has no command",
+    "type": "for one with a `url`: `http` (the default) or `sse`",
+    "headers": "a table of HTTP headers",
 }
 """What a table [mcp_servers.NAME] may have, a server that every hosted agent is told of."""

@@ -36,7 +36,7 @@ AGENT_VARIABLES: Mapping[str, tuple[str, ...]] = {
     "goose": ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY"),
     "pi": ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
 }
-"""The variables that usually hold the keys of other makers' agents."""
+"""The variables that usually hold the keys of third-party agents."""
 LISTS = ("escape",)
 """Texts that the file may also have as a list."""
 MAX_CONFIG = 128 * 1024

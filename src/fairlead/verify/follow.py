@@ -63,7 +63,7 @@ class DeliveredReport(NamedTuple):
     """Why the builder did not take the correction, if it did not."""
 
 
-_SAID = {"max loops exceeded": "it was already sent back the maximum number of times"}
+_SAID = {"max loops exceeded": "the limit of corrections is reached"}
 """What Pi's words on the wire mean."""
 
 

@@ -737,7 +737,7 @@ def socket_path(session_id: str, environ: Mapping[str, str], directory: str = ""
     """The path of a session's socket, at keepty's place or in a directory. Raises ValueError for an id or a
     path that can't be."""
     if not session_id or "/" in session_id or "\0" in session_id:
-        raise ValueError(f"a session's name must not be empty, nor have a slash or NUL in it: {session_id!r}")
+        raise ValueError(f"a session's name must not be empty or contain a slash or NUL: {session_id!r}")
     path = f"{directory or socket_dir(environ)}/keepty-{session_id}.sock"
     length = len(path.encode("utf-8", "surrogateescape"))
     if length > MAX_SOCKET_PATH:

@@ -195,108 +195,111 @@ PARAMS: Mapping[str, ParamType] = MappingProxyType(
 
 _TABLE = """
 handshake: / client-info protocol-version cwd project session-id key-names agent -> server-info
-    begin; all else waits for it
+    begin; everything else waits for it
 ping: -> pong protocol-version
-    answer at once
+    reply at once
 cancel: request-id -> accepted
     end a request that waits: `terminal_wait`, `bash`, `compact`
 describe: -> ops params topics error-codes
     the schema of ops, parameters, topics and error codes
 subscribe: / topics session-id since -> subscribed cursor replayed
-    get events of topics, first how things are and what was missed since a cursor
+    receive the events of topics, beginning with the current state and what was missed since a cursor
 unsubscribe: / topics -> subscribed
-    get no more events of topics
+    stop receiving the events of topics
 terminal_start: name argv / cwd env cols rows deferred record owner -> name pid recording
     start a program in a terminal [beside for_person]
 terminal_list: / brief -> sessions questions
-    all terminal sessions, and how many questions wait [repeatable]
+    all terminal sessions, and how many questions are pending [repeatable]
 terminal_stop: name -> exit-code
     end a session's program [beside]
 terminal_send: name / text keys paste -> accepted
-    type text and keys, or paste [for_person]
+    type text and keys, or paste text [for_person]
 terminal_screen: name / format scrollback -> name format screen cols rows
-    what a session shows [beside repeatable]
+    the contents of a session's screen [beside repeatable]
 terminal_lines: name / limit follow follower from timeout -> lines first oldest complete next follower ended
-    the last lines, or those that follow [beside]
+    the last lines, or the next ones [beside]
 terminal_search: name / needle regex limit -> matches
     find a text in the scrollback [beside repeatable]
 terminal_wait: name / text regex idle exit timeout scrollback request-id -> matched reason match exit-code
-    wait for a text, shown or printed from now on, for quiet or for the end [beside cancellable repeatable]
+    wait until a text is shown or printed, until it is quiet, or until it ends [beside cancellable repeatable]
 terminal_resize: name cols rows -> accepted
     set the size of a session's terminal
 terminal_record: name / path stop -> path
-    record a session, or stop that
+    record a session, or stop recording
 session_list: / kind brief -> sessions questions
-    sessions of all kinds, or of one, and how many questions wait [repeatable]
+    sessions of all kinds, or of one, and how many questions are pending [repeatable]
 session_find: / name session-id -> session others
-    a session by its name, its id or the beginning of that, and the others of its name [repeatable]
+    a session by its name, its id or a prefix of it, and others with the same name [repeatable]
 session_stop: / name session-id -> session others exit-code stopped dropped
-    end a program, or an agent's turn [beside]
+    stop a program, or an agent's turn [beside]
+session_remove: / name session-id -> session others path
+    remove a session that does nothing; an agent's journal is moved to the trash [beside for_person]
 session_prompt: text / name session-id prompt-id -> accepted session queued
-    ask a session for something: type it and Enter, or say it to an agent; with an id of the client's once, \
-however often it is asked [for_person]
+    prompt a session: type the text and Enter, or send it to an agent; with a client's id only once, \
+however often it is requested [for_person]
 prompt_receipt: prompt-id / name session-id timeout -> state place outcome reason text
-    how far an agent has got with a prompt, after its end or a time [beside cancellable repeatable]
+    how far an agent has got with a prompt; waits until it ends or times out [beside cancellable repeatable]
 session_lines: / name session-id limit from timeout -> lines first oldest complete next
-    what was printed, or said and done, as text: the last lines, or what follows `from` [beside repeatable]
+    a program's output, or an agent's messages and calls, as text: the last lines, or those after \
+`from` [beside repeatable]
 session_wait: / name session-id timeout -> matched reason outcome
-    wait until a program has ended, or an agent's turn is over [beside cancellable repeatable]
+    wait until a program or an agent's turn has ended [beside cancellable repeatable]
 verify_target: / name session-id -> session-id kind socket project file model line turns
     where a session's verifiers connect [beside]
 verify_reports: / session-id limit -> reports
-    what verifiers reported
+    verifiers' reports
 terminal_turn: name event / agent prompt path session-id owner request-id timeout \
 -> accepted reason turn correction
     report an agent's turns (called by its hooks) [beside for_person]
 config: -> rows
     the settings in force
 daemon_status: -> version pid started-at sessions supervised runtime-dir log-path passepartout-port
-    how the daemon is [repeatable]
+    the daemon's status [repeatable]
 daemon_stop: / handover -> accepted started-at interrupted-turns dropped-prompts
-    stop the daemon; sessions stay [beside for_person]
+    stop the daemon; sessions keep running [beside for_person]
 daemon_restart: / env python -> accepted started-at interrupted-turns dropped-prompts
     restart the daemon [beside for_person]
 health: -> status checked-at checks
     check the daemon and what it needs [beside]
 approvals: / token -> approvals
-    all that waits for a person, of every directory
+    everything that waits for a person, in all directories
 approval_settle: token allowed / always option text -> accepted approval
     answer a question [for_person]
 ask_person: token text project / title options -> answered option text by
-    ask a person, and wait for the answer; the same again, by its token, goes on waiting \
+    ask a person, and wait for the answer; asked again with the same token, keep waiting \
 [beside cancellable repeatable for_person]
 caller: -> agent session reach
-    what the daemon takes the client for, and what agents may reach [for_person repeatable]
+    whether the daemon takes the client for an agent's, and what agents may reach [for_person repeatable]
 notify: text / title -> accepted
     send a notification to the user [beside]
 prompt: message / images session-id -> accepted
-    begin a turn [needs_key for_person]
+    start a turn [needs_key for_person]
 prompt_while_streaming: message / behavior images session-id -> accepted behavior
-    say something during a turn, or after it [needs_key for_person]
+    send a message during a turn, or after it [needs_key for_person]
 steer: message / images session-id -> accepted
-    say something during a turn [needs_key for_person]
+    send a message during a turn [needs_key for_person]
 follow_up: message / images session-id -> accepted
-    say something after the turn [needs_key for_person]
+    send a message after the turn [needs_key for_person]
 say: message prompt-id / images session-id -> accepted prompt-id
-    begin a turn, or say it during the one that runs; once, however often it is asked for with this id \
-[needs_key for_person repeatable]
+    start a turn, or send a message during the running one; only once, however often it is requested with \
+this id [needs_key for_person repeatable]
 abort: / session-id -> accepted dropped-steering-text
     end the turn at once [repeatable]
 abort_retry: / session-id -> accepted
-    don't ask a model again that failed
+    don't retry a model that failed
 interrupt: / session-id -> accepted pending dropped-steering-text
     end the turn after the running tool [repeatable]
 new_session: / session-id parent-session name -> session-id session-file
     create a session and switch to it
 open_session: / name continue cwd agent mode sandbox mcp-servers once -> \
 session-id session-file created cursor
-    the session of that name, or the last one of the directory, or a new one, with the agent that is named
+    open the session of that name, or the directory's last one, or a new one, with this agent
 switch_session: / session-id session-path -> session-id session-file
     switch to another session
 list_sessions: / session-id -> active-session-id sessions
     the loaded sessions
 session_history: / cwd from limit -> sessions
-    the agent sessions on disk, of a directory or all, the last used first [repeatable]
+    the agent sessions on disk, of a directory or all, most recently used first [repeatable]
 fork: entry-id / session-id -> session-id session-file
     copy a session up to a message, and switch to the copy
 set_session_name: name / session-id -> session-name
@@ -308,19 +311,19 @@ set_auto_compaction: enabled / session-id -> enabled
 set_auto_retry: enabled / session-id -> enabled
     whether a model that failed is asked again
 get_state: / session-id -> state
-    how a session is [repeatable]
+    a session's state [repeatable]
 get_view: / session-id -> state
-    the same with its modes and options, and the message that is being said [repeatable]
+    the same, with its modes and options, and the message in progress [repeatable]
 get_messages: / session-id from limit -> messages first total
-    messages, at most 2 MiB of text in one answer: of more the last ones, from `:first` on [repeatable]
+    messages, at most 2 MiB of text: if there are more, the last ones, from `:first` on [repeatable]
 get_session_stats: / session-id -> stats
     counts of messages, calls and tokens
 get_fork_messages: / session-id -> messages
-    the messages to fork at
+    the messages at which the session can be forked
 get_last_assistant_text: / session-id -> text
     what the model said last [repeatable]
 resolve_dialog: dialog-id / result session-id -> accepted
-    answer a dialog; `always` is consent that lasts in this session [for_person repeatable]
+    answer a dialog; `always` allows the same for the rest of this session [for_person repeatable]
 cancel_dialog: dialog-id / session-id -> accepted
     answer a dialog with no [repeatable]
 query_eql: query / entity session-id -> result
@@ -328,7 +331,7 @@ query_eql: query / entity session-id -> result
 bash: command / session-id -> output is-error details
     run a command whose output the model sees [beside]
 export_html: / path session-id -> path
-    write the conversation as a page
+    export the conversation as an HTML page
 get_commands: / session-id -> commands
     the slash commands
 abort_bash: / session-id -> accepted dropped-steering-text
@@ -338,31 +341,31 @@ login_begin: / provider session-id -> provider url uses-callback-server pending-
 login_complete: / input session-id -> provider logged-in
     store the key
 lend_key: variable key -> accepted
-    bring a key that `key/wanted` asked for
+    send a key that `key/wanted` asked for
 list_background_jobs: / statuses session-id -> jobs
-    the tool calls that run or ran lately
+    tool calls that are running or ran recently
 inspect_background_job: job-id / session-id -> job
-    one of them
+    one of these calls
 cancel_background_job: job-id / session-id -> accepted job
-    end one of them; the turn goes on
+    end one of these calls; the turn continues
 set_model: provider model-id / session-id -> model
     choose the model
 cycle_model: / direction session-id -> model
-    choose the next model, or the one before
+    switch to the next or previous model
 set_thinking_level: level / session-id -> thinking-level
-    choose how hard the model thinks
+    choose the thinking level
 cycle_thinking_level: / session-id -> thinking-level
-    choose the next thinking level
+    switch to the next thinking level
 get_available_models: / session-id -> models
     the models [repeatable]
 set_mode: mode / session-id -> mode modes
-    choose the mode of an agent that has some [for_person]
+    choose the mode of an agent that has modes [for_person]
 set_option: option value / session-id -> options
     choose one of a session's options, as `get_view` lists them [for_person]
 agents: -> agents
-    the agents of other makers that can be hosted [repeatable]
+    third-party agents that can be hosted [repeatable]
 agent_check: agent / cwd -> ok fault title version can modes models logins notices
-    start an agent, see whether it can be used, and end it [beside]
+    check whether an agent starts and can be used [beside]
 remember: text / tags session-id -> id
     keep something in the memory of all sessions
 recall: text / tags limit session-id -> entries

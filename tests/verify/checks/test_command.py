@@ -72,7 +72,7 @@ def test_tests_that_all_pass_are_perfect_and_the_report_says_what_was_judged(pro
 @pytest.mark.parametrize(
     ("code", "gap"),
     [
-        ("test -d .", "no summary of tests was printed"),
+        ("test -d .", "no test summary was recognized"),
         (
             "test -d . && echo '== 2 passed, 1 skipped in 0.1s =='",
             "not all tests passed: pytest: 2 passed, 1 skipped",
@@ -116,7 +116,10 @@ def test_a_turn_that_changed_nothing_says_so_and_is_not_perfect(project: Path) -
         ("sed -i s/one/two/ a.py", "files were changed while they were judged (a.py)"),
         ("rm a.py", "files were changed while they were judged (a.py)"),
         ("no-such-program | tail -1", "it could not be started"),
-        *((command, "it checks nothing: no part of it can fail") for command in attacks.CHECK_NOTHING),
+        *(
+            (command, "it checks nothing, because no part of it can fail")
+            for command in attacks.CHECK_NOTHING
+        ),
         *((command, "it hides the exit code of `") for command in attacks.HIDE_THE_CODE),
         ("! make -f none test", "it turns the exit code of `make -f none test` round"),
         ("make -f Makefile idle", "its recipe: it checks nothing"),
@@ -155,7 +158,7 @@ def test_a_script_that_need_not_be_there_and_a_question_to_make_say_nothing() ->
     for option in ("--if-present", "--if-pres"):
         assert blind(f"npm run nothing {option}").startswith(f"{option} hides the exit code of `npm run")
     for option in ("-q", "-sq", "--question", "--que"):
-        assert blind(f"make {option} test") == "it checks nothing: no part of it can fail"
+        assert blind(f"make {option} test") == "it checks nothing, because no part of it can fail"
 
 
 def test_a_script_of_npm_is_judged_by_what_it_runs(project: Path) -> None:
@@ -181,7 +184,7 @@ def test_what_a_turn_changed_of_its_own_checks_is_said(project: Path) -> None:
     report = judge(project, "sh ./check.sh", since=start)
     assert (report.status, report.confidence) == (Status.VERIFIED, Confidence.VERIFIED)
     told = "changed Makefile; added check.sh, pytest.ini; deleted tests/test_b.py"
-    assert f"the turn itself changed what checks it: {told}" in report.sections[-1].text
+    assert f"this turn changed files that the check depends on: {told}" in report.sections[-1].text
 
 
 @pytest.mark.parametrize("option", ["--assume-unchanged", "--skip-worktree"])

@@ -204,7 +204,7 @@ def _report(
             f'I stopped there: I don\'t know how to do "{_short(unknown)}". `help` says what I can do.'
         )
     if closing:
-        lines.append(f"{OFFLINE} `help` says which.")
+        lines.append(f"{OFFLINE} `help` lists them.")
     return "\n\n".join(lines) + ("" if closing or not lines else "\n\n")
 
 

@@ -98,7 +98,7 @@ class Transcript(NamedTuple):
     last_text: str
     message_count: int
     agent: str | None = None
-    """The agent of another maker that it is with, if it is."""
+    """The third-party agent that it is with, if it is."""
     is_failed: bool = False
     """Whether its last turn failed."""
 

@@ -65,8 +65,8 @@ class Idle:
 
 
 class AcpAgent:
-    """One editor on two descriptors. `session` is the one that every new session is, `agent` the agent of
-    another maker that works in new ones."""
+    """One editor on two descriptors. `session` is the one that every new session is, `agent` the third-party
+    agent that works in new ones."""
 
     def __init__(
         self, settings: Settings, reading: int, writing: int, *, session: str = "", agent: str = ""

@@ -54,8 +54,8 @@ class StartArguments(McpArguments, frozen=True, kw_only=True):
         str,
         Meta(
             max_length=MAX_NAME,
-            description="for a conversation: `own` for Fairlead's own agent, or the name of another maker's: "
-            "claude, codex, gemini or opencode",
+            description="for a conversation: `own` for Fairlead's own agent, or the name of a "
+            "third-party agent: claude, codex, gemini or opencode",
         ),
     ] = ""
     directory: Annotated[
@@ -64,7 +64,7 @@ class StartArguments(McpArguments, frozen=True, kw_only=True):
     sandbox: Annotated[
         Literal[True] | None,
         Meta(
-            description="for another maker's agent: it can write only in that directory; a sandbox that is "
+            description="for a third-party agent: it can write only in that directory; a sandbox that is "
             "configured can't be switched off"
         ),
     ] = None

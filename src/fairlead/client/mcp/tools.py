@@ -250,8 +250,8 @@ _TABLE = (
         shapes.ListSessionsArguments,
         (shapes.SessionsListed,),
         "List sessions",
-        "List the sessions of this project: programs in terminals, Fairlead's own agents, and agents of "
-        "other makers, with their states.",
+        "List the sessions of this project: programs in terminals, Fairlead's own agents, and "
+        "third-party agents, with their states.",
         reads=True,
     ),
     ToolEntry(

@@ -15,9 +15,9 @@ import sys
 import time
 from typing import Any
 
-from ...client.calls import OpenedAgent, RequestError
+from ...client.calls import Opened, RequestError
 from ...client.connection import READ_SIZE
-from ...client.following import PROMPT_ENDED, AgentSubscription, Answered
+from ...client.following import PROMPT_ENDED, Answered, EventStream
 from ...client.hung import lock_holder
 from ...client.launch import reached
 from ...client.reconnect import LOST, RECONNECTED, RETRY_PAUSE, Reconnect
@@ -39,12 +39,12 @@ from ...events import (
 from ...formats.ladder import LADDER, word_for
 from ...formats.shown import clean, one_line
 from ...system.settings import Settings, safe_dir
-from ...wire.rpc import MAX_PENDING
-from ..own_terminal import LeftTerminal, SignalBell
-from .line import InputHistory, InputLine, Key
-from .talk import TICK, ConversationView
+from ...wire.rpc import MAX_PENDING, ErrorCode
+from ..own_terminal import Left, SignalBell
+from .line import History, Key, Line
+from .talk import TICK, Talk
 from .terminal import ChatTerminal
-from .view import ChatScreen, Paint, Row, asked, ends, marked
+from .view import Paint, Row, Screen, asked, ends, marked
 
 MAX_WHAT = 1000
 """How many characters of what will happen are looked at for the row beside the keys."""
@@ -58,6 +58,8 @@ SHOWN_LINES = 20
 """How much is shown of each."""
 SLOW = frozenset({"command", "login_complete"})
 """Requests whose answers may take longer than it takes to find a daemon hung."""
+_ANSWERED_ELSEWHERE = (ErrorCode.NO_ACTIVE_DIALOG.value, ErrorCode.DIALOG_ID_MISMATCH.value)
+"""Errors of an answer to a question if another client was first."""
 SAYING = ("prompt", "steer")
 """Requests that say something."""
 MAX_STOPS = 2
@@ -79,7 +81,7 @@ _KEYS = "/help lists commands, \\ Enter inserts a line break, ^D leaves"
 
 def chat(agent: Agent, settings: Settings, *, prompt: str = "", yes: bool = False) -> int:
     """Talk until the person leaves. Gives the exit code."""
-    history = InputHistory(f"{safe_dir(settings.state_dir)}/agent-history")
+    history = History(f"{safe_dir(settings.state_dir)}/agent-history")
     try:
         with ChatTerminal() as terminal:
             talk = _Chat(agent, settings, terminal, history, prompt, yes)
@@ -88,7 +90,7 @@ def chat(agent: Agent, settings: Settings, *, prompt: str = "", yes: bool = Fals
                     talk.turn()
             finally:
                 talk.close()
-    except LeftTerminal as left:
+    except Left as left:
         if str(left):
             print(left, file=sys.stderr)
         return left.code
@@ -102,7 +104,7 @@ class _Chat:
         agent: Agent,
         settings: Settings,
         terminal: ChatTerminal,
-        history: InputHistory,
+        history: History,
         prompt: str,
         yes: bool,
     ) -> None:
@@ -113,16 +115,16 @@ class _Chat:
         self._terminal = terminal
         self._prompt = prompt
         self._yes = yes
-        self._screen = ChatScreen(
+        self._screen = Screen(
             terminal.write,
             lambda: terminal.size if all(terminal.size) else (80, 24),
             Paint(not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"),
         )
-        self._talk = ConversationView(self._screen)
-        self._line = InputLine(history)
+        self._talk = Talk(self._screen)
+        self._line = Line(history)
         # the daemon
         # what was said before is recalled; in a new session nothing was
-        self._following = AgentSubscription(agent.id, agent.cursor if agent.created else None, receipts=True)
+        self._following = EventStream(agent.id, agent.cursor if agent.created else None, receipts=True)
         self._connection: socket.socket | None = None
         self._unsent = b""
         self._asked: dict[str, tuple[str, str]] = {}  # op and text of requests without an answer
@@ -202,7 +204,7 @@ class _Chat:
                     self._terminal.enter()
                     self._draw(always=True)
                 case signal.SIGTERM | signal.SIGHUP:
-                    raise LeftTerminal(128 + number)
+                    raise Left(128 + number)
                 case signal.SIGWINCH:
                     self._draw(always=True)
 
@@ -249,7 +251,7 @@ class _Chat:
         try:
             reply, events, answers = self._following.receive(data)
         except RequestError as error:
-            raise LeftTerminal(1, f"fairlead agent: {error}") from None
+            raise Left(1, f"fairlead agent: {error}") from None
         self._unsent += reply
         self._missed += events
         if not self._following.ready:
@@ -338,27 +340,27 @@ class _Chat:
         op, text = self._asked.pop(answer.id, ("", ""))
         error = answer.error
         if op in ("get_state", "get_messages"):
-            self._learn_state(op, text, answer)
+            self._told(op, text, answer)
             return
         if op == "open_session" and error is None:
             data = answer.data
-            self._turn_to(OpenedAgent(data["session_id"], data["created"], data["cursor"]))
+            self._turn_to(Opened(data["session_id"], data["created"], data["cursor"]))
             return
         if op in ("interrupt", "abort") and answer.data.get("dropped_steering_text"):
             self._line.set(self._line.text or answer.data["dropped_steering_text"])
         if op == "login_complete" and error is None:
             self._talk.note("the key is kept")
-        if error is None or op in ("resolve_dialog", "cancel_dialog"):  # another client was first
+        if error is None or error.code in _ANSWERED_ELSEWHERE:
             return
         if op == "prompt" and error.code == "request/session-not-idle":
             self._ask("steer", text, message=text)
             return
         self._talk.show([(clean(str(error)), "red")], "note")
 
-    def _learn_state(self, op: str, what: str, answer: Answered) -> None:
+    def _told(self, op: str, what: str, answer: Answered) -> None:
         """How the session is, one thing after the other, for the greeting."""
         if answer.error is not None:
-            raise LeftTerminal(1, f"fairlead agent: {answer.error}")
+            raise Left(1, f"fairlead agent: {answer.error}")
         said: list[dict[str, Any]] = []
         if op == "get_state":
             self._place = answer.data["state"].get("worktree_path") or ""
@@ -374,16 +376,14 @@ class _Chat:
         self._greet(said)
         self._welcome()
 
-    def _turn_to(self, opened: OpenedAgent) -> None:
+    def _turn_to(self, opened: Opened) -> None:
         """Follow another session."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
         self._end_turn()
         self._created, self._name = opened.created, ""
-        self._following = AgentSubscription(
-            opened.id, opened.cursor if opened.created else None, receipts=True
-        )
+        self._following = EventStream(opened.id, opened.cursor if opened.created else None, receipts=True)
         self._look_at = 0.0
         self._greeted = False
         self._missed.clear()
@@ -472,7 +472,7 @@ class _Chat:
     def _happened(self, event: AgentEvent) -> None:
         match event:
             case Prompted(text):
-                self._prompted(text, event.prompt_id)
+                self._heard(text, event.prompt_id)
             case TurnBegan():
                 self._stops = 0
                 self._talk.happened(event)
@@ -509,7 +509,7 @@ class _Chat:
             case _:
                 self._talk.happened(event)
 
-    def _prompted(self, text: str, prompt_id: str) -> None:
+    def _heard(self, text: str, prompt_id: str) -> None:
         """Somebody said something. What we began a turn with is on the screen already."""
         if prompt_id in self._shown:
             self._shown.remove(prompt_id)
@@ -601,7 +601,7 @@ class _Chat:
             self._line.is_secret = True
         id = data.get("session_id")
         if kind in ("new_session", "session_switch") and id not in (None, self._following.session_id):
-            self._turn_to(OpenedAgent(id, False))
+            self._turn_to(Opened(id, False))
 
     def _offer(self, data: dict[str, Any]) -> None:
         """A command wants a choice: a numbered list."""
@@ -733,7 +733,7 @@ class _Chat:
         name = (state.data.get("session_name") if state is not None else "") or self._name
         goes_on = "; its turn is still running" if self._is_busy else ""
         how = f"fairlead agent {clean(name)}" if name and len(name.split()) == 1 else "fairlead agent -c"
-        raise LeftTerminal(0, f"left {clean(name) or 'the session'}{goes_on}; `{how}` continues it")
+        raise Left(0, f"left {clean(name) or 'the session'}{goes_on}; `{how}` continues it")
 
 
 def _options(wanted: ApprovalWanted) -> list[str]:

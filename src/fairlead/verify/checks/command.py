@@ -214,7 +214,7 @@ def gaps(done: Sequence[Done], changed: Sequence[str]) -> list[str]:
     found = []
     told = [each for one in done for each in one.summaries]
     if not told:
-        found.append("no summary of tests was printed that is understood")
+        found.append("no test summary was recognized in the output")
     if left := sum(one.ran.left_behind for one in done if one.ran is not None):
         found.append(f"{left} process{'es' * (left > 1)} went on when a command had ended")
     for each in told:
@@ -262,7 +262,7 @@ def weakened(changes: Changes, commands: Sequence[str] = ()) -> str:
         tests = [path for path in paths if verb == "deleted" and path not in config and _TEST.search(path)]
         if names := config + tests:
             told.append(f"{verb} {_named(names)}")
-    return f"the turn itself changed what checks it: {'; '.join(told)}" if told else ""
+    return f"this turn changed files that the check depends on: {'; '.join(told)}" if told else ""
 
 
 def _named(paths: Sequence[str]) -> str:
@@ -342,7 +342,7 @@ def _outcome_text(done: Done) -> str:
         return f"Not run: {done.problem}."
     parts = []
     if done.problem:
-        parts.append(f"Says nothing about the work: {done.problem}.")
+        parts.append(f"This check says nothing about the work: {done.problem}.")
     else:
         parts.append(f"It {_ending(done)} after {done.ran.seconds:.1f} s.")
     parts += [f"- {each}" for each in done.summaries]

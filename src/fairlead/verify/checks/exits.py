@@ -23,7 +23,7 @@ MAX_PROGRAMS = 500
 MAX_SHOWN = 60
 """How many characters of a command are named."""
 
-NOTHING = "it checks nothing: no part of it can fail"
+NOTHING = "it checks nothing, because no part of it can fail"
 
 _SIGNS = re.compile(r"&&|\|\||\|&|&>>?|[<>]&|>>|<<<?|[|;&()<>\n]")
 _GROUPS = frozenset(
@@ -85,7 +85,7 @@ def blind(text: str, *, pipefail: bool = True, depth: int = 0) -> str:
     """Why exit code 0 of a command line says nothing, if so.
 
     >>> blind("pytest; true"), blind("pytest -q | tail"), blind("echo ok")[:19]
-    ('it hides the exit code of `pytest`', '', 'it checks nothing: ')
+    ('it hides the exit code of `pytest`', '', 'it checks nothing, ')
     """
     if len(text) > MAX_TEXT or depth > MAX_DEPTH:
         return ""

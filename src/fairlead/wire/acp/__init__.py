@@ -1,6 +1,6 @@
 """The Agent Client Protocol, version 1: JSON-RPC 2.0 in lines between a client and a coding agent.
 
-We are the client of other makers' agents and the agent of editors, so both ends are here: `ClientConnection`
+We are the client of third-party agents and the agent of editors, so both ends are here: `ClientConnection`
 and `AgentConnection`. They take bytes and return messages, take messages and return bytes, do no I/O and
 have no clock. Above `wire/jsonrpc.py` the modules are, from the bottom: `limits`; `base`, `content`,
 `updates` and `messages`, the types; `reading`, how tolerantly they are read; `rules`, the table of methods;

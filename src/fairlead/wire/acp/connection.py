@@ -1,4 +1,4 @@
-"""Both ends of a connection: the client's, for other makers' agents, and the agent's, for editors.
+"""Both ends of a connection: the client's, for third-party agents, and the agent's, for editors.
 
 `receive` returns what the peer sent, judged by the table in `rules`; `request`, `notify`, `respond` and
 `fail` return the bytes of what we may send, or raise a LocalError. A peer's breach is a `CallRefused` or an

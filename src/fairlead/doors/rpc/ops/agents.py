@@ -563,7 +563,7 @@ class AgentOps:
 
     def _give_servers(self, session: Conversation, rows: list[Any]) -> None:
         if not isinstance(session, HostedSession) or self._hosted is None:
-            raise Refused(f"mcp-servers is not supported by {session.kind} sessions")
+            raise Refused(f"passing MCP servers is not supported by {session.kind} sessions")
         try:
             self._hosted.give_servers(session, mcp.given(with_names(rows)))
         except ValueError as error:
@@ -572,9 +572,9 @@ class AgentOps:
     def _check_agent(self, agent: str, session: Conversation | None) -> None:
         """Raises if a session is with another agent, or there is no such agent."""
         if self._hosted is None:
-            raise OpError(ErrorCode.FAILED, "agents of other makers need the daemon")
+            raise OpError(ErrorCode.FAILED, "third-party agents need the daemon")
         if session is not None and session.journal.header.agent != agent:
-            other = session.journal.header.agent or "our own agent"
+            other = session.journal.header.agent or "Fairlead's own agent"
             raise Refused(f"{frames.display_name(session)} is a session with {other}; choose another name")
         self._hosted.check(agent)
 

@@ -1,4 +1,4 @@
-"""The ops of rpc-edn that only agents of other makers need: which there are, and their modes."""
+"""The ops of rpc-edn that only third-party agents need: which there are, and their modes."""
 
 from __future__ import annotations
 
