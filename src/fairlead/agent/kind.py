@@ -129,7 +129,7 @@ class AgentKind:
 
     async def remove(self, id: str) -> Mapping[str, str]:
         """Move its journal to the trash, and end its agent's program if there is one."""
-        session = await self._found(id)
+        session = await self._conversation(id)
         _check_rest(session)
         await session.end_agent()
         _check_rest(session)  # somebody may have said something meanwhile

@@ -165,14 +165,14 @@ class Inbox:
     def find(self, id: str) -> Question:
         """The question of this id, the only one that begins so, or the only one of the session of this name
         or id. Raises NotOpen."""
-        return self._found(id).question
+        return self._waiting_for(id).question
 
     def get(self, id: str) -> Question | None:
         """The question of just this id, if it waits."""
         waiting = self._open.get(id)
         return waiting.question if waiting is not None else None
 
-    def _found(self, id: str) -> _Waiting:
+    def _waiting_for(self, id: str) -> _Waiting:
         if waiting := self._open.get(id):
             return waiting
         if closed := self._closed.get(id):
@@ -228,11 +228,11 @@ class Inbox:
 
         Raises NotOpen, NoSuchOption, AskerGone or Unheard.
         """
-        waiting = self._found(id)
+        waiting = self._waiting_for(id)
         id = waiting.question.id
         async with waiting.lock:  # a second answer waits to see what becomes of the first
             if self._open.get(id) is not waiting:
-                self._found(id)
+                self._waiting_for(id)
                 raise NotOpen(f"question {id!r} is no longer pending")
             question = waiting.question
             said = question.reply(option, text)

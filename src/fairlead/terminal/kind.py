@@ -88,8 +88,8 @@ class TerminalKind:
 
     async def remove(self, id: str) -> Mapping[str, str]:
         """Forget a program that has ended."""
-        session = self._found(id)
-        if session.state is not State.ENDED:
+        session = self._session(id)
+        if session.state is not ProgramState.ENDED:
             raise NotSupported(f"{id} is {session.state.value}; `fairlead stop {id}` ends and removes it")
         self._host.forget(session)
         return {}

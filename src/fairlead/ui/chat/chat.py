@@ -340,7 +340,7 @@ class _Chat:
         op, text = self._asked.pop(answer.id, ("", ""))
         error = answer.error
         if op in ("get_state", "get_messages"):
-            self._told(op, text, answer)
+            self._learn_state(op, text, answer)
             return
         if op == "open_session" and error is None:
             data = answer.data
@@ -357,7 +357,7 @@ class _Chat:
             return
         self._talk.show([(clean(str(error)), "red")], "note")
 
-    def _told(self, op: str, what: str, answer: Answered) -> None:
+    def _learn_state(self, op: str, what: str, answer: Answered) -> None:
         """How the session is, one thing after the other, for the greeting."""
         if answer.error is not None:
             raise Left(1, f"fairlead agent: {answer.error}")
@@ -472,7 +472,7 @@ class _Chat:
     def _happened(self, event: AgentEvent) -> None:
         match event:
             case Prompted(text):
-                self._heard(text, event.prompt_id)
+                self._prompted(text, event.prompt_id)
             case TurnBegan():
                 self._stops = 0
                 self._talk.happened(event)
@@ -509,7 +509,7 @@ class _Chat:
             case _:
                 self._talk.happened(event)
 
-    def _heard(self, text: str, prompt_id: str) -> None:
+    def _prompted(self, text: str, prompt_id: str) -> None:
         """Somebody said something. What we began a turn with is on the screen already."""
         if prompt_id in self._shown:
             self._shown.remove(prompt_id)
