@@ -81,7 +81,7 @@ and only the inbox does not know."""
 NOBODY = "no part of this daemon asks such questions"
 
 
-class Listener(Protocol):
+class InboxListener(Protocol):
     """Who is told what is asked and what became of it."""
 
     def asked(self, question: Question) -> None: ...
@@ -131,13 +131,13 @@ class Inbox:
         self._open: dict[str, _Waiting] = {}  # the oldest first
         self._closed: dict[str, _Closed] = {}  # the oldest first
         self._unclaimed: dict[str, Question] = {}  # asked before this daemon, and not yet again
-        self._listeners: list[Listener] = []
+        self._listeners: list[InboxListener] = []
         self._fates: dict[Kind, Fate] = {}
         self._size = 0
         self._limit = MAX_FILE
         self._is_torn = False  # the last line was not written whole
 
-    def listen(self, listener: Listener) -> None:
+    def listen(self, listener: InboxListener) -> None:
         self._listeners.append(listener)
 
     # --- what is there --------------------------------------------------------------------------------------
@@ -293,7 +293,7 @@ class Inbox:
         self._write(_Line(closed=self._closed[question.id]))
         self._tell(lambda listener: listener.closed(question, answer))
 
-    def _tell(self, tell: Callable[[Listener], None]) -> None:
+    def _tell(self, tell: Callable[[InboxListener], None]) -> None:
         """Tell everybody who listens; one that fails keeps nothing from the others, nor from who asks."""
         for listener in self._listeners:
             try:
