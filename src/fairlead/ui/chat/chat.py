@@ -15,9 +15,9 @@ import sys
 import time
 from typing import Any
 
-from ...client.calls import Opened, RequestError
+from ...client.calls import OpenedAgent, RequestError
 from ...client.connection import READ_SIZE
-from ...client.following import PROMPT_ENDED, Answered, EventStream
+from ...client.following import PROMPT_ENDED, AgentSubscription, Answered
 from ...client.hung import lock_holder
 from ...client.launch import reached
 from ...client.reconnect import LOST, RECONNECTED, RETRY_PAUSE, Reconnect
@@ -40,11 +40,11 @@ from ...formats.ladder import LADDER, word_for
 from ...formats.shown import clean, one_line
 from ...system.settings import Settings, safe_dir
 from ...wire.rpc import MAX_PENDING, ErrorCode
-from ..own_terminal import Left, SignalBell
-from .line import History, Key, Line
-from .talk import TICK, Talk
+from ..own_terminal import LeftTerminal, SignalBell
+from .line import InputHistory, InputLine, Key
+from .talk import TICK, ConversationView
 from .terminal import ChatTerminal
-from .view import Paint, Row, Screen, asked, ends, marked
+from .view import ChatScreen, Paint, Row, asked, ends, marked
 
 MAX_WHAT = 1000
 """How many characters of what will happen are looked at for the row beside the keys."""
@@ -80,8 +80,8 @@ _KEYS = "/help lists commands, \\ Enter inserts a line break, ^D leaves"
 
 
 def chat(agent: Agent, settings: Settings, *, prompt: str = "", yes: bool = False) -> int:
-    """Talk until the person leaves. Gives the exit code."""
-    history = History(f"{safe_dir(settings.state_dir)}/agent-history")
+    """ConversationView until the person leaves. Gives the exit code."""
+    history = InputHistory(f"{safe_dir(settings.state_dir)}/agent-history")
     try:
         with ChatTerminal() as terminal:
             talk = _Chat(agent, settings, terminal, history, prompt, yes)
@@ -90,7 +90,7 @@ def chat(agent: Agent, settings: Settings, *, prompt: str = "", yes: bool = Fals
                     talk.turn()
             finally:
                 talk.close()
-    except Left as left:
+    except LeftTerminal as left:
         if str(left):
             print(left, file=sys.stderr)
         return left.code
@@ -104,7 +104,7 @@ class _Chat:
         agent: Agent,
         settings: Settings,
         terminal: ChatTerminal,
-        history: History,
+        history: InputHistory,
         prompt: str,
         yes: bool,
     ) -> None:
@@ -115,16 +115,16 @@ class _Chat:
         self._terminal = terminal
         self._prompt = prompt
         self._yes = yes
-        self._screen = Screen(
+        self._screen = ChatScreen(
             terminal.write,
             lambda: terminal.size if all(terminal.size) else (80, 24),
             Paint(not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"),
         )
-        self._talk = Talk(self._screen)
-        self._line = Line(history)
+        self._talk = ConversationView(self._screen)
+        self._line = InputLine(history)
         # the daemon
         # what was said before is recalled; in a new session nothing was
-        self._following = EventStream(agent.id, agent.cursor if agent.created else None, receipts=True)
+        self._following = AgentSubscription(agent.id, agent.cursor if agent.created else None, receipts=True)
         self._connection: socket.socket | None = None
         self._unsent = b""
         self._asked: dict[str, tuple[str, str]] = {}  # op and text of requests without an answer
@@ -153,7 +153,7 @@ class _Chat:
     # --- the loop -------------------------------------------------------------------------------------------
 
     def turn(self) -> None:
-        """Wait until anything can be done and do it. Raises Left in the end."""
+        """Wait until anything can be done and do it. Raises LeftTerminal in the end."""
         if self._connection is None and time.monotonic() >= self._look_at:
             self._reach()
         if not self._is_due:
@@ -204,7 +204,7 @@ class _Chat:
                     self._terminal.enter()
                     self._draw(always=True)
                 case signal.SIGTERM | signal.SIGHUP:
-                    raise Left(128 + number)
+                    raise LeftTerminal(128 + number)
                 case signal.SIGWINCH:
                     self._draw(always=True)
 
@@ -251,7 +251,7 @@ class _Chat:
         try:
             reply, events, answers = self._following.receive(data)
         except RequestError as error:
-            raise Left(1, f"fairlead agent: {error}") from None
+            raise LeftTerminal(1, f"fairlead agent: {error}") from None
         self._unsent += reply
         self._missed += events
         if not self._following.ready:
@@ -344,7 +344,7 @@ class _Chat:
             return
         if op == "open_session" and error is None:
             data = answer.data
-            self._turn_to(Opened(data["session_id"], data["created"], data["cursor"]))
+            self._turn_to(OpenedAgent(data["session_id"], data["created"], data["cursor"]))
             return
         if op in ("interrupt", "abort") and answer.data.get("dropped_steering_text"):
             self._line.set(self._line.text or answer.data["dropped_steering_text"])
@@ -360,7 +360,7 @@ class _Chat:
     def _learn_state(self, op: str, what: str, answer: Answered) -> None:
         """How the session is, one thing after the other, for the greeting."""
         if answer.error is not None:
-            raise Left(1, f"fairlead agent: {answer.error}")
+            raise LeftTerminal(1, f"fairlead agent: {answer.error}")
         said: list[dict[str, Any]] = []
         if op == "get_state":
             self._place = answer.data["state"].get("worktree_path") or ""
@@ -376,14 +376,16 @@ class _Chat:
         self._greet(said)
         self._welcome()
 
-    def _turn_to(self, opened: Opened) -> None:
+    def _turn_to(self, opened: OpenedAgent) -> None:
         """Follow another session."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
         self._end_turn()
         self._created, self._name = opened.created, ""
-        self._following = EventStream(opened.id, opened.cursor if opened.created else None, receipts=True)
+        self._following = AgentSubscription(
+            opened.id, opened.cursor if opened.created else None, receipts=True
+        )
         self._look_at = 0.0
         self._greeted = False
         self._missed.clear()
@@ -601,7 +603,7 @@ class _Chat:
             self._line.is_secret = True
         id = data.get("session_id")
         if kind in ("new_session", "session_switch") and id not in (None, self._following.session_id):
-            self._turn_to(Opened(id, False))
+            self._turn_to(OpenedAgent(id, False))
 
     def _offer(self, data: dict[str, Any]) -> None:
         """A command wants a choice: a numbered list."""
@@ -733,7 +735,7 @@ class _Chat:
         name = (state.data.get("session_name") if state is not None else "") or self._name
         goes_on = "; its turn is still running" if self._is_busy else ""
         how = f"fairlead agent {clean(name)}" if name and len(name.split()) == 1 else "fairlead agent -c"
-        raise Left(0, f"left {clean(name) or 'the session'}{goes_on}; `{how}` continues it")
+        raise LeftTerminal(0, f"left {clean(name) or 'the session'}{goes_on}; `{how}` continues it")
 
 
 def _options(wanted: ApprovalWanted) -> list[str]:

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from weakref import WeakValueDictionary
 
 from ....sessions.directory import Directory, Kind, NoKind, NoSession, NotSupported, Summary
-from ....sessions.feed import Event, Feed
-from ....sessions.feed import Said as SaidPiece
+from ....sessions.feed import Feed, FeedEvent, SaidPiece
 from ....sessions.inbox import calling_agent
 from ....sessions.session import Prompt, Receiving, Removing, new_id
 from ....wire.rpc import ErrorCode, fields
@@ -42,7 +41,7 @@ class SessionOps:
         self._extended: WeakValueDictionary[str, asyncio.Event] = WeakValueDictionary()
         feed.listen(self._happened)
 
-    def _happened(self, event: Event) -> None:
+    def _happened(self, event: FeedEvent) -> None:
         if not isinstance(event, SaidPiece) and (extended := self._extended.get(event.session)):
             extended.set()
 
