@@ -533,3 +533,65 @@ def test_an_op_of_another_kind_says_what_to_use(hosting: Hosting, case: Case, na
 def test_nothing_is_typed_into_it_from_lisp(lisp: Peer, case: Case, name: str) -> None:
     instead = f"typing is not supported by {case.kind} sessions; `fairlead send {name} TEXT` asks it"
     assert instead in lisp.ask(f"/send {name} hello")
+
+
+# --- removed ----------------------------------------------------------------------------------------------
+
+
+def remove(hosting: Hosting, name: str, *words: str) -> subprocess.CompletedProcess[str]:
+    return hosting.run("rm", name, *words, check=False)
+
+
+@pytest.mark.parametrize("case", ANSWERING[:2], ids=str)
+def test_it_is_removed_when_it_is_idle_and_its_journal_is_kept(
+    hosting: Hosting, case: Case, name: str
+) -> None:
+    send(hosting, name, case.ask)
+    hosting.until(lambda: row(hosting, name)["state"] == "asks")
+    refused = remove(hosting, name, "--yes")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert f"{name} asks: " in refused.stderr
+    assert "`fairlead approvals`" in refused.stderr
+    hosting.run("stop", name)
+    send(hosting, name, case.hang)
+    hosting.until(lambda: row(hosting, name)["state"] == "working")
+    assert f"{name} is working; `fairlead stop {name}` ends its turn" in remove(hosting, name, "-y").stderr
+    hosting.run("stop", name)
+    assert "use --yes" in remove(hosting, name).stderr
+    journal = Path(row(hosting, name)["file"])
+    text, id = journal.read_text(), row(hosting, name)["id"]
+    (removed,) = json.loads(remove(hosting, name, "-y", "--json").stdout)
+    trash = Path(Settings(hosting.environment).state_dir, "trash")
+    assert Path(removed["path"]) == trash / journal.parent.name / journal.name
+    assert Path(removed["path"]).read_text().startswith(text)
+    assert not journal.exists()
+    for word in (name, id, id[:8]):
+        assert f"no session '{word}'" in remove(hosting, word, "-y").stderr
+    assert name not in hosting.run("ls", "-q").stdout.split()
+    Path(removed["path"]).rename(journal)
+    assert row(hosting, id)["name"] == name
+
+
+def test_an_ended_program_is_forgotten_and_a_running_one_is_not(hosting: Hosting) -> None:
+    hosting.start("brief", "exit 3")
+    hosting.start("long", "read line")
+    hosting.until(lambda: row(hosting, "brief")["state"] == "ended")
+    done = hosting.run("rm", "-y", "long", "brief", check=False)
+    assert (done.returncode, done.stdout) == (1, "removed brief\n")
+    assert done.stderr == "fairlead rm: long is running; `fairlead stop long` ends and removes it\n"
+    assert {"brief", "long"} & {*hosting.run("ls", "-q").stdout.split()} == {"long"}
+
+
+def test_a_kind_that_cant_remove_says_so(hosting: Hosting) -> None:
+    assert "echo sessions can't be removed" in remove(hosting, FIRST, "-y").stderr
+
+
+def test_rm_asks_on_a_terminal(hosting: Hosting, tmp_path: Path) -> None:
+    open_agent(hosting, "weeds", str(tmp_path))
+    for name, word in (("no", "n"), ("yes", "y")):  # the second is asked, so the first removed nothing
+        hosting.start(name, f"{sys.executable} -m fairlead rm weeds; read line")
+        hosting.wait_text(name, "remove weeds? [y/N]")
+        hosting.run("send", name, word, "-k", "Enter")
+        if word == "y":
+            hosting.wait_text(name, "removed weeds; its journal is now")
+    assert hosting.run("ls", "weeds", check=False).returncode == 1

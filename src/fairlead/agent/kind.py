@@ -127,6 +127,17 @@ class AgentKind:
         await session.end_agent()
         return {"stopped": was_working, "dropped": dropped}
 
+    async def remove(self, id: str) -> Mapping[str, str]:
+        """Move its journal to the trash, and end its agent's program if there is one."""
+        session = await self._found(id)
+        _check_rest(session)
+        await session.end_agent()
+        _check_rest(session)  # somebody may have said something meanwhile
+        try:
+            return {"path": self._store.remove(session)}
+        except (Refused, JournalError) as error:
+            raise NotSupported(str(error)) from None
+
     async def prompt(self, id: str, prompt: Prompt) -> int | None:
         session = await self._found(id)
         try:
@@ -193,6 +204,15 @@ class AgentKind:
             changed.clear()
             await changed.wait()
         return session.outcome
+
+
+def _check_rest(session: Conversation) -> None:
+    """Raises NotSupported if a session has something to do."""
+    name = session.name or session.id
+    if session.approvals:
+        raise NotSupported(f"{name} asks for consent; answer it first: `fairlead approvals`")
+    if not session.is_idle or session.pending_messages:
+        raise NotSupported(f"{name} is working; `fairlead stop {name}` ends its turn")
 
 
 def _last_said(session: Conversation, first: int, last: int) -> str:

@@ -33,6 +33,8 @@ from .tools import Tool
 
 MAX_LOADED = 256
 """How many sessions may be loaded at the same time, unless more are busy."""
+TRASH = "trash"
+"""The directory beside that of the journals to which those of removed sessions are moved."""
 MAX_LOOKED_AT = 200
 """How many journals of a directory are looked into for those that belong to it, the last used first."""
 MAX_SLUG = 100
@@ -162,6 +164,21 @@ class AgentStore:
                 await self._check_free(name)
         except NameTaken as error:
             raise Refused(str(error)) from None
+
+    def remove(self, session: Conversation) -> str:
+        """Let go of a session and move its journal to the trash; returns where that is. Raises Refused or
+        JournalError."""
+        path, home = session.journal.path, os.path.realpath(self.directory)
+        if not path.startswith(f"{home}/"):
+            raise Refused(f"{path} is not one of Fairlead's journals: remove the file itself")
+        kept = os.path.join(os.path.dirname(home), TRASH, os.path.relpath(path, home))
+        try:
+            os.makedirs(os.path.dirname(kept), mode=0o700, exist_ok=True)
+            os.rename(path, kept)
+        except OSError as error:
+            raise JournalError(f"can't move {path} to the trash: {error.strerror}") from None
+        self._close(session)
+        return kept
 
     def get(self, id: str) -> Conversation | None:
         """The session of this id if it is loaded."""

@@ -14,6 +14,7 @@ COMMANDS = {
     "attach": "attach to a session's terminal, or open an agent's chat",
     "ls": "list the sessions",
     "stop": "stop a session's program, or an agent's turn",
+    "rm": "remove sessions that do nothing any more",
     "send": "type text or keys into a session, or prompt an agent",
     "screen": "print a session's screen as text, or render it as an image",
     "search": "search a session's screen and scrollback, or an agent's messages",
@@ -41,7 +42,7 @@ COMMANDS = {
 }
 
 GROUPS = {
-    "Sessions": ("start", "attach", "ls", "stop"),
+    "Sessions": ("start", "attach", "ls", "stop", "rm"),
     "Output and input": ("screen", "logs", "search", "send", "wait"),
     "Recordings": ("record", "play"),
     "Agents": ("agent", "agents", "sessions", "rpc", "acp", "mcp"),

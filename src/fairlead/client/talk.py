@@ -243,8 +243,10 @@ class Talk:
             token = message.get("payload", "token")
             title = message.get("payload", "title", default="")
             body = text.replace("\n", f"\n{QUOTED}")  # nothing of it may pass for a line of ours
-            choices = f"/approve {token} or /deny {token}"
-            self._line(f"{title} waits for your consent:\n{QUOTED}{body}\n{choices}")
+            answers = message.get("payload", "answers", default="")  # of what an agent wants to know
+            choices = answers or f"/approve {token} or /deny {token}"
+            wanted = "answer" if answers else "consent"
+            self._line(f"{title} waits for your {wanted}:\n{QUOTED}{body}\n{choices}")
         elif text == self._fault:
             self._fault = ""
         elif sensor in ("TOOL-ERROR", "LOOP-ERROR", "VERIFIER-ESCALATED", "SESSION-FAILED"):

@@ -532,6 +532,7 @@ def _question(question: Question) -> Signal:
         "reason": question.reason,
         "name": question.session_name,
         "project": question.project,
+        **({"answers": _choices(question)} if question.is_dialog else {}),
     }
     return Signal("approval-required", text=question.text(), session=question.session, fields=fields)
 

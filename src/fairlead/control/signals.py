@@ -34,7 +34,7 @@ MAX_SENSOR = 64
 SPOKEN = frozenset({"user-input", "chat-message", "user-command", "delegation"})
 """Sensors with what a person says; each of these gets an answer that ends with an empty text."""
 FROM_INSIDE: Mapping[str, tuple[str, ...]] = {
-    "approval-required": ("token", "title", "summary", "reason", "name", "project"),
+    "approval-required": ("token", "title", "summary", "reason", "name", "project", "answers"),
     "approval-settled": ("token", "result", "by"),
     "daemon-started": (),
     "heartbeat": ("status",),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
@@ -143,6 +143,15 @@ class Opening(Protocol):
     async def open(self) -> None: ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class Removing(Protocol):
+    """A kind whose sessions can be removed when they do nothing any more."""
+
+    async def remove(self, id: str) -> Mapping[str, str]:
+        """Remove a session; returns where what it has said is kept as `path`, if it is. Raises NoSession, or
+        NotSupported, which says what to do first."""
 
 
 @runtime_checkable

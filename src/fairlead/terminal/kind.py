@@ -86,6 +86,14 @@ class TerminalKind:
             self._host.forget(session)  # who stops a session doesn't want to look at it any more
         return {"exit_code": code}
 
+    async def remove(self, id: str) -> Mapping[str, str]:
+        """Forget a program that has ended."""
+        session = self._found(id)
+        if session.state is not State.ENDED:
+            raise NotSupported(f"{id} is {session.state.value}; `fairlead stop {id}` ends and removes it")
+        self._host.forget(session)
+        return {}
+
     async def prompt(self, id: str, prompt: Prompt) -> None:
         """Type it. What a program makes of it is not known, so that it is done at once."""
         check_typing(self._found(id))

@@ -230,6 +230,8 @@ session_find: / name session-id -> session others
     a session by its name, its id or a prefix of it, and others with the same name [repeatable]
 session_stop: / name session-id -> session others exit-code stopped dropped
     stop a program, or an agent's turn [beside]
+session_remove: / name session-id -> session others path
+    remove a session that does nothing; an agent's journal is moved to the trash [beside for_person]
 session_prompt: text / name session-id prompt-id -> accepted session queued
     prompt a session: type the text and Enter, or send it to an agent; with a client's id only once, \
 however often it is requested [for_person]

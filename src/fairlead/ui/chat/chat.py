@@ -39,7 +39,7 @@ from ...events import (
 from ...formats.ladder import LADDER, word_for
 from ...formats.shown import clean, one_line
 from ...system.settings import Settings, safe_dir
-from ...wire.rpc import MAX_PENDING
+from ...wire.rpc import MAX_PENDING, ErrorCode
 from ..own_terminal import Left, SignalBell
 from .line import History, Key, Line
 from .talk import TICK, Talk
@@ -58,6 +58,8 @@ SHOWN_LINES = 20
 """How much is shown of each."""
 SLOW = frozenset({"command", "login_complete"})
 """Requests whose answers may take longer than it takes to find a daemon hung."""
+_ANSWERED_ELSEWHERE = (ErrorCode.NO_ACTIVE_DIALOG.value, ErrorCode.DIALOG_ID_MISMATCH.value)
+"""Errors of an answer to a question if another client was first."""
 SAYING = ("prompt", "steer")
 """Requests that say something."""
 MAX_STOPS = 2
@@ -348,7 +350,7 @@ class _Chat:
             self._line.set(self._line.text or answer.data["dropped_steering_text"])
         if op == "login_complete" and error is None:
             self._talk.note("the key is kept")
-        if error is None or op in ("resolve_dialog", "cancel_dialog"):  # another client was first
+        if error is None or error.code in _ANSWERED_ELSEWHERE:
             return
         if op == "prompt" and error.code == "request/session-not-idle":
             self._ask("steer", text, message=text)

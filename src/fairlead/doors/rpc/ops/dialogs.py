@@ -118,7 +118,7 @@ class DialogOps:
         option = "deny" if not allowed else "always" if result == "always" else "allow"
         if isinstance(result, str) and (question := self._inbox.get(dialog_id)) is not None:
             option = next((each.value for each in question.options if each.value == result), option)
-            if question.is_dialog and result != "deny":
+            if question.is_dialog and (question.takes_text or result != "deny"):
                 return await self._answer(call, dialog_id, ANSWER, result)
         return await self._answer(call, dialog_id, option)
 

@@ -10,7 +10,8 @@ from weakref import WeakValueDictionary
 from ....sessions.directory import Directory, Kind, NoKind, NoSession, NotSupported, Summary
 from ....sessions.feed import Event, Feed
 from ....sessions.feed import Said as SaidPiece
-from ....sessions.session import Prompt, Receiving, new_id
+from ....sessions.inbox import calling_agent
+from ....sessions.session import Prompt, Receiving, Removing, new_id
 from ....wire.rpc import ErrorCode, fields
 from ..frames import plain
 from ..handlers import FAULTS, Call, Data, OpError, accepted, invalid, op
@@ -59,6 +60,18 @@ class SessionOps:
     async def session_stop(self, call: Call, name: str = "") -> Data:
         (kind, found), *others = await meant(self._directory, call, name)
         return fields(session=row_of(found), **_others(others), **await kind.stop(found.id))
+
+    @op
+    async def session_remove(self, call: Call, name: str = "") -> Data:
+        if agent := calling_agent.get():
+            why = f"only a person may remove sessions, and a command of an agent session ({agent:.80}) asks"
+            raise OpError(ErrorCode.FAILED, why)
+        (kind, found), *others = await meant(self._directory, call, name)
+        if not isinstance(kind, Removing):
+            raise NotSupported(f"{kind.name} sessions can't be removed; `fairlead stop` ends what they do")
+        if found.waits_for:
+            raise NotSupported(f"{found.name} asks: {found.waits_for}; answer it first: `fairlead approvals`")
+        return fields(session=row_of(found), **_others(others), **await kind.remove(found.id))
 
     @op
     async def session_prompt(self, call: Call, text: str, name: str = "", prompt_id: str = "") -> Data:
