@@ -352,7 +352,7 @@ def test_a_question_whose_session_is_gone_is_shown_as_lost(
     kill_and_wait(hosting)
     listed = hosting.run("approvals").stdout
     assert f"{token}  bash: $ echo a ⏎ {HIDDEN}" in listed
-    assert "lost   the journal of the session that asked is gone; `fairlead approvals deny" in listed
+    assert "lost   the journal of the session that asked is gone; `fairlead approvals dismiss" in listed
     assert "lost: the journal of the session that asked is gone" in hosting.run("talk", "/approvals").stdout
     assert "none pending, 1 lost" in hosting.run("doctor", check=False).stdout
     editor = Editor(hosting, project)
