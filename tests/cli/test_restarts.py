@@ -100,7 +100,7 @@ def test_talk_in_a_script_goes_on_and_tells_by_its_code_that_an_answer_was_lost(
             pass
         rest, errors = talk.communicate("/status\n", WAIT)
         assert talk.returncode == 1, errors
-        assert "approvals pending" in rest
+        assert "1 approval pending" in rest
 
 
 def test_how_long_a_program_has_been_quiet_is_known_after_a_restart(hosting: Hosting) -> None:
