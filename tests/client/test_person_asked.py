@@ -27,8 +27,9 @@ class Agent:
 
     def __init__(self, hosting: Hosting, project: Path) -> None:
         self._hosting = hosting
-        session = hosting.ask("open_session", name="chat", cwd=str(project))["session_id"]
-        self._mcp = McpClient(hosting, project, env={AGENT_MARK: session})
+        self.name = project.name
+        self.session = str(hosting.ask("open_session", name=self.name, cwd=str(project))["session_id"])
+        self._mcp = McpClient(hosting, project, env={AGENT_MARK: self.session})
         self._asking = 0
 
     def ask(self, *choices: str) -> str:
@@ -50,6 +51,14 @@ class Agent:
         self._mcp.close()
 
 
+@pytest.fixture(scope="module")
+def lent() -> Iterator[Hosting]:
+    """One daemon for these tests: they leave conversations behind, so that none could be lent again."""
+    hosting = Hosting()
+    yield hosting
+    hosting.close()
+
+
 @pytest.fixture
 def agent(lent: Hosting, tmp_path: Path) -> Iterator[Agent]:
     found = Agent(lent, tmp_path)
@@ -58,7 +67,7 @@ def agent(lent: Hosting, tmp_path: Path) -> Iterator[Agent]:
 
 
 def test_answer_in_the_chat_answers_chooses_and_declines(lent: Hosting, agent: Agent, tmp_path: Path) -> None:
-    with Person(lent, "agent", "-C", str(tmp_path), "chat", rows=60) as person:
+    with Person(lent, "agent", "-C", str(tmp_path), agent.name, rows=60) as person:
         person.until("^D leaves")
         person.type(b"/answer blue\r")
         person.until("no agent asks anything")
@@ -140,11 +149,10 @@ def test_an_editor_of_acp_is_told_what_is_asked_and_how_to_answer(
     lent: Hosting, agent: Agent, tmp_path: Path
 ) -> None:
     with AcpEditor(lent, cwd=tmp_path) as editor:
-        session = lent.ask("session_find", name="chat")["session"]["id"]
-        editor.load(session)
+        editor.load(agent.session)
         token = agent.ask("red", "blue")
-        editor.until(lambda: token in editor.text(session))
-        told = editor.text(session)
+        editor.until(lambda: token in editor.text(agent.session))
+        told = editor.text(agent.session)
         assert f"Which colour?\n{SHOWN}\n1  red\n2  blue\n" in told
         words = told.partition("answer with `fairlead ")[2].partition("`")[0].split()
         assert words == ["approvals", "answer", token, "NUMBER"]

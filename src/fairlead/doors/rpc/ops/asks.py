@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from ....formats.shown import one_line
-from ....sessions.asks import Asks, TooMany
+from ....sessions.asks import Asks, TakenToken, TooMany
 from ....sessions.directory import Directory, NoSession, Summary
 from ....sessions.inbox import calling_agent
 from ....sessions.questions import DENY, WITHDRAWN, Option, Question
@@ -27,7 +27,7 @@ MAX_CHOICES, MAX_CHOICE = 9, 200
 """How many answers a question may offer, and how many characters each may have."""
 _TOKEN = re.compile(r"[0-9a-f]{8,64}")
 _DECLINE = Option(DENY.value, "Don't answer")
-FAULTS |= {TooMany: ErrorCode.FAILED}
+FAULTS |= {TooMany: ErrorCode.FAILED, TakenToken: ErrorCode.FAILED}
 
 
 class AskOps:
