@@ -436,7 +436,7 @@ def test_print_gives_only_the_answer_and_a_code(hosting: Hosting, host: Host, pl
     done = script(hosting, place, "-p", "read README.md")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("Done: read `README.md`.\nroses\ntulips\n")
-    assert done.stdout.endswith("which.\n")
+    assert done.stdout.endswith("lists them.\n")
     denied = script(hosting, place, "-p", "run: touch done")
     assert denied.returncode == 3
     assert "denied: $ touch done: nobody could be asked; use --yes" in denied.stderr

@@ -12,9 +12,15 @@ import msgspec
 import pytest
 
 from fairlead.sessions import asks as module
+<<<<<<< HEAD
 from fairlead.sessions.asks import Asks, TooManyAsked
 from fairlead.sessions.inbox import AnsweredAlready, Inbox, Unheard
 from fairlead.sessions.questions import ANSWER, DENY, WITHDRAWN, AnswerOption, Question
+=======
+from fairlead.sessions.asks import Asks, TakenToken, TooMany
+from fairlead.sessions.inbox import AnsweredAlready, Inbox, Unheard
+from fairlead.sessions.questions import ANSWER, CONSENT, DENY, WITHDRAWN, Answer, Option, Question
+>>>>>>> main
 
 TOKEN = "0123abcd"
 
@@ -72,8 +78,56 @@ def test_all_who_wait_get_the_answer_and_who_asks_again_too(tmp_path: Path) -> N
         asks.begin(question())
         assert (await asks.wait(TOKEN)).text == "blue"
         assert inbox.open() == []
+<<<<<<< HEAD
         with pytest.raises(TooManyAsked, match=f"another question has the id {TOKEN}"):
+=======
+        with pytest.raises(TakenToken, match=f"another question has the id {TOKEN}"):
+>>>>>>> main
             asks.begin(question(whole="May I?"))
+
+    run(work)
+
+
+class _Session:
+    """Asks for a permission."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    async def answered(self, question: Question, answer: Answer) -> None:
+        self.heard.append(answer.option)
+
+
+@pytest.mark.parametrize("session", [None, "other", "victim"])
+def test_nobody_asks_with_the_id_of_a_question_that_another_asked(
+    tmp_path: Path, session: str | None
+) -> None:
+    async def work() -> None:
+        inbox, asks = desk(tmp_path)
+        victim = _Session()
+        permission = question(kind="permission", session="victim", what="rm -rf x", options=CONSENT)
+        inbox.ask(permission, victim)
+        for _ in range(2):  # while it waits, and when it was answered
+            with pytest.raises(TakenToken, match=f"another question has the id {TOKEN}"):
+                asks.begin(question(session=session))
+            asks.withdraw(TOKEN, "gone")
+            if not victim.heard:
+                assert inbox.open() == [permission]
+                await inbox.answer(TOKEN, DENY.value, "me")
+        assert victim.heard == [DENY.value]
+        assert not (tmp_path / "asks").exists()
+
+    run(work)
+
+
+def test_the_question_of_one_session_is_not_waited_for_by_another(tmp_path: Path) -> None:
+    async def work() -> None:
+        _, asks = desk(tmp_path)
+        asks.begin(question(session="one"))
+        asks.begin(question(session="one"))
+        for more in ({"session": "two"}, {"session": "one", "project": "/srv/other"}):
+            with pytest.raises(TakenToken, match=f"another question has the id {TOKEN}"):
+                asks.begin(question(**more))
 
     run(work)
 

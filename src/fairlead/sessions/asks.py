@@ -44,6 +44,10 @@ class TooManyAsked(Exception):
     """So many questions wait already, or were asked lately. Says which."""
 
 
+class TakenToken(Exception):
+    """Another question has the id."""
+
+
 class _Ask(Struct):
     """A question, in its file with its answer."""
 
@@ -103,11 +107,20 @@ class Asks:
     # --- asking -------------------------------------------------------------------------------------------
 
     def begin(self, question: Question) -> None:
-        """Ask, unless that is known already. Raises TooMany or OSError."""
+        """Ask, unless that is known already. Raises TooMany, TakenToken or OSError."""
         if (known := self._known.get(question.id)) is not None:
+<<<<<<< HEAD
             if known.question.whole != question.whole:
                 raise TooManyAsked(f"another question has the id {question.id}")
+=======
+            # after a restart it may not be known yet in which session the asker runs
+            is_same = question.session in (None, known.question.session)
+            if not is_same or _asked(known.question) != _asked(question):
+                raise TakenToken(f"another question has the id {question.id}")
+>>>>>>> main
             return
+        if self._inbox.is_taken(question.id):  # who asked that may be anybody
+            raise TakenToken(f"another question has the id {question.id}")
         counted = [f"project {question.project}"]
         counted += [f"session {question.session}"] if question.session is not None else []
         self._check(question, counted)
@@ -207,3 +220,8 @@ class Asks:
             del self._known[ask.question.id]
             with contextlib.suppress(OSError):
                 os.unlink(self._path(ask))
+
+
+def _asked(question: Question) -> tuple[str, str, tuple[str, ...]]:
+    """What is the same when a question is asked again."""
+    return question.whole, question.project, tuple(each.label for each in question.options)

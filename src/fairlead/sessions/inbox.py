@@ -162,6 +162,10 @@ class Inbox:
         waiting = self._open.get(id)
         return waiting.question if waiting is not None else self._unclaimed.get(id)
 
+    def is_taken(self, id: str) -> bool:
+        """Whether a question of this id waits, or did."""
+        return self.known(id) is not None or id in self._closed
+
     def find(self, id: str) -> Question:
         """The question of this id, the only one that begins so, or the only one of the session of this name
         or id. Raises NotOpen."""
@@ -207,8 +211,8 @@ class Inbox:
         """A question waits, which its asker has made durable. It may be asked again, by the same."""
         self._unclaimed.pop(question.id, None)
         if known := self._open.get(question.id):
-            if known.question.session != question.session:
-                log.warning("two sessions ask a question with the id %s; one waits", question.id)
+            if (known.question.session, known.question.kind) != (question.session, question.kind):
+                log.warning("two ask a question with the id %s; one waits", question.id)
                 return
             known.asker = asker
             if known.question == question:
