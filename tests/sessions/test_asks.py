@@ -12,15 +12,9 @@ import msgspec
 import pytest
 
 from fairlead.sessions import asks as module
-<<<<<<< HEAD
-from fairlead.sessions.asks import Asks, TooManyAsked
+from fairlead.sessions.asks import Asks, TakenToken, TooManyAsked
 from fairlead.sessions.inbox import AnsweredAlready, Inbox, Unheard
-from fairlead.sessions.questions import ANSWER, DENY, WITHDRAWN, AnswerOption, Question
-=======
-from fairlead.sessions.asks import Asks, TakenToken, TooMany
-from fairlead.sessions.inbox import AnsweredAlready, Inbox, Unheard
-from fairlead.sessions.questions import ANSWER, CONSENT, DENY, WITHDRAWN, Answer, Option, Question
->>>>>>> main
+from fairlead.sessions.questions import ANSWER, CONSENT, DENY, WITHDRAWN, Answer, AnswerOption, Question
 
 TOKEN = "0123abcd"
 
@@ -78,11 +72,7 @@ def test_all_who_wait_get_the_answer_and_who_asks_again_too(tmp_path: Path) -> N
         asks.begin(question())
         assert (await asks.wait(TOKEN)).text == "blue"
         assert inbox.open() == []
-<<<<<<< HEAD
-        with pytest.raises(TooManyAsked, match=f"another question has the id {TOKEN}"):
-=======
         with pytest.raises(TakenToken, match=f"another question has the id {TOKEN}"):
->>>>>>> main
             asks.begin(question(whole="May I?"))
 
     run(work)

@@ -107,17 +107,12 @@ class Asks:
     # --- asking -------------------------------------------------------------------------------------------
 
     def begin(self, question: Question) -> None:
-        """Ask, unless that is known already. Raises TooMany, TakenToken or OSError."""
+        """Ask, unless that is known already. Raises TooManyAsked, TakenToken or OSError."""
         if (known := self._known.get(question.id)) is not None:
-<<<<<<< HEAD
-            if known.question.whole != question.whole:
-                raise TooManyAsked(f"another question has the id {question.id}")
-=======
             # after a restart it may not be known yet in which session the asker runs
             is_same = question.session in (None, known.question.session)
             if not is_same or _asked(known.question) != _asked(question):
                 raise TakenToken(f"another question has the id {question.id}")
->>>>>>> main
             return
         if self._inbox.is_taken(question.id):  # who asked that may be anybody
             raise TakenToken(f"another question has the id {question.id}")

@@ -9,11 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from ....formats.shown import one_line
-<<<<<<< HEAD
-from ....sessions.asks import Asks, TooManyAsked
-=======
-from ....sessions.asks import Asks, TakenToken, TooMany
->>>>>>> main
+from ....sessions.asks import Asks, TakenToken, TooManyAsked
 from ....sessions.directory import Directory, NoSession, Summary
 from ....sessions.inbox import calling_agent
 from ....sessions.questions import DENY, WITHDRAWN, AnswerOption, Question
@@ -30,13 +26,8 @@ MAX_WHAT = 200
 MAX_CHOICES, MAX_CHOICE = 9, 200
 """How many answers a question may offer, and how many characters each may have."""
 _TOKEN = re.compile(r"[0-9a-f]{8,64}")
-<<<<<<< HEAD
 _DECLINE = AnswerOption(DENY.value, "Don't answer")
-FAULTS |= {TooManyAsked: ErrorCode.FAILED}
-=======
-_DECLINE = Option(DENY.value, "Don't answer")
-FAULTS |= {TooMany: ErrorCode.FAILED, TakenToken: ErrorCode.FAILED}
->>>>>>> main
+FAULTS |= {TooManyAsked: ErrorCode.FAILED, TakenToken: ErrorCode.FAILED}
 
 
 class AskOps:
