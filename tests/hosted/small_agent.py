@@ -8,6 +8,7 @@ What it does, the words of a prompt say, one after the other:
     free, work WORD, build      write free.txt, answer.txt, or result.txt, wrong at first, without asking
     hang, stall                 work until it is told to stop, or whatever it is told
     refuse, fail, die, late     end the turn so: with an error, with its process, or speaking after it
+    odd                         end the turn for a reason that the protocol does not know
     bad, long, files, twice     send lines that make no sense or are too long, ask for what was not offered,
                                 answer twice
     write:PATH, reach:PATH      write a file, or say which files are in a directory
@@ -329,6 +330,9 @@ class Turn(threading.Thread):
 
     def do_refuse(self) -> str:
         return "refusal"
+
+    def do_odd(self) -> str:
+        return "budget_exceeded"
 
     def do_fail(self) -> str:
         self.agent.turn = None

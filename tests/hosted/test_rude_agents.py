@@ -132,6 +132,13 @@ def test_nothing_that_it_says_controls_a_terminal(shared: SmallHosting, name: st
     assert "\u202e" not in log
 
 
+def test_a_turn_that_ends_for_an_unknown_reason_has_failed(shared: SmallHosting, name: str) -> None:
+    done = shared.talk("odd", name=name)
+    assert done.returncode == 1
+    assert "budget_exceeded" in done.stderr
+    assert shared.found(name)["outcome"] == "failed"
+
+
 def test_a_turn_that_was_aborted_is_not_done_whatever_the_agent_says(shared: SmallHosting, name: str) -> None:
     id = shared.open(name)
     shared.say("defy", name)

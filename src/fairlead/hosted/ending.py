@@ -21,6 +21,7 @@ class Ending(NamedTuple):
 
 DONE, ABORTED = Ending("done", "stop"), Ending("aborted", "aborted", "Aborted")
 _ENDINGS: Mapping[str, Ending] = {
+    "end_turn": DONE,
     "cancelled": ABORTED,
     "max_tokens": Ending("failed", "length"),
     "max_turn_requests": Ending("failed", "error", "it reached its limit of requests in a turn"),
@@ -30,8 +31,9 @@ _ENDINGS: Mapping[str, Ending] = {
 
 
 def ending_of(agent: str, reason: str) -> Ending:
-    """How a turn ends for which an agent gives this reason."""
-    ending = _ENDINGS.get(reason, DONE)
+    """How a turn ends for which an agent gives this reason. One that is not known is not success."""
+    unknown = Ending("failed", "error", f"it stopped for a reason that is not known: {reason!r:.100}")
+    ending = _ENDINGS.get(reason, unknown)
     return ending._replace(error=f"{agent}: {ending.error}") if ending.stop == "error" else ending
 
 

@@ -549,7 +549,7 @@ class HostedSession(Conversation):
 
     def _end_turn(self, ending: Ending, usage: Usage = NOTHING_USED, why: str = UNENDED_CALL) -> None:
         """Nothing more comes of what the agent was told. Calls that are open end with `why`."""
-        if self.work.stopping and ending.outcome == "done":
+        if self.work.stopping and ending.stop != "length":
             ending = ABORTED
         for request in self._doings.withdraw("the turn ended"):
             if self._link is not None and request in self._link.connection.theirs:
