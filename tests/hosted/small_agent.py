@@ -472,12 +472,16 @@ class Agent:
                         self.history = [line.rstrip("\n") for line in file]
                 except OSError:
                     return {"error": {"code": -32002, "message": "no such session"}}
-                if method == "session/load":
+                if "belated" in self.can:
+                    threading.Thread(target=self.repeat, args=(params["sessionId"],), daemon=True).start()
+                elif method == "session/load":
                     for text in self.history:
                         self.replay(params["sessionId"], text)
                 return {"result": self.settings()}
             case "session/set_mode":
                 self.mode = params["modeId"]
+                if "greets" in self.can:
+                    self.replay(params["sessionId"], "welcome")
                 return {"result": {}}
             case "session/set_model":
                 self.model = params["modelId"]
@@ -493,6 +497,12 @@ class Agent:
                 self.turn.start()
                 return None
         return {"error": {"code": -32601, "message": "Method not found"}}
+
+    def repeat(self, session: str) -> None:
+        """Replay the session after it was loaded, as slowly as it was said."""
+        for text in list(self.history):
+            time.sleep(STEP)
+            self.replay(session, text)
 
     def replay(self, session: str, text: str) -> None:
         for kind in ("user_message_chunk", "agent_message_chunk"):

@@ -186,6 +186,34 @@ def test_the_end_of_the_agent_fails_the_turn_and_the_next_prompt_resumes_it(smal
     assert small.told()[-2:] == ["> recall", "before: first | die"]
 
 
+def test_what_an_agent_repeats_after_it_has_loaded_its_session_belongs_to_no_turn() -> None:
+    small = SmallHosting("load", "belated")
+    try:
+        small.talk("one")
+        small.talk("two free")
+        os.kill(small.agent_pid(), signal.SIGKILL)
+        small.until(lambda: small.found()["agent_pid"] is None)
+        before = small.told()
+        done = small.talk("recall")
+        assert done.stdout.strip() == "before: one | two free"
+        assert small.told() == [*before, "> recall", "before: one | two free"]
+        assert small.talk("late more").returncode == 0  # between turns it is heard as ever
+        small.until(lambda: "by the way" in small.told())
+    finally:
+        small.close()
+
+
+def test_what_an_agent_says_before_it_is_prompted_hides_no_prompt() -> None:
+    small = SmallHosting("load", "greets", config='mode = "bold"\n')
+    try:
+        assert small.talk("hello").returncode == 0
+        assert small.told() == ["> hello", "welcome", "hello"]
+        (prompt,) = [each for each in small.received if each.get("method") == "session/prompt"]
+        assert prompt["params"]["prompt"] == [{"type": "text", "text": "hello"}]
+    finally:
+        small.close()
+
+
 def test_an_agent_that_is_killed_takes_its_question_with_it(small: SmallHosting) -> None:
     small.open()
     small.say("tool done")

@@ -212,15 +212,19 @@ class HostedSession(Conversation):
         return self._program.link
 
     def _unsaid(self, told: str = "") -> list[tuple[Entry, User]]:
-        """What people said last, after the entry of which it is known that the agent was told it."""
+        """What people said last, after the entry of which it is known that the agent was told it. What the
+        agent said of its own accord meanwhile does not count; a message of ours says that it was given up."""
+        told, branch = told or self.work.said or self._doings.told, self.journal.branch
+        knows = not told or any(entry.id == told for entry in branch)
         found: list[tuple[Entry, User]] = []
-        for entry in reversed(self.journal.branch):
-            if entry.id == (told or self.work.said):
+        for entry in reversed(branch):
+            if entry.id == told:
                 break
             if isinstance(entry.body, Said):
-                if not isinstance(entry.body.message, User):
+                if isinstance(entry.body.message, User):
+                    found.append((entry, entry.body.message))
+                elif not knows or not isinstance(entry.body.at, int):
                     break
-                found.append((entry, entry.body.message))
         return found[::-1]
 
     # --- going on after a restart ---------------------------------------------------------------------------
@@ -372,6 +376,7 @@ class HostedSession(Conversation):
         self._over.clear()
         self._awaits = True
         self.work.aside = 0
+        self.work.is_replaying = False
         self.work.said = unsaid[-1][0].id if unsaid else self.work.said
         self._doings.note_told(self.work.said)
         self._link.request(acp.Prompt(session_id=self.work.session, prompt=tuple(blocks)))
@@ -503,7 +508,6 @@ class HostedSession(Conversation):
             case acp.NewSessionResult(session_id=id) as result:
                 self.settings.opened(id, result)
             case acp.OpenSessionResult() as result:
-                work.is_replaying = False
                 self.settings.opened(answer.session or "", result)
             case acp.SetConfigOptionResult(config_options=options):
                 self.settings.take_options(options)
