@@ -34,10 +34,10 @@ GIBBERISH_SECONDS = 8.0
 SILENT_SECONDS = 10.0
 """After so many seconds without an answer a person is told of it."""
 QUIET_SECONDS = 0.5
-"""An agent that has loaded a session has repeated all of it when it says nothing for so many seconds: some go on
-with that after they have answered. It is told nothing before."""
+"""An agent has repeated all of a session that it has loaded when it says nothing for so many seconds: some
+answer before. It is prompted then."""
 REPLAY_SECONDS = 60.0
-"""Seconds of those for opening a session after which it is told something all the same."""
+"""Seconds of those for opening a session after which it is prompted all the same."""
 EARLY = 0.05
 """Seconds by which a timer may be early."""
 STOP_GRACE = 3.0

@@ -503,7 +503,6 @@ class HostedSession(Conversation):
         return bool(takes)
 
     def _answered(self, answer: acp.CallAnswer) -> None:
-        work = self.work
         match answer.result:
             case acp.NewSessionResult(session_id=id) as result:
                 self.settings.opened(id, result)
