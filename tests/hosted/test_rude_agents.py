@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from fairlead.system.settings import Settings
+from tests.cli.verifying import verifying
 from tests.hosted.small import KEY, SMALL, SmallHosting
 from tests.hosting import is_alive
 
@@ -137,6 +138,22 @@ def test_a_turn_that_ends_for_an_unknown_reason_has_failed(shared: SmallHosting,
     assert done.returncode == 1
     assert "budget_exceeded" in done.stderr
     assert shared.found(name)["outcome"] == "failed"
+
+
+def test_work_after_the_end_of_a_turn_makes_its_verdict_stale(shared: SmallHosting, name: str) -> None:
+    (shared.project / "result.txt").write_text("right\n")
+    shared.open(name)
+
+    def verdict() -> tuple[object, object]:
+        found = shared.found(name).get("verdict") or {}
+        return found.get("confidence"), found.get("stale")
+
+    with verifying(shared, shared.project, name, "--", "grep", "-q", "right", "result.txt"):
+        shared.say("afterwards", name)
+        shared.until(lambda: verdict() == ("verified", False))
+        (shared.project / "go").touch()
+        shared.until(lambda: verdict() == ("verified", True))
+    assert (shared.project / "result.txt").read_text() == "WRONG\n"
 
 
 def test_a_turn_that_was_aborted_is_not_done_whatever_the_agent_says(shared: SmallHosting, name: str) -> None:

@@ -188,6 +188,10 @@ class Noticed(ConversationEvent, frozen=True):
     message: str
 
 
+class WorkedAside(ConversationEvent, frozen=True):
+    """The agent did something between two turns: what was said of its last turn does not cover that."""
+
+
 class Compacted(ConversationEvent, frozen=True):
     summary: str
     tokens_before: int

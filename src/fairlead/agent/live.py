@@ -81,5 +81,7 @@ def posted(store: AgentStore, event: ConversationEvent) -> Iterator[feed.FeedEve
                 yield feed.TurnEnded(
                     id, turns[-1] if outcome == "done" else turns[-1]._replace(outcome=outcome)
                 )
+        case events.WorkedAside():
+            yield feed.ChangedAside(id)
         case events.Failed(message=reason):
             yield feed.Failed(id, reason)

@@ -82,6 +82,7 @@ class Judging:
         self._tell = tell
         self._latest: dict[str, Judgement] = {}
         self._began: dict[str, float] = {}  # when the sessions began whose ids others may have had
+        self._changed_aside: dict[str, float] = {}  # when sessions did something after their last turn
         self._made_by_people: set[str] = set()
         self._is_loaded = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -146,11 +147,15 @@ class Judging:
             case feed.Closed():
                 self.door.close(id)
             case feed.TurnBegan(turn=turn, after=after, by_person=by_person):
+                self._changed_aside.pop(id, None)
                 self.began(id, by_person=by_person)
                 self.door.started(id, turn, after)
             case feed.TurnEnded(turn=turn):
                 self._outdate_early(id, turn.number)
                 self.door.stopped(id, turn)
+            case feed.ChangedAside():
+                self._changed_aside[id] = time.time()
+                self._outdate(id)
             case feed.Failed(reason=reason):
                 self.door.failed(id, reason)
             case feed.CorrectionSent(state=state, reason=reason):
@@ -227,6 +232,11 @@ class Judging:
         """Whether what was said last is of an earlier turn."""
         judgement, turns = self.of(builder.id), builder.turns
         return judgement is not None and bool(turns) and judgement.turn < turns[-1].number
+
+    def _is_before_change(self, session_id: str, report: Report) -> bool:
+        """Whether a check began before its session did something after its last turn."""
+        changed = self._changed_aside.get(session_id)
+        return changed is not None and (not report.duration or report.time - report.duration <= changed)
 
     def _outdate_early(self, session_id: str, turn: int) -> None:
         """A turn has ended: that it was verified while it went on says nothing of its end."""
@@ -419,7 +429,7 @@ class Judging:
             if before is not None:
                 said = said._replace(escalated=before.escalated, called=before.called)
             self._latest[session_id] = said
-            if live is not None and self._is_stale(live):
+            if (live is not None and self._is_stale(live)) or self._is_before_change(session_id, report):
                 self._outdate(session_id)
                 said = self._latest[session_id]
         data = fields(

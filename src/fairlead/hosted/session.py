@@ -112,6 +112,7 @@ class HostedSession(Conversation):
         self._found = pipe
         self._ends_as: events.Outcome = "failed"
         self._awaits = False  # the agent was told something, and how that ended is not looked at yet
+        self._works_aside = False  # people were told that the agent works between two turns
         self._over = asyncio.Event()
         super().__init__(journal, self.settings.model, listen, is_ours=is_ours, past=past)
         self._doings = Doings(journal, self._approvals, self._tell, agents.secrets, lambda: self.model)
@@ -377,6 +378,7 @@ class HostedSession(Conversation):
         self._awaits = True
         self.work.aside = 0
         self.work.is_replaying = False
+        self._works_aside = False
         self.work.said = unsaid[-1][0].id if unsaid else self.work.said
         self._doings.note_told(self.work.said)
         self._link.request(acp.Prompt(session_id=self.work.session, prompt=tuple(blocks)))
@@ -468,6 +470,9 @@ class HostedSession(Conversation):
         work, in_turn = self.work, self._program.is_prompted
         if work.session and update.session_id != work.session:
             return
+        is_work = isinstance(update.update, acp.ToolCall | acp.ToolCallUpdate)
+        if is_work and work.session and not in_turn and not work.is_replaying:
+            self._note_aside()
         match update.update:
             case acp.AvailableCommands(available_commands=commands):
                 work.commands = self.settings.bounded(commands, "commands")
@@ -493,6 +498,14 @@ class HostedSession(Conversation):
                 self._doings.plan(entries)
             case acp.AgentNotice(title=title, description=more):
                 self._notice(middle(": ".join(filter(None, (title, more))), MAX_NOTICE))
+
+    def _note_aside(self) -> None:
+        """The agent works between two turns: what was verified may have changed."""
+        self._tell(events.WorkedAside(self.id))
+        if not self._works_aside:
+            self._works_aside = True
+            self._notice(f"{self.agent} works after the end of its turn: no verdict on the turn covers that")
+            self._tell(events.Updated(self.id))
 
     def _takes_aside(self) -> bool:
         """Whether what the agent says now, between two turns, is taken."""

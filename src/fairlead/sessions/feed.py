@@ -88,6 +88,11 @@ class TurnEnded(FeedEvent, frozen=True):
     turn: Turn
 
 
+class ChangedAside(FeedEvent, frozen=True):
+    """Its agent did something after the end of its last turn: a verdict on that turn does not cover it.
+    Not kept."""
+
+
 class Failed(FeedEvent, frozen=True):
     """Something went wrong, in a turn or between two."""
 
@@ -147,7 +152,7 @@ class Feed:
 
     def post(self, event: FeedEvent) -> None:
         """Pass an event to all listeners. The failure of one is logged and spares the others."""
-        if not isinstance(event, SaidPiece | Extended):
+        if not isinstance(event, SaidPiece | Extended | ChangedAside):
             self._kept.append(event)
             self.cursor += 1
         for listener in self._listeners:
