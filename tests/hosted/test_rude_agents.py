@@ -73,6 +73,18 @@ def test_many_requests_are_answered_once_each(shared: SmallHosting, name: str) -
     assert sorted(answers) == sorted(f"r{number}" for number in range(1, 401))
 
 
+def test_modes_without_an_end_hold_nobody_up(shared: SmallHosting, name: str) -> None:
+    assert shared.talk("moody done", name=name).stdout.strip() == "done"
+    assert shared.found(name)["mode"] == "bold"
+
+
+def test_long_diffs_hold_nobody_up(shared: SmallHosting, name: str) -> None:
+    assert shared.talk("rewrite done", name=name).stdout.strip() == "done"
+    result = next(each for each in shared.messages(name) if each["role"] == "toolResult")
+    assert "-a0" in result["details"]["diff"]
+    assert "+b1489" in result["details"]["diff"]
+
+
 def test_long_titles_are_cut(shared: SmallHosting, name: str) -> None:
     shared.open(name)
     shared.say("titles done", name)
