@@ -45,6 +45,8 @@ UNSAID_SECONDS = 300.0
 """Seconds for which a prompt is still said that no agent has heard when the daemon died."""
 ONCE_SECONDS = 30.0
 """After so many seconds an agent that has nothing to do is ended if a script used it."""
+SET_SECONDS = 0.1
+"""Seconds between two events that tell how an agent is set: it may change that as often as it likes."""
 MAX_NOTICE = 2000
 """How many characters of what an agent wants people to know are told."""
 GONE = "the agent ended"
@@ -114,6 +116,8 @@ class HostedSession(Conversation):
         self._awaits = False  # the agent was told something, and how that ended is not looked at yet
         self._works_aside = False  # people were told that the agent works between two turns
         self._over = asyncio.Event()
+        self._is_set_anew = False  # and nobody was told yet
+        self._set_timer: asyncio.TimerHandle | None = None
         super().__init__(journal, self.settings.model, listen, is_ours=is_ours, past=past)
         self._doings = Doings(journal, self._approvals, self._tell, agents.secrets, lambda: self.model)
         self._resumes = pipe is not None
@@ -251,6 +255,8 @@ class HostedSession(Conversation):
 
     def close(self) -> None:
         """Leave the agent to its keeper, and to the next daemon."""
+        if self._set_timer is not None:
+            self._set_timer.cancel()
         if self._link is None:
             super().close()
             return
@@ -560,7 +566,16 @@ class HostedSession(Conversation):
     def _set(self) -> None:
         """The agent is set otherwise than before."""
         self.model = self.settings.model
-        self._tell(events.Updated(self.id))
+        self._is_set_anew = True
+        if self._set_timer is None:
+            self._tell_set()
+
+    def _tell_set(self) -> None:
+        self._set_timer = None
+        if self._is_set_anew:
+            self._is_set_anew = False
+            self._set_timer = asyncio.get_running_loop().call_later(SET_SECONDS, self._tell_set)
+            self._tell(events.Updated(self.id))
 
     # --- ends -----------------------------------------------------------------------------------------------
 
