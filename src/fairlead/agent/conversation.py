@@ -422,8 +422,10 @@ class Conversation:
         """
         raise self._cant("running a command")
 
-    async def end_agent(self) -> None:
-        """End the program that does the work, if there is one; the next prompt starts it again."""
+    async def end_agent(self) -> bool:
+        """End the program that does the work, if there is one; the next prompt starts it again. Returns
+        whether there was one."""
+        return False
 
     async def compact(self, instructions: str = "") -> str:
         """Summarize older messages; returns the summary. Raises Busy, Refused or ModelError."""

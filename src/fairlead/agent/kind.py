@@ -124,8 +124,8 @@ class AgentKind:
         dropped = session.prompts.queued
         session.prompts.drop("stopped before it was said")
         session.abort()
-        await session.end_agent()
-        return {"stopped": was_working, "dropped": dropped}
+        agent_ended = await session.end_agent()
+        return {"stopped": was_working, "dropped": dropped, "agent_ended": agent_ended}
 
     async def remove(self, id: str) -> Mapping[str, str]:
         """Move its journal to the trash, and end its agent's program if there is one."""

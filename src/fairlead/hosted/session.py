@@ -325,11 +325,12 @@ class HostedSession(Conversation):
             params = acp.SetConfigOption(session_id=self.work.session, config_id=option.id, value=value)
             self._link.request(params)
 
-    async def end_agent(self) -> None:
-        """End the agent's program. The session stays: the next prompt starts it again."""
+    async def end_agent(self) -> bool:
         self.go_on()
         await self.idle()
+        was_there = self._link is not None
         await self._program.stop("it was stopped")
+        return was_there
 
     # --- the work of a turn ---------------------------------------------------------------------------------
 
