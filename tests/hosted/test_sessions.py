@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -415,6 +416,105 @@ def test_a_command_of_an_agent_does_not_choose_the_mode(small: SmallHosting) -> 
         assert small.found()["mode"] != "bold", words
     small.ask("set_mode", session_id=id, mode="bold")
     assert small.found()["mode"] == "bold"
+
+
+AS_AGENT = """\
+import json, sys
+from fairlead.client.connection import DaemonConnection
+with DaemonConnection() as control:
+    for op, given in json.loads(sys.argv[1]):
+        try:
+            print(json.dumps(["ok", str(control.ask(op, **given))]))
+        except Exception as error:
+            print(json.dumps(["refused", str(error)]))
+"""
+
+
+def as_agent(small: SmallHosting, id: str, *calls: tuple[str, dict[str, Any]]) -> list[list[str]]:
+    """What a command of the agent session of this id gets to hear for each of these ops."""
+    marked = {**small.environment, "FAIRLEAD_AGENT": id}
+    words = [sys.executable, "-c", AS_AGENT, json.dumps(calls)]
+    done = subprocess.run(words, env=marked, capture_output=True, text=True, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a process has in its environment")
+def test_a_command_of_an_agent_decides_nothing_in_the_sessions_of_others(small: SmallHosting) -> None:
+    evil, victim = small.open("evil"), small.open("victim")
+    small.say("tool done", name="victim")
+    question = small.question("victim")
+    rows = [{"name": "ev", "command": "/bin/evil"}]
+    new = {"cwd": str(small.project), "agent": "small"}
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("cancel_dialog", {"dialog_id": question["token"]}),
+        ("approval_settle", {"token": question["token"], "allowed": False}),
+        ("open_session", {"name": "victim", "mode": "bold"}),
+        ("open_session", {"name": "victim", "mcp_servers": rows}),
+        ("open_session", {"name": "fresh", "mode": "bold", **new}),
+        ("open_session", {"name": "fresh", "sandbox": False, **new}),
+        ("open_session", {"name": "fresh", "mcp_servers": rows, **new}),
+        ("session_stop", {"name": "victim"}),
+        ("session_remove", {"name": "victim"}),
+    ]
+    own: list[tuple[str, dict[str, Any]]] = [
+        ("frontend_action_result", {"request_id": "1", "action_name": "select-model", "status": "submitted"}),
+        ("abort", {}),
+        ("interrupt", {}),
+        ("bash", {"command": "touch made"}),
+        ("set_session_name", {"name": "mine"}),
+        ("export_html", {}),
+        ("set_model", {"provider": "small", "model_id": "big"}),
+        ("cycle_model", {}),
+        ("set_thinking_level", {"level": "high"}),
+        ("set_mode", {"mode": "bold"}),
+        ("set_option", {"option": "mode", "value": "bold"}),
+        ("set_auto_retry", {"enabled": False}),
+        ("compact", {}),
+        ("command", {"text": "/mode bold"}),
+    ]
+    calls += [(op, {"session_id": victim, **given}) for op, given in own]
+    before = small.found("victim")
+    said = as_agent(small, evil, *calls)
+    assert [call[0] for call, (how, _) in zip(calls, said, strict=True) if how != "refused"] == []
+    agents = [f"({evil}) asks" in why or f"({evil}) tried to" in why for _, why in said]
+    assert agents == [True] * len(said), said
+    after = small.found("victim")
+    assert [after[key] for key in ("name", "state", "mode", "waits_for")] == [
+        before[key] for key in ("name", "state", "mode", "waits_for")
+    ]
+    assert "mcp_servers" not in after or after["mcp_servers"] == before["mcp_servers"]
+    assert {each["name"] for each in small.ask("session_list")["sessions"]} == {"evil", "victim"}
+    small.ask("cancel_dialog", dialog_id=question["token"])  # a person may
+    small.wait_idle("victim")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a process has in its environment")
+def test_a_command_of_an_agent_decides_in_its_own_session_and_those_it_made(small: SmallHosting) -> None:
+    id = small.open("one")
+    new = {"name": "mine", "cwd": str(small.project), "agent": "small"}
+    said = as_agent(
+        small,
+        id,
+        ("set_session_name", {"session_id": id, "name": "two"}),
+        ("open_session", new),
+        ("set_session_name", {"name": "yours"}),  # of the session in focus
+        ("session_prompt", {"name": "two", "text": "hello"}),
+        ("session_stop", {"name": "yours"}),
+    )
+    assert [how for how, _ in said] == ["ok"] * 5, said
+    assert {each["name"] for each in small.ask("session_list")["sessions"]} == {"two", "yours"}
+
+
+def test_a_session_that_is_refused_is_not_made(small: SmallHosting) -> None:
+    place = {"name": "fresh", "cwd": str(small.project)}
+    for more in (
+        {"agent": "small", "mcp_servers": [{"name": "s1", "type": "K", "url": "K"}]},
+        {"mcp_servers": [{"name": "s1", "command": "/bin/true"}]},
+        {"mode": "bold"},
+    ):
+        with pytest.raises(RequestError):
+            small.ask("open_session", **place, **more)
+    assert small.ask("session_list")["sessions"] == []
 
 
 def test_a_sandbox_does_not_follow_what_became_a_link(small: SmallHosting) -> None:

@@ -266,7 +266,10 @@ def test_what_only_has_to_be_seen_is_found_by_its_session_and_dismissed_by_no_ag
         token = calling_agent.set("build")
         with pytest.raises(Unheard, match="tried to dismiss this"):
             await inbox.answer("build", "deny", "me")
-        await inbox.answer("consent", "deny", "me")  # that harms nobody
+        with pytest.raises(Unheard, match="tried to deny this"):
+            await inbox.answer("consent", "deny", "me")
+        calling_agent.set(inbox.find("consent").session or "")
+        await inbox.answer("consent", "deny", "me")  # to itself an agent may say no
         calling_agent.reset(token)
         with pytest.raises(
             NoSuchOption, match="this can only be dismissed: `fairlead approvals dismiss call`"

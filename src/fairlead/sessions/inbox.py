@@ -242,10 +242,11 @@ class Inbox:
             said = question.reply(option, text)
             if isinstance(said, str):
                 raise NoSuchOption(said)
-            # saying no for a person harms nobody, but to an agent's question it is an answer
+            # an agent may say no to itself, but to a question an agent asks it is an answer
+            agent = calling_agent.get()
             is_free = option == DENY.value and question.is_consent and not question.is_dialog
-            if (question.lost or not is_free) and (agent := calling_agent.get()):
-                raise Unheard(self._warn(waiting, agent))
+            if agent and (question.lost or not is_free or agent not in (question.session, A_RULE)):
+                raise Unheard(self._warn(waiting, agent, "deny" if option == DENY.value else "allow"))
             answer = msgspec.structs.replace(said, by=by, at=time.time())
             if not question.lost:
                 assert waiting.asker is not None
@@ -260,10 +261,10 @@ class Inbox:
             self._close(waiting, answer)
         return question, answer
 
-    def _warn(self, waiting: _Waiting, agent: str) -> str:
+    def _warn(self, waiting: _Waiting, agent: str, done: str) -> str:
         """Tell people, once for each question, that an agent tried to answer it."""
         question = waiting.question
-        done = "allow" if question.is_consent and not question.lost else "dismiss"
+        done = done if question.is_consent and not question.lost else "dismiss"
         done = "answer" if question.is_dialog else done
         why = f"a command of an agent session ({agent:.80}) tried to {done} this; only a person may"
         log.warning("%s: %s", question.id, why)

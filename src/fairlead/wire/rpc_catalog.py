@@ -42,8 +42,11 @@ class Op(NamedTuple):
     """`cancel` ends it by itself: it only waits, so that nothing is left half done."""
     needs_key: bool = False
     """It needs the key of a model, which the client may be asked for first."""
-    for_person: bool = False
-    """It matters whether a person asks: an agent's own commands may not answer for one."""
+    reads: bool = False
+    """It changes nothing. For all others it is looked at who asks: an agent's commands may not answer for a
+    person."""
+    own: bool = False
+    """It decides over a session: an agent's command may do that only to its own, or to one that it made."""
     repeatable: bool = False
     """Done twice it is as done once, so a client may ask again when the daemon went away meanwhile."""
 
@@ -195,100 +198,102 @@ PARAMS: Mapping[str, ParamType] = MappingProxyType(
 
 _TABLE = """
 handshake: / client-info protocol-version cwd project session-id key-names agent -> server-info
-    begin; everything else waits for it
+    begin; everything else waits for it [reads]
 ping: -> pong protocol-version
-    reply at once
+    reply at once [reads]
 cancel: request-id -> accepted
-    end a request that waits: `terminal_wait`, `bash`, `compact`
+    end a request that waits: `terminal_wait`, `bash`, `compact` [reads]
 describe: -> ops params topics error-codes
-    the schema of ops, parameters, topics and error codes
+    the schema of ops, parameters, topics and error codes [reads]
 subscribe: / topics session-id since -> subscribed cursor replayed
-    receive the events of topics, beginning with the current state and what was missed since a cursor
+    receive the events of topics, beginning with the current state and what was missed since a cursor [reads]
 unsubscribe: / topics -> subscribed
-    stop receiving the events of topics
+    stop receiving the events of topics [reads]
 terminal_start: name argv / cwd env cols rows deferred record owner -> name pid recording
-    start a program in a terminal [beside for_person]
+    start a program in a terminal [beside]
 terminal_list: / brief -> sessions questions
-    all terminal sessions, and how many questions are pending [repeatable]
+    all terminal sessions, and how many questions are pending [repeatable reads]
 terminal_stop: name -> exit-code
-    end a session's program [beside]
+    end a session's program [beside own]
 terminal_send: name / text keys paste -> accepted
-    type text and keys, or paste text [for_person]
+    type text and keys, or paste text
 terminal_screen: name / format scrollback -> name format screen cols rows
-    the contents of a session's screen [beside repeatable]
+    the contents of a session's screen [beside repeatable reads]
 terminal_lines: name / limit follow follower from timeout -> lines first oldest complete next follower ended
-    the last lines, or the next ones [beside]
+    the last lines, or the next ones [beside reads]
 terminal_search: name / needle regex limit -> matches
-    find a text in the scrollback [beside repeatable]
+    find a text in the scrollback [beside repeatable reads]
 terminal_wait: name / text regex idle exit timeout scrollback request-id -> matched reason match exit-code
-    wait until a text is shown or printed, until it is quiet, or until it ends [beside cancellable repeatable]
+    wait until a text is shown or printed, until it is quiet, or until it ends \
+[beside cancellable repeatable reads]
 terminal_resize: name cols rows -> accepted
     set the size of a session's terminal
 terminal_record: name / path stop -> path
     record a session, or stop recording
 session_list: / kind brief -> sessions questions
-    sessions of all kinds, or of one, and how many questions are pending [repeatable]
+    sessions of all kinds, or of one, and how many questions are pending [repeatable reads]
 session_find: / name session-id -> session others
-    a session by its name, its id or a prefix of it, and others with the same name [repeatable]
+    a session by its name, its id or a prefix of it, and others with the same name [repeatable reads]
 session_stop: / name session-id -> session others exit-code stopped dropped agent-ended
-    stop a program, or an agent's turn [beside]
+    stop a program, or an agent's turn [beside own]
 session_remove: / name session-id -> session others path
-    remove a session that does nothing; an agent's journal is moved to the trash [beside for_person]
+    remove a session that does nothing; an agent's journal is moved to the trash [beside]
 session_prompt: text / name session-id prompt-id -> accepted session queued
     prompt a session: type the text and Enter, or send it to an agent; with a client's id only once, \
-however often it is requested [for_person]
+however often it is requested
 prompt_receipt: prompt-id / name session-id timeout -> state place outcome reason text
-    how far an agent has got with a prompt; waits until it ends or times out [beside cancellable repeatable]
+    how far an agent has got with a prompt; waits until it ends or times out \
+[beside cancellable repeatable reads]
 session_lines: / name session-id limit from timeout -> lines first oldest complete next
     a program's output, or an agent's messages and calls, as text: the last lines, or those after \
-`from` [beside repeatable]
+`from` [beside repeatable reads]
 session_wait: / name session-id timeout -> matched reason outcome
-    wait until a program or an agent's turn has ended [beside cancellable repeatable]
+    wait until a program or an agent's turn has ended [beside cancellable repeatable reads]
 verify_target: / name session-id -> session-id kind socket project file model line turns
-    where a session's verifiers connect [beside]
+    where a session's verifiers connect [beside reads]
 verify_reports: / session-id limit -> reports
-    verifiers' reports
+    verifiers' reports [reads]
 terminal_turn: name event / agent prompt path session-id owner request-id timeout \
 -> accepted reason turn correction
-    report an agent's turns (called by its hooks) [beside for_person]
+    report an agent's turns (called by its hooks) [beside]
 config: -> rows
-    the settings in force
+    the settings in force [reads]
 daemon_status: -> version pid started-at sessions supervised runtime-dir log-path passepartout-port
-    the daemon's status [repeatable]
+    the daemon's status [repeatable reads]
 daemon_stop: / handover -> accepted started-at interrupted-turns dropped-prompts
-    stop the daemon; sessions keep running [beside for_person]
+    stop the daemon; sessions keep running [beside]
 daemon_restart: / env python -> accepted started-at interrupted-turns dropped-prompts
-    restart the daemon [beside for_person]
+    restart the daemon [beside]
 health: -> status checked-at checks
-    check the daemon and what it needs [beside]
+    check the daemon and what it needs [beside reads]
 approvals: / token -> approvals
-    everything that waits for a person, in all directories
+    everything that waits for a person, in all directories [reads]
 approval_settle: token allowed / always option text -> accepted approval
-    answer a question [for_person]
+    answer a question
 ask_person: token text project / title options -> answered option text by
     ask a person, and wait for the answer; asked again with the same token, keep waiting \
-[beside cancellable repeatable for_person]
+[beside cancellable repeatable]
 caller: -> agent session reach
-    whether the daemon takes the client for an agent's, and what agents may reach [for_person repeatable]
+    whether the daemon takes the client for an agent's, and what agents may reach [repeatable]
 notify: text / title -> accepted
     send a notification to the user [beside]
 prompt: message / images session-id -> accepted
-    start a turn [needs_key for_person]
+    start a turn [needs_key]
 prompt_while_streaming: message / behavior images session-id -> accepted behavior
-    send a message during a turn, or after it [needs_key for_person]
+    send a message during a turn, or after it [needs_key]
 steer: message / images session-id -> accepted
-    send a message during a turn [needs_key for_person]
+    send a message during a turn [needs_key]
 follow_up: message / images session-id -> accepted
-    send a message after the turn [needs_key for_person]
+    send a message after the turn [needs_key]
 say: message prompt-id / images session-id -> accepted prompt-id
     start a turn, or send a message during the running one; only once, however often it is requested with \
-this id [needs_key for_person repeatable]
+this id [needs_key repeatable]
 abort: / session-id -> accepted dropped-steering-text
-    end the turn at once [repeatable]
+    end the turn at once [repeatable own]
 abort_retry: / session-id -> accepted
-    don't retry a model that failed
+    don't retry a model that failed [own]
 interrupt: / session-id -> accepted pending dropped-steering-text
-    end the turn after the running tool [repeatable]
+    end the turn after the running tool [repeatable own]
 new_session: / session-id parent-session name -> session-id session-file
     create a session and switch to it
 open_session: / name continue cwd agent mode sandbox mcp-servers once -> \
@@ -297,45 +302,45 @@ session-id session-file created cursor
 switch_session: / session-id session-path -> session-id session-file
     switch to another session
 list_sessions: / session-id -> active-session-id sessions
-    the loaded sessions
+    the loaded sessions [reads]
 session_history: / cwd from limit -> sessions
-    the agent sessions on disk, of a directory or all, most recently used first [repeatable]
+    the agent sessions on disk, of a directory or all, most recently used first [repeatable reads]
 fork: entry-id / session-id -> session-id session-file
     copy a session up to a message, and switch to the copy
 set_session_name: name / session-id -> session-name
-    rename a session
+    rename a session [own]
 compact: / custom-instructions session-id -> compacted summary
-    summarize older messages [beside]
+    summarize older messages [beside own]
 set_auto_compaction: enabled / session-id -> enabled
-    whether older messages are summarized when the context is full
+    whether older messages are summarized when the context is full [own]
 set_auto_retry: enabled / session-id -> enabled
-    whether a model that failed is asked again
+    whether a model that failed is asked again [own]
 get_state: / session-id -> state
-    a session's state [repeatable]
+    a session's state [repeatable reads]
 get_view: / session-id -> state
-    the same, with its modes and options, and the message in progress [repeatable]
+    the same, with its modes and options, and the message in progress [repeatable reads]
 get_messages: / session-id from limit -> messages first total
-    messages, at most 2 MiB of text: if there are more, the last ones, from `:first` on [repeatable]
+    messages, at most 2 MiB of text: if there are more, the last ones, from `:first` on [repeatable reads]
 get_session_stats: / session-id -> stats
-    counts of messages, calls and tokens
+    counts of messages, calls and tokens [reads]
 get_fork_messages: / session-id -> messages
-    the messages at which the session can be forked
+    the messages at which the session can be forked [reads]
 get_last_assistant_text: / session-id -> text
-    what the model said last [repeatable]
+    what the model said last [repeatable reads]
 resolve_dialog: dialog-id / result session-id -> accepted
-    answer a dialog; `always` allows the same for the rest of this session [for_person repeatable]
+    answer a dialog; `always` allows the same for the rest of this session [repeatable]
 cancel_dialog: dialog-id / session-id -> accepted
     answer a dialog with no [repeatable]
 query_eql: query / entity session-id -> result
-    query attributes with EQL
+    query attributes with EQL [reads]
 bash: command / session-id -> output is-error details
-    run a command whose output the model sees [beside]
+    run a command whose output the model sees [beside own]
 export_html: / path session-id -> path
-    export the conversation as an HTML page
+    export the conversation as an HTML page [own]
 get_commands: / session-id -> commands
-    the slash commands
+    the slash commands [reads]
 abort_bash: / session-id -> accepted dropped-steering-text
-    end the command of `bash`
+    end the command of `bash` [own]
 login_begin: / provider session-id -> provider url uses-callback-server pending-login kind message
     where to get a provider's key
 login_complete: / input session-id -> provider logged-in
@@ -343,38 +348,38 @@ login_complete: / input session-id -> provider logged-in
 lend_key: variable key -> accepted
     send a key that `key/wanted` asked for
 list_background_jobs: / statuses session-id -> jobs
-    tool calls that are running or ran recently
+    tool calls that are running or ran recently [reads]
 inspect_background_job: job-id / session-id -> job
-    one of these calls
+    one of these calls [reads]
 cancel_background_job: job-id / session-id -> accepted job
-    end one of these calls; the turn continues
+    end one of these calls; the turn continues [own]
 set_model: provider model-id / session-id -> model
-    choose the model
+    choose the model [own]
 cycle_model: / direction session-id -> model
-    switch to the next or previous model
+    switch to the next or previous model [own]
 set_thinking_level: level / session-id -> thinking-level
-    choose the thinking level
+    choose the thinking level [own]
 cycle_thinking_level: / session-id -> thinking-level
-    switch to the next thinking level
+    switch to the next thinking level [own]
 get_available_models: / session-id -> models
-    the models [repeatable]
+    the models [repeatable reads]
 set_mode: mode / session-id -> mode modes
-    choose the mode of an agent that has modes [for_person]
+    choose the mode of an agent that has modes [own]
 set_option: option value / session-id -> options
-    choose one of a session's options, as `get_view` lists them [for_person]
+    choose one of a session's options, as `get_view` lists them [own]
 agents: -> agents
-    third-party agents that can be hosted [repeatable]
+    third-party agents that can be hosted [repeatable reads]
 agent_check: agent / cwd -> ok fault title version can modes models logins notices
     check whether an agent starts and can be used [beside]
 remember: text / tags session-id -> id
     keep something in the memory of all sessions
 recall: text / tags limit session-id -> entries
-    search the memory of all sessions
+    search the memory of all sessions [reads]
 command: text / session-id -> accepted handled fallback prompt-id
-    run a slash command [for_person]
+    run a slash command [own]
 frontend_action_result: request-id action-name status / ui/action value error-message session-id \
 -> accepted request-id
-    answer a choice that a slash command asked for
+    answer a choice that a slash command asked for [own]
 """
 """Every op, in the order of `describe`: what it requires, after a slash what else it takes, after an arrow
 the keys of its answer. Below that what it does, and which of `Op`'s flags hold."""

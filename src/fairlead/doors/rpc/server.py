@@ -43,6 +43,8 @@ OWN = frozenset({"handshake", "ping", "cancel", "describe", "subscribe", "unsubs
 """Ops about the connection itself."""
 FOR_ANY = "session_prompt, session_lines, session_wait and session_stop"
 """Ops that every kind has, to be used instead of one that a kind does not have."""
+NAMING = frozenset({"set_session_name"})
+"""Ops whose `name` is a new one."""
 LONG_COMMAND = "/compact"
 """The slash command that may take as long."""
 IN_ORDER_SECONDS = 0.25
@@ -141,6 +143,19 @@ class RpcDoor:
         why = f"{found.name!r} is none of the {wanted} sessions that {call.op} takes"
         instead = f"{FOR_ANY} take sessions of any kind"
         return OpError(failure.code, f"not supported by {kind.name} sessions: {why}; {instead}")
+
+    async def check_own(self, call: Call, given: Mapping[str, Any], agent: str) -> None:
+        """Raises OpError if an agent's command decides over a session that is neither its own nor one that
+        it made, or NoSession."""
+        name = call.session_id or (given.get("name") if call.op not in NAMING else None)
+        if name is None or self._directory is None:
+            id, by = self.agents.session(call).id, None
+        else:
+            found = (await self._directory.find_all(name))[0][1]
+            id, by = found.id, found.more.get("started_by")
+        if agent not in (id, by, self.agents.made_by(id)):
+            why = f"{call.op}: an agent's command may do that only in its own session and those it opened"
+            raise OpError(ErrorCode.FAILED, f"{why}, and a command of an agent session ({agent:.80}) asks")
 
     def refresh(self) -> None:
         """Whatever is asked now is for the configuration as it is now."""
@@ -435,9 +450,11 @@ class _Connection(asyncio.Protocol):
     async def _run(self, call: Call, given: dict[str, Any]) -> None:
         try:
             self._door.refresh()
-            if OPS[call.op].for_person:
+            if not OPS[call.op].reads:
                 calling_agent.set(await self._behind(self._door.programs) or self.agent)
             await self._door.agents.prepare(call, given)
+            if OPS[call.op].own and (agent := calling_agent.get()):
+                await self._door.check_own(call, given, agent)
             if call.op == "subscribe":
                 answer = await self._subscribe(call, given)
             else:

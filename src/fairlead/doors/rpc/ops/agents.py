@@ -33,7 +33,9 @@ from ....formats.edn import Keyword
 from ....hosted import mcp
 from ....hosted.room import HostedRoom
 from ....hosted.session import HostedSession
+from ....sessions.inbox import calling_agent
 from ....sessions.session import new_id
+from ....wire.acp import McpServer
 from ....wire.rpc import ErrorCode, fields
 from ....wire.rpc_catalog import OWN_TOPICS, PARAMS
 from ...judging import Judging
@@ -55,6 +57,8 @@ _PERSISTED = """[{{(:psi.session/list{})
  [:psi.session-info/path :psi.session-info/name :psi.session-info/first-message]}}]"""
 MAX_TRIED = 3
 """How many journals of a directory are tried before a client gets a new session."""
+MAX_MADE = 1000
+"""Of how many sessions it is known which agent made them."""
 _UI_TOPICS = frozenset(
     {"ui/widgets-updated", "ui/widget-specs-updated", "ui/status-updated", "ui/notification"}
 )
@@ -103,6 +107,7 @@ class AgentOps:
         self._latest = latest or _none
         self._judging = judging
         self._hosted = hosted
+        self._made: dict[str, str] = {}  # sessions that agents' commands made, and which; the oldest first
         self._working: dict[tuple[Caller, str], Conversation] = {}
         self._history = EventHistory()
         self.dialogs = DialogOps(store, callers, self._history, self.session)
@@ -236,7 +241,19 @@ class AgentOps:
             raise invalid("cwd", "the absolute path of a directory")
         if cwd is None and caller.cwd is not None and _is_directory(caller.cwd):
             cwd = caller.cwd
-        return self._store.create(cwd or os.path.expanduser("~"), parent=parent, agent=agent)
+        return self._noted(self._store.create(cwd or os.path.expanduser("~"), parent=parent, agent=agent))
+
+    def _noted(self, session: Conversation) -> Conversation:
+        """Remember a new session if an agent's command made it."""
+        if agent := calling_agent.get():
+            self._made[session.id] = agent
+            if len(self._made) > MAX_MADE:
+                del self._made[next(iter(self._made))]
+        return session
+
+    def made_by(self, id: str) -> str | None:
+        """The agent whose command made a session, since the daemon was started."""
+        return self._made.get(id)
 
     # --- what clients are told ----------------------------------------------------------------------------
 
@@ -408,7 +425,8 @@ class AgentOps:
         if self._commands.logs_in(call.caller):
             self._commands.enter_key(call, session, message)
             return fields(accepted=True)
-        if not call.caller.increments and not pictures and self._commands.knows(session, message):
+        is_typed = not call.caller.increments and not calling_agent.get()  # by a person, perhaps with a slash
+        if is_typed and not pictures and self._commands.knows(session, message):
             await self._commands.said_as_prompt(call, session, message)
             return fields(accepted=True)
         await self._lending.ensure(session.keys_of, call.caller)
@@ -539,6 +557,13 @@ class AgentOps:
         caller = call.caller
         session = await self._known(name, cwd or caller.cwd) if name or continue_ else None
         is_new = session is None
+        if (by := calling_agent.get()) and (mode is not None or sandbox is False or mcp_servers):
+            what = "mode" if mode is not None else "sandbox" if sandbox is False else "MCP servers"
+            raise Refused(f"only a person may choose the {what}, and a command of an agent ({by:.80}) asks")
+        is_hosted = agent is not None if session is None else isinstance(session, HostedSession)
+        if mode is not None and not is_hosted:
+            raise Refused("this agent has no modes")
+        servers = self._servers(is_hosted, mcp_servers) if mcp_servers else ()
         if agent is not None:
             self._check_agent(agent, session)
         if session is None:
@@ -553,21 +578,22 @@ class AgentOps:
             raise Refused(f"the sandbox of {frames.display_name(session)} can't be changed: use another name")
         if mode is not None:
             session.set_mode(mode)
-        if mcp_servers:
-            self._give_servers(session, mcp_servers)
         if isinstance(session, HostedSession):
-            session.is_used_once = once
+            if servers and self._hosted is not None:
+                self._hosted.give_servers(session, servers)
+            if is_new or not by or by == self.made_by(session.id):
+                session.is_used_once = once
         caller.focus = session.id
         if is_new and name:
             session.set_name(name)
         cursor = self._history.cursor(session)
         return fields(session_id=session.id, session_file=session.journal.path, created=is_new, cursor=cursor)
 
-    def _give_servers(self, session: Conversation, rows: list[Any]) -> None:
-        if not isinstance(session, HostedSession) or self._hosted is None:
-            raise Refused(f"passing MCP servers is not supported by {session.kind} sessions")
+    def _servers(self, is_hosted: bool, rows: list[Any]) -> tuple[McpServer, ...]:
+        if not is_hosted or self._hosted is None:
+            raise Refused("passing MCP servers is supported only by hosted sessions")
         try:
-            self._hosted.give_servers(session, mcp.given(with_names(rows)))
+            return mcp.given(with_names(rows))
         except ValueError as error:
             raise invalid("mcp-servers", error) from None
 
@@ -624,7 +650,7 @@ class AgentOps:
 
     async def forked(self, session: Conversation, entry_id: str) -> Conversation:
         try:
-            return await self._store.fork(session, entry_id)
+            return self._noted(await self._store.fork(session, entry_id))
         except JournalError as error:
             raise invalid("entry-id", error) from None
 
