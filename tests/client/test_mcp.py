@@ -189,7 +189,7 @@ def test_a_person_answers_an_agents_question_in_their_own_words(lent: Hosting, p
         assert "<U+001B>[31mred" in shown
         assert "<U+202E>blue" in shown
         assert "\x1b" not in shown
-        assert f"tester (MCP) in {project}" in shown
+        assert f'program "tester (MCP)" in {project}' in shown
         assert f"approvals answer {row['token']} TEXT" in shown
         done = lent.run("approvals", "answer", row["token"][:6], "the blue one")
         assert "answered" in done.stdout
@@ -203,7 +203,7 @@ def test_a_person_chooses_one_of_the_answers(lent: Hosting, project: Path, said:
         asking = agent.begin_call("ask_person", question="Which?", options=["red", "blue"])
         [row] = asked(lent)
         refused = lent.run("approvals", "answer", row["token"], "green", check=False)
-        assert "1 (red), 2 (blue)" in refused.stderr
+        assert '1 ("red"), 2 ("blue")' in refused.stderr
         for word in ("allow", "always"):
             assert "answers it" in lent.run("approvals", word, row["token"], check=False).stderr
         lent.run("approvals", "answer", row["token"], said)

@@ -98,7 +98,7 @@ def test_answer_in_talk_answers_a_question_by_its_token(lent: Hosting, agent: Ag
         person.type("/answer\n")
         person.until("/answer needs a token and a text")
         person.type(f"/answer {token} green\n")
-        person.until("1 (red), 2 (blue)")
+        person.until('1 ("red"), 2 ("blue")')
         person.type(f"/answer {token} blue\n")
         assert agent.heard() == "blue"
 

@@ -68,7 +68,7 @@ def test_a_permission_is_asked_with_the_agents_options_and_allowed(small: SmallH
     assert (question["kind"], question["title"]) == ("permission", "execute")
     assert question["summary"] == "Write hello.txt: $ echo hi > hello.txt"
     assert question["options"] == ["allow", "always", "deny"]
-    assert "allow (Allow once), always (Always allow), deny (Reject)" in small.run("approvals").stdout
+    assert 'allow ("Allow once"), always ("Always allow"), deny ("Reject")' in small.run("approvals").stdout
     assert small.found()["state"] == "asks"
     small.run("approvals", "always", question["token"])
     small.wait_idle()

@@ -143,7 +143,7 @@ def _question_text(row: dict[str, Any], *, is_whole: bool) -> str:
     """A question: its token and what will happen in a line, and below that all that belongs to it."""
     import time
 
-    from ..formats.shown import one_line, several_lines, visible
+    from ..formats.shown import answers, one_line, several_lines, visible
 
     token, summary = row["token"], one_line(row["summary"], LISTED_CHARACTERS)
     lines = [f"{token}  {one_line(row['title'], 80)}: {summary}"]
@@ -157,9 +157,7 @@ def _question_text(row: dict[str, Any], *, is_whole: bool) -> str:
         and f"`fairlead approvals answer {token} {'TEXT' if row.get('takes_text') else 'NUMBER'}`",
         "why": row["reason"],
         "who": _who(row),
-        "answer": ", ".join(f"{value} ({label})" for value, label in zip(row["options"], row["labels"]))
-        if row.get("labels")
-        else "",
+        "answer": answers(zip(row["options"], row["labels"])) if row.get("labels") else "",
         "do": _command(row),
         "asked": row["asked_at"] and time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row["asked_at"])),
     }

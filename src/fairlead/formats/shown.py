@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from unicodedata import category
 
@@ -26,6 +26,8 @@ BREAK = " ⏎ "
 
 TITLE_COLUMNS = 120
 """How wide a call's one line may be."""
+MAX_QUOTED = 80
+"""How many characters of a name are shown that somebody else chose."""
 MAX_NAME = 200
 """How many characters the name of a session may have."""
 
@@ -210,16 +212,34 @@ def asked_about(
     return "\n".join(row for row in rows if row)
 
 
+def quoted(text: str) -> str:
+    """A name that somebody else chose, so that it is seen where it ends.
+
+    >>> quoted('x"), deny ("Reject')
+    '"x\\\\"), deny (\\\\"Reject"'
+    """
+    return json.dumps(one_line(text, MAX_QUOTED), ensure_ascii=False)
+
+
+def answers(options: Iterable[tuple[str, str]]) -> str:
+    """The answers that a question has, each by its value and what it is called.
+
+    >>> answers([("1", "red"), ("deny", "Don't answer")])
+    '1 ("red"), deny ("Don\\'t answer")'
+    """
+    return ", ".join(f"{value} ({quoted(label)})" for value, label in options)
+
+
 def asker(session_name: str, session_id: str | None, project: str) -> str:
     """Who asks a question: the session with its project, a program that is none, or the daemon.
 
     >>> asker("garden", "0c0b2e1a-88", "/home/me/garden"), asker("zed", None, "/home/me"), asker("", None, "")
-    ('session garden (0c0b2e1a) in /home/me/garden', 'zed in /home/me', 'the daemon itself')
+    ('session garden (0c0b2e1a) in /home/me/garden', 'program "zed" in /home/me', 'the daemon itself')
     """
     name = one_line(session_name, 80)
     if session_id is None and not name:
         return "the daemon itself"
-    called = name
+    called = f"program {quoted(name)}"  # whatever it calls itself
     if session_id is not None:
         called = f"session {name} ({session_id[:8]})" if name else f"session {session_id[:8]}"
     return called + (f" in {one_line(project, 200)}" if project else "")

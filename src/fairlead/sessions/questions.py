@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ..formats.shown import asked_about, asker, middle
+from ..formats.shown import answers, asked_about, asker, middle
 
 Kind = Literal["consent", "action", "escalation", "permission", "dialog"]
 """Consent to an agent's tool call, an action of the daemon's own, a verifier that needs somebody, a
@@ -91,12 +91,14 @@ class Question(Struct, frozen=True, kw_only=True):
         """An answer to it, without who gives it, or why this is none. What is said to a dialog is the number
         or the text of a choice, or else a person's own words if these are wanted."""
         if self.is_dialog and option == ANSWER:
-            for each in self.options:
-                if each.value != DENY.value and text.strip() in (each.value, each.label):
-                    return Answer(each.value, "", 0.0, each.label)
+            offered = [each for each in self.options if each.value != DENY.value]
+            for name in ("value", "label"):  # a number is one, although another answer may be called so
+                for each in offered:
+                    if text.strip() == getattr(each, name):
+                        return Answer(each.value, "", 0.0, each.label)
             if self.takes_text and 0 < len(text.strip()) <= MAX_ANSWER:
                 return Answer(ANSWER, "", 0.0, text)
-            words = [f"{each.value} ({each.label})" for each in self.options]
+            words = [answers((each.value, each.label) for each in self.options)]
             words += [f"a text of 1 to {MAX_ANSWER} characters"] if self.takes_text else []
             return f"{text!r:.80} is no answer to {self.id}; it takes {', '.join(words)}"
         if self.is_dialog and option != DENY.value:
