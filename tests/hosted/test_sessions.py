@@ -174,6 +174,15 @@ def test_a_name_belongs_to_one_agent(small: SmallHosting) -> None:
     assert "no agent 'nobody'; there are claude, codex" in done.stderr
 
 
+def test_a_mode_without_an_agent_is_refused_before_there_is_a_session(small: SmallHosting) -> None:
+    done = small.run("agent", "--mode", "plan", "-p", "hello", check=False)
+    assert done.returncode == 2
+    assert "--mode needs --with AGENT: Fairlead's own agent has no modes" in done.stderr
+    done = small.run("agent", "--mode", "plan", "--name", "new", "-p", "hello", check=False)
+    assert (done.returncode, "a mode needs an agent" in done.stderr) == (1, True)
+    assert small.ask("session_list")["sessions"] == []
+
+
 def test_the_end_of_the_agent_fails_the_turn_and_the_next_prompt_resumes_it(small: SmallHosting) -> None:
     small.talk("first")
     done = small.talk("die")
@@ -232,8 +241,11 @@ def test_an_agent_that_is_killed_takes_its_question_with_it(small: SmallHosting)
 def test_stopping_a_session_ends_its_agent(small: SmallHosting) -> None:
     small.talk("hello")
     pid = small.agent_pid()
-    small.run("stop", "one")
+    assert small.run("stop", "one").stdout == "one was idle; its agent was ended\n"
     small.until(lambda: not is_alive(pid))
+    (again,) = json.loads(small.run("stop", "--json", "one").stdout)
+    assert (again["stopped"], again["agent_ended"]) == (False, False)
+    assert small.run("stop", "one").stdout == "one was already idle\n"
     assert small.talk("recall").stdout.strip() == "before: hello"
 
 
