@@ -88,6 +88,8 @@ class Hearer:
         self.is_output_closed = True
         self._changed.set()
 
+    def accepted(self) -> None: ...
+
     def writable(self) -> None:
         self.writables += 1
         self._changed.set()
@@ -144,6 +146,8 @@ class Ledger:
         self._pipe.confirm(offset, json.dumps(self.state).encode())
 
     def output_closed(self) -> None: ...
+
+    def accepted(self) -> None: ...
 
     def writable(self) -> None: ...
 

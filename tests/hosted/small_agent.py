@@ -19,6 +19,8 @@ What it does, the words of a prompt say, one after the other:
     mode, model, recall         say its mode or model, or what it was told before
     shell                       run a command in a terminal of its own
     gush, calls, heavy          say too much after the turn, have too many calls, or keep too much in them
+    pester, ask:COUNT           ask for what is unknown without an end, with empty lines, or so often
+    moody, rewrite, repeat      change its mode, or files, without an end, or a file of equal lines
     titles, deep                have calls with long titles, or with deep arguments
     sly, same, many, strange    ask for permission with options that mislead, have one id, are too many, or
                                 for a call that it did not begin
@@ -86,6 +88,8 @@ class Turn(threading.Thread):
             does = getattr(self, f"do_{word}", None)
             if word.startswith("env:"):
                 self.say(os.environ.get(word[4:], "none")[::-1] + " ")
+            elif word.startswith("ask:"):
+                self.ask_unknown(int(word[4:]))
             elif word.startswith(("write:", "reach:", "knock:")):
                 self.say(self.tried(*word.split(":", 1)) + " ")
             elif does is None:
@@ -114,6 +118,32 @@ class Turn(threading.Thread):
         for _ in range(2000):
             self.begin("Call", "nothing")
         self.cancelled.wait()
+
+    def do_pester(self) -> None:
+        self.agent.raw(b"\n" * 300_000)
+        for number in range(20_000):
+            self.agent.send(id=f"pester-{number}", method="no/such", params={})
+        self.cancelled.wait()
+
+    def ask_unknown(self, count: int) -> None:
+        asked = [self.agent.request("no/such", {}) for _ in range(count)]
+        codes = {self.agent.answer(id)["error"]["code"] for id in asked}
+        self.say(f"{len(asked)} answers {codes}")
+
+    def do_moody(self) -> None:
+        for number in range(3000):
+            self.update("current_mode_update", currentModeId=f"mood-{number}")
+        self.update("current_mode_update", currentModeId="bold")
+
+    def do_rewrite(self) -> None:
+        old, new = ("\n".join(f"{n}\n{side}{n}" for n in range(1490)) for side in "ab")
+        files = [{"type": "diff", "path": f"/f{n}", "oldText": old, "newText": new} for n in range(2)]
+        self.update("tool_call", toolCallId="rewrite", title="Rewrite", status="completed", content=files)
+
+    def do_repeat(self) -> None:
+        old, new = "a\nx\nq\n" + "x\nq\n" * 98 + "b", "c\nx\np\n" + "x\np\n" * 98 + "d"
+        files = [{"type": "diff", "path": f"/f{n}", "oldText": old, "newText": new} for n in range(4)]
+        self.update("tool_call", toolCallId="repeat", title="Repeat", status="completed", content=files)
 
     def do_titles(self) -> None:
         for number in range(12):
@@ -481,12 +511,16 @@ class Agent:
                         self.history = [line.rstrip("\n") for line in file]
                 except OSError:
                     return {"error": {"code": -32002, "message": "no such session"}}
-                if method == "session/load":
+                if "belated" in self.can:
+                    threading.Thread(target=self.repeat, args=(params["sessionId"],), daemon=True).start()
+                elif method == "session/load":
                     for text in self.history:
                         self.replay(params["sessionId"], text)
                 return {"result": self.settings()}
             case "session/set_mode":
                 self.mode = params["modeId"]
+                if "greets" in self.can:
+                    self.replay(params["sessionId"], "welcome")
                 return {"result": {}}
             case "session/set_model":
                 self.model = params["modelId"]
@@ -502,6 +536,12 @@ class Agent:
                 self.turn.start()
                 return None
         return {"error": {"code": -32601, "message": "Method not found"}}
+
+    def repeat(self, session: str) -> None:
+        """Replay the session after it was loaded, as slowly as it was said."""
+        for text in list(self.history):
+            time.sleep(STEP)
+            self.replay(session, text)
 
     def replay(self, session: str, text: str) -> None:
         for kind in ("user_message_chunk", "agent_message_chunk"):

@@ -276,6 +276,23 @@ def test_an_agent_that_is_killed_resumes_and_asks_again(real: RealHosting) -> No
     assert (real.project / "killed.txt").read_text() == "hi\n"
 
 
+def test_what_an_agent_that_was_killed_repeats_belongs_to_no_turn(real: RealHosting) -> None:
+    runs(real, "before", "echo hi >> before.txt")
+    real.open("repeats")
+    for word in ("greet", "before", "greet"):
+        real.say(word, "repeats")
+        real.allow_all("repeats")
+    for pid in real.agent_pids("repeats"):
+        with contextlib.suppress(ProcessLookupError):  # it ended with its parent
+            os.kill(pid, signal.SIGKILL)
+    real.until(lambda: real.found("repeats")["agent_pid"] is None)
+    for _ in range(2):
+        said = own_words(real, "repeats")
+        real.say("greet", "repeats")
+        real.wait_idle("repeats")
+        assert own_words(real, "repeats") == [*said, "> greet", "Good morning to you."]
+
+
 def test_stopping_a_session_ends_its_agent_and_the_next_prompt_resumes_it(real: RealHosting) -> None:
     real.open("stopped")
     real.say("greet", "stopped")

@@ -58,6 +58,39 @@ def test_an_agent_that_keeps_too_much_is_ended_and_only_one_runs(shared: SmallHo
     assert not is_alive(first)
 
 
+def test_an_agent_that_asks_without_an_end_is_ended(shared: SmallHosting, name: str) -> None:
+    done = shared.talk("pester", name=name)
+    assert done.returncode == 1
+    assert "small: it does not read: more than 1000 lines wait for it" in done.stderr
+    _goes_on(shared, name)
+
+
+def test_many_requests_are_answered_once_each(shared: SmallHosting, name: str) -> None:
+    assert shared.talk("ask:400", name=name).stdout.strip() == "400 answers {-32601}"
+    shared.wait_idle(name)
+    errors = [each["id"] for each in shared.received if "no/such" in str(each.get("error"))]
+    answers = [id for id in errors if id.startswith("r")]
+    assert sorted(answers) == sorted(f"r{number}" for number in range(1, 401))
+
+
+def test_modes_without_an_end_hold_nobody_up(shared: SmallHosting, name: str) -> None:
+    assert shared.talk("moody done", name=name).stdout.strip() == "done"
+    assert shared.found(name)["mode"] == "bold"
+
+
+def test_long_diffs_hold_nobody_up(shared: SmallHosting, name: str) -> None:
+    assert shared.talk("rewrite done", name=name).stdout.strip() == "done"
+    result = next(each for each in shared.messages(name) if each["role"] == "toolResult")
+    assert "-a0" in result["details"]["diff"]
+    assert "+b1489" in result["details"]["diff"]
+
+
+def test_diffs_of_equal_lines_hold_nobody_up(shared: SmallHosting, name: str) -> None:
+    assert shared.talk("repeat done", name=name).stdout.strip() == "done"
+    result = next(each for each in shared.messages(name) if each["role"] == "toolResult")
+    assert "-a\n" in result["details"]["diff"]
+
+
 def test_long_titles_are_cut(shared: SmallHosting, name: str) -> None:
     shared.open(name)
     shared.say("titles done", name)

@@ -174,6 +174,15 @@ def test_a_name_belongs_to_one_agent(small: SmallHosting) -> None:
     assert "no agent 'nobody'; there are claude, codex" in done.stderr
 
 
+def test_a_mode_without_an_agent_is_refused_before_there_is_a_session(small: SmallHosting) -> None:
+    done = small.run("agent", "--mode", "plan", "-p", "hello", check=False)
+    assert done.returncode == 2
+    assert "--mode needs --with AGENT: Fairlead's own agent has no modes" in done.stderr
+    done = small.run("agent", "--mode", "plan", "--name", "new", "-p", "hello", check=False)
+    assert (done.returncode, "a mode needs an agent" in done.stderr) == (1, True)
+    assert small.ask("session_list")["sessions"] == []
+
+
 def test_the_end_of_the_agent_fails_the_turn_and_the_next_prompt_resumes_it(small: SmallHosting) -> None:
     small.talk("first")
     done = small.talk("die")
@@ -184,6 +193,34 @@ def test_the_end_of_the_agent_fails_the_turn_and_the_next_prompt_resumes_it(smal
     assert lost == "lost: the agent ended before this call did"
     assert small.talk("recall").stdout.strip() == "before: first | die"
     assert small.told()[-2:] == ["> recall", "before: first | die"]
+
+
+def test_what_an_agent_repeats_after_it_has_loaded_its_session_belongs_to_no_turn() -> None:
+    small = SmallHosting("load", "belated")
+    try:
+        small.talk("one")
+        small.talk("two free")
+        os.kill(small.agent_pid(), signal.SIGKILL)
+        small.until(lambda: small.found()["agent_pid"] is None)
+        before = small.told()
+        done = small.talk("recall")
+        assert done.stdout.strip() == "before: one | two free"
+        assert small.told() == [*before, "> recall", "before: one | two free"]
+        assert small.talk("late more").returncode == 0  # between turns it is heard as ever
+        small.until(lambda: "by the way" in small.told())
+    finally:
+        small.close()
+
+
+def test_what_an_agent_says_before_it_is_prompted_hides_no_prompt() -> None:
+    small = SmallHosting("load", "greets", config='mode = "bold"\n')
+    try:
+        assert small.talk("hello").returncode == 0
+        assert small.told() == ["> hello", "welcome", "hello"]
+        (prompt,) = [each for each in small.received if each.get("method") == "session/prompt"]
+        assert prompt["params"]["prompt"] == [{"type": "text", "text": "hello"}]
+    finally:
+        small.close()
 
 
 def test_an_agent_that_is_killed_takes_its_question_with_it(small: SmallHosting) -> None:
@@ -204,8 +241,11 @@ def test_an_agent_that_is_killed_takes_its_question_with_it(small: SmallHosting)
 def test_stopping_a_session_ends_its_agent(small: SmallHosting) -> None:
     small.talk("hello")
     pid = small.agent_pid()
-    small.run("stop", "one")
+    assert small.run("stop", "one").stdout == "one was idle; its agent was ended\n"
     small.until(lambda: not is_alive(pid))
+    (again,) = json.loads(small.run("stop", "--json", "one").stdout)
+    assert (again["stopped"], again["agent_ended"]) == (False, False)
+    assert small.run("stop", "one").stdout == "one was already idle\n"
     assert small.talk("recall").stdout.strip() == "before: hello"
 
 

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from fairlead.keeper.protocol import KEYFRAME, MARK, MAX_NOTE, NUMBER, OFFSET, FrameKind
+from fairlead.terminal.ports import TerminalEvent
 from fairlead.terminal.recording import Recorder
 from fairlead.terminal.screen.screen import Screen
-from fairlead.terminal.session import KEYFRAME_EVERY, TerminalEvent, TerminalSession
+from fairlead.terminal.session import KEYFRAME_EVERY, TerminalSession
 from tests.recordings import recorded_events, recorded_output
 
 STATE = {"id": "work", "command": ["sh"], "cwd": "/", "pid": 5, "started_at": 0.0, "generation": 0}

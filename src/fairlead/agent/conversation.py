@@ -422,8 +422,10 @@ class Conversation:
         """
         raise self._cant("running a command")
 
-    async def end_agent(self) -> None:
-        """End the program that does the work, if there is one; the next prompt starts it again."""
+    async def end_agent(self) -> bool:
+        """End the program that does the work, if there is one; the next prompt starts it again. Returns
+        whether there was one."""
+        return False
 
     async def compact(self, instructions: str = "") -> str:
         """Summarize older messages; returns the summary. Raises Busy, Refused or ModelError."""
@@ -482,6 +484,7 @@ class Conversation:
 
     async def _resume(self) -> None:
         """Go on with a turn that another daemon began."""
+        self.prompts.go_on(context.last_prompts(self.journal.branch))
         await self._work(None, context.unanswered(self.journal.branch))
 
     async def _work(self, said: Entry | None, calls: Sequence[ToolCall] = ()) -> None:

@@ -93,6 +93,8 @@ def main(arguments: Sequence[str]) -> int:
     if name is None and not goes_on:
         name, prompt = _said(options.prompt, alone=not (options.print or options.json))
     agent_name = getattr(options, "with")
+    if agent_name is None and options.mode is not None and not (name or goes_on):
+        raise UsageError("--mode needs --with AGENT: Fairlead's own agent has no modes")
     if agent_name is None and options.sandbox:
         raise UsageError(
             "--sandbox needs --with AGENT: Fairlead's own agent always asks before it writes elsewhere"

@@ -48,8 +48,10 @@ def main(arguments: Sequence[str]) -> int:
                 session, worked = answer["session"], answer["stopped"]
                 dropped = answer.get("dropped") or []
                 about = {"name": session["name"], "kind": session["kind"], "stopped": worked}
+                about["agent_ended"] = has_ended = bool(answer.get("agent_ended"))
                 ended.append(about | {"dropped": dropped})
-                said = f"stopped {name}'s turn" if worked else f"{name} was already idle"
+                idle = f"{name} was idle; its agent was ended" if has_ended else f"{name} was already idle"
+                said = f"stopped {name}'s turn" if worked else idle
                 said += _dropped(dropped)
             if not options.json:
                 print(said)

@@ -303,7 +303,8 @@ class Daemon:
             raise OpError(ErrorCode.FAILED, why)
         self._handover = handover
         asyncio.get_running_loop().call_soon(self._over.set)
-        loaded = self._agents.store.loaded  # a turn that waits for consent goes on with the answer
+        # a turn that waits for consent goes on with the answer, and that of a third-party agent by itself
+        loaded = [each for each in self._agents.store.loaded if not each.outlives_daemon]
         turns = sum(not each.is_idle and not each.approvals for each in loaded)
         prompts = sum(len(each.prompts.queued) for each in loaded)
         return fields(

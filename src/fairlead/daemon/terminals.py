@@ -18,7 +18,8 @@ from ..sessions.inbox import Inbox
 from ..system.settings import Settings
 from ..terminal.host import TerminalHost
 from ..terminal.kind import TerminalKind
-from ..terminal.session import ProgramState, TerminalEvent, TerminalSession
+from ..terminal.ports import ProgramState, TerminalEvent
+from ..terminal.session import TerminalSession
 from ..terminal.signal_rate import LIMITED, SignalRate
 from ..terminal.turns import TerminalTurns
 from ..wire.rpc import fields

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from ..agent.tools.terminals import COLUMNS, ROWS, end_all
 from ..terminal.host import HostError, TerminalHost
-from ..terminal.session import ProgramState, TerminalSession
+from ..terminal.ports import ProgramState
+from ..terminal.session import TerminalSession
 
 MAX_UNREAD = 16 * 1024 * 1024
 """How many printed bytes wait to be read; then the oldest are dropped."""

@@ -24,7 +24,8 @@ from ..keeper.credentials import is_our_user, peer_pid
 from ..sessions.inbox import calling_agent
 from ..system.settings import SettingError, Settings, safe_dir
 from ..system.sockets import is_served
-from ..terminal.session import ProgramState, TerminalSession
+from ..terminal.ports import ProgramState
+from ..terminal.session import TerminalSession
 from ..wire import keepty
 from ..wire.faults import Broken
 from .listening import UnixServer, log

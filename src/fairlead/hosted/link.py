@@ -28,6 +28,8 @@ MAX_STATE = 4 * 1024 * 1024
 """How many bytes the state of a session may have besides what the agent is told: what is not over."""
 MAX_UNREAD, MAX_SHOWN = 5, 200
 """How many lines that are no messages are kept to be shown, and how many bytes of each."""
+MAX_UNTOLD = 1000
+"""How many lines may wait for the agent that its keeper has not accepted; one that wants more is ended."""
 END_WAIT = 1.0
 """Seconds that an agent that has closed its input or output has to end, before it is ended."""
 
@@ -68,7 +70,8 @@ class AgentLink:
         self._drops = bool(kept and kept.is_skipping)  # the rest of a line that the last daemon gave up
         self._is_skipping = self._drops
         self._is_handling = False
-        self._waiting: list[bytes] = []  # to be sent when the line is handled
+        self._waiting: list[bytes] = []  # to be confirmed and written with the next state
+        self._is_unheard = False  # a line was not taken, so none after it can be written
         self._kept_size = 0  # of the last state: a large one is not confirmed more often than that much came
         self._released = False
         self._is_broken = False  # it is being ended, and nothing that it says is handled any more
@@ -86,14 +89,23 @@ class AgentLink:
     # --- sending ------------------------------------------------------------------------------------------
 
     def send(self, line: bytes) -> None:
-        """Tell the agent something, once. What led to it must be durable, or follow from what it said."""
-        if self._is_handling:
-            self._waiting.append(line)
+        """Tell the agent something, once. What led to it must be durable, or follow from what it said.
+
+        Answers to the line that is handled wait until the keeper has accepted what was written before:
+        each state has all lines that are not accepted, so one state for each of many would be too much.
+        """
+        if self._is_broken:
             return
-        self._sequence += 1
-        self._unsent.append((self._sequence, line))
-        self.confirm()
-        self._write(self._sequence, line)
+        self._waiting.append(line)
+        if len(self._waiting) + len(self._unsent) > MAX_UNTOLD:
+            self._break(f"it does not read: more than {MAX_UNTOLD} lines wait for it")
+        elif not self._is_handling:
+            self.confirm()
+
+    def accepted(self) -> None:
+        self._unsent = [each for each in self._unsent if each[0] > self.pipe.last_sequence]
+        if self._waiting and not self._unsent and not self._is_handling:
+            self.confirm()
 
     def request(self, params: Wire) -> None:
         """Ask the agent for something. Raises LocalError if the protocol does not allow it now."""
@@ -105,18 +117,22 @@ class AgentLink:
         return any(each.method in methods for each in self.connection.ours.values())
 
     def _write(self, number: int, line: bytes) -> None:
-        if self._released or self.pipe.end is not None:
+        if self._released or self._is_unheard or self.pipe.end is not None:
             return
         try:
             self.pipe.write(number, line)
         except PipeError as error:
+            self._is_unheard = True
             self._handler.failed(str(error))
 
     def confirm(self) -> None:
-        """Have the keeper keep the state as it is now."""
-        if self._released:
+        """Have the keeper keep the state as it is now, and write what waits for that."""
+        if self._released or self._is_broken:
             return
-        self._unsent = [each for each in self._unsent if each[0] > self.pipe.last_sequence]
+        new = list(enumerate(self._waiting, self._sequence + 1))
+        self._waiting.clear()
+        self._sequence += len(new)
+        self._unsent = [each for each in self._unsent if each[0] > self.pipe.last_sequence] + new
         self._handler.keep(self.work)
         saved = self.connection.save()
         kept = KeptState(VERSION, saved, self._sequence, self._unsent, self._is_skipping, self.work)
@@ -128,6 +144,8 @@ class AgentLink:
             self._break(f"what it does can't be kept: that takes {len(blob)} bytes, and {limit} may be")
             return
         self.pipe.confirm(self._done, blob)
+        for number, line in new:
+            self._write(number, line)
 
     def _break(self, why: str) -> None:
         """What the agent said so far can't be handled to its end."""
@@ -178,9 +196,7 @@ class AgentLink:
         finally:
             self._is_handling = False
         self._done = done
-        waiting, self._waiting = self._waiting, []
-        for line in waiting:
-            self.send(line)
+        self.accepted()
 
     def output_closed(self) -> None:
         self._fail_later("it closed its output")

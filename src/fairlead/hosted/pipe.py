@@ -86,6 +86,9 @@ class PipeListener(Protocol):
     def output_closed(self) -> None:
         """The agent closed its output. It still runs, unless `ended` follows."""
 
+    def accepted(self) -> None:
+        """The keeper has some of what was written, up to `Pipe.last_sequence`."""
+
     def writable(self) -> None:
         """There is room again, after `write` said that there is not."""
 
@@ -251,12 +254,12 @@ class Pipe:
         following = self.last_sequence + len(self._unaccepted) + len(self._unsent) + 1
         if sequence < following:
             return not self._is_blocked
+        if self.stdin is not Stdin.OPEN or self._wants_close:  # then lines are dropped that were taken
+            raise PipeClosed(f"the input of {self.name} is closed")
         if sequence > following:
             raise ValueError(f"line {sequence} for {self.name}; expected {following}")
         if len(line) > MAX_WRITE:
             raise ValueError(f"a line of {len(line)} bytes; expected at most {MAX_WRITE}")
-        if self.stdin is not Stdin.OPEN or self._wants_close:
-            raise PipeClosed(f"the input of {self.name} is closed")
         if self.queued >= MAX_QUEUED:
             raise PipeFull(f"{self.name} does not read: {self.queued} bytes wait for it")
         self._unsent.append(line)
@@ -414,7 +417,8 @@ class Pipe:
         taken = max(0, min(len(data), self._received - offset))  # what an earlier connection has brought
         deadline = time.perf_counter() + seconds
         while taken < len(data):
-            piece = data[taken : taken + PIECE]
+            end = data.find(b"\n", taken, taken + PIECE) + 1  # a line may take long: each is timed
+            piece = data[taken : end or taken + PIECE]
             start = offset + taken
             taken += len(piece)
             self._received = offset + taken
@@ -462,6 +466,8 @@ class Pipe:
             if stdin is Stdin.GONE and self._listener is not None:
                 self._listener.input_lost()
         self._flush()
+        if self._listener is not None:
+            self._listener.accepted()
         if self._is_blocked and self.queued < self._max_waiting // 2:
             self._is_blocked = False
             if self._listener is not None:

@@ -33,6 +33,11 @@ GIBBERISH_SECONDS = 8.0
 """The same for one that prints what is no message: it may be a warning, or it may speak no ACP."""
 SILENT_SECONDS = 10.0
 """After so many seconds without an answer a person is told of it."""
+QUIET_SECONDS = 0.5
+"""An agent has repeated all of a session that it has loaded when it says nothing for so many seconds: some
+answer before. It is prompted then."""
+REPLAY_SECONDS = 60.0
+"""Seconds of those for opening a session after which it is prompted all the same."""
 EARLY = 0.05
 """Seconds by which a timer may be early."""
 STOP_GRACE = 3.0
@@ -106,10 +111,20 @@ class AgentProgram:
                     await self._greeted()
                 while (link := self._opened()) is None:
                     await self._changed()
+                if link.work.is_replaying:
+                    await self._replayed(link)
                 link.work.groups = link.work.groups or sorted(await link.pipe.groups())
                 return link
         except TimeoutError:
             raise await self._given_up(f"it did not open a session within {OPEN_SECONDS:g} s") from None
+
+    async def _replayed(self, link: AgentLink) -> None:
+        """Wait until the agent has repeated what was said in its session. Raises HostedError."""
+        last = time.monotonic() + REPLAY_SECONDS
+        while (left := min(self._used + QUIET_SECONDS, last) - time.monotonic()) > 0:
+            await self._changed(left)
+            if self.link is not link:
+                raise HostedError(self._fault or f"{self._agent} ended")
 
     async def _greeted(self) -> None:
         """Wait until the agent has answered for the first time, or has ended. Raises HostedError."""

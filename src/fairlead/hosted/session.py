@@ -26,6 +26,7 @@ from ..agent.secrets import Redactor
 from ..formats.shown import middle
 from ..sessions.inbox import calling_agent
 from ..sessions.questions import ALLOW, DENY
+from ..sessions.session import RESTARTED
 from ..wire import acp
 from ..wire.faults import Broken, LocalError
 from .chosen import AgentDefaults, AgentSettings
@@ -45,6 +46,8 @@ UNSAID_SECONDS = 300.0
 """Seconds for which a prompt is still said that no agent has heard when the daemon died."""
 ONCE_SECONDS = 30.0
 """After so many seconds an agent that has nothing to do is ended if a script used it."""
+SET_SECONDS = 0.1
+"""Seconds between two events that tell how an agent is set: it may change that as often as it likes."""
 MAX_NOTICE = 2000
 """How many characters of what an agent wants people to know are told."""
 GONE = "the agent ended"
@@ -114,6 +117,8 @@ class HostedSession(Conversation):
         self._awaits = False  # the agent was told something, and how that ended is not looked at yet
         self._works_aside = False  # people were told that the agent works between two turns
         self._over = asyncio.Event()
+        self._is_set_anew = False  # and nobody was told yet
+        self._set_timer: asyncio.TimerHandle | None = None
         super().__init__(journal, self.settings.model, listen, is_ours=is_ours, past=past)
         self._doings = Doings(journal, self._approvals, self._tell, agents.secrets, lambda: self.model)
         self._resumes = pipe is not None
@@ -213,15 +218,19 @@ class HostedSession(Conversation):
         return self._program.link
 
     def _unsaid(self, told: str = "") -> list[tuple[Entry, User]]:
-        """What people said last, after the entry of which it is known that the agent was told it."""
+        """What people said last, after the entry of which it is known that the agent was told it. What the
+        agent said of its own accord meanwhile does not count; a message of ours says that it was given up."""
+        told, branch = told or self.work.said or self._doings.told, self.journal.branch
+        knows = not told or any(entry.id == told for entry in branch)
         found: list[tuple[Entry, User]] = []
-        for entry in reversed(self.journal.branch):
-            if entry.id == (told or self.work.said):
+        for entry in reversed(branch):
+            if entry.id == told:
                 break
             if isinstance(entry.body, Said):
-                if not isinstance(entry.body.message, User):
+                if isinstance(entry.body.message, User):
+                    found.append((entry, entry.body.message))
+                elif not knows or not isinstance(entry.body.at, int):
                     break
-                found.append((entry, entry.body.message))
         return found[::-1]
 
     # --- going on after a restart ---------------------------------------------------------------------------
@@ -233,7 +242,7 @@ class HostedSession(Conversation):
             self._rest()
         unsent, self._unsent = self._unsent, []
         for said in unsent:
-            self._tell(events.PromptEnded(self.id, str(said.prompt), "dropped", context.RESTARTED))
+            self._tell(events.PromptEnded(self.id, str(said.prompt), "dropped", RESTARTED))
         resumes, self._resumes = self._resumes, False
         if resumes and self.is_idle and (self._awaits or self._unsaid() or self.prompts.follow_ups):
             self._begin(self._resume())
@@ -242,11 +251,13 @@ class HostedSession(Conversation):
         if not self._awaits and not self._unsaid():
             await self._say_waiting()
             return
-        self.prompts.go_on(_last_prompts(self.journal.branch))
+        self.prompts.go_on(context.last_prompts(self.journal.branch))
         await self._work(None)
 
     def close(self) -> None:
         """Leave the agent to its keeper, and to the next daemon."""
+        if self._set_timer is not None:
+            self._set_timer.cancel()
         if self._link is None:
             super().close()
             return
@@ -314,11 +325,12 @@ class HostedSession(Conversation):
             params = acp.SetConfigOption(session_id=self.work.session, config_id=option.id, value=value)
             self._link.request(params)
 
-    async def end_agent(self) -> None:
-        """End the agent's program. The session stays: the next prompt starts it again."""
+    async def end_agent(self) -> bool:
         self.go_on()
         await self.idle()
+        was_there = self._link is not None
         await self._program.stop("it was stopped")
+        return was_there
 
     # --- the work of a turn ---------------------------------------------------------------------------------
 
@@ -373,6 +385,7 @@ class HostedSession(Conversation):
         self._over.clear()
         self._awaits = True
         self.work.aside = 0
+        self.work.is_replaying = False
         self._works_aside = False
         self.work.said = unsaid[-1][0].id if unsaid else self.work.said
         self._doings.note_told(self.work.said)
@@ -511,12 +524,10 @@ class HostedSession(Conversation):
         return bool(takes)
 
     def _answered(self, answer: acp.CallAnswer) -> None:
-        work = self.work
         match answer.result:
             case acp.NewSessionResult(session_id=id) as result:
                 self.settings.opened(id, result)
             case acp.OpenSessionResult() as result:
-                work.is_replaying = False
                 self.settings.opened(answer.session or "", result)
             case acp.SetConfigOptionResult(config_options=options):
                 self.settings.take_options(options)
@@ -556,7 +567,16 @@ class HostedSession(Conversation):
     def _set(self) -> None:
         """The agent is set otherwise than before."""
         self.model = self.settings.model
-        self._tell(events.Updated(self.id))
+        self._is_set_anew = True
+        if self._set_timer is None:
+            self._tell_set()
+
+    def _tell_set(self) -> None:
+        self._set_timer = None
+        if self._is_set_anew:
+            self._is_set_anew = False
+            self._set_timer = asyncio.get_running_loop().call_later(SET_SECONDS, self._tell_set)
+            self._tell(events.Updated(self.id))
 
     # --- ends -----------------------------------------------------------------------------------------------
 
@@ -620,16 +640,3 @@ def _check_person() -> None:
     """Raises Refused if an agent wants to choose how it is allowed to work."""
     if agent := calling_agent.get():
         raise Refused(f"only a person may choose the mode, and a command of an agent ({agent:.80}) asks")
-
-
-def _last_prompts(branch: Sequence[Entry]) -> list[str]:
-    """The ids of the prompts that the last run answers."""
-    found: list[str] = []
-    for entry in reversed(branch):
-        message = entry.body.message if isinstance(entry.body, Said) else None
-        if isinstance(message, User):
-            if isinstance(message.prompt, str):
-                found.append(message.prompt)
-            if not message.origin:
-                break
-    return found[::-1]

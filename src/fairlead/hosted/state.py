@@ -51,7 +51,8 @@ class Work(Struct):
     """Whether resuming an earlier session was tried."""
     is_configured: bool = False
     is_replaying: bool = False
-    """While a session is loaded the agent repeats what was said, which is in the journal already."""
+    """From when a session is loaded until something is said there, the agent repeats what was said before,
+    which is in the journal already."""
     said: str = ""
     """The journal's entry up to which the agent was told what people said."""
     stopping: str = ""

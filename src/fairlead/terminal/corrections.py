@@ -18,8 +18,9 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from ..system.processes import Program, foreground
+from .ports import ProgramState
 from .screen.agent_input import RECOGNISERS, AgentInput, shown_input
-from .session import ProgramState, TerminalSession
+from .session import TerminalSession
 
 STOP_PAUSE = 0.2
 """Seconds after a stop until something is typed: some agents end then, and what follows must not get it."""

@@ -45,9 +45,10 @@ from ..system.sockets import is_served
 from ..wire import keepty
 from .environment import for_program
 from .link import KeeperLink
+from .ports import ProgramState, TerminalEvent
 from .recording import Recorder, RecordingError
 from .screen.outward import Allowed
-from .session import ProgramState, TerminalEvent, TerminalSession
+from .session import TerminalSession
 
 log = logging.getLogger("fairlead")
 

@@ -17,7 +17,8 @@ from ..sessions.session import Prompt
 from ..system import processes
 from .host import HostError, TerminalHost
 from .lines import kept
-from .session import ProgramState, TerminalEvent, TerminalSession
+from .ports import ProgramState, TerminalEvent
+from .session import TerminalSession
 from .turns import LiveTerminal, TerminalTurns
 from .usage import ProcessUsage, Usages
 

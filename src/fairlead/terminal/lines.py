@@ -12,7 +12,8 @@ from collections import deque
 from typing import NamedTuple
 
 from ..formats.printed import Printed
-from .session import ProgramState, TerminalSession
+from .ports import ProgramState
+from .session import TerminalSession
 
 MAX_HELD_LINES = 200_000
 """How many lines wait for a client that does not ask; then the oldest are dropped, and their numbers miss."""

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from ..formats.shown import counted
-from .session import TerminalEvent
+from .ports import TerminalEvent
 
 RATE = 20.0
 """How many a second are told,"""

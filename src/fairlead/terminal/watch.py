@@ -15,7 +15,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from ..formats.printed import Drawn
-from .session import ProgramState, TerminalSession
+from .ports import ProgramState
+from .session import TerminalSession
 
 MAX_HELD = 4 * 1024 * 1024
 """How many characters wait to be searched; then the oldest are dropped, and who waits is told."""

@@ -230,7 +230,7 @@ session_list: / kind brief -> sessions questions
     sessions of all kinds, or of one, and how many questions are pending [repeatable]
 session_find: / name session-id -> session others
     a session by its name, its id or a prefix of it, and others with the same name [repeatable]
-session_stop: / name session-id -> session others exit-code stopped dropped
+session_stop: / name session-id -> session others exit-code stopped dropped agent-ended
     stop a program, or an agent's turn [beside]
 session_remove: / name session-id -> session others path
     remove a session that does nothing; an agent's journal is moved to the trash [beside for_person]

@@ -542,6 +542,8 @@ class AgentOps:
         if agent is not None:
             self._check_agent(agent, session)
         if session is None:
+            if mode is not None and agent is None:
+                raise Refused("a mode needs an agent: Fairlead's own agent has no modes")
             if name:
                 await self._store.check_name(name)
             session = self.create(caller, cwd=cwd, agent=agent)

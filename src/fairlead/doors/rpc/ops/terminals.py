@@ -21,7 +21,8 @@ from ....sessions.inbox import calling_agent
 from ....terminal.host import HostError, TerminalHost
 from ....terminal.kind import MAX_UNTYPED, TerminalKind
 from ....terminal.lines import Followers, LineFollower, LoggedLines, kept
-from ....terminal.session import ProgramState, TerminalSession
+from ....terminal.ports import ProgramState
+from ....terminal.session import TerminalSession
 from ....terminal.turns import TerminalTurns
 from ....terminal.watch import MAX_REQUEST_ID, TextWatch
 from ....wire.rpc import ErrorCode, fields
