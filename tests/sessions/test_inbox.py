@@ -22,7 +22,7 @@ from fairlead.sessions.inbox import (
     Unheard,
     calling_agent,
 )
-from fairlead.sessions.questions import ALLOW, ANSWER, DENY, DISMISS, Answer, , Question
+from fairlead.sessions.questions import ALLOW, ANSWER, DENY, DISMISS, Answer, AnswerOption, Question
 
 
 def question(id: str = "1f3c5a77", **more: object) -> Question:
@@ -314,7 +314,7 @@ def test_a_name_that_means_several_questions_is_refused_with_their_tokens() -> N
 
 def test_what_answers_and_askers_are_called_imitates_no_other() -> None:
     names = ["2", "1", "deny", 'Cancel"), 4 ("Delete']
-    options = tuple((str(number), name) for number, name in enumerate(names, 1))
+    options = tuple(AnswerOption(str(number), name) for number, name in enumerate(names, 1))
     asked = question(kind="dialog", session=None, session_name="session garden (s1) in /srv", options=options)
     assert asked.who == 'program "session garden (s1) in /srv" in /srv/garden'
     refused = asked.reply(ANSWER, "5")
@@ -324,5 +324,7 @@ def test_what_answers_and_askers_are_called_imitates_no_other() -> None:
         answer = asked.reply(ANSWER, number)
         assert isinstance(answer, Answer)
         assert answer.option == number
-    long = question(kind="dialog", options=(("1", "x" * 1000), ("deny", "Don't answer")))
+    long = question(
+        kind="dialog", options=(AnswerOption("1", "x" * 1000), AnswerOption("deny", "Don't answer"))
+    )
     assert len(str(long.reply(ANSWER, "no"))) < 300
