@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from ..formats.shown import name_fault
+from ..sessions.session import RESTARTED
 from .journal import (
     BranchSummary,
     Compaction,
@@ -132,6 +133,19 @@ def unanswered(branch: Sequence[Entry]) -> list[ToolCall]:
     return found
 
 
+def last_prompts(branch: Sequence[Entry]) -> list[str]:
+    """The ids of the prompts that the last run answers."""
+    found: list[str] = []
+    for entry in reversed(branch):
+        message = entry.body.message if isinstance(entry.body, Said) else None
+        if isinstance(message, User):
+            if isinstance(message.prompt, str):
+                found.append(message.prompt)
+            if not message.origin:
+                break
+    return found[::-1]
+
+
 Ending = Literal["done", "failed", "aborted", "interrupted", "lost"]
 """How a turn ended; `lost` is one whose program did before it."""
 LOST = "interrupted: the daemon ended before the turn did"
@@ -140,8 +154,6 @@ STOPPED = "fairlead/stopped"
 """The custom entry that says how a person stopped a turn, where the last message does not."""
 QUEUED, DROPPED = "fairlead/prompt-queued", "fairlead/prompt-dropped"
 """The custom entries of a prompt that waits to be said, and of one that will not be."""
-RESTARTED = "the daemon restarted before it was said"
-"""Why what waited for the last daemon is dropped."""
 
 
 class JournalTurn(NamedTuple):

@@ -484,6 +484,7 @@ class Conversation:
 
     async def _resume(self) -> None:
         """Go on with a turn that another daemon began."""
+        self.prompts.go_on(context.last_prompts(self.journal.branch))
         await self._work(None, context.unanswered(self.journal.branch))
 
     async def _work(self, said: Entry | None, calls: Sequence[ToolCall] = ()) -> None:

@@ -15,7 +15,7 @@ from ..sessions.directory import NoSession, NotSupported, Summary
 from ..sessions.feed import Changed, Feed, FeedEvent, PromptEnded, TurnEnded
 from ..sessions.session import Prompt, Receipt
 from ..system.database import DatabaseFault
-from .context import DROPPED
+from .context import DROPPED, LOST
 from .conversation import Conversation
 from .events import Outcome
 from .journal import Custom, JournalError, Said
@@ -155,13 +155,15 @@ class AgentKind:
         if session.prompts.is_running(prompt):
             return Receipt("started")
         turns = session.turns
-        turn = next((each for each in reversed(turns) if each.prompt_id == prompt), None)
+        line = _line_of(session, prompt)
+        turn = next((each for each in turns if each.first_line <= line <= each.last_line), None)
         if turn is not None and not session.is_idle and turn is turns[-1]:
             return Receipt("started")
         if turn is not None:
             outcome = "interrupted" if turn.outcome == "lost" else turn.outcome
             said = _last_said(session, turn.first_line, turn.last_line)
-            return Receipt("ended", outcome=outcome, reason=turn.fault, text=said)
+            reason = LOST if turn.outcome == "lost" else turn.fault
+            return Receipt("ended", outcome=outcome, reason=reason, text=said)
         for entry in reversed(session.journal.entries):
             match entry.body:
                 case Custom(custom_type=kind, data={"id": id, **more}) if kind == DROPPED and id == prompt:
@@ -213,6 +215,15 @@ def _check_rest(session: Conversation) -> None:
         raise NotSupported(f"{name} asks for consent; answer it first: `fairlead approvals`")
     if not session.is_idle or session.pending_messages:
         raise NotSupported(f"{name} is working; `fairlead stop {name}` ends its turn")
+
+
+def _line_of(session: Conversation, prompt: str) -> int:
+    """Where a prompt was said, which may have begun a turn or steered one; 0 if it was not."""
+    for entry in reversed(session.journal.branch):
+        match entry.body:
+            case Said(message=User(prompt=id)) if id == prompt:
+                return entry.line
+    return 0
 
 
 def _last_said(session: Conversation, first: int, last: int) -> str:

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from ..sessions.session import PromptOutcome
+from ..sessions.session import RESTARTED, PromptOutcome
 from . import events
-from .context import DROPPED, QUEUED, RESTARTED
+from .context import DROPPED, QUEUED
 from .events import ConversationEvent
 from .journal import Custom, Journal, JournalError
 from .messages import User, text_of

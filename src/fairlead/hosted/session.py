@@ -26,6 +26,7 @@ from ..agent.secrets import Redactor
 from ..formats.shown import middle
 from ..sessions.inbox import calling_agent
 from ..sessions.questions import ALLOW, DENY
+from ..sessions.session import RESTARTED
 from ..wire import acp
 from ..wire.faults import Broken, LocalError
 from .chosen import AgentDefaults, AgentSettings
@@ -241,7 +242,7 @@ class HostedSession(Conversation):
             self._rest()
         unsent, self._unsent = self._unsent, []
         for said in unsent:
-            self._tell(events.PromptEnded(self.id, str(said.prompt), "dropped", context.RESTARTED))
+            self._tell(events.PromptEnded(self.id, str(said.prompt), "dropped", RESTARTED))
         resumes, self._resumes = self._resumes, False
         if resumes and self.is_idle and (self._awaits or self._unsaid() or self.prompts.follow_ups):
             self._begin(self._resume())
@@ -250,7 +251,7 @@ class HostedSession(Conversation):
         if not self._awaits and not self._unsaid():
             await self._say_waiting()
             return
-        self.prompts.go_on(_last_prompts(self.journal.branch))
+        self.prompts.go_on(context.last_prompts(self.journal.branch))
         await self._work(None)
 
     def close(self) -> None:
@@ -639,16 +640,3 @@ def _check_person() -> None:
     """Raises Refused if an agent wants to choose how it is allowed to work."""
     if agent := calling_agent.get():
         raise Refused(f"only a person may choose the mode, and a command of an agent ({agent:.80}) asks")
-
-
-def _last_prompts(branch: Sequence[Entry]) -> list[str]:
-    """The ids of the prompts that the last run answers."""
-    found: list[str] = []
-    for entry in reversed(branch):
-        message = entry.body.message if isinstance(entry.body, Said) else None
-        if isinstance(message, User):
-            if isinstance(message.prompt, str):
-                found.append(message.prompt)
-            if not message.origin:
-                break
-    return found[::-1]

@@ -16,6 +16,8 @@ NOT_BY_A_PERSON = "auto-"
 
 PromptOutcome = Literal["done", "failed", "aborted", "interrupted", "dropped"]
 """How a prompt ended. One that is dropped was accepted and never said."""
+RESTARTED = "the daemon restarted before it was said"
+"""Why what waited for the last daemon is dropped."""
 
 
 class Prompt(Struct, frozen=True):

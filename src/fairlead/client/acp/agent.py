@@ -104,6 +104,8 @@ class AcpAgent:
             found = self._channels
             for channel in found:
                 channel.look()
+            for session in self._sessions.values():
+                session.free()
             channels: dict[Any, Channel[Any]] = {
                 each.socket: each for each in found if each.socket is not None
             }
@@ -144,9 +146,9 @@ class AcpAgent:
     def _is_busy(self) -> bool:
         return bool(self._unsent) or any(each.is_asking for each in self._channels)
 
-    @staticmethod
-    def _pause(channels: Iterable[Channel[Any]], over_at: float | None) -> float | None:
+    def _pause(self, channels: Iterable[Channel[Any]], over_at: float | None) -> float | None:
         pauses = [each.pause for each in channels]
+        pauses += [each.pause for each in self._sessions.values()]
         if over_at is not None:
             pauses.append(max(0.0, over_at - time.monotonic()))
         return min((each for each in pauses if each is not None and each != float("inf")), default=None)

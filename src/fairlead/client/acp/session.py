@@ -8,6 +8,7 @@ it was heard.
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
@@ -27,10 +28,12 @@ from ...events import (
     Updated,
 )
 from ...formats.shown import visible
+from ...sessions.session import RESTARTED
 from ...system.settings import Settings
 from ...wire import acp
 from ...wire.acp import Id
 from ...wire.acp.base import Wire
+from ...wire.rpc import ErrorCode
 from ..calls import Messages, RequestError
 from ..following import PROMPT_ENDED, AgentSubscription, Answered
 from ..reconnect import Reconnect
@@ -49,9 +52,9 @@ show the second."""
 IMAGE_ALONE = "Look at the image."
 """What is said with an image that comes without words."""
 _IN_PIECES = (Text, Thought, ToolUpdate)
-_ENDINGS = {"stop": "done", "toolUse": "done", "length": "done", "aborted": "aborted"}
-"""How a turn ended, by why its last message did; others failed."""
-_INTERRUPTED = "the daemon restarted and the turn was interrupted; send a prompt to continue"
+CANCEL_WAIT = 15.0
+"""Seconds until a prompt that was cancelled is answered, whatever its session does."""
+_CHOICE_LOST = "the daemon restarted before the choice was made; enter the command again"
 
 Opened = Callable[["EditorSession", RequestError | None], None]
 
@@ -84,11 +87,12 @@ class _Prompt:
         self.id = uuid.uuid4().hex
         self.text = text
         self.images = images
-        self.is_accepted = False
+        self.known_as = ""  # its id in the session, once it is accepted
         self.is_said = False
         self.is_choosing = False  # a command waits for a choice
+        self.was_lost = False  # the daemon died since it was entered
+        self.free_at: float | None = None  # when it is answered at the latest, if it was cancelled
         self.stop_reason = ""  # of the last message
-        self.error = ""
         self.usage: dict[str, int] = {}
 
     def owns(self, prompt_id: str) -> bool:
@@ -164,14 +168,19 @@ class EditorSession:
         if self._opened is not None:
             self._held.clear()
             self._has_past = not self._replays
+        if self._prompt is not None:
+            self._prompt.was_lost = True
+            if self._prompt.is_choosing:
+                self._fail(RequestError(ErrorCode.FAILED, _CHOICE_LOST))
 
     def refused(self, error: RequestError, *, for_good: bool) -> None:
         if self._opened is not None:
             opened, self._opened = self._opened, None
             self.is_closed = True
             opened(self, error)
-        elif for_good:
-            self._fail(error)
+            return
+        self._fail(error)
+        if for_good:
             self._tell([say(f"[error] the session can't be followed any more: {error}")])
 
     def _read(self, messages: Messages, pages: int) -> None:
@@ -211,7 +220,7 @@ class EditorSession:
         if self._opened is None:
             self._tell(self._narration.catch_up(state["answer"]))
             self._tell(self.shown.take(state))
-            self._settle(state)
+            self._ask_receipt()
             return
         self._tell(past)
         opened, self._opened = self._opened, None
@@ -257,6 +266,8 @@ class EditorSession:
                 self._phase = phase
                 if is_done or self.shown.differs(event.data):
                     self._refresh()
+                if is_done:
+                    self._ask_receipt()
             case Prompted() if prompt is not None and prompt.owns(event.prompt_id):
                 prompt.is_said = True
             case Failed(message):
@@ -285,7 +296,6 @@ class EditorSession:
     @staticmethod
     def _note_message(prompt: _Prompt, said: Message) -> None:
         prompt.stop_reason = said.stop_reason
-        prompt.error = said.data.get("error_message") or ""
         for name, count in said.usage.items():
             if isinstance(count, int):
                 prompt.usage[name] = prompt.usage.get(name, 0) + count
@@ -310,9 +320,12 @@ class EditorSession:
 
         def take(answer: Answered) -> None:
             if prompt is self._prompt:
-                prompt.is_accepted = answer.error is None
                 if answer.error is not None:
                     self._fail(answer.error)
+                    return
+                prompt.known_as = answer.data["prompt_id"]
+                if prompt.was_lost:  # it may have been heard, and have ended, before
+                    self._ask_receipt()
 
         images = prompt.images or None
         self.channel.ask("say", take, message=prompt.text, images=images, prompt_id=prompt.id)
@@ -326,45 +339,75 @@ class EditorSession:
             )
             self._answer("end_turn")
         elif name in self._commands:
-            self.channel.ask("command", self._commanded, fate="fails", text=prompt.text)
+            self.channel.ask(
+                "command", lambda answer: self._commanded(prompt, answer), fate="fails", text=prompt.text
+            )
         else:
             self._say(prompt)
 
-    def _commanded(self, answer: Answered) -> None:
-        prompt = self._prompt
-        if prompt is None:
+    def _commanded(self, prompt: _Prompt | None, answer: Answered) -> None:
+        if prompt is None or prompt is not self._prompt:
             return
         if answer.error is not None:
             self._fail(answer.error)
         elif "prompt_id" in answer.data:  # it is a prompt that is written down, or the agent's own command
-            prompt.id, prompt.is_accepted = answer.data["prompt_id"], True
+            prompt.id = prompt.known_as = answer.data["prompt_id"]
         elif not prompt.is_choosing:
             self._answer("end_turn")
 
     def cancel(self) -> None:
         """End the turn at once. Its questions are withdrawn by the session."""
-        self.channel.ask("abort", lambda answer: None)
-
-    def _settle(self, state: dict[str, Any]) -> None:
-        """After a daemon died: a prompt may have ended, or may never have been said."""
         prompt = self._prompt
-        is_idle = state["phase"] == "idle" and not state["pending_approvals"] + state["pending_message_count"]
-        if prompt is None or not prompt.is_accepted or not is_idle:
+        if prompt is not None and prompt.free_at is None:
+            prompt.free_at = time.monotonic() + CANCEL_WAIT
+        if prompt is not None and prompt.is_choosing:
+            for id in [id for id, data in self._questions.items() if "dialog_id" not in data]:
+                self._withdraw(id)
+            self._answer("cancelled")
+        self.channel.ask("abort", lambda answer: self._ask_receipt())
+
+    @property
+    def pause(self) -> float | None:
+        """Seconds until `free` is due."""
+        at = self._prompt.free_at if self._prompt is not None else None
+        return None if at is None else max(0.0, at - time.monotonic())
+
+    def free(self) -> None:
+        """Answer a prompt that was cancelled long ago."""
+        if self.pause == 0.0:
+            self._answer("cancelled")
+
+    def _ask_receipt(self) -> None:
+        """Ask what became of the prompt: its end may have been missed, or it may never have been said."""
+        prompt = self._prompt
+        if prompt is None or not prompt.known_as:
             return
-        if not prompt.is_said:
-            prompt.is_accepted = False
-            self._say(prompt)
-        else:
-            outcome = _ENDINGS.get(prompt.stop_reason, "failed")
-            self._end(prompt, outcome, prompt.error or _INTERRUPTED)
+
+        def take(answer: Answered) -> None:
+            error, data = answer.error, answer.data
+            if prompt is not self._prompt:
+                return
+            is_unsaid = data.get("reason") == RESTARTED and not prompt.is_said
+            if (error is not None and error.code == ErrorCode.NOT_FOUND) or is_unsaid:
+                prompt.known_as = ""
+                if prompt.free_at is not None:
+                    self._answer("cancelled")
+                else:
+                    self._say(prompt)
+            elif error is not None:
+                self._fail(error)
+            elif data["state"] == "ended":
+                self._end(prompt, data["outcome"], data.get("reason") or "")
+
+        self.channel.ask("prompt_receipt", take, fate="forgotten", prompt_id=prompt.known_as)
 
     def _end(self, prompt: _Prompt, outcome: str, reason: str) -> None:
         if prompt.stop_reason == "length" and outcome != "aborted":
             self._answer("max_tokens")
         elif outcome == "done":
             self._answer("end_turn")
-        elif outcome == "failed":
-            self._fail(RequestError("runtime/failed", reason or "the turn failed"))
+        elif outcome == "failed" or reason == RESTARTED or (outcome == "interrupted" and reason):
+            self._fail(RequestError(ErrorCode.FAILED, reason or "the turn failed"))
         else:
             self._answer("cancelled")
 
@@ -375,6 +418,9 @@ class EditorSession:
             self._editor.respond(prompt.request, acp.PromptResult(stop_reason=stop_reason, usage=usage))
 
     def _fail(self, error: RequestError) -> None:
+        if self._prompt is not None and self._prompt.free_at is not None:
+            self._answer("cancelled")
+            return
         prompt, self._prompt = self._prompt, None
         if prompt is not None:
             self._editor.fail(prompt.request, error)
@@ -416,10 +462,12 @@ class EditorSession:
     def _choose(self, given: dict[str, Any]) -> None:
         """Tell a command what was chosen."""
 
+        prompt = self._prompt
+
         def take(answer: Answered) -> None:
-            if self._prompt is not None:
-                self._prompt.is_choosing = False
-            self._commanded(answer)
+            if prompt is not None:
+                prompt.is_choosing = False
+            self._commanded(prompt, answer)
 
         self.channel.ask("frontend_action_result", take, fate="fails", **given)
 
