@@ -8,7 +8,7 @@ What it does, the words of a prompt say, one after the other:
     free, work WORD, build      write free.txt, answer.txt, or result.txt, wrong at first, without asking
     hang, stall                 work until it is told to stop, or whatever it is told
     refuse, fail, die, late     end the turn so: with an error, with its process, or speaking after it
-    afterwards                  end the turn, and write result.txt when a file `go` is there
+    overtime                    end the turn, and write result.txt when a file `go` is there
     odd                         end the turn for a reason that the protocol does not know
     bad, long, files, twice     send lines that make no sense or are too long, ask for what was not offered,
                                 answer twice
@@ -365,7 +365,7 @@ class Turn(threading.Thread):
     def do_odd(self) -> str:
         return "budget_exceeded"
 
-    def do_afterwards(self) -> str:
+    def do_overtime(self) -> str:
         self.agent.turn = None
         self.agent.send(id=self.request, result={"stopReason": "end_turn"})
         while not os.path.exists("go"):

@@ -182,7 +182,7 @@ def test_work_after_the_end_of_a_turn_makes_its_verdict_stale(shared: SmallHosti
         return found.get("confidence"), found.get("stale")
 
     with verifying(shared, shared.project, name, "--", "grep", "-q", "right", "result.txt"):
-        shared.say("afterwards", name)
+        shared.say("overtime", name)
         shared.until(lambda: verdict() == ("verified", False))
         (shared.project / "go").touch()
         shared.until(lambda: verdict() == ("verified", True))
