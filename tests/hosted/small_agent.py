@@ -551,7 +551,7 @@ class Agent:
 
 if __name__ == "__main__":
     if "exit" in sys.argv:
-        sys.exit("the small agent does not want to start")
+        sys.exit("\x1b[91mthe small agent does not \x1b[1mwant\x1b[0m to start")
     if "gibberish" in sys.argv:
         print("Welcome! What can I do for you today?", flush=True)
         time.sleep(600)
