@@ -8,6 +8,7 @@ What it does, the words of a prompt say, one after the other:
     free, work WORD, build      write free.txt, answer.txt, or result.txt, wrong at first, without asking
     hang, stall                 work until it is told to stop, or whatever it is told
     refuse, fail, die, late     end the turn so: with an error, with its process, or speaking after it
+    leak                        put its key into every field, and ask for permission with it
     overtime                    end the turn, and write result.txt when a file `go` is there
     odd                         end the turn for a reason that the protocol does not know
     bad, long, files, twice     send lines that make no sense or are too long, ask for what was not offered,
@@ -197,6 +198,24 @@ class Turn(threading.Thread):
         sys.stderr.write(f"{key}\n")
         self.agent.turn = None
         self.agent.send(id=self.request, error={"code": -32603, "message": f"{key} is wrong"})
+
+    def do_leak(self) -> None:
+        key = os.environ["SMALL_API_KEY"]
+        diff = {"type": "diff", "path": f"/d-{key}", "oldText": "", "newText": key}
+        call = {"toolCallId": f"id-{key}", "title": key, "kind": key, "name": key, "content": [diff]}
+        raw = {key: key, "command": f"echo {key}"}
+        self.update("tool_call", **call, locations=[{"path": f"/l-{key}"}], rawInput=raw, status="completed")
+        self.update("plan", entries=[{"content": key, "priority": key, "status": key}])
+        self.update("available_commands_update", availableCommands=[{"name": key, "description": key}])
+        self.update("current_mode_update", currentModeId=key)
+        self.update("config_option_update", configOptions=[option("model", key, (key, "wise"))])
+        self.permitted(
+            [
+                {"optionId": f"yes-{key}", "name": f"Allow {key}", "kind": "allow_once"},
+                {"optionId": "yes-[redacted]", "name": "No", "kind": "reject_once"},
+            ],
+            f"asked-{key}",
+        )
 
     def do_escape(self) -> None:
         self.say("\x1b]0;title\x07\x1b[2Jgone\u202e")

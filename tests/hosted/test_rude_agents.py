@@ -158,6 +158,24 @@ def test_keys_of_its_environment_are_nowhere(shared: SmallHosting, name: str) ->
         assert KEY[9:] not in text
 
 
+def test_its_key_is_in_no_field_and_its_own_ids_are_sent_back(shared: SmallHosting, name: str) -> None:
+    id = shared.open(name)
+    shared.say("leak", name)
+    question = shared.question(name)
+    commands = shared.ask("get_commands", session_id=id)
+    shared.ask("approval_settle", token=question["token"], allowed=True)
+    shared.wait_idle(name)
+    assert any(f"yes-{KEY}" in str(each.get("result")) for each in shared.received)
+    listed = shared.run("ls", "--json").stdout
+    assert '[redacted]"' in listed
+    state = Path(shared.environment["HOME"], ".local/state/fairlead")
+    kept = [each.read_bytes() for each in state.rglob("*") if each.is_file() and each.suffix != ".toml"]
+    assert any(b"yes-[redacted]" in each for each in kept)
+    for text in (str(question), str(commands), listed, shared.log(), shared.run("logs", name).stdout):
+        assert KEY not in text
+    assert not any(KEY.encode() in each for each in kept)
+
+
 def test_nothing_that_it_says_controls_a_terminal(shared: SmallHosting, name: str) -> None:
     shared.talk("escape", name=name)
     log = shared.run("logs", name).stdout

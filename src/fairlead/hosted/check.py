@@ -47,6 +47,7 @@ class Trial:
         self._forget = forget
         self._work = Work()
         self._agent: acp.InitializeResult | None = None
+        self._secrets = secrets
         self._notices: list[str] = []
         self._settings = AgentSettings(
             lambda entry: None, agent, lambda: described, lambda: self._work, lambda: None
@@ -99,7 +100,7 @@ class Trial:
     # --- what its program says ----------------------------------------------------------------------------
 
     def _attach(self, pipe: Pipe) -> None:
-        self._program.link = link = AgentLink(pipe, self, None)
+        self._program.link = link = AgentLink(pipe, self, None, self._secrets)
         self._work = link.work
         link.begin()
 

@@ -13,9 +13,11 @@ import asyncio
 import logging
 from typing import Protocol
 
+from ..agent.secrets import Redactor
 from ..keeper.protocol import MAX_BLOB
 from ..wire import acp
 from ..wire.acp.base import Wire
+from .cleaned import CleanedConnection
 from .pipe import AgentExit, Pipe, PipeError
 from .state import VERSION, KeptState, Work, encode
 
@@ -53,9 +55,10 @@ class Handler(Protocol):
 class AgentLink:
     """What is said between an agent and us. Listens to its pipe from `begin` on."""
 
-    def __init__(self, pipe: Pipe, handler: Handler, kept: KeptState | None) -> None:
+    def __init__(self, pipe: Pipe, handler: Handler, kept: KeptState | None, secrets: Redactor) -> None:
         self.pipe = pipe
-        self.connection = acp.ClientConnection(kept.connection if kept else None)
+        saved, originals = (kept.connection, kept.originals) if kept else (None, {})
+        self.connection = CleanedConnection(saved, originals, secrets)
         self.work = kept.work if kept else Work()
         self.at = pipe.offset
         """The offset after the line that is handled, or was last."""
@@ -135,7 +138,15 @@ class AgentLink:
         self._unsent = [each for each in self._unsent if each[0] > self.pipe.last_sequence] + new
         self._handler.keep(self.work)
         saved = self.connection.save()
-        kept = KeptState(VERSION, saved, self._sequence, self._unsent, self._is_skipping, self.work)
+        kept = KeptState(
+            VERSION,
+            saved,
+            self._sequence,
+            self._unsent,
+            self._is_skipping,
+            self.work,
+            self.connection.originals,
+        )
         blob = encode(kept)
         self._kept_size = len(blob)
         said = sum(len(line) for _, line in self._unsent)

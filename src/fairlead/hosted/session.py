@@ -426,7 +426,7 @@ class HostedSession(Conversation):
     def _attach(self, pipe: Pipe) -> None:
         """Go on with an agent's program from the state that its keeper has."""
         kept = decode(pipe.blob) if pipe.blob is not None else None
-        self._program.link = link = AgentLink(pipe, self, kept)
+        self._program.link = link = AgentLink(pipe, self, kept, self._agents.secrets)
         self._doings.begin(str(pipe.note.get("run", "")), link.work)
         self.is_answering = self._awaits = self._program.is_prompted
         self._over.clear()

@@ -91,6 +91,8 @@ class KeptState(Struct, omit_defaults=True):
     is_skipping: bool = False
     """Whether what comes up to the next newline is the rest of a line that was too long."""
     work: Work = field(default_factory=Work)
+    originals: dict[str, str] = field(default_factory=dict)
+    """The agent's ids that have secrets in them, by the names that we use instead."""
 
 
 _decode = msgspec.msgpack.Decoder(KeptState).decode
