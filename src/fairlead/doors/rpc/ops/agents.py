@@ -238,6 +238,18 @@ class AgentOps:
             cwd = caller.cwd
         return self._store.create(cwd or os.path.expanduser("~"), parent=parent, agent=agent)
 
+    def like(self, caller: Caller, other: Conversation) -> Conversation:
+        """A new session with the agent of another one, as that is set."""
+        if not isinstance(other, HostedSession):
+            return self.create(caller)
+        self._check_agent(other.agent, None)
+        session = self.create(caller, cwd=str(other.cwd), agent=other.agent)
+        if isinstance(session, HostedSession):
+            session.settings.choose(sandbox=other.is_sandboxed)
+            if mode := other.settings.wanted_mode:
+                session.settings.choose(mode=mode)
+        return session
+
     # --- what clients are told ----------------------------------------------------------------------------
 
     def greeting(self, caller: Caller) -> dict[str, Any]:
@@ -542,8 +554,9 @@ class AgentOps:
         if agent is not None:
             self._check_agent(agent, session)
         if session is None:
-            if mode is not None and agent is None:
-                raise Refused("a mode needs an agent: Fairlead's own agent has no modes")
+            if agent is None and (mode is not None or mcp_servers):
+                what = "mode" if mode is not None else "mcp-servers"
+                raise Refused(f"{what} needs a third-party agent (--with): agent sessions have none")
             if name:
                 await self._store.check_name(name)
             session = self.create(caller, cwd=cwd, agent=agent)
