@@ -555,8 +555,8 @@ class AgentOps:
             self._check_agent(agent, session)
         if session is None:
             if agent is None and (mode is not None or mcp_servers):
-                what = "mode" if mode is not None else "mcp-servers"
-                raise Refused(f"{what} needs a third-party agent (--with): agent sessions have none")
+                what = "mode" if mode is not None else "list of MCP servers"
+                raise Refused(f"a {what} needs an agent: Fairlead's own agent has none")
             if name:
                 await self._store.check_name(name)
             session = self.create(caller, cwd=cwd, agent=agent)
