@@ -129,6 +129,18 @@ def test_steering_is_said_as_soon_as_the_agent_can_hear(small: SmallHosting) -> 
     assert [each.get("origin") for each in users] == [None, "steer"]
 
 
+def test_the_chat_offers_what_works_here_and_new_begins_with_the_same_agent(small: SmallHosting) -> None:
+    id = small.open(mode="bold")
+    assert small.talk("good morning").returncode == 0
+    commands = {row["name"].split()[0] for row in small.ask("get_commands", session_id=id)["commands"]}
+    assert {"/help", "/model", "/mode", "/new"} <= commands
+    assert not commands & {"/thinking", "/compact", "/login"}
+    assert small.ask("command", session_id=id, text="/new")["handled"]
+    journals = Path(Settings(small.environment).sessions_dir).glob("*/*.jsonl")
+    assert [json.loads(each.read_text().splitlines()[0])["agent"] for each in journals] == ["small"] * 2
+    assert "small: good morning" in small.run("ls").stdout
+
+
 def test_the_mode_can_be_changed(small: SmallHosting) -> None:
     id = small.open(mode="bold")
     assert small.talk("mode").stdout.strip() == "mode bold"

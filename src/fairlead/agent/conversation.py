@@ -132,6 +132,9 @@ class Conversation:
         """What lists show of it besides what every session has."""
         return {"model": f"{self.model.provider}/{self.model.id}", "file": self.journal.path}
 
+    lacks: frozenset[str] = frozenset()
+    """The slash commands that can do nothing in it."""
+
     @property
     def own_models(self) -> Sequence[ModelInfo] | None:
         """The models that it can use, if these are not those of all sessions."""

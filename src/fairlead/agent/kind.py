@@ -33,7 +33,7 @@ SCAN_SECONDS = 0.05
 LISTED_SECONDS = 86_400.0
 """How long after it was used last a session that is not open is listed."""
 MAX_WHAT = 80
-"""How many characters of what was said first are shown."""
+"""How many characters of what was said last are shown."""
 
 
 class AgentKind:
@@ -61,7 +61,7 @@ class AgentKind:
     async def list(self, *, brief: bool) -> Sequence[Summary]:
         rows = {each.id: each for each in await self._recent() if _kind_of(each) == self.name}
         opened = self._opened
-        found = [_of_open(each, rows.get(each.id)) for each in opened if each.name or _first(each)]
+        found = [_of_open(each) for each in opened if each.name or _last_prompt(each)]
         known = {each.id for each in opened}
         return found + [_of_row(row) for row in rows.values() if row.id not in known]
 
@@ -86,8 +86,8 @@ class AgentKind:
         opened = list(reversed(self._opened))
         for each in opened:
             if each.id == word:
-                return [_of_open(each, None)]
-        found = [_of_open(each, None) for each in opened if each.name == word or each.id.startswith(word)]
+                return [_of_open(each)]
+        found = [_of_open(each) for each in opened if each.name == word or each.id.startswith(word)]
         if not every and any(each.name == word for each in found):
             return found
         known = {each.id for each in opened}
@@ -103,7 +103,7 @@ class AgentKind:
                 await self._store.prepare(word)
                 session = self._store.find(word)
                 if session.kind == self.name:
-                    found.append(_of_open(session, None))
+                    found.append(_of_open(session))
         return found
 
     def name_of(self, id: str) -> str | None:
@@ -237,9 +237,9 @@ def _last_said(session: Conversation, first: int, last: int) -> str:
     return ""
 
 
-def _first(session: Conversation) -> str:
-    """What was said first."""
-    for entry in session.journal.entries:
+def _last_prompt(session: Conversation) -> str:
+    """What was said to it last."""
+    for entry in reversed(session.journal.entries):
         if isinstance(entry.body, Said) and isinstance(entry.body.message, User):
             return text_of(entry.body.message)
     return ""
@@ -256,17 +256,16 @@ def _moment(stamp: str) -> float:
         return 0.0
 
 
-def _of_open(session: Conversation, row: Transcript | None) -> Summary:
+def _of_open(session: Conversation) -> Summary:
     entries = session.journal.entries
     last = _moment(entries[-1].timestamp if entries else session.journal.header.timestamp)
-    first = row.first_message if row is not None else _first(session)
     return Summary(
         id=session.id,
         kind=session.kind,
         name=session.name or session.id,
         project=str(session.cwd),
         state=session.state,
-        what=_short(first),
+        what=_short(_last_prompt(session)),
         started_at=_moment(session.journal.header.timestamp),
         idle=max(0.0, time.time() - last) if session.is_idle else 0.0,
         can=("chat",),
@@ -282,7 +281,7 @@ def _of_row(row: Transcript) -> Summary:
         project=row.cwd,
         state="failed" if row.is_failed else "idle",
         is_open=False,
-        what=_short(row.first_message),
+        what=_short(row.last_prompt or row.first_message),
         started_at=_moment(row.created),
         idle=max(0.0, time.time() - _moment(row.modified)),
         can=("chat",),

@@ -19,7 +19,8 @@ COMMAND = Command(
     "ls",
     "List sessions of all kinds: name, state, kind, directory, size, clients, how long it has been quiet,\n"
     "CPU usage (since the previous `ls`, or since the start), CPU time, memory, and the command with its\n"
-    "title, if it has set one; for an agent, its first prompt. CPU and memory include all child processes.\n"
+    "title, if it has set one; for an agent, its question or last prompt. CPU and memory\n"
+    "include all child processes.\n"
     "Agents are listed while they are open and for a day after; `fairlead sessions` lists all of them.",
     takes=(Argument("name", "only these sessions", optional=True, many=True, completes="session"),),
     options=(
@@ -143,6 +144,10 @@ def _row(session: dict[str, Any]) -> tuple[str, ...]:
         state = f"lost, pid {pid} runs"
     percent, memory = session.get("cpu_percent"), session.get("memory")
     what = printable(" ".join(session.get("argv") or [session["what"]]))
+    if session["state"] == "asks" and session["waits_for"]:
+        what = f"asks: {printable(session['waits_for'])}"
+    if agent := session.get("agent"):
+        what = f"{printable(agent)}: {what}"
     title = printable(session.get("title", ""))
     return (
         shown_name(session),

@@ -84,6 +84,9 @@ class HostedSession(Conversation):
 
     kind = "hosted"
     outlives_daemon = True
+    lacks = frozenset(
+        {"/thinking", "/compact", "/skills", "/jobs", "/job", "/cancel-job", "/login", "/logout"}
+    )
 
     def __init__(
         self,

@@ -41,7 +41,7 @@ class Summary(Struct, frozen=True, kw_only=True):
     is_open: bool = True
     """False if it is only on the disk. Not in a row."""
     what: str = ""
-    """What it is about: a command, or what was said first."""
+    """What it is about: a command, or what was said to it last."""
     started_at: float | None = None
     idle: float | None = None
     """Seconds since something happened in it."""

@@ -105,6 +105,7 @@ def test_a_row_tells_what_a_list_shows(sessions: Sessions) -> None:
         first_message="fix the tests",
         last_text="they are green",
         message_count=3,
+        last_prompt="fix the tests",
     )
 
 
@@ -330,8 +331,8 @@ def test_when_time_is_short_every_session_is_listed_and_reading_goes_on_later(se
     assert sessions.index.scan(seconds=0).left == 5
     assert sessions.index.scan().left == 0
     read = sessions.index.list()
-    assert [row._replace(message_count=0) for row in glanced[1:]] == [
-        row._replace(message_count=0) for row in read[1:]
+    assert [row._replace(message_count=0, last_prompt="") for row in glanced[1:]] == [
+        row._replace(message_count=0, last_prompt="") for row in read[1:]
     ]
     assert [row.message_count for row in read] == [103, 102, 102, 102, 102]
     assert read[0].name == "a name"

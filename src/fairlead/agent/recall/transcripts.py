@@ -76,6 +76,7 @@ _MIGRATIONS = (
     ),
     ("ALTER TABLE files ADD COLUMN agent TEXT",),
     ("ALTER TABLE files ADD COLUMN is_failed INTEGER NOT NULL DEFAULT 0",),
+    ("ALTER TABLE files ADD COLUMN last_prompt TEXT NOT NULL DEFAULT ''",),
 )
 _INDEX = FullText("entries", ("text",))
 _GONE = "gone:"
@@ -101,6 +102,8 @@ class Transcript(NamedTuple):
     """The third-party agent that it is with, if it is."""
     is_failed: bool = False
     """Whether its last turn failed."""
+    last_prompt: str = ""
+    """What was said to it last, if that is known."""
 
 
 class TranscriptMatch(NamedTuple):
@@ -177,13 +180,14 @@ class _Entry(NamedTuple):
 class _Summary:
     """What a list shows of a file, as its lines come by."""
 
-    __slots__ = ("count", "first", "header", "is_failed", "last", "name")
+    __slots__ = ("count", "first", "header", "is_failed", "last", "name", "prompt")
 
     def __init__(self) -> None:
         self.header: JournalHeader | None = None
         self.name: str | None = None
         self.first = ""
         self.last = ""
+        self.prompt = ""
         self.count = 0
         self.is_failed = False
 
@@ -212,8 +216,9 @@ class _Summary:
                 text = text[:MAX_RESULT_TEXT]
             elif text:
                 self.last = text[:MAX_SHOWN]
-                if role == "user" and not self.first:
-                    self.first = self.last
+                if role == "user":
+                    self.prompt = self.last
+                    self.first = self.first or self.last
         elif kind == "session_info":
             self.name = found.name or None
             return None
@@ -248,6 +253,7 @@ def _glance(path: str, limit: int) -> _Summary:
             break
         summary.take(line)
     first, summary.last, summary.count = summary.first, "", 0
+    summary.prompt = ""
     is_failed = False
     for line in reversed(tail[-GLANCE_AT_END:].split(b"\n")[:-1]):
         if summary.last:
@@ -453,7 +459,8 @@ class Transcripts(Stored):
         summary = _Summary()
         row = connection.execute(
             "SELECT id, offset, anchor, session_id, created, cwd, parent, agent,"
-            " name, first_message, last_text, message_count, is_failed FROM files WHERE path = ?",
+            " name, first_message, last_text, message_count, is_failed, last_prompt"
+            " FROM files WHERE path = ?",
             (state.path,),
         ).fetchone()
         if row is None:
@@ -465,7 +472,7 @@ class Transcripts(Stored):
         if offset:
             if session_id:
                 summary.header = JournalHeader(session_id, created, cwd, VERSION, parent, agent)
-            summary.name, summary.first, summary.last, summary.count, is_failed = shown
+            summary.name, summary.first, summary.last, summary.count, is_failed, summary.prompt = shown
             summary.is_failed = bool(is_failed)
         return offset, summary
 
@@ -563,9 +570,10 @@ class Transcripts(Stored):
 
 _SHOWN = (
     "files.path, files.session_id, files.name, files.cwd, files.parent, files.created, files.mtime,"
-    " files.first_message, files.last_text, files.message_count, files.agent, files.is_failed"
+    " files.first_message, files.last_text, files.message_count, files.agent, files.is_failed,"
+    " files.last_prompt"
 )
-_SHOWN_COLUMNS = 12
+_SHOWN_COLUMNS = 13
 
 
 def _bounded(limit: int) -> int:
@@ -622,6 +630,7 @@ def _write_row(
         "last_text": storable(summary.last),
         "message_count": summary.count,
         "is_failed": summary.is_failed,
+        "last_prompt": storable(summary.prompt),
     }
     changes = ", ".join(f"{name} = excluded.{name}" for name in values if name != "path")
     connection.execute(

@@ -71,7 +71,8 @@ HELP = {
 def commands_of(session: Conversation) -> dict[str, str]:
     """Our commands, and those of the session's agent."""
     own = dict([MODE]) if session.modes else {}
-    return HELP | own | {f"/{name}": what for name, what in session.commands.items()}
+    ours = {name: what for name, what in HELP.items() if name.split()[0] not in session.lacks}
+    return ours | own | {f"/{name}": what for name, what in session.commands.items()}
 
 
 class Doing(NamedTuple):
@@ -272,6 +273,8 @@ class AgentCommands:
             f"  Worktree: {session.cwd}",
             f"  File    : {session.journal.path}",
         ]
+        if agent := session.journal.header.agent:
+            rows[3:3] = [f"  Agent   : {agent}", f"  Mode    : {session.mode or '-'}"]
         if session.pending_messages:
             rows.append(f"  Queued  : {session.pending_messages}")
         if session.approvals:
@@ -297,7 +300,7 @@ class AgentCommands:
         self._say(doing, _list("Message history", rows or ["  (empty)"]))
 
     async def _new(self, doing: Doing) -> None:
-        session = self._sessions.create(doing.caller)
+        session = self._sessions.like(doing.caller, doing.session)
         self._sessions.enter(doing.call, session)
         self._say(doing._replace(session=session), "[New session started]", "new_session")
 

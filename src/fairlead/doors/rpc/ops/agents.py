@@ -255,6 +255,18 @@ class AgentOps:
         """The agent whose command made a session, since the daemon was started."""
         return self._made.get(id)
 
+    def like(self, caller: Caller, other: Conversation) -> Conversation:
+        """A new session with the agent of another one, as that is set."""
+        if not isinstance(other, HostedSession):
+            return self.create(caller)
+        self._check_agent(other.agent, None)
+        session = self.create(caller, cwd=str(other.cwd), agent=other.agent)
+        if isinstance(session, HostedSession):
+            session.settings.choose(sandbox=other.is_sandboxed)
+            if mode := other.settings.wanted_mode:
+                session.settings.choose(mode=mode)
+        return session
+
     # --- what clients are told ----------------------------------------------------------------------------
 
     def greeting(self, caller: Caller) -> dict[str, Any]:
@@ -567,8 +579,9 @@ class AgentOps:
         if agent is not None:
             self._check_agent(agent, session)
         if session is None:
-            if mode is not None and agent is None:
-                raise Refused("a mode needs an agent: Fairlead's own agent has no modes")
+            if agent is None and (mode is not None or mcp_servers):
+                what = "mode" if mode is not None else "list of MCP servers"
+                raise Refused(f"a {what} needs an agent: Fairlead's own agent has none")
             if name:
                 await self._store.check_name(name)
             session = self.create(caller, cwd=cwd, agent=agent)
