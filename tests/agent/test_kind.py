@@ -95,7 +95,7 @@ async def test_an_interrupt_ends_what_runs_or_one_prompt_and_stop_ends_all(tmp_p
     await room.kind.interrupt(id)
     await runs("b")
     await room.kind.interrupt(id, "c")
-    assert await room.kind.stop(id) == {"stopped": True, "dropped": ["wait"]}
+    assert await room.kind.stop(id) == {"stopped": True, "dropped": ["wait"], "agent_ended": False}
     async with asyncio.timeout(WAIT):
         await room.kind.settled(id)
     assert room.receipts() == [

@@ -8,7 +8,7 @@ What it does, the words of a prompt say, one after the other:
     free, work WORD, build      write free.txt, answer.txt, or result.txt, wrong at first, without asking
     hang, stall                 work until it is told to stop, or whatever it is told
     refuse, fail, die, late     end the turn so: with an error, with its process, or speaking after it
-    afterwards                  end the turn, and write result.txt when a file `go` is there
+    overtime                    end the turn, and write result.txt when a file `go` is there
     odd                         end the turn for a reason that the protocol does not know
     bad, long, files, twice     send lines that make no sense or are too long, ask for what was not offered,
                                 answer twice
@@ -20,7 +20,7 @@ What it does, the words of a prompt say, one after the other:
     shell                       run a command in a terminal of its own
     gush, calls, heavy          say too much after the turn, have too many calls, or keep too much in them
     pester, ask:COUNT           ask for what is unknown without an end, with empty lines, or so often
-    moody, rewrite              change its mode, or files, without an end
+    moody, rewrite, repeat      change its mode, or files, without an end, or a file of equal lines
     titles, deep                have calls with long titles, or with deep arguments
     sly, same, many, strange    ask for permission with options that mislead, have one id, are too many, or
                                 for a call that it did not begin
@@ -139,6 +139,11 @@ class Turn(threading.Thread):
         old, new = ("\n".join(f"{n}\n{side}{n}" for n in range(1490)) for side in "ab")
         files = [{"type": "diff", "path": f"/f{n}", "oldText": old, "newText": new} for n in range(2)]
         self.update("tool_call", toolCallId="rewrite", title="Rewrite", status="completed", content=files)
+
+    def do_repeat(self) -> None:
+        old, new = "a\nx\nq\n" + "x\nq\n" * 98 + "b", "c\nx\np\n" + "x\np\n" * 98 + "d"
+        files = [{"type": "diff", "path": f"/f{n}", "oldText": old, "newText": new} for n in range(4)]
+        self.update("tool_call", toolCallId="repeat", title="Repeat", status="completed", content=files)
 
     def do_titles(self) -> None:
         for number in range(12):
@@ -360,7 +365,7 @@ class Turn(threading.Thread):
     def do_odd(self) -> str:
         return "budget_exceeded"
 
-    def do_afterwards(self) -> str:
+    def do_overtime(self) -> str:
         self.agent.turn = None
         self.agent.send(id=self.request, result={"stopReason": "end_turn"})
         while not os.path.exists("go"):
@@ -546,7 +551,7 @@ class Agent:
 
 if __name__ == "__main__":
     if "exit" in sys.argv:
-        sys.exit("the small agent does not want to start")
+        sys.exit("\x1b[91mthe small agent does not \x1b[1mwant\x1b[0m to start")
     if "gibberish" in sys.argv:
         print("Welcome! What can I do for you today?", flush=True)
         time.sleep(600)

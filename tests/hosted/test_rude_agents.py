@@ -85,6 +85,12 @@ def test_long_diffs_hold_nobody_up(shared: SmallHosting, name: str) -> None:
     assert "+b1489" in result["details"]["diff"]
 
 
+def test_diffs_of_equal_lines_hold_nobody_up(shared: SmallHosting, name: str) -> None:
+    assert shared.talk("repeat done", name=name).stdout.strip() == "done"
+    result = next(each for each in shared.messages(name) if each["role"] == "toolResult")
+    assert "-a\n" in result["details"]["diff"]
+
+
 def test_long_titles_are_cut(shared: SmallHosting, name: str) -> None:
     shared.open(name)
     shared.say("titles done", name)
@@ -176,7 +182,7 @@ def test_work_after_the_end_of_a_turn_makes_its_verdict_stale(shared: SmallHosti
         return found.get("confidence"), found.get("stale")
 
     with verifying(shared, shared.project, name, "--", "grep", "-q", "right", "result.txt"):
-        shared.say("afterwards", name)
+        shared.say("overtime", name)
         shared.until(lambda: verdict() == ("verified", False))
         (shared.project / "go").touch()
         shared.until(lambda: verdict() == ("verified", True))

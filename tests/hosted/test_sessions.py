@@ -375,7 +375,23 @@ def test_in_a_sandbox_an_agent_writes_to_its_project_and_nowhere_else(small: Sma
     with pytest.raises(RequestError, match="sandbox of one can't be changed"):
         small.open(sandbox=False)
     path.write_text(path.read_text().replace("sandbox = [", "# "))
-    assert small.run("agent", "--with", "small", "--sandbox", "-p", "hello", check=False).returncode == 1
+    done = small.run("agent", "--with", "small", "--sandbox", "-p", "hello", check=False)
+    assert done.returncode == 1
+    assert 'it ran in the sandbox: `sandbox = ["DIR"]` below [agents.small] lets it write' in done.stderr
+
+
+def test_in_a_sandbox_a_known_agent_writes_to_its_own_directories(small: SmallHosting) -> None:
+    path = Path(Settings(small.environment).config_path)
+    data, home = small.directory / "data", Path(small.environment["HOME"])
+    text = path.read_text().replace("agents.small", "agents.opencode")
+    path.write_text(text.replace("env = {", f'env = {{ XDG_DATA_HOME = "{data}", '))
+    words = f"write:{data}/opencode/log write:{home}/.cache/opencode/one write:{home}/.cache/other done"
+    path.write_text(path.read_text().replace(str(small.agent_dir), f"{data}/opencode"))
+    done = small.run("agent", "--with", "opencode", "--sandbox", "-p", words, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (data / "opencode/log").read_text() == "written"
+    assert (home / ".cache/opencode/one").read_text() == "written"
+    assert f"{home}/.cache/other: Read-only file system" in done.stdout
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="there is no bubblewrap elsewhere")

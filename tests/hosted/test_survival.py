@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -12,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from fairlead.client.reconnect import RECONNECTED
 from fairlead.system.settings import Settings
+from tests.client.persons import Person
 from tests.hosted.small import SmallHosting
 from tests.hosting import is_alive
 
@@ -75,6 +78,59 @@ def test_the_end_of_an_agent_without_a_daemon_is_told(small: SmallHosting) -> No
     assert small.told()[-2:] == ["! call-1", "[error]"]
     assert "signal 9" in small.messages()[-1]["errorMessage"]
     assert token
+
+
+LONG = "red slow green slow blue slow black slow white slow"
+LONG_SPOKEN = " ".join(f"{colour} {SPOKEN}" for colour in LONG.split()[::2])
+
+
+def test_a_chat_shows_each_word_once_though_the_daemon_is_killed_in_the_middle(small: SmallHosting) -> None:
+    chat = "agent", "--with", "small", "-C", str(small.project), "one"
+    with Person(small, *chat, cols=110, rows=40) as person:
+        person.until("^D leaves")
+        person.type(f"{LONG}\r".encode())
+        person.until("red 0 1 2 3")
+        small.kill_daemon()
+        person.until("reconnected")
+        small.wait_idle()
+        person.until("19\n>")
+        shown = person.text.partition(f"> {LONG}\n")[2].rpartition("\n>")[0].replace(RECONNECTED, "")
+        assert "".join(shown.split()) == "".join(LONG_SPOKEN.split())
+
+
+def test_who_comes_to_a_chat_in_the_middle_of_an_answer_sees_its_beginning(small: SmallHosting) -> None:
+    small.open()
+    small.say("violets hang")
+    small.until(lambda: any("prompt" in each.get("method", "") for each in small.received))
+    with Person(small, "agent", "one", "-C", str(small.project)) as person:
+        person.until("violets hanging")
+        person.type(b"\x03")
+        person.until("interrupted\n>")
+        assert person.text.count("hanging") == 1
+
+
+def test_run_prints_each_word_once_though_the_daemon_is_killed_in_the_middle(small: SmallHosting) -> None:
+    small.daemon_pid()
+    words = "run", "--with", "small", "--yes", "--verify", "test -d .", LONG
+    running = subprocess.Popen(
+        [*small.command, *words],
+        env=small.environment,
+        cwd=small.project,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with running:
+        assert running.stderr is not None
+        shown = ""
+        while "red 0 1 2" not in shown:
+            shown += (read := running.stderr.read(1))
+            assert read, shown
+        small.kill_daemon()
+        shown += running.stderr.read()
+    assert running.returncode == 0, shown
+    said = [line for line in shown.split("\n") if "reconnecting" not in line and "VERIFIED" not in line]
+    assert "".join("".join(said).split()) == "".join(LONG_SPOKEN.split())
 
 
 @pytest.mark.parametrize("is_long_ago", [False, True])

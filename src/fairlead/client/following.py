@@ -18,6 +18,9 @@ from ..events import (
     Failed,
     Message,
     Outcome,
+    Retrying,
+    Text,
+    Thought,
     TurnEnded,
     Updated,
     agent_event,
@@ -28,6 +31,7 @@ from ..wire import rpc
 from ..wire.faults import Broken
 from ..wire.rpc_catalog import TOPICS
 from .calls import RequestError, plain
+from .pieces import Piece, Speech
 
 E = TypeVar("E", bound=Event)
 
@@ -109,14 +113,14 @@ class Subscription(Generic[E]):
                 case rpc.Response(id=id) | rpc.Error(id=str(id)) if id in self._lending:
                     self._lending.discard(id)
                 case rpc.Response(id=id):
-                    answers.append(self._answered(Answered(id, plain(item.data) or {})))
+                    answers += self._answered(Answered(id, plain(item.data) or {}), events)
                 case rpc.Event():
                     reply += self._received(item.topic, plain(item.data), events)
                 case rpc.Error(code=code, message=message, id=id):
                     error = RequestError(code, message)
                     if not self.ready or id is None:
                         raise error
-                    answers.append(self._answered(Answered(id, {}, error)))
+                    answers += self._answered(Answered(id, {}, error), events)
                 case Broken(reason=reason):
                     raise ConnectionError(reason)
         return reply, events, answers
@@ -137,9 +141,9 @@ class Subscription(Generic[E]):
         """Add to the events what is for the user; returns what is to be sent."""
         raise NotImplementedError
 
-    def _answered(self, answer: Answered) -> Answered:
-        """A request was answered."""
-        return answer
+    def _answered(self, answer: Answered, events: list[E]) -> list[Answered]:
+        """A request was answered: returns it if it is the user's, else adds to the events what follows."""
+        return [answer]
 
 
 class Requests(Subscription[Event]):
@@ -174,13 +178,69 @@ class Watching(Subscription[Event]):
 
 class AgentSubscription(Subscription[AgentEvent]):
     """Receives what happens in one agent session. Until it is `ready`, its state now comes, then what was
-    missed since the cursor. With `receipts` it also receives how each prompt ended."""
+    missed since the cursor. With `receipts` it also receives how each prompt ended, and with `so_far` the
+    beginning of a message that is being said already.
 
-    def __init__(self, session_id: str, since: str | None = None, *, receipts: bool = False) -> None:
+    The next daemon does not repeat the pieces of a message: it is asked how far the message was said, and
+    what we lack of it comes as one piece. Pieces that come before its answer are part of that.
+    """
+
+    def __init__(
+        self, session_id: str, since: str | None = None, *, receipts: bool = False, so_far: bool = False
+    ) -> None:
         super().__init__((*_WANTED, PROMPT_ENDED) if receipts else _WANTED, since)
         self.session_id = session_id
         self.state: Updated | None = None
         """The last state of the session that we received."""
+        self._speech = Speech()
+        if not so_far:
+            self._speech.skip()
+        self._viewing = ""  # our request for what is being said
+
+    def begin(self) -> bytes:
+        if self.ready:
+            self._speech.lose()
+        return super().begin()
+
+    def _begun(self, events: list[AgentEvent]) -> bytes:
+        if self._speech.is_known:
+            return b""
+        self._viewing, line = self.request("get_view")
+        return line
+
+    def _answered(self, answer: Answered, events: list[AgentEvent]) -> list[Answered]:
+        if answer.id != self._viewing:
+            return [answer]
+        state = answer.data.get("state") or {}  # older daemons don't know
+        if state.get("phase") == "idle":
+            self._speech.end()
+        self._add(self._speech.catch_up(state.get("answer") or ()), events)
+        return []
+
+    def _add(self, pieces: list[Piece], events: list[AgentEvent]) -> None:
+        for is_thought, text in pieces:
+            topic = "assistant/thinking-delta" if is_thought else "assistant/delta"
+            event = agent_event(topic, {"session_id": self.session_id, "text": text, "cursor": self.cursor})
+            if self._is_wanted(event):
+                events.append(event)
+
+    def _spoken(self, event: AgentEvent, events: list[AgentEvent]) -> bool:
+        """Take a piece or the end of a message. What we missed of it comes first; true if that is all."""
+        match event:
+            case Text(text) | Thought(text):
+                piece = isinstance(event, Thought), text
+                pieces = self._speech.add(*piece)
+                if pieces == [piece]:
+                    return False
+                self._add(pieces, events)
+                return True
+            case Message():
+                was_known = self._speech.is_known
+                rest = self._speech.end(event.data.get("content") or ())
+                self._add([] if was_known else rest, events)
+            case Retrying() | TurnEnded():
+                self._speech.end()
+        return False
 
     def request(self, op: str, **params: Any) -> tuple[str, bytes]:
         """A request's id and its bytes, about this session."""
@@ -206,7 +266,7 @@ class AgentSubscription(Subscription[AgentEvent]):
             event = agent_event(topic, data)
             if isinstance(event, Updated):
                 self.state = event
-            if self._is_wanted(event):
+            if not self._spoken(event, events) and self._is_wanted(event):
                 events.append(event)
         return b""
 
@@ -233,7 +293,7 @@ class FollowedTurn(AgentSubscription):
         if not self.is_over and self.state is not None and self.state.is_idle:
             outcome: Outcome = "interrupted" if self.state.data.get("was_interrupted") else "done"
             self._finish(outcome, events)
-        return b""
+        return super()._begun(events)
 
     def _finish(self, outcome: Outcome, events: list[AgentEvent]) -> None:
         ended = {"session_id": self.session_id, "outcome": outcome, "prompt_id": self._prompt_id}
@@ -253,13 +313,13 @@ class FollowedTurn(AgentSubscription):
         self.is_over = self.accepted and isinstance(event, TurnEnded)
         return self.accepted or event.topic == "ui/notification"  # which is for a person, whenever it comes
 
-    def _answered(self, answer: Answered) -> Answered:
+    def _answered(self, answer: Answered, events: list[AgentEvent]) -> list[Answered]:
         if answer.id == self._asked:
             if answer.error is not None:
                 raise answer.error
             self.accepted = True
             self._prompt_id = answer.data.get("prompt_id") or ""  # older daemons have none
-        return answer
+        return super()._answered(answer, events)
 
 
 class Asking:

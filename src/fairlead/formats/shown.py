@@ -64,6 +64,15 @@ def visible(text: str) -> str:
     return text.translate(names) if names else text
 
 
+def uncoloured(text: str) -> str:
+    """A text without a terminal's escape sequences.
+
+    >>> uncoloured("a \\x1b[31mred\\x1b[0m word")
+    'a red word'
+    """
+    return _SEQUENCE.sub("", text)
+
+
 def clean(text: str) -> str:
     """A text that can't control what shows it: escape sequences are left out, what remains of control
     characters, and of those that turn the direction of writing, is a dot. Line feeds stay.

@@ -33,6 +33,10 @@ MAX_CALLS = 200
 """How many calls an agent may have open."""
 MAX_ASIDE = 2 * 1024 * 1024
 """How many bytes of what an agent says and does between two turns are taken, the rest is dropped."""
+UPDATE_SECONDS = 0.1
+"""In so many seconds,"""
+MAX_UPDATED = 256 * 1024
+"""so many characters of what calls show are told, as each event has all of it; their end is always told."""
 _ASIDE_COST = 1024
 """What each update between two turns counts besides its own bytes: an entry of the journal has a size too."""
 LOST_CALL = "lost: the agent ended before this call did"
@@ -69,6 +73,7 @@ class Doings:
         self.run = ""
         self._size = 0  # of the answer
         self._at = self._number = 0  # the line that is handled, and how many entries came of it
+        self._updated_at, self._updated = 0.0, 0  # when events of calls were counted anew, and their size
         self._written = (0, 0)  # the last line of which there are entries in the journal, and how many
         self._taken: dict[str, int] = {}  # where calls were journaled, by their ids; earlier runs at -1
         self.told = ""
@@ -273,9 +278,17 @@ class Doings:
         self.start(call)
         if call.status in _ENDED:
             self._end_call(id, is_error=call.status == "failed")
-        elif call.text:
+        elif call.text and self._may_update(len(call.text) + len(call.diff)):
             text = self._clean(call.text)
             self._tell(events.ToolUpdated(self._id, call.id, call.tool, text, self._details(call)))
+
+    def _may_update(self, size: int) -> bool:
+        """Whether there is room for an event of this size now; for the first one there always is."""
+        now = time.monotonic()
+        if now - self._updated_at >= UPDATE_SECONDS:
+            self._updated_at, self._updated = now, 0
+        self._updated += size
+        return self._updated <= MAX_UPDATED
 
     def _end_call(self, id: str, *, is_error: bool, why: str = "") -> None:
         call = self.work.calls.pop(id)

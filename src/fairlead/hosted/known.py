@@ -31,6 +31,9 @@ class KnownAgent(Struct, frozen=True, forbid_unknown_fields=True):
     sandbox: bool = False
     writable: tuple[str, ...] = ()
     """Where it may write besides its project when it is in a sandbox."""
+    state: tuple[tuple[str, str, str], ...] = ()
+    """Where it keeps its sessions and its log-in, and may write in a sandbox, too: the variable that says
+    where, what that is without it, below one's home, and a name below that."""
     keys: tuple[str, ...] = ()
     """Variables with its keys, which a client may lend if the daemon does not have them."""
     mcp: tuple[McpServer, ...] = ()
@@ -43,22 +46,54 @@ class KnownAgent(Struct, frozen=True, forbid_unknown_fields=True):
         """Where its program is, looked for on this PATH."""
         return shutil.which(self.command[0], path=path) if self.command else None
 
+    def state_places(self, environment: Mapping[str, str]) -> list[str]:
+        """The directories of `state`, none of which is the home or around it."""
+        home = os.path.abspath(environment.get("HOME") or os.path.expanduser("~"))
+        found = [
+            os.path.abspath(os.path.join(environment.get(variable) or os.path.join(home, below), name))
+            for variable, below, name in self.state
+        ]
+        return [each for each in found if os.path.commonpath([each, home]) != each]
+
 
 def _npm(package: str) -> str:
     return f"npm install -g {package}"
 
 
+def _xdg(name: str) -> tuple[tuple[str, str, str], ...]:
+    """Directories of this name where programs keep what is no configuration."""
+    places = {"XDG_DATA_HOME": ".local/share", "XDG_STATE_HOME": ".local/state", "XDG_CACHE_HOME": ".cache"}
+    return tuple((variable, below, name) for variable, below in places.items())
+
+
 KNOWN: Mapping[str, KnownAgent] = {
     "claude": KnownAgent(
         ("claude-agent-acp",),
+        state=(("CLAUDE_CONFIG_DIR", ".claude", ""),),
         install=_npm("@agentclientprotocol/claude-agent-acp"),
         about="Claude Code",
     ),
-    "codex": KnownAgent(("codex-acp",), install=_npm("@agentclientprotocol/codex-acp"), about="Codex"),
-    "gemini": KnownAgent(("gemini", "--acp"), install=_npm("@google/gemini-cli"), about="Gemini CLI"),
-    "opencode": KnownAgent(("opencode", "acp"), install=_npm("opencode-ai"), about="OpenCode"),
+    "codex": KnownAgent(
+        ("codex-acp",),
+        state=(("CODEX_HOME", ".codex", ""),),
+        install=_npm("@agentclientprotocol/codex-acp"),
+        about="Codex",
+    ),
+    "gemini": KnownAgent(
+        ("gemini", "--acp"),
+        state=(("GEMINI_CLI_HOME", "", ".gemini"),),
+        install=_npm("@google/gemini-cli"),
+        about="Gemini CLI",
+    ),
+    "opencode": KnownAgent(
+        ("opencode", "acp"),
+        state=(*_xdg("opencode"), ("XDG_CONFIG_HOME", ".config", "opencode")),
+        install=_npm("opencode-ai"),
+        about="OpenCode",
+    ),
     "goose": KnownAgent(
         ("goose", "acp"),
+        state=_xdg("goose"),
         install="curl -fsSL https://github.com/block/goose/releases/download/stable/download_cli.sh | bash",
         about="Goose",
     ),
@@ -114,6 +149,7 @@ def _changed(name: str, known: KnownAgent, table: _Table) -> KnownAgent:
         table.model or known.model,
         known.sandbox if table.sandbox is None else bool(table.sandbox),
         tuple(map(os.path.expanduser, table.sandbox)) if isinstance(table.sandbox, list) else known.writable,
+        known.state,
         known.keys if table.keys is None else tuple(table.keys),
         joined(known.mcp, mcp.configured(table.mcp, f"agents.{name}.mcp")),
         known.install if table.command is None else "",

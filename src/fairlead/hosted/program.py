@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from ..agent.ports import Refused
-from ..formats.shown import middle, visible
+from ..formats.shown import middle, uncoloured, visible
 from ..wire import acp
 from . import mcp
 from .chosen import AgentSettings
@@ -158,7 +158,7 @@ class AgentProgram:
     async def _given_up(self, why: str) -> HostedError:
         """End an agent with which nothing can be done; returns what people are told."""
         if (link := self.link) is not None:
-            why = await self._with_errors(link, why)
+            why = self._placed(await self._with_errors(link, why))
         self.fail(why)
         return HostedError(f"{self._agent}: {why}")
 
@@ -168,7 +168,14 @@ class AgentProgram:
 
     def _quoted(self, text: str) -> str:
         """What a program printed, as people may see it."""
-        return middle(self._clean(visible(text.strip())), MAX_STDERR)
+        return middle(self._clean(visible(uncoloured(text).strip())), MAX_STDERR)
+
+    def _placed(self, why: str) -> str:
+        """Why it failed, and that it was in a sandbox, which may be the reason."""
+        if not self._settings.is_sandboxed:
+            return why
+        setting = f'`sandbox = ["DIR"]` below [agents.{self._agent}]'
+        return f"{why} (it ran in the sandbox: {setting} lets it write to another directory)"
 
     async def _begin(self) -> None:
         self._fault = ""
@@ -256,7 +263,7 @@ class AgentProgram:
                     why = f"{why}: log in with its own program first"
                 elif failure.method == "initialize":
                     why = f"it does not speak ACP: {why}"
-                self.fail(why)
+                self.fail(self._placed(why))
 
     def said(self, failure: acp.CallFailure) -> str:
         """The agent's own words about what it does not do."""
@@ -335,7 +342,7 @@ class AgentProgram:
     def _described(self, end: AgentExit) -> str:
         how = end.failure or (f"signal {end.signal}" if end.signal else f"exit code {end.code}")
         tail = self._quoted(end.stderr.decode("utf-8", "replace"))
-        return f"{self._agent} ended with {how}" + (f": {tail}" if tail else "")
+        return self._placed(f"{self._agent} ended with {how}" + (f": {tail}" if tail else ""))
 
 
 def _can_resume(link: AgentLink) -> bool:

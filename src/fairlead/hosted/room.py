@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import secrets
@@ -215,7 +216,7 @@ class HostedRoom:
         run = secrets.token_hex(4)
         try:
             if settings.is_sandboxed:
-                written = self._places(cwd, agent, settings)
+                written = self._places(cwd, agent, settings, environment)
                 command = await sandboxed(
                     command, cwd, environment, written=written, hidden=[self._runtime_dir]
                 )
@@ -233,10 +234,16 @@ class HostedRoom:
             raise HostedError(f"{name}: {self.secrets.text(str(error))}") from None
 
     @staticmethod
-    def _places(cwd: str, agent: KnownAgent, settings: AgentSettings) -> list[str]:
+    def _places(
+        cwd: str, agent: KnownAgent, settings: AgentSettings, environment: Mapping[str, str]
+    ) -> list[str]:
         """Where a session's agent may write. A place that was something else when the session began there is
         not followed: an agent may have made it a link. Raises NoSandbox."""
-        found = places(cwd, agent.writable)
+        state = agent.state_places(environment)
+        for path in state:
+            with contextlib.suppress(OSError):  # then it is not there, as it says itself
+                os.makedirs(path, 0o700, exist_ok=True)
+        found = places(cwd, [*agent.writable, *state])
         known = settings.places
         for path, real in found.items():
             if known.get(path, real) != real:

@@ -29,9 +29,9 @@ MAX_PATH = 4096
 """each with so many characters at the most."""
 MAX_DIFFS = 50
 """How many files' changes a call shows line by line."""
-MAX_PAIRS = 300 * 300
-"""How many pairs of lines are compared for all files of a call, as that is done on the daemon's loop; what
-is beyond that is shown as replaced."""
+MAX_STEPS = 150_000
+"""How many steps comparing all files of a call may take, as that is done on the daemon's loop; what is beyond
+that is shown as replaced."""
 MAX_DEPTH = 50
 """How deeply a call's arguments may be nested in the journal."""
 _KEPT = "the agent has all"
@@ -78,8 +78,8 @@ def take_details(call: OpenCall, details: acp.ToolCall | acp.ToolCallUpdate | ac
         call.paths = tuple(each.path[:MAX_PATH] for each in details.locations[:MAX_PATHS])
     if details.content is not None:
         diffs: list[str] = []
-        pairs = [MAX_PAIRS]
-        texts = [_content_text(each, diffs, pairs) for each in details.content]
+        steps = [MAX_STEPS]
+        texts = [_content_text(each, diffs, steps) for each in details.content]
         call.text = middle("\n".join(filter(None, texts)), MAX_TEXT, _KEPT)
         call.diff = middle("\n".join(diffs), MAX_TEXT, _KEPT)
         changed = (each.path for each in details.content if isinstance(each, acp.Diff))
@@ -90,14 +90,14 @@ def take_details(call: OpenCall, details: acp.ToolCall | acp.ToolCallUpdate | ac
         call.text = middle(_output(details.raw_output), MAX_TEXT, _KEPT)
 
 
-def _content_text(content: acp.ToolContent, diffs: list[str], pairs: list[int]) -> str:
-    """What a part of a call shows; changes of files are added to `diffs` as well. `pairs` has what may still
+def _content_text(content: acp.ToolContent, diffs: list[str], steps: list[int]) -> str:
+    """What a part of a call shows; changes of files are added to `diffs` as well. `steps` has what may still
     be compared."""
     match content:
         case acp.ContentShown(content=block):
             return block_text(block)
         case acp.Diff(path=path):
-            diffs.append(_diff(content, pairs, in_lines=len(diffs) < MAX_DIFFS))
+            diffs.append(_diff(content, steps, in_lines=len(diffs) < MAX_DIFFS))
             return f"{path}:\n{diffs[-1]}"
         case acp.TerminalShown():
             return ""  # it is the agent's own; what it prints comes in `_meta`
@@ -113,12 +113,12 @@ def _printed(shown: str, meta: Mapping[str, object]) -> str:
     return shown
 
 
-def _diff(changed: acp.Diff, pairs: list[int], *, in_lines: bool) -> str:
+def _diff(changed: acp.Diff, steps: list[int], *, in_lines: bool) -> str:
     old = changed.old_text or ""
     if not in_lines or max(len(old), len(changed.new_text)) > MAX_COMPARED:
         return f"[{len(old)} characters become {len(changed.new_text)}]"
-    made = diff.between(old, changed.new_text, max_pairs=pairs[0])
-    pairs[0] -= made.pairs
+    made = diff.between(old, changed.new_text, max_steps=steps[0])
+    steps[0] -= made.steps
     return made.text
 
 

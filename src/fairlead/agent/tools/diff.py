@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import sys
+from collections import Counter
 from itertools import islice
 
 from msgspec import Struct
@@ -26,13 +27,13 @@ class Diff(Struct, frozen=True):
     """Counted from 1, in the new text."""
     added: int
     removed: int
-    pairs: int = 0
-    """How many pairs of lines were compared."""
+    steps: int = 0
+    """About how many steps the comparison took."""
 
 
-def between(old: str, new: str, *, is_whole: bool = False, max_pairs: int = MAX_COMPARED**2) -> Diff:
-    """What changed; with `is_whole` all of it, however long. Line endings don't count. A region with more
-    than `max_pairs` pairs of lines is shown as replaced.
+def between(old: str, new: str, *, is_whole: bool = False, max_steps: int = sys.maxsize) -> Diff:
+    """What changed; with `is_whole` all of it, however long. Line endings don't count. A region that
+    takes more than `max_steps` to compare is shown as replaced.
 
     >>> print(between("one\\ntwo\\n", "one\\n2\\n").text)
     @@ -1,2 +1,2 @@
@@ -54,9 +55,9 @@ def between(old: str, new: str, *, is_whole: bool = False, max_pairs: int = MAX_
     start = max(0, same - CONTEXT)
     ends = [len(lines) - max(0, tail - CONTEXT) for lines in (before, after)]
     changed = (before[start : ends[0]], after[start : ends[1]])
-    pairs = len(changed[0]) * len(changed[1])
-    if max(map(len, changed)) > MAX_COMPARED or pairs > max_pairs:
-        pairs = 0
+    steps = _steps(*changed)
+    if max(map(len, changed)) > MAX_COMPARED or steps > max_steps:
+        steps = 0
         lines = _replaced(*changed, same - start, min(tail, CONTEXT))
     else:
         lines = list(islice(difflib.unified_diff(*changed, n=CONTEXT, lineterm=""), 2, None))
@@ -67,7 +68,14 @@ def between(old: str, new: str, *, is_whole: bool = False, max_pairs: int = MAX_
     parts = (lines, [], []) if is_whole or len(lines) <= MAX_SHOWN else (lines[:half], note, lines[-half:])
     longest = sys.maxsize if is_whole else MAX_LINE
     shown = [line if part is note else _moved(line, start, longest) for part in parts for line in part]
-    return Diff("\n".join(shown), same + 1, added, removed, pairs)
+    return Diff("\n".join(shown), same + 1, added, removed, steps)
+
+
+def _steps(before: list[str], after: list[str]) -> int:
+    """What comparing takes at most: for each block of equal lines, all pairs of equal lines are visited."""
+    old, new = Counter(before), Counter(after)
+    pairs = sum(count * new[line] for line, count in old.items())
+    return min(len(before), len(after)) * (len(after) + pairs)
 
 
 def _lines(text: str) -> list[str]:

@@ -26,7 +26,7 @@ from ...events import (
 )
 from ...formats.shown import middle
 from ...wire import acp
-from .pieces import Piece, Pieces, beyond, pieces_of
+from ..pieces import Piece, Speech, pieces_of
 
 MAX_CALLS = 2000
 """Of how many tool calls, the last ones, it is known how far they were told."""
@@ -55,48 +55,22 @@ class Narration:
 
     def __init__(self, cwd: str) -> None:
         self._cwd = cwd
-        self._told = Pieces()  # what the editor has of the message that is being said
-        self._said: Pieces | None = None  # what the daemon has of it; None until we know
+        self._speech = Speech()
         self._calls: dict[str, tuple[str, Sequence[str]]] = {}  # how far calls were told, and their files
 
     # --- what is being said ---------------------------------------------------------------------------------
 
     def lose(self) -> None:
         """Events may have been missed: what is being said is not known until `catch_up`."""
-        self._said = None
+        self._speech.lose()
 
     def catch_up(self, content: Iterable[Mapping[str, Any]]) -> Updates:
         """The message that is being said, as the daemon has it."""
-        self._said = pieces_of(content)
-        return self._rest()
+        return list(map(_chunk, self._speech.catch_up(content)))
 
     def skip(self, content: Iterable[Mapping[str, Any]]) -> None:
         """The same, of which nothing is told but what follows."""
-        self._said = self._told = pieces_of(content)
-
-    def _stream(self, is_thought: bool, text: str) -> Updates:
-        if self._said is None or not text:
-            return []
-        self._said.add(is_thought, text)
-        return [_chunk((is_thought, text))] if self._said is self._told else self._rest()
-
-    def _rest(self) -> Updates:
-        """What the daemon has said and the editor lacks."""
-        assert self._said is not None
-        rest = beyond(self._said.whole, self._told.whole)
-        for is_thought, text in rest:
-            self._told.add(is_thought, text)
-        if self._told.size <= self._said.size:
-            self._told = self._said
-        return list(map(_chunk, rest))
-
-    def _message(self, content: Sequence[Mapping[str, Any]]) -> Updates:
-        """A message is whole."""
-        rest = beyond(pieces_of(content).whole, self._told.whole)
-        self._told = Pieces()
-        if self._said is not None:
-            self._said = self._told
-        return list(map(_chunk, rest))
+        self._speech.skip(content)
 
     # --- what was said before -------------------------------------------------------------------------------
 
@@ -129,11 +103,11 @@ class Narration:
         """An event of the session as updates."""
         match event:
             case Text(text):
-                return self._stream(False, text)
+                return list(map(_chunk, self._speech.add(False, text)))
             case Thought(text):
-                return self._stream(True, text)
+                return list(map(_chunk, self._speech.add(True, text)))
             case Message():
-                return self._message(event.data.get("content") or ())
+                return list(map(_chunk, self._speech.end(event.data.get("content") or ())))
             case Prompted(text):
                 return [acp.UserMessageChunk(content=acp.Text(text=text))]
             case ToolStarted(id, name) if name != _PLAN:
@@ -145,8 +119,7 @@ class Narration:
             case ToolResult(id, name, text, details, is_error):
                 return self._ended(id, name, text, details, is_error=is_error)
             case Retrying():
-                self._told = Pieces()
-                self._said = self._told if self._said is not None else None
+                self._speech.end()
                 return [note(event.line)]
             case Reported(turn, confidence, summary, verifier):
                 return [note(f"turn {turn} {confidence} by {verifier or 'a verifier'}: {summary}")]

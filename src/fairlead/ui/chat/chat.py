@@ -124,7 +124,7 @@ class _Chat:
         self._line = InputLine(history)
         # the daemon
         # what was said before is recalled; in a new session nothing was
-        self._following = AgentSubscription(agent.id, agent.cursor if agent.created else None, receipts=True)
+        self._following = _followed(agent)
         self._connection: socket.socket | None = None
         self._unsent = b""
         self._asked: dict[str, tuple[str, str]] = {}  # op and text of requests without an answer
@@ -383,9 +383,7 @@ class _Chat:
             self._connection = None
         self._end_turn()
         self._created, self._name = opened.created, ""
-        self._following = AgentSubscription(
-            opened.id, opened.cursor if opened.created else None, receipts=True
-        )
+        self._following = _followed(opened)
         self._look_at = 0.0
         self._greeted = False
         self._missed.clear()
@@ -736,6 +734,11 @@ class _Chat:
         goes_on = "; its turn is still running" if self._is_busy else ""
         how = f"fairlead agent {clean(name)}" if name and len(name.split()) == 1 else "fairlead agent -c"
         raise LeftTerminal(0, f"left {clean(name) or 'the session'}{goes_on}; `{how}` continues it")
+
+
+def _followed(opened: Agent | OpenedAgent) -> AgentSubscription:
+    since = opened.cursor if opened.created else None
+    return AgentSubscription(opened.id, since, receipts=True, so_far=True)
 
 
 def _options(wanted: ApprovalWanted) -> list[str]:

@@ -1,6 +1,6 @@
 """Text and thoughts of a message as they come, and what of a message somebody lacks who has a part of it.
 
-After the daemon died, the next one may be behind what the editor has, or ahead of it. Words are compared with
+After the daemon died, the next one may be behind what a client has, or ahead of it. Words are compared with
 what was told, so that each is told once. Does no I/O.
 """
 
@@ -31,6 +31,53 @@ class Pieces:
     @property
     def whole(self) -> list[Piece]:
         return [(is_thought, "".join(texts)) for is_thought, texts in self._parts]
+
+
+class Speech:
+    """The message that is being said: what a client has of it, and what the daemon has."""
+
+    def __init__(self) -> None:
+        self._told = Pieces()  # what the client has
+        self._said: Pieces | None = None  # what the daemon has; None until we know
+
+    @property
+    def is_known(self) -> bool:
+        return self._said is not None
+
+    def lose(self) -> None:
+        """Pieces may have been missed: what is being said is not known until `catch_up`."""
+        self._said = None
+
+    def catch_up(self, content: Iterable[Mapping[str, Any]]) -> list[Piece]:
+        """The message as the daemon has it; returns what the client lacks of it."""
+        self._said = pieces_of(content)
+        return self._rest()
+
+    def skip(self, content: Iterable[Mapping[str, Any]] = ()) -> None:
+        """The same, of which nothing is told but what follows."""
+        self._said = self._told = pieces_of(content)
+
+    def add(self, is_thought: bool, text: str) -> list[Piece]:
+        """A piece came; returns what is to be told."""
+        if self._said is None or not text:
+            return []
+        self._said.add(is_thought, text)
+        return [(is_thought, text)] if self._said is self._told else self._rest()
+
+    def end(self, content: Iterable[Mapping[str, Any]] = ()) -> list[Piece]:
+        """The message is whole, or void; returns what the client lacks of it."""
+        rest = beyond(pieces_of(content).whole, self._told.whole)
+        self._told = Pieces()
+        if self._said is not None:
+            self._said = self._told
+        return rest
+
+    def _rest(self) -> list[Piece]:
+        assert self._said is not None
+        rest = beyond(self._said.whole, self._told.whole)
+        if rest or self._told.size <= self._said.size:
+            self._told = self._said
+        return rest
 
 
 def beyond(said: Sequence[Piece], told: Sequence[Piece]) -> list[Piece]:
