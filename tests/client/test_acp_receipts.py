@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +11,8 @@ import pytest
 from fairlead.wire import acp
 from tests.client.acp_editor import AcpEditor
 from tests.hosted.small import SmallHosting
+
+ROUNDS = 6
 
 
 @pytest.fixture
@@ -82,3 +86,33 @@ def test_a_daemon_that_is_stopped_fails_the_open_prompt_and_the_next_one_starts_
         turn = editor.say(session, "list")
         editor.choose(id, "allow")
         assert editor.answer(turn).stop_reason == "end_turn"
+
+
+@pytest.mark.peers
+def test_every_prompt_of_two_editors_is_answered_however_often_the_daemon_is_killed(
+    small: SmallHosting,
+) -> None:
+    rng = random.Random(ROUNDS)
+    for agent, texts in (((), ["run: touch own.txt", "list"]), (("--with", "small"), ["slow tool", "slow"])):
+        with (
+            AcpEditor(small, *agent, cwd=small.project) as first,
+            AcpEditor(small, cwd=small.project) as second,
+        ):
+            session = first.new()
+            second.load(session)
+            for number in range(ROUNDS):
+                turns = [(each, each.say(session, rng.choice(texts))) for each in (first, second)]
+                kill_at = time.monotonic() + rng.random() * 0.5
+                while time.monotonic() < kill_at:
+                    first.read(0.01)
+                small.kill_daemon()
+                if is_cancelled := rng.random() < 0.3:
+                    first.cancel(session)
+                deadline = time.monotonic() + small.patience
+                while any(turn not in editor.answers for editor, turn in turns):
+                    assert time.monotonic() < deadline, (agent, number, is_cancelled, small.log())
+                    for editor, _ in turns:
+                        editor.read(0.05)
+                    for id in list(second.asked):
+                        second.choose(id, "allow")
+                first.asked.clear()
