@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from fairlead.wire import acp
 from tests.client.acp_editor import AcpEditor
 from tests.hosted.small import SmallHosting
 
@@ -64,3 +65,20 @@ def test_two_editors_are_answered_when_the_daemon_dies_between_their_prompts(
         assert first.answer(turn).stop_reason == "end_turn"
         assert second.answer(other).stop_reason == "end_turn"
         assert first.prompt(session, "list").stop_reason == "end_turn"
+
+
+@pytest.mark.parametrize("agent", [(), ("--with", "small")], ids=["own", "hosted"])
+def test_a_daemon_that_is_stopped_fails_the_open_prompt_and_the_next_one_starts_it(
+    small: SmallHosting, agent: tuple[str, ...]
+) -> None:
+    with AcpEditor(small, *agent, cwd=small.project) as editor:
+        session = editor.new()
+        turn = editor.say(session, "tool" if agent else "run: touch own.txt")
+        id, _ = editor.question()
+        small.run("daemon", "stop")
+        failed = editor.answer(turn)
+        assert isinstance(failed, acp.Error)
+        assert "the daemon was stopped" in failed.message
+        turn = editor.say(session, "list")
+        editor.choose(id, "allow")
+        assert editor.answer(turn).stop_reason == "end_turn"

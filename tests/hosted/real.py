@@ -37,8 +37,6 @@ class Real(NamedTuple):
     """A slash command `hail` of the project: its file and what is in it."""
     kills: int = 5
     """How many turns of it are interrupted by the end of the daemon."""
-    state: tuple[str, ...] = ()
-    """Where it keeps its sessions, below its home: what it must be able to write to in a sandbox."""
 
 
 def _claude(home: Path, model: ModelServer) -> dict[str, str]:
@@ -121,7 +119,6 @@ REAL: Mapping[str, Real] = {
         asked_model="haiku",
         command_file=(".claude/commands/hail.md", "Please greet $ARGUMENTS"),
         kills=15,
-        state=(".claude",),
     ),
     "opencode": Real(
         ("opencode", "acp"),
@@ -133,7 +130,6 @@ REAL: Mapping[str, Real] = {
         after_denial=("",),
         command_file=(".opencode/command/hail.md", "Please greet $ARGUMENTS"),
         kills=15,
-        state=(".local/share/opencode", ".local/state/opencode", ".cache/opencode", ".config/opencode"),
     ),
     "gemini": Real(
         ("gemini", "--acp", "--model", "gemini-2.5-flash"),
@@ -143,7 +139,6 @@ REAL: Mapping[str, Real] = {
         other_model="gemini-2.5-pro",
         asked_model="gemini-2.5-pro",
         resumes=False,  # it often does not find its own sessions again
-        state=(".gemini",),
     ),
     "codex": Real(
         ("codex-acp",),
@@ -153,7 +148,6 @@ REAL: Mapping[str, Real] = {
         other_model="gpt-5.5",
         asked_model="gpt-5.5",
         after_denial=("[aborted]",),
-        state=(".codex",),
     ),
 }
 
@@ -171,12 +165,9 @@ class RealHosting(AgentHosting):
         super().__init__()
         home = Path(self.environment["HOME"])
         env = self.real.set_up(home, model)
-        for place in self.real.state:
-            (home / place).mkdir(parents=True, exist_ok=True)
         table = {
             "command": [program, *self.real.command[1:]],
             "mode": self.real.asking,
-            "sandbox": [str(home / place) for place in self.real.state],
         }
         lines = [f"{name} = {json.dumps(value)}" for name, value in table.items()]
         lines += [f"env = {_inline(env)}", "[verifier]", "max_loops = 1"]

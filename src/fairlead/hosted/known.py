@@ -87,7 +87,7 @@ KNOWN: Mapping[str, KnownAgent] = {
     ),
     "opencode": KnownAgent(
         ("opencode", "acp"),
-        state=_xdg("opencode"),
+        state=(*_xdg("opencode"), ("XDG_CONFIG_HOME", ".config", "opencode")),
         install=_npm("opencode-ai"),
         about="OpenCode",
     ),
