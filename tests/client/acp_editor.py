@@ -125,6 +125,8 @@ class AcpEditor:
                     self.answers[id] = result
                 case acp.CallFailure(id=id, error=error):
                     self.answers[id] = error
+                case acp.CallRefused(reason="the turn was cancelled", reply=reply):
+                    self.write(reply)  # a question that crossed the cancellation
                 case _:
                     raise AssertionError(f"not of the protocol: {item}")
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Iterator
 
 import pytest
 
+from fairlead.wire import acp
 from tests.client.acp_editor import AcpEditor
 from tests.hosted.small import SmallHosting
+
+ROUNDS = 6
 
 
 @pytest.fixture
@@ -64,3 +69,50 @@ def test_two_editors_are_answered_when_the_daemon_dies_between_their_prompts(
         assert first.answer(turn).stop_reason == "end_turn"
         assert second.answer(other).stop_reason == "end_turn"
         assert first.prompt(session, "list").stop_reason == "end_turn"
+
+
+@pytest.mark.parametrize("agent", [(), ("--with", "small")], ids=["own", "hosted"])
+def test_a_daemon_that_is_stopped_fails_the_open_prompt_and_the_next_one_starts_it(
+    small: SmallHosting, agent: tuple[str, ...]
+) -> None:
+    with AcpEditor(small, *agent, cwd=small.project) as editor:
+        session = editor.new()
+        turn = editor.say(session, "tool" if agent else "run: touch own.txt")
+        id, _ = editor.question()
+        small.run("daemon", "stop")
+        failed = editor.answer(turn)
+        assert isinstance(failed, acp.Error)
+        assert "the daemon was stopped" in failed.message
+        turn = editor.say(session, "list")
+        editor.choose(id, "allow")
+        assert editor.answer(turn).stop_reason == "end_turn"
+
+
+@pytest.mark.peers
+def test_every_prompt_of_two_editors_is_answered_however_often_the_daemon_is_killed(
+    small: SmallHosting,
+) -> None:
+    rng = random.Random(ROUNDS)
+    for agent, texts in (((), ["run: touch own.txt", "list"]), (("--with", "small"), ["slow tool", "slow"])):
+        with (
+            AcpEditor(small, *agent, cwd=small.project) as first,
+            AcpEditor(small, cwd=small.project) as second,
+        ):
+            session = first.new()
+            second.load(session)
+            for number in range(ROUNDS):
+                turns = [(each, each.say(session, rng.choice(texts))) for each in (first, second)]
+                kill_at = time.monotonic() + rng.random() * 0.5
+                while time.monotonic() < kill_at:
+                    first.read(0.01)
+                small.kill_daemon()
+                if is_cancelled := rng.random() < 0.3:
+                    first.cancel(session)
+                deadline = time.monotonic() + small.patience
+                while any(turn not in editor.answers for editor, turn in turns):
+                    assert time.monotonic() < deadline, (agent, number, is_cancelled, small.log())
+                    for editor, _ in turns:
+                        editor.read(0.05)
+                    for id in list(second.asked):
+                        second.choose(id, "allow")
+                first.asked.clear()

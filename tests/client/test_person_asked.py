@@ -75,7 +75,7 @@ def test_answer_in_the_chat_answers_chooses_and_declines(lent: Hosting, agent: A
         person.until_all(["asks:", SHOWN, "/answer TEXT answers it; /answer alone declines"])
         person.type(b"/answer the blue one\r")
         assert agent.heard() == "the blue one"
-        person.until("✓ closed, by rpc-edn")
+        person.until("✓ closed")
         agent.ask("red", "blue")
         person.until_all(["1  red", "2  blue", "/answer NUMBER answers it"])
         person.type(b"/answer green\r")

@@ -21,6 +21,7 @@ from ...agent.models import THINKING_LEVELS, ModelError
 from ...agent.ports import Busy, Job, Refused
 from ...agent.store import NotFound
 from ...agent.worktrees import worktrees
+from ...formats.columns import cut
 from ...formats.edn import Keyword
 from ...formats.shown import dotted, one_line
 from ...wire.rpc import ErrorCode, fields
@@ -66,6 +67,10 @@ HELP = {
     "/logout [provider]": "delete entered keys",
     "/quit": "leave; the session is kept",
 }
+
+
+HELP_COLUMNS = 100
+"""How much `/help` shows of a command; agents describe theirs at length."""
 
 
 def commands_of(session: Conversation) -> dict[str, str]:
@@ -247,7 +252,10 @@ class AgentCommands:
 
     async def _help(self, doing: Doing) -> None:
         shelf = self._sessions.shelf(doing.session)
-        rows = [f"  {name} — {what}" for name, what in commands_of(doing.session).items()]
+        rows = [
+            cut(f"  {name} — {' '.join(what.split())}", HELP_COLUMNS)
+            for name, what in commands_of(doing.session).items()
+        ]
         if shelf.prompts:
             rows += [
                 "",

@@ -329,6 +329,8 @@ class _Chat:
         op, text = self._asked.get(answer.id, ("", ""))
         if op in SAYING and answer.error is None:
             self._take(op, answer.data.get("prompt_id") or "", text)
+        elif op == "command" and answer.data.get("prompt_id") and "fallback" not in answer.data:
+            self._shown.add(answer.data["prompt_id"])  # a command of the agent's own
 
     def _take(self, op: str, prompt_id: str, text: str) -> None:
         if op == "prompt":
@@ -579,11 +581,15 @@ class _Chat:
 
     def _settled(self, id: str, allowed: bool, by: str) -> None:
         if self._dialogs.pop(id, None) is not None:
-            self._talk.show([(f"✓ closed, by {clean(by)}", "green")], "question")
+            self._talk.show(
+                [("✓ closed" if by == "rpc-edn" else f"✓ closed, {_where(by)}", "green")], "question"
+            )
             return
         was_open = self._wanted.pop(id, None) is not None
         self._shown_at = time.monotonic()
-        whose = f", by {clean(by)}" if was_open and by else ""
+        whose = f", {_where(by)}" if was_open and by else ""
+        if was_open and self._line.text.strip().lower() in _ANSWERS:
+            self._line.set("")  # it was meant for the question
         mark, style = ("✓ allowed", "green") if allowed else ("✗ denied", "red")
         self._talk.show([(mark + whose, style)], "question")
 
@@ -739,6 +745,11 @@ class _Chat:
 def _followed(opened: Agent | OpenedAgent) -> AgentSubscription:
     since = opened.cursor if opened.created else None
     return AgentSubscription(opened.id, since, receipts=True, so_far=True)
+
+
+def _where(by: str) -> str:
+    """Who answered a question, or where."""
+    return "in another client" if by == "rpc-edn" else f"by {clean(by)}"
 
 
 def _options(wanted: ApprovalWanted) -> list[str]:

@@ -97,6 +97,10 @@ def question(wanted: ApprovalWanted) -> list[Row]:
     rows = [(f"? {summary}", "yellow")]
     rows += [(f"  {why}", "dim")] if why else []
     rows += [(f"  {asks}", "dim")] if who.get("session_id") else []
+    for option in who.get("options") or ():
+        if ": " in option["label"]:  # the agent calls it otherwise than what it does
+            label = one_line(option["label"], PREVIEW_CHARACTERS)
+            rows.append((f"  {marked(option['value'])}: {label}", "yellow"))
     where = f"`fairlead approvals show {marked(wanted.id)}` shows all"
     preview = several_lines(wanted.preview, lines=PREVIEW_LINES, characters=PREVIEW_CHARACTERS, where=where)
     if preview and f"$ {preview}" != summary:
