@@ -123,7 +123,7 @@ def test_an_answer_is_shown_as_what_it_does(shared: SmallHosting, name: str) -> 
     question = shared.question(name)
     assert question["options"] == ["allow", "deny"]
     shown = shared.run("approvals").stdout
-    assert "allow (Always allow: Reject), deny (Reject: Allow once)" in shown
+    assert 'allow ("Always allow: Reject"), deny ("Reject: Allow once")' in shown
     shared.ask("approval_settle", token=question["token"], allowed=False)
     shared.wait_idle(name)
     assert shared.told(name)[-1] == "b"

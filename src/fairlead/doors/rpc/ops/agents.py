@@ -574,14 +574,11 @@ class AgentOps:
             raise Refused(f"only a person may choose the {what}, and a command of an agent ({by:.80}) asks")
         is_hosted = agent is not None if session is None else isinstance(session, HostedSession)
         if mode is not None and not is_hosted:
-            raise Refused("this agent has no modes")
+            raise Refused("a mode needs an agent: Fairlead's own agent has none")
         servers = self._servers(is_hosted, mcp_servers) if mcp_servers else ()
         if agent is not None:
             self._check_agent(agent, session)
         if session is None:
-            if agent is None and (mode is not None or mcp_servers):
-                what = "mode" if mode is not None else "list of MCP servers"
-                raise Refused(f"a {what} needs an agent: Fairlead's own agent has none")
             if name:
                 await self._store.check_name(name)
             session = self.create(caller, cwd=cwd, agent=agent)
