@@ -120,7 +120,7 @@ def test_what_can_not_be_framed_leaves_the_state_as_it_was(
 
 def test_a_connection_shows_its_state_and_nothing_else() -> None:
     assert repr(ServerConnection()) == "<ServerConnection connected>"
-    assert repr(daemon(proven=True)) == "<DaemonConnection greeted>"
+    assert repr(daemon(proven=True)) == "<ServerConnection greeted>"
     assert repr(in_state("client", State.CLOSED)) == "<ClientConnection closed>"
 
 

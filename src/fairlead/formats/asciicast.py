@@ -119,7 +119,7 @@ def read_header(line: bytes) -> CastHeader:
 def header_line(header: CastHeader) -> bytes:
     """A header of version 3.
 
-    >>> header_line(Header(80, 24, timestamp=1504467315, title="Demo"))
+    >>> header_line(CastHeader(80, 24, timestamp=1504467315, title="Demo"))
     b'{"version":3,"term":{"cols":80,"rows":24},"timestamp":1504467315,"title":"Demo"}\\n'
     """
     term: dict[str, Any] = {"cols": header.cols, "rows": header.rows, "type": header.terminal}
@@ -138,7 +138,7 @@ def read_event(line: bytes) -> CastEvent | None:
     """The event of a line, or None if it is a comment or empty. Raises AsciicastError.
 
     >>> read_event(b'[1.001, "o", "hello"]')
-    Event(time=1.001, code='o', data='hello')
+    CastEvent(time=1.001, code='o', data='hello')
     >>> read_event(b"# the end")
     """
     if line.startswith(b"#") or not line.strip():
