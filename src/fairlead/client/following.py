@@ -275,6 +275,10 @@ class AgentSubscription(Subscription[AgentEvent]):
         return True
 
 
+_EARLIER = "of an earlier connection"
+"""The id of a request that no answer will come for: each connection counts its requests from one."""
+
+
 class FollowedTurn(AgentSubscription):
     """Sends a prompt, and follows the session until the turn is over. If the daemon dies in the middle and
     the turn with it, the last event says that it was interrupted."""
@@ -290,6 +294,7 @@ class FollowedTurn(AgentSubscription):
         if not self._asked:
             self._asked, line = self.request("prompt", message=self._text)
             return line
+        self._asked = _EARLIER
         if not self.is_over and self.state is not None and self.state.is_idle:
             outcome: Outcome = "interrupted" if self.state.data.get("was_interrupted") else "done"
             self._finish(outcome, events)
