@@ -200,6 +200,7 @@ class AgentSubscription(Subscription[AgentEvent]):
     def begin(self) -> bytes:
         if self.ready:
             self._speech.lose()
+        self._viewing = ""
         return super().begin()
 
     def _begun(self, events: list[AgentEvent]) -> bytes:
