@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -118,7 +120,9 @@ def test_no_command_of_an_agent_dismisses_a_call_by_asking_for_something(hosting
     assert calls(hosting) == called  # an agent's command typed it
 
     hosting.environment = {**person, "FAIRLEAD_AGENT": "evil"}
-    hosting.run("stop", "work")
+    assert "only in its own session" in hosting.run("stop", "work", check=False).stderr
+    os.kill(hosting.sessions()["work"]["pid"], signal.SIGKILL)
+    hosting.until(lambda: hosting.sessions()["work"]["state"] == "ended")
     hosting.run("start", "work", "-d", "--", "sleep", "600")
     hosting.environment = person
     lost = [("work", "tests deleted", "the session that it is about has ended")]

@@ -65,7 +65,7 @@ def test_mcp_servers_are_passed_on_again_after_a_restart_and_their_secrets_are_n
 def test_mcp_servers_that_are_none_are_refused(shared: SmallHosting) -> None:
     with pytest.raises(RequestError, match=r"mcp-servers.*must have a command"):
         shared.open("refused", mcp_servers=[{"name": "files"}])
-    with pytest.raises(RequestError, match="not supported by agent sessions"):
+    with pytest.raises(RequestError, match="supported only by hosted sessions"):
         shared.ask("open_session", name="own", cwd=str(shared.project), mcp_servers=[FILES])
 
 
