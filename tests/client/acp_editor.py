@@ -127,6 +127,8 @@ class AcpEditor:
                     self.answers[id] = error
                 case acp.CallRefused(reason="the turn was cancelled", reply=reply):
                     self.write(reply)  # a question that crossed the cancellation
+                case acp.Ignored(reason=reason) if reason.startswith("no request"):
+                    pass  # a question was withdrawn while our answer was on its way
                 case _:
                     raise AssertionError(f"not of the protocol: {item}")
 
