@@ -13,6 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, BinaryIO, cast
 
@@ -384,13 +385,21 @@ class _Connection(asyncio.Protocol):
             case "unsubscribe":
                 self._respond(call, fields(subscribed=self._wire.unsubscribe(given.get("topics", ()))))
             case _ if _may_take_long(call, given) or self._asks_for_key(call):
-                _ = self._begin(call, given)
-                await asyncio.sleep(0)  # so that it has found its session before another is in focus
+                known = asyncio.Event()
+                _ = self._begin(call, given, known)
+                # so that it has begun, and found its session, before the next line ends it or moves the focus
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(IN_ORDER_SECONDS):
+                        await known.wait()
+                await asyncio.sleep(0)
             case _:  # one that waits for something that is locked does not hold up the next
                 await asyncio.wait([self._begin(call, given)], timeout=IN_ORDER_SECONDS)
 
-    def _begin(self, call: Call, given: dict[str, Any]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(self._run(call, given))
+    def _begin(
+        self, call: Call, given: dict[str, Any], known: asyncio.Event | None = None
+    ) -> asyncio.Task[None]:
+        """Begin an op. `known` is set when it is known who asks for it."""
+        task = asyncio.get_running_loop().create_task(self._run(call, given, known or asyncio.Event()))
         self._tasks[call.id] = call, task
         task.add_done_callback(lambda _: self._tasks.pop(call.id, None))
         return task
@@ -447,11 +456,12 @@ class _Connection(asyncio.Protocol):
     async def session_behind(self) -> str:
         return await self._behind(self._door.session_programs)
 
-    async def _run(self, call: Call, given: dict[str, Any]) -> None:
+    async def _run(self, call: Call, given: dict[str, Any], known: asyncio.Event) -> None:
         try:
             self._door.refresh()
             if not OPS[call.op].reads:
                 calling_agent.set(await self._behind(self._door.programs) or self.agent)
+            known.set()
             await self._door.agents.prepare(call, given)
             if OPS[call.op].own and (agent := calling_agent.get()):
                 await self._door.check_own(call, given, agent)
