@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -68,9 +69,18 @@ def peer() -> Callable[[str], str]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _run() -> Iterator[None]:
-    """A run that is killed leaves nothing behind."""
-    with leftovers.ended_afterwards():
+    """A run that is killed leaves nothing behind, and no test kills the run: the pid of what has not been
+    started is 0, which to the system means the caller's whole group."""
+    with pytest.MonkeyPatch.context() as patched, leftovers.ended_afterwards():
+        for name in ("kill", "killpg"):
+            patched.setattr(os, name, partial(_signal_one, getattr(os, name)))
         yield
+
+
+def _signal_one(send: Callable[[int, int], None], pid: int, number: int) -> None:
+    if pid in (-1, 0, 1) and number:
+        raise ProcessLookupError(f"there is no process {pid} to send a signal to")
+    send(pid, number)
 
 
 @pytest.fixture(scope="session")

@@ -158,7 +158,7 @@ class Hosting:
     def end_sessions(self) -> None:
         """End the programs of all terminal sessions, and let the daemon forget them."""
         for name, row in self.sessions().items():
-            if row["state"] == "running":
+            if row["state"] == "running" and row["pid"]:
                 _kill_group(row["pid"])
             try:
                 self.ask("terminal_stop", name=name)

@@ -200,11 +200,13 @@ class Place:
 
 
 def end_agents(pipes: Pipes) -> None:
-    """Kill all agents and their keepers."""
+    """Kill all agents and their keepers, as far as they have been started."""
     for pipe in pipes:
-        os.kill(pipe.keeper_pid, signal.SIGKILL)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(pipe.pid, signal.SIGKILL)
+        if pipe.keeper_pid:
+            os.kill(pipe.keeper_pid, signal.SIGKILL)
+        if pipe.pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pipe.pid, signal.SIGKILL)
 
 
 @contextlib.asynccontextmanager

@@ -53,6 +53,14 @@ def test_all_of_a_session_is_found_and_ended(child: subprocess.Popen[bytes]) -> 
     assert processes.running(child.pid) is None  # also before it is reaped
 
 
+@pytest.mark.parametrize("where", [processes.PROC, "/nowhere"])
+def test_what_has_not_been_started_has_no_processes(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    """Its pid is 0, which is also the parent of init, and the group and session of what came from outside."""
+    monkeypatch.setattr(processes, "PROC", where)
+    assert processes.members({0}) == processes.members((0, 1)) == set()
+    assert processes.below(0) == set()
+
+
 def test_where_nothing_runs_one_look_is_enough() -> None:
     looks: list[set[int]] = []
 

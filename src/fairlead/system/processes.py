@@ -312,7 +312,8 @@ def agent_of(pid: int, programs: Mapping[int, str]) -> str | None:
 def members(leaders: Collection[int], *, tty: str = "", mark: tuple[str, str] | None = None) -> set[int]:
     """The processes that run in sessions or groups with these leaders; also those that have a terminal open,
     and, where there is a /proc, those with a variable of this name and value. Groups, as negative numbers,
-    where nothing can be asked for processes."""
+    where nothing can be asked for processes. A leader of 0, which has not been started, has no members."""
+    leaders = {each for each in leaders if each > 1}
     table = processes()
     if not table:
         return {-each for each in leaders if is_there(-each)}
@@ -331,7 +332,10 @@ def members(leaders: Collection[int], *, tty: str = "", mark: tuple[str, str] | 
 
 
 def below(pid: int) -> set[Program]:
-    """All that a process has started and that still has it as an ancestor, whatever its environment says."""
+    """All that a process has started and that still has it as an ancestor, whatever its environment says.
+    Nothing for one that has not been started, whose pid is 0: that is everybody's ancestor."""
+    if pid <= 1:
+        return set()
     table = processes()
     children: dict[int, list[int]] = {}
     for each, found in table.items():
