@@ -25,6 +25,7 @@ What it does, the words of a prompt say, one after the other:
     titles, deep                have calls with long titles, or with deep arguments
     sly, same, many, strange    ask for permission with options that mislead, have one id, are too many, or
                                 for a call that it did not begin
+    vast:KILOBYTES              ask for permission for a command with so many spaces around what it does
     secret, escape, defy        say its key, control a terminal, call a turn done that was aborted
     child, lie                  leave a process behind, send what belongs to no session and no request
 
@@ -89,6 +90,8 @@ class Turn(threading.Thread):
             does = getattr(self, f"do_{word}", None)
             if word.startswith("env:"):
                 self.say(os.environ.get(word[4:], "none")[::-1] + " ")
+            elif word.startswith("vast:"):
+                self.vast(int(word.partition(":")[2]))
             elif word.startswith("ask:"):
                 self.ask_unknown(int(word[4:]))
             elif word.startswith(("write:", "reach:", "knock:")):
@@ -187,6 +190,12 @@ class Turn(threading.Thread):
 
     def do_strange(self) -> None:
         self.permitted(OPTIONS, "never-begun")
+
+    def vast(self, kilobytes: int) -> None:
+        spaces = " " * (512 * kilobytes)
+        raw = {"command": f"ls{spaces}; touch harm ;{spaces}"}
+        self.update("tool_call", toolCallId="vast", title="ls", kind="execute", rawInput=raw)
+        self.permitted(OPTIONS, "vast")
 
     def do_secret(self) -> None:
         key = os.environ["SMALL_API_KEY"]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from fairlead.client.connection import RequestError
+from fairlead.hosted import mcp
 from tests.hosted.small import SmallHosting
 from tests.hosting import is_alive
 
@@ -60,6 +61,26 @@ def test_mcp_servers_are_passed_on_again_after_a_restart_and_their_secrets_are_n
     assert _opened(shared, "session/load") == [[own, given]]
     for text in (Path(shared.found()["file"]).read_text(), shared.log(), str(shared.ask("session_list"))):
         assert TOKEN not in text
+
+
+def test_secrets_are_known_within_what_they_are_given_in() -> None:
+    servers = mcp.given(
+        [
+            {"name": "a", "command": "x", "args": ["--token=key-one", "--api-key", "key-two", "-v", "src"]},
+            {"name": "b", "command": "x", "args": ["--header", "X-Auth: Bearer key-three", "KEY=key-four"]},
+            {"name": "c", "type": "http", "url": "https://me:key%2Dfive@host/mcp?t=key%2Bsix&u=key-seven"},
+            {
+                "name": "d",
+                "type": "sse",
+                "url": "http://host/",
+                "headers": {"Authorization": "Basic key-eight"},
+            },
+        ]
+    )
+    found = mcp.secrets_of(servers)
+    numbers = ("one", "two", "three", "four", "five", "seven", "eight")
+    assert {f"key-{each}" for each in numbers} | {"key%2Bsix", "key+six"} <= found
+    assert not {"src", "-v", "host", "x"} & found
 
 
 def test_mcp_servers_that_are_none_are_refused(shared: SmallHosting) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fairlead.client.connection import RequestError
 from fairlead.system.settings import Settings
 from tests.cli.verifying import verifying
 from tests.hosted.small import KEY, SMALL, SmallHosting
@@ -127,6 +128,31 @@ def test_an_answer_is_shown_as_what_it_does(shared: SmallHosting, name: str) -> 
     shared.ask("approval_settle", token=question["token"], allowed=False)
     shared.wait_idle(name)
     assert shared.told(name)[-1] == "b"
+
+
+def test_a_long_command_is_shown_whole(shared: SmallHosting, name: str) -> None:
+    shared.open(name)
+    shared.say("vast:80", name)
+    question = shared.question(name)
+    assert question["options"] == ["allow", "always", "deny"]
+    assert "; touch harm ;" in shared.run("approvals", "show", question["token"]).stdout
+    shared.ask("approval_settle", token=question["token"], allowed=True)
+    shared.wait_idle(name)
+    assert shared.told(name)[-1] == "yes-once"
+
+
+def test_what_can_not_be_shown_whole_can_only_be_denied(shared: SmallHosting, name: str) -> None:
+    shared.open(name)
+    shared.say("vast:300", name)
+    question = shared.question(name)
+    assert question["options"] == ["deny"]
+    assert "too long to be shown whole, so it can only be denied" in shared.run("approvals").stdout
+    with pytest.raises(RequestError, match="deny"):
+        shared.ask("approval_settle", token=question["token"], allowed=True)
+    assert shared.run("approvals", "answer", question["token"], "always", check=False).returncode
+    shared.ask("approval_settle", token=question["token"], allowed=False)
+    shared.wait_idle(name)
+    assert shared.told(name)[-1] == "no"
 
 
 @pytest.mark.parametrize(("word", "why"), [("same", "an id of its own"), ("many", "length <= 100")])

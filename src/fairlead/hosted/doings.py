@@ -321,19 +321,22 @@ class Doings:
         what = call.title
         if isinstance(command, str) and command not in what:
             what = f"{what}: $ {command}"
+        reason = f"{agent} asks for permission"
+        if not (is_whole := shown.is_whole(call)):
+            reason += "; it is too long to be shown whole, so it can only be denied"
         approval = Approval(
             secrets.token_hex(4),
             call.id,
             call.tool,
             self._clean(what),
-            f"{agent} asks for permission",
+            reason,
             self._clean(shown.preview(call)),
             self._arguments(call),
             call.paths,
             self._clean(command) if isinstance(command, str) else None,
             time.time(),
             self._id,
-            choices=shown.choices(asked.options),
+            choices=shown.choices(asked.options, may_allow=is_whole),
             origin=origin,
         )
         approval = self._approvals.ask_for(approval)

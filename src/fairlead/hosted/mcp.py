@@ -13,10 +13,12 @@ import secrets
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
 from msgspec import Struct
 
+from ..agent.secrets import is_secret_name
 from ..system.settings import SettingError, explained, safe_dir
 from ..wire.acp import AgentCapabilities, McpServer, NamedValue
 
@@ -100,8 +102,45 @@ def _of_command(server: McpServer) -> McpServer:
 
 
 def secrets_of(servers: Iterable[McpServer]) -> set[str]:
-    """The values that are likely to be secrets: headers, and all variables."""
-    return {each.value for server in servers for each in (*(server.env or ()), *(server.headers or ()))}
+    """The values that are likely to be secrets: headers and all variables, values of options that are named
+    so, and user, password and values in addresses. Each also as it is without what is around it, as
+    "Bearer"."""
+    found: set[str] = set()
+    for server in servers:
+        for each in (*(server.env or ()), *(server.headers or ())):
+            found |= {each.value, each.value.rpartition(" ")[2]}
+        for value in (server.url or "", *(server.args or ()), *(each.value for each in server.env or ())):
+            found |= _in_address(value)
+        found |= _in_options(server.args or ())
+    return found
+
+
+def _in_options(words: Sequence[str]) -> set[str]:
+    """Values of options such as `--api-key=VALUE` or `--token VALUE`, and of `NAME=VALUE`."""
+    found = set()
+    for word, after in zip(words, (*words[1:], "")):
+        name, equals, value = word.partition("=")
+        if not equals and name.startswith("-") and not after.startswith("-"):
+            value = after
+        if is_secret_name(name.lstrip("-").replace("-", "_")):
+            found |= {value, value.rpartition(" ")[2]}
+        name, colon, value = word.partition(":")  # as in `--header "Authorization: Bearer VALUE"`
+        if colon and " " not in name and value.startswith(" "):
+            found |= {value, value.rpartition(" ")[2]}
+    return found
+
+
+def _in_address(value: str) -> set[str]:
+    if "://" not in value:
+        return set()
+    try:
+        parts = urlsplit(value)
+        inside = [parts.username or "", parts.password or "", *(each for _, each in parse_qsl(parts.query))]
+    except ValueError:
+        return {value}
+    # raw and decoded, as both are printed
+    pieces = [each.partition("=")[2] for each in parts.query.split("&")]
+    return {*inside, *map(unquote, inside), *pieces}
 
 
 def usable(servers: Iterable[McpServer], can: AgentCapabilities) -> tuple[tuple[McpServer, ...], list[str]]:

@@ -13,11 +13,12 @@ from ..sessions.questions import ALLOW, ALWAYS, DENY
 from ..wire import acp
 from .state import OpenCall
 
-MAX_TEXT = 64 * 1024
-"""How many characters of what a tool call shows are kept; the middle of more is left out."""
+MAX_TEXT = 120 * 1024
+"""How many characters of what a tool call shows are kept; the middle of more is left out. A question must
+have room for that and for its arguments (MAX_WHOLE)."""
 MAX_COMPARED = 256 * 1024
 """How many characters a file may have for its changes to be shown line by line."""
-MAX_ARGUMENTS = 64 * 1024
+MAX_ARGUMENTS = 120 * 1024
 """How many bytes of JSON a call's arguments may have in the journal."""
 MAX_TITLE = 1000
 """How many characters of a call's title, or of an answer's name, are kept."""
@@ -73,14 +74,15 @@ def take_details(call: OpenCall, details: acp.ToolCall | acp.ToolCallUpdate | ac
     call.name = details.name[:MAX_WORD] if details.name else call.name
     call.status = (details.status or call.status)[:MAX_WORD]
     if details.raw_input is not None:
-        call.arguments = _bounded(details.raw_input)
+        call.arguments, call.has_more_arguments = _bounded(details.raw_input)
     if details.locations is not None:
         call.paths = tuple(each.path[:MAX_PATH] for each in details.locations[:MAX_PATHS])
     if details.content is not None:
         diffs: list[str] = []
         steps = [MAX_STEPS]
         texts = [_content_text(each, diffs, steps) for each in details.content]
-        call.text = middle("\n".join(filter(None, texts)), MAX_TEXT, _KEPT)
+        text = "\n".join(filter(None, texts))
+        call.text, call.has_more_text = middle(text, MAX_TEXT, _KEPT), len(text) > MAX_TEXT
         call.diff = middle("\n".join(diffs), MAX_TEXT, _KEPT)
         changed = (each.path for each in details.content if isinstance(each, acp.Diff))
         call.paths = call.paths or tuple(dict.fromkeys(changed))
@@ -122,11 +124,13 @@ def _diff(changed: acp.Diff, steps: list[int], *, in_lines: bool) -> str:
     return made.text
 
 
-def _bounded(given: object) -> dict[str, object]:
+def _bounded(given: object) -> tuple[dict[str, object], bool]:
+    """A call's arguments, and whether some of them are left out."""
     arguments = given if isinstance(given, dict) else {"input": given}
-    if len(encoded := msgspec.json.encode(arguments)) <= MAX_ARGUMENTS and not _is_deep(arguments):
-        return arguments
-    return {"input": middle(encoded.decode(), MAX_ARGUMENTS, _KEPT)}
+    is_long = len(encoded := msgspec.json.encode(arguments)) > MAX_ARGUMENTS
+    if not is_long and not _is_deep(arguments):
+        return arguments, False
+    return {"input": middle(encoded.decode(), MAX_ARGUMENTS, _KEPT)}, is_long
 
 
 def _is_deep(value: object, depth: int = MAX_DEPTH) -> bool:
@@ -153,11 +157,18 @@ def preview(call: OpenCall) -> str:
     return "\n".join(filter(None, ["\n".join(lines), call.text]))
 
 
-def choices(options: tuple[acp.PermissionOption, ...]) -> tuple[Choice, ...]:
+def is_whole(call: OpenCall) -> bool:
+    """Whether all that a call will do can be shown."""
+    return not call.has_more_arguments and not call.has_more_text
+
+
+def choices(options: tuple[acp.PermissionOption, ...], *, may_allow: bool) -> tuple[Choice, ...]:
     """An agent's options under names that every door knows: there is always one that allows, if the agent
-    has any such, and one that denies, if need be by ending the turn."""
+    has any such and it may be, and one that denies, if need be by ending the turn."""
     found: list[Choice] = []
     taken: set[str] = set()
+    if not may_allow:
+        options = tuple(each for each in options if each.kind in ("reject_once", "reject_always"))
     for option in sorted(options, key=lambda each: [*_VALUES, each.kind].index(each.kind)):
         value = _VALUES.get(option.kind, _OTHER)
         if (plain := _PLAIN.get(value, value)) not in taken:

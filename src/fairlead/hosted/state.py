@@ -27,8 +27,10 @@ class OpenCall(Struct):
     name: str | None = None
     status: str = "pending"
     arguments: dict[str, Any] = {}
+    has_more_arguments: bool = False
     text: str = ""
     """What it shows."""
+    has_more_text: bool = False
     diff: str = ""
     paths: tuple[str, ...] = ()
     is_taken: bool = False
