@@ -61,6 +61,21 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
                 file.write(f"{name}\n")
 
 
+def pytest_runtest_logstart(nodeid: str) -> None:
+    _write_running("begun", nodeid)
+
+
+def pytest_runtest_logfinish(nodeid: str) -> None:
+    _write_running("over", nodeid)
+
+
+def _write_running(what: str, name: str) -> None:
+    """Write down which tests run, for the same: a run that is killed can't say it any more."""
+    if (path := os.environ.get("RUNNING_TESTS")) and "PYTEST_XDIST_WORKER" not in os.environ:
+        with open(path, "a") as file:
+            file.write(f"{what} {name}\n")
+
+
 @pytest.fixture(scope="session")
 def peer() -> Callable[[str], str]:
     """Give the path of a real program, as in `peer("sbcl")`; skip the test, or fail in CI, without it."""
