@@ -358,6 +358,9 @@ class HostedSession(Conversation):
 
     async def _step(self) -> events.Outcome:
         try:
+            if self._awaits and self._unsaid():  # the last turn's end is in the journal, and is said again
+                await self._abortable(self._over.wait())
+                self._awaits = False
             if not self._awaits:
                 await self._abortable(self._program.ready())
                 self._tell_agent()
