@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -231,19 +231,22 @@ def shown_transcript(branch: Sequence[Entry]) -> list[Data]:
 
 def display_name(session: Conversation) -> str:
     """The session's name, else what was said to it last, else its id."""
-    if session.name:
-        return session.name
-    for entry in reversed(session.journal.branch):
-        if isinstance(entry.body, Said) and isinstance(entry.body.message, User):
-            if (line := label(text_of(entry.body.message))) and not line.startswith("/"):
-                return line
-    return nameless(session.id)
+    lines = (label(text_of(said)) for said in _said_by_people(reversed(session.journal.branch)))
+    found = next((line for line in lines if line and not line.startswith("/")), "")
+    return session.name or found or nameless(session.id)
 
 
 def title(session: Conversation) -> str:
     """The session's name, else what was said to it first, as a list of sessions has it; empty if neither."""
-    said = (entry.body.message for entry in session.journal.branch if isinstance(entry.body, Said))
-    return session.name or next((label(text_of(each)) for each in said if isinstance(each, User)), "")
+    return session.name or next(
+        (label(text_of(said)) for said in _said_by_people(session.journal.branch)), ""
+    )
+
+
+def _said_by_people(entries: Iterable[Entry]) -> Iterator[User]:
+    for entry in entries:
+        if isinstance(entry.body, Said) and isinstance(entry.body.message, User):
+            yield entry.body.message
 
 
 def nameless(id: str) -> str:
