@@ -269,6 +269,7 @@ class EditorSession:
                     self._refresh()
                 if is_done:
                     self._ask_receipt()
+                    self._ask_commands(lambda: None)  # an agent has its own once it runs
             case Prompted() if prompt is not None and prompt.owns(event.prompt_id):
                 prompt.is_said = True
             case Failed(message):
