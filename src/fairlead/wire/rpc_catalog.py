@@ -234,6 +234,10 @@ session_list: / kind brief -> sessions questions
     sessions of all kinds, or of one, and how many questions are pending [repeatable reads]
 session_find: / name session-id -> session others
     a session by its name, its id or a prefix of it, and others with the same name [repeatable reads]
+session_state: / name session-id -> session weighed
+    what a session does, since when, and all that says so [repeatable reads]
+session_seen: / name session-id -> accepted
+    a person has seen what a session did [repeatable]
 session_stop: / name session-id -> session others exit-code stopped dropped agent-ended
     stop a program, or an agent's turn [beside own]
 session_remove: / name session-id -> session others path
@@ -445,6 +449,7 @@ sessions/created session-id
 sessions/opened session-id kind project
 sessions/closed session-id
 sessions/changed session-id
+sessions/state session-id state question seen
 sessions/prompt-started session-id prompt-id
 sessions/prompt-ended session-id prompt-id outcome reason
 sessions/said session-id text

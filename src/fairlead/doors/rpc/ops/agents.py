@@ -256,9 +256,9 @@ class AgentOps:
         return self._made.get(id)
 
     def like(self, caller: Caller, other: Conversation) -> Conversation:
-        """A new session with the agent of another one, as that is set."""
+        """A new session in the directory of another one, with its agent as that is set."""
         if not isinstance(other, HostedSession):
-            return self.create(caller)
+            return self.create(caller, cwd=str(other.cwd))
         self._check_agent(other.agent, None)
         session = self.create(caller, cwd=str(other.cwd), agent=other.agent)
         if isinstance(session, HostedSession):
