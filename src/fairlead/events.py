@@ -104,6 +104,16 @@ class SessionChanged(SessionEvent):
     session_id: str
 
 
+class SessionState(SessionEvent):
+    """It does something else: `working`, `waits`, `idle`, `ended` or `unknown`. `question` is what it waits
+    for, and `seen` is false if a turn has ended that nobody has looked at."""
+
+    session_id: str
+    state: str
+    question: str
+    seen: bool
+
+
 class PromptStarted(SessionEvent):
     """A prompt is said now: what the session says until it ends is the answer."""
 
@@ -423,6 +433,7 @@ _HOST_EVENTS: Mapping[str, Callable[[dict[str, Any]], Event]] = {
     "sessions/opened": _in_session(SessionOpened),
     "sessions/closed": _in_session(SessionClosed),
     "sessions/changed": _in_session(SessionChanged),
+    "sessions/state": _in_session(SessionState),
     "sessions/prompt-started": _in_session(PromptStarted),
     "sessions/prompt-ended": _in_session(PromptEnded),
     "sessions/said": _in_session(SessionSaid),

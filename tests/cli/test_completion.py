@@ -87,7 +87,7 @@ def candidates(hosting: Hosting, *words: str) -> list[str]:
 
 
 def test_candidates_come_from_what_commands_declare(hosting: Hosting) -> None:
-    assert candidates(hosting, "s") == ["start", "stop", "send", "screen", "search", "sessions"]
+    assert candidates(hosting, "s") == ["start", "state", "stop", "send", "screen", "search", "sessions"]
     assert candidates(hosting, "--") == ["--help", "--version"]
     assert candidates(hosting, "wait", "x", "--t") == ["--text", "--timeout"]
     assert candidates(hosting, "wait", "x", "--text", "a", "--t") == ["--timeout"]

@@ -23,6 +23,7 @@ from fairlead.sessions.directory import Directory
 from fairlead.sessions.feed import Feed, PromptEnded
 from fairlead.sessions.inbox import NotOpen
 from fairlead.sessions.session import new_prompt
+from fairlead.sessions.state import States
 from tests.agent.playing import WAIT, AskBeforeWriting, Endless, Models, Note, calls, replay, says
 from tests.sessions.echo_kind import EchoKind
 
@@ -69,7 +70,7 @@ class Agents:
         self.store = AgentStore(str(directory / "sessions"), Models(model), lambda cwd: place, self._heard)
         self.transcripts = Transcripts(str(directory / "transcripts.db"), str(directory / "sessions"))
         inbox = self.store.inbox
-        sessions = Directory(inbox, lambda id: None)
+        sessions = Directory(inbox, lambda id: None, States(self.feed, "", lambda id: False))
         self.caves = EchoKind(self.feed, inbox, sessions, {"cave": str(directory)})
         sessions.add(AgentKind(self.store, self.transcripts, self.feed))
         sessions.add(self.caves)

@@ -37,6 +37,7 @@ VARYING = (
     (r"(?<=:pid )\d+", "<pid>"),
     (r'(?<="timestamp":)\d+', "<time>"),
     (r"\b\d+\.\d+ ?(?:s|ms)\b", "<duration>"),
+    (r":activity \{[^{}]*(?:\{[^{}]*\}[^{}]*)?\}", ":activity <activity>"),
 )
 """What is another each time, and what stands for it."""
 

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from fairlead.sessions.directory import Directory, NameTaken, NoSession, NotSupported, Summary
+from fairlead.sessions.feed import Feed
 from fairlead.sessions.inbox import Inbox
 from fairlead.sessions.questions import Answer, Question
 from fairlead.sessions.session import Prompt, Session
+from fairlead.sessions.state import States
 
 
 class Notes:
@@ -69,7 +71,7 @@ def inbox() -> Inbox:
 @pytest.fixture
 def directory(inbox: Inbox) -> Directory:
     verdicts = {"roses-00000000": {"confidence": "VERIFIED", "escalated": None}}
-    directory = Directory(inbox, verdicts.get)
+    directory = Directory(inbox, verdicts.get, States(Feed(), "", lambda id: False))
     directory.add(Notes("roses", "tulips"))
     directory.add(Notes("tulipa"))
     return directory

@@ -110,6 +110,10 @@ class AgentKind:
         session = self._store.get(id)
         return (session.name or None) if session is not None else None
 
+    def state_of(self, id: str) -> str | None:
+        session = self._store.get(id)
+        return session.state if session is not None and session.kind == self.name else None
+
     async def _conversation(self, id: str) -> Conversation:
         try:
             await self._store.prepare(id)

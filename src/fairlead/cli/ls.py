@@ -156,9 +156,9 @@ def _row(session: dict[str, Any]) -> tuple[str, ...]:
         printable(from_home(session["project"])),
         f"{session['cols']}×{session['rows']}" if "cols" in session else "-",
         str(session["clients"]) if "cols" in session else "-",
-        _span(session["idle"]),
+        span(session["idle"]),
         "-" if percent is None else f"{percent:.0f}%",
-        _span(session.get("cpu_seconds")),
+        span(session.get("cpu_seconds")),
         "-" if memory is None else f"{memory / 1e9:.1f} GB" if memory >= 1e9 else f"{memory / 1e6:.0f} MB",
         f"{what} — {title}" if title else what,
     )
@@ -189,7 +189,8 @@ def from_home(path: str) -> str:
     return "~" + path[len(home) :] if path == home or path.startswith(f"{home}/") else path
 
 
-def _span(seconds: float | None) -> str:
+def span(seconds: float | None) -> str:
+    """How long something took, in its largest unit."""
     if seconds is None:
         return "-"
     for unit, length in (("d", 86_400), ("h", 3600), ("m", 60)):

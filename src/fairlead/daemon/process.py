@@ -42,6 +42,7 @@ from ..sessions.directory import Directory, Kind
 from ..sessions.feed import Feed
 from ..sessions.inbox import Inbox, calling_agent
 from ..sessions.session import Opening
+from ..sessions.state import States
 from ..system.logfile import LogFile
 from ..system.setting_rows import rows
 from ..system.setting_table import AT_START
@@ -100,14 +101,17 @@ class Daemon:
         self._supervised = supervised
         self._ready = ready
         clients, feed, inbox = Clients(), Feed(), Inbox(f"{settings.state_dir}/inbox.jsonl")
-        self._inbox = inbox
+        self._inbox, self._clients = inbox, clients
         self._asks = Asks(f"{settings.state_dir}/asked", inbox)
         self._host = host = TerminalHost(settings)
         self._judging = judging = verification(settings, clients, feed, inbox, self._agent_programs)
         self._terminals = terminals = TerminalRoom(
             settings, host, clients, feed, inbox, judging, self._agent_programs
         )
-        directory = Directory(inbox, judging.shown, {settings.text("control", "session"): AgentKind.names[0]})
+        self._states = States(feed, f"{settings.state_dir}/activity.json", self._is_watched)
+        directory = Directory(
+            inbox, judging.shown, self._states, {settings.text("control", "session"): AgentKind.names[0]}
+        )
         self._hosted = hosted = HostedRoom(settings, host.nursery, os.environ)
         self._agents = agents = AgentRoom(
             settings,
@@ -137,6 +141,7 @@ class Daemon:
             key_variables=agents.key_variables,
             checkers=host_checks(settings, host, agents.store, agents.catalog, self._lost_sockets, databases),
         )
+        directory.follow(feed)
         feed.listen(self._posted)
         happenings.follow(feed, clients)
         handlers = handlers_of(
@@ -164,6 +169,11 @@ class Daemon:
         an agent's program is known by its own name. Any thread may ask."""
         hosted = self._hosted.agent_programs()
         return self._host.agent_programs() | self._terminals.turns.agent_programs() | hosted
+
+    def _is_watched(self, id: str) -> bool:
+        """Whether somebody looks at a session."""
+        terminal = self._host.sessions.get(id)
+        return bool(terminal.viewers) if terminal is not None else self._clients.look_at(id)
 
     def _session_programs(self) -> dict[int, str]:
         """The processes that are known to be a session's, with the session. Any thread may ask."""
@@ -202,12 +212,14 @@ class Daemon:
         self._hosted.close()
         await self._judging.close()
         await self._terminals.close(for_good=not self._again and not self._handover)
+        self._states.close()
         return self._python if self._again else ""
 
     async def _open_all(self) -> asyncio.Task[None]:
         """Find the sessions and let clients in, at our own socket last. Returns the task that ends commands
         whose agents are gone."""
         self._inbox.load()
+        self._states.load()
         await self._judging.open()
         await self._terminals.open(None if self._supervised else [*COMMAND, "--asked-at", "{now}"])
         await self._hosted.open()

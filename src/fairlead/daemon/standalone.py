@@ -25,6 +25,7 @@ from ..doors.rpc.server import RpcDoor
 from ..sessions.directory import Directory
 from ..sessions.feed import Feed
 from ..sessions.inbox import Inbox
+from ..sessions.state import States
 from ..system.settings import Settings, safe_dir
 from .agents import AgentRoom, verification
 
@@ -32,7 +33,7 @@ from .agents import AgentRoom, verification
 async def _serve(settings: Settings) -> int:
     clients, feed, inbox = Clients(), Feed(), Inbox()
     judging = verification(settings, clients, feed, inbox)
-    directory = Directory(inbox, judging.shown)
+    directory = Directory(inbox, judging.shown, States(feed, "", clients.look_at))
     check_free = partial(directory.check_free, but=AgentKind.names)
     room = AgentRoom(settings, LocalTerminals(), clients, feed, inbox, judging, check_free)
     directory.add(AgentKind(room.store, room.transcripts, feed))
@@ -42,6 +43,7 @@ async def _serve(settings: Settings) -> int:
         ApprovalOps(inbox),
     )
     door = RpcDoor(settings, handlers, room.ops, clients, directory=directory)
+    directory.follow(feed)
     happenings.follow(feed, clients)
     await judging.open()
     for fault in room.store.open():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from shlex import quote
 from typing import Any, Protocol
@@ -17,10 +18,13 @@ from msgspec import Struct
 
 from ..formats.guess import meant
 from ..wire.verifier import Outcome
+from .feed import Changed, Feed, FeedEvent, Opened, PromptEnded, TurnBegan, TurnEnded
 from .inbox import LEAST_PREFIX, Inbox
-from .session import Prompt, Session
+from .questions import Answer, Question
+from .session import Explaining, Prompt, SaysState, Session
+from .state import UNKNOWN, Activity, States, by_protocol
 
-_UNLISTED = frozenset({"is_open", "more"})
+_UNLISTED = frozenset({"is_open", "more", "activity"})
 _GIVEN = re.compile(r"[0-9a-f]{8}[0-9a-f-]*")
 """A word that looks like an id that was made up, or like as much of one as lists show."""
 _ID, _SHORT_ID, _NAME, _BEGINNING, _TOO_SHORT = range(5)
@@ -38,6 +42,8 @@ class Summary(Struct, frozen=True, kw_only=True):
     """The directory that it works in."""
     state: str
     """`running`, `waiting` or `ended` for a program; `working`, `asks`, `idle` or `failed` for an agent."""
+    activity: Activity = UNKNOWN
+    """What it does, and how that is known."""
     is_open: bool = True
     """False if it is only on the disk. Not in a row."""
     what: str = ""
@@ -60,6 +66,7 @@ class Summary(Struct, frozen=True, kw_only=True):
     def row(self) -> dict[str, Any]:
         """All of it as plain data."""
         row = {field: getattr(self, field) for field in self.__struct_fields__ if field not in _UNLISTED}
+        row["activity"] = self.activity.row
         if self.verdict is None:
             del row["verdict"]
         return row | dict(self.more)
@@ -159,9 +166,11 @@ class Directory:
         self,
         inbox: Inbox,
         verdict: Callable[[str], Mapping[str, Any] | None],
+        states: States,
         reserved: Mapping[str, str] | None = None,
     ) -> None:
         self.kinds: list[Kind] = []
+        self.states = states
         self._reserved = reserved or {}
         self._inbox = inbox
         self._verdict = verdict
@@ -251,17 +260,59 @@ class Directory:
 
     def _joined(self, summaries: Sequence[Summary]) -> Sequence[Summary]:
         """With what others know of them."""
-        asked = {each.session: each for each in reversed(self._inbox.open())}
+        asked = self._asked()
         found = []
         for summary in summaries:
             question, verdict = asked.get(summary.id), self._verdict(summary.id)
+            asks = question is not None and question.is_consent and summary.state == "working"
+            joined: dict[str, Any] = {"activity": self._activity(summary, question)}
             if question is not None or verdict is not None:
-                asks = question is not None and question.is_consent and summary.state == "working"
-                more = {
+                joined |= {
                     "waits_for": question.what if question is not None else "",
                     "verdict": verdict,
                     "state": "asks" if asks else summary.state,
                 }
-                summary = msgspec.structs.replace(summary, **more)
-            found.append(summary)
+            found.append(msgspec.structs.replace(summary, **joined))
         return found
+
+    def _asked(self) -> Mapping[str | None, Question]:
+        """The oldest question of each session."""
+        return {each.session: each for each in reversed(self._inbox.open())}
+
+    # --- what they do ---------------------------------------------------------------------------------------
+
+    def _activity(self, summary: Summary, question: Question | None) -> Activity:
+        """What a session does: as is found out of its kind, or as it says itself."""
+        kind = next(each for each in self.kinds if each.name == summary.kind)
+        if isinstance(kind, Explaining):
+            return self.states.of(summary.id) or UNKNOWN
+        state, evidence, waits_for = by_protocol(summary.state, question, time.time() - (summary.idle or 0.0))
+        if summary.is_open:
+            return self.states.found(summary.id, state, evidence, waits_for)
+        is_seen = (self.states.of(summary.id) or UNKNOWN).is_seen
+        return Activity(state, evidence.at if evidence is not None else 0.0, waits_for, is_seen, evidence)
+
+    def follow(self, feed: Feed) -> None:
+        """Notice it when a session does something else."""
+        feed.listen(self._happened)
+        self._inbox.listen(self)
+
+    def _happened(self, event: FeedEvent) -> None:
+        if isinstance(event, Changed | Opened | TurnBegan | TurnEnded | PromptEnded):
+            self._look(event.session)
+
+    def asked(self, question: Question) -> None:
+        self._look(question.session)
+
+    def closed(self, question: Question, answer: Answer) -> None:
+        self._look(question.session)
+
+    def warned(self, question: Question, why: str) -> None:
+        """Nothing is done about it here."""
+
+    def _look(self, id: str | None) -> None:
+        """See what a session says that it does."""
+        for kind in self.kinds:
+            state = kind.state_of(id) if id is not None and isinstance(kind, SaysState) else None
+            if id is not None and state is not None:
+                self.states.found(id, *by_protocol(state, self._asked().get(id), time.time()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -145,6 +145,22 @@ class Opening(Protocol):
     async def open(self) -> None: ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class SaysState(Protocol):
+    """A kind whose sessions say themselves what they do."""
+
+    def state_of(self, id: str) -> str | None:
+        """The state of a session that is open, in the words of lists; None if it is not."""
+
+
+@runtime_checkable
+class Explaining(Protocol):
+    """A kind of which it is found out what its sessions do."""
+
+    def weighed(self, id: str) -> Sequence[Mapping[str, Any]]:
+        """All that says what a session does, and what came of each. Raises NoSession."""
 
 
 @runtime_checkable

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Mapping
 from functools import cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from ..keeper.credentials import AGENT_MARK, RLIMIT_LOCKS, UNLIMITED
 
@@ -304,6 +304,27 @@ def agent_of(pid: int, programs: Mapping[int, str]) -> str | None:
     else:
         is_hidden = True  # nobody has so many parents
     return UNNAMED_AGENT if is_hidden else ""
+
+
+def waits_in(pid: int) -> Literal["", "read", "poll", "child"]:
+    """What a process that sleeps waits for, where Linux tells: a terminal that it reads, one of several
+    things, or a child; empty if it is something else or not known."""
+    try:
+        with open(f"{PROC}/{pid}/wchan") as file:
+            place = file.read(100)
+    except OSError:
+        return ""
+    return next((what for word, what in _PLACES.items() if word in place), "")
+
+
+_PLACES: Mapping[str, Literal["read", "poll", "child"]] = {
+    "wait_woken": "read",
+    "n_tty_read": "read",
+    "poll": "poll",
+    "select": "poll",
+    "do_wait": "child",
+}
+"""Parts of the names that the kernel's functions have in which a process sleeps."""
 
 
 # --- several ----------------------------------------------------------------------------------------------

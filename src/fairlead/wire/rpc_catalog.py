@@ -234,6 +234,10 @@ session_list: / kind brief -> sessions questions
     sessions of all kinds, or of one, and how many questions are pending [repeatable reads]
 session_find: / name session-id -> session others
     a session by its name, its id or a prefix of it, and others with the same name [repeatable reads]
+session_state: / name session-id -> session weighed
+    what a session does, since when, and all that says so [repeatable reads]
+session_seen: / name session-id -> accepted
+    a person has seen what a session did [repeatable]
 session_stop: / name session-id -> session others exit-code stopped dropped agent-ended
     stop a program, or an agent's turn [beside own]
 session_remove: / name session-id -> session others path
@@ -288,8 +292,8 @@ follow_up: message / images session-id -> accepted
 say: message prompt-id / images session-id -> accepted prompt-id
     start a turn, or send a message during the running one; only once, however often it is requested with \
 this id [needs_key repeatable]
-abort: / session-id -> accepted dropped-steering-text
-    end the turn at once [repeatable own]
+abort: / session-id prompt-id -> accepted dropped-steering-text
+    end the turn at once, and don't say this prompt if it waits [repeatable own]
 abort_retry: / session-id -> accepted
     don't retry a model that failed [own]
 interrupt: / session-id -> accepted pending dropped-steering-text
@@ -318,7 +322,7 @@ set_auto_retry: enabled / session-id -> enabled
 get_state: / session-id -> state
     a session's state [repeatable reads]
 get_view: / session-id -> state
-    the same, with its modes and options, and the message in progress [repeatable reads]
+    the same, with its title, modes and options, and the message in progress [repeatable reads]
 get_messages: / session-id from limit -> messages first total
     messages, at most 2 MiB of text: if there are more, the last ones, from `:first` on [repeatable reads]
 get_session_stats: / session-id -> stats
@@ -445,6 +449,7 @@ sessions/created session-id
 sessions/opened session-id kind project
 sessions/closed session-id
 sessions/changed session-id
+sessions/state session-id state question seen
 sessions/prompt-started session-id prompt-id
 sessions/prompt-ended session-id prompt-id outcome reason
 sessions/said session-id text

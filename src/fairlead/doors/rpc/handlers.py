@@ -125,6 +125,10 @@ class Clients:
     def discard(self, client: Caller) -> None:
         self._all.discard(client)
 
+    def look_at(self, session: str) -> bool:
+        """True if any of them has a session in its focus."""
+        return any(client.focus == session for client in self._all)
+
     def want(self, topic: str) -> bool:
         """True if any of them wants events of this topic."""
         return any(client.wants(topic) for client in self._all)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...sessions import feed
+from ...sessions.state import StateChanged
 from ...wire.rpc import fields
 from .handlers import Clients
 
@@ -30,6 +31,8 @@ def _topic_of(event: feed.FeedEvent) -> tuple[str, dict[str, Any]] | None:
             return "closed", {}
         case feed.Changed():
             return "changed", {}
+        case StateChanged(activity=activity):
+            return "state", activity.row
         case feed.PromptStarted(prompt=prompt):
             return "prompt-started", {"prompt_id": prompt}
         case feed.PromptEnded(prompt=prompt, outcome=outcome, reason=reason):

@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 from ....sessions.directory import Directory, Kind, NoKind, NoSession, NotSupported, Summary
 from ....sessions.feed import Feed, FeedEvent, SaidPiece
 from ....sessions.inbox import calling_agent
-from ....sessions.session import Prompt, Receiving, Removing, new_id
+from ....sessions.session import Explaining, Prompt, Receiving, Removing, new_id
 from ....wire.rpc import ErrorCode, fields
 from ..frames import plain
 from ..handlers import FAULTS, Call, Data, OpError, accepted, invalid, op
@@ -54,6 +54,24 @@ class SessionOps:
     async def session_find(self, call: Call, name: str = "") -> Data:
         (_, found), *others = await meant(self._directory, call, name)
         return fields(session=row_of(found), **_others(others))
+
+    @op
+    async def session_state(self, call: Call, name: str = "") -> Data:
+        kind, found = (await meant(self._directory, call, name))[0]
+        if isinstance(kind, Explaining):
+            weighed = kind.weighed(found.id)
+        else:
+            evidence, question = found.activity.row["evidence"], found.activity.question
+            weighed = [{**evidence, "question": question, "fate": "counts"}] if evidence else []
+        return fields(session=row_of(found), weighed=[plain(each) for each in weighed])
+
+    @op
+    async def session_seen(self, call: Call, name: str = "") -> Data:
+        if agent := calling_agent.get():
+            why = f"only a person can have seen it, and a command of an agent session ({agent:.80}) asks"
+            raise OpError(ErrorCode.FAILED, why)
+        self._directory.states.seen((await meant(self._directory, call, name))[0][1].id)
+        return fields(accepted=True)
 
     @op
     async def session_stop(self, call: Call, name: str = "") -> Data:

@@ -1,0 +1,100 @@
+"""`fairlead state`: what a session does, since when, and how that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .arguments import JSON, Argument, Command, Option, parsed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+COMMAND = Command(
+    "state",
+    "Print what a session does and the evidence for it: `working`, `waits` (for a person), `idle`, `ended`,\n"
+    "or `unknown` if nothing says it. Agents that speak a protocol say it themselves. For a program in a\n"
+    "terminal, hooks, what it tells its terminal, its screen and its processes are weighed, in this order.",
+    takes=(Argument("name", "the session", completes="session"),),
+    options=(
+        Option("--explain", help="print all the evidence, and why some of it does not count"),
+        JSON,
+    ),
+    examples=(
+        ("fairlead state work", "what it does, since when, and the words that this is based on"),
+        ("fairlead state work --explain", "all the evidence"),
+        ("fairlead state work --json | jq -r .state", "one word, for a script"),
+    ),
+    codes={1: "there is no such session"},
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = parsed(COMMAND, arguments)
+    from ..client.connection import DaemonConnection
+
+    with DaemonConnection() as control:
+        answer = control.ask("session_state", name=options.name)
+    session, weighed = answer["session"], answer["weighed"]
+    if options.json:
+        import json
+
+        print(json.dumps({**session["activity"], "name": session["name"], "weighed": weighed}, indent=2))
+        return 0
+    _print(session)
+    if options.explain:
+        _explain(weighed)
+    return 0
+
+
+def _print(session: dict[str, Any]) -> None:
+    from ..formats.columns import printable
+    from .ls import shown_name
+
+    activity = session["activity"]
+    print(f"{shown_name(session)}: {shown_state(activity)}")
+    if activity["question"]:
+        print(f"  waits for: {printable(activity['question'])}")
+    if (evidence := activity["evidence"]) is not None:
+        print(f"  because: {_basis(evidence)}")
+    elif activity["state"] == "unknown":
+        print("  because: nothing says what it does")
+
+
+def shown_state(activity: dict[str, Any]) -> str:
+    """What a session does, and for how long, in a few words."""
+    import time
+
+    from .ls import span
+
+    state: str = activity["state"]
+    if state == "idle" and not activity["seen"]:
+        state = "idle, not seen yet,"
+    return f"{state} for {span(max(0.0, time.time() - activity['since']))}" if activity["since"] else state
+
+
+def _basis(evidence: dict[str, Any]) -> str:
+    from ..formats.columns import printable
+
+    words = f"{evidence['source']}: {printable(evidence.get('words') or evidence['says'])}"
+    if rule := evidence.get("rule"):
+        words += f" (rule {rule}, version {evidence.get('version') or 'unknown'})"
+    return words
+
+
+def _explain(weighed: list[dict[str, Any]]) -> None:
+    import time
+
+    from .columns import table
+    from .ls import span
+
+    if not weighed:
+        return
+    rows = [("SOURCE", "SAYS", "AGE", "RESULT", "BASED ON")]
+    now = time.time()
+    rows += [
+        (each["source"], each["says"], span(max(0.0, now - each["at"])), each["fate"], _basis(each))
+        for each in weighed
+    ]
+    print()
+    table(rows)
