@@ -27,7 +27,7 @@ PROMPTS = (
 )
 ANSWERS = (
     "The roses want water twice a week, and the pond wants none. I looked at both of them. " * 3,
-    "Here is what I found:\n\n1. The first bed is dry.\n2. The second is not.\n\nShall I go on with the rest?",
+    "Here is what I found:\n\n1. The first bed is dry.\n2. The second isn't.\n\nShall I go on with the rest?",
     "```python\ndef water(bed):\n    return bed.moisture < 0.3\n```\n\nThat is the whole function. " * 2,
     "- one\n- two\n- three\n\nDone. Nothing else is to be done here, I think. " * 3,
 )
