@@ -225,6 +225,26 @@ def test_sessions_are_listed_by_pages(plain: AcpEditor, hosting: SmallHosting) -
     assert code(plain.ask(acp.ListSessions(cursor="x"))) == ErrorCode.INVALID_PARAMS
 
 
+def test_a_session_has_one_title_wherever_it_is_shown(editor: AcpEditor, hosting: SmallHosting) -> None:
+    place = hosting.directory / "titled"
+    place.mkdir()
+    session = editor.new(str(place))
+    for text in ("mend\nthe gate " + 20 * "now ", "and the door"):
+        editor.prompt(session, text)
+    editor.until(lambda: bool(editor.of(acp.SessionInfoChanged)))
+    with AcpEditor(hosting, cwd=place) as other:
+        other.load(session)
+        other.until(lambda: bool(other.of(acp.SessionInfoChanged)))
+        other.prompt(session, "and the lock")
+        (listed,) = other.ask(acp.ListSessions(cwd=str(place))).sessions
+        told = [each.title for every in (editor, other) for each in every.of(acp.SessionInfoChanged)]
+        assert told == [listed.title] * 2
+        assert str(listed.title).startswith("mend the gate now")
+        hosting.ask("set_session_name", session_id=session, name="lock")
+        other.until(lambda: other.of(acp.SessionInfoChanged)[-1].title == "lock")
+        assert other.ask(acp.ListSessions(cwd=str(place))).sessions[0].title == "lock"
+
+
 def test_modes_and_options_are_set(editor: AcpEditor, plain: AcpEditor) -> None:
     session = editor.new()
     editor.prompt(session, "hello")

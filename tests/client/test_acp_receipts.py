@@ -88,6 +88,26 @@ def test_a_daemon_that_is_stopped_fails_the_open_prompt_and_the_next_one_starts_
         assert editor.answer(turn).stop_reason == "end_turn"
 
 
+def test_a_prompt_that_is_cancelled_while_it_waits_is_not_said(small: SmallHosting) -> None:
+    with (
+        AcpEditor(small, "--with", "small", cwd=small.project) as first,
+        AcpEditor(small, cwd=small.project) as second,
+    ):
+        session = first.new()
+        second.load(session)
+        turn = first.say(session, "hang")
+        first.until(lambda: "hanging" in first.text())
+        other = second.say(session, "unsaid")
+        small.until(lambda: small.ask("get_state", session_id=session)["state"]["steering_messages"] != [])
+        small.kill_daemon()  # what waits is said after the turn from now on
+        small.ask("daemon_status")
+        second.cancel(session)
+        assert second.answer(other).stop_reason == "cancelled"
+        assert first.answer(turn).stop_reason == "cancelled"
+        assert first.prompt(session, "list").stop_reason == "end_turn"
+        assert "unsaid" not in str(small.received)
+
+
 @pytest.mark.peers
 def test_every_prompt_of_two_editors_is_answered_however_often_the_daemon_is_killed(
     small: SmallHosting,

@@ -88,6 +88,19 @@ def test_answer_in_the_chat_answers_chooses_and_declines(lent: Hosting, agent: A
         assert agent.heard() is None
 
 
+def test_answer_in_the_chat_says_what_waits_outside_of_its_session(
+    lent: Hosting, agent: Agent, tmp_path: Path
+) -> None:
+    with Person(lent, "agent", "-C", str(tmp_path), "beside", cols=200) as person:
+        person.until("^D leaves")
+        token = agent.ask()
+        person.type(b"/answer blue\r")
+        person.until_all([f"{token}  {agent.name}: Which colour?", "in this project"])
+        person.until(f"answer with `fairlead approvals answer {token} TEXT`")
+        lent.run("approvals", "answer", token, "red")
+        assert agent.heard() == "red"
+
+
 def test_answer_in_talk_answers_a_question_by_its_token(lent: Hosting, agent: Agent) -> None:
     with talking(lent) as person:
         person.until("Ctrl-D quits")

@@ -22,6 +22,8 @@ What it does, the words of a prompt say, one after the other:
     gush, calls, heavy          say too much after the turn, have too many calls, or keep too much in them
     pester, ask:COUNT           ask for what is unknown without an end, with empty lines, or so often
     moody, rewrite, repeat      change its mode, or files, without an end, or a file of equal lines
+    deluge:WHAT                 say without an end what it plans, which commands it has, how much it has used,
+                                or what its terminal printed, and wait for a file `enough` then
     titles, deep                have calls with long titles, or with deep arguments
     sly, same, many, strange    ask for permission with options that mislead, have one id, are too many, or
                                 for a call that it did not begin
@@ -92,6 +94,8 @@ class Turn(threading.Thread):
                 self.say(os.environ.get(word[4:], "none")[::-1] + " ")
             elif word.startswith("vast:"):
                 self.vast(int(word.partition(":")[2]))
+            elif word.startswith("deluge:"):
+                getattr(self, f"deluge_{word[7:]}")()
             elif word.startswith("ask:"):
                 self.ask_unknown(int(word[4:]))
             elif word.startswith(("write:", "reach:", "knock:")):
@@ -138,6 +142,40 @@ class Turn(threading.Thread):
         for number in range(3000):
             self.update("current_mode_update", currentModeId=f"mood-{number}")
         self.update("current_mode_update", currentModeId="bold")
+
+    def deluge_plan(self) -> None:
+        for number in range(30):
+            steps = [f"{number} {step}" for step in range(3000)] if number < 29 else ["at last"]
+            entries = [{"content": step, "priority": "high", "status": "pending"} for step in steps]
+            self.update("plan", entries=entries)
+        for number in range(3000):
+            entry = {"content": f"step {number}", "priority": "high", "status": "pending"}
+            self.update("plan", entries=[entry])
+        self.wait_for("enough")
+
+    def deluge_commands(self) -> None:
+        for number in range(30):
+            names = [f"c-{number}-{name}" for name in range(2000)] if number < 29 else ["at-last"]
+            commands = [{"name": name, "description": "d" * 20} for name in names]
+            self.update("available_commands_update", availableCommands=commands)
+        self.wait_for("enough")
+
+    def deluge_usage(self) -> None:
+        for used in range(1, 5001):
+            self.update("usage_update", used=used, size=10_000)
+        self.wait_for("enough")
+
+    def deluge_print(self) -> None:
+        self.update("tool_call", toolCallId="print", title="print", status="in_progress")
+        for piece in [*(2000 * "z" for _ in range(2000)), "at last"]:
+            printed = {"terminal_output_delta": {"data": piece, "terminal_id": "t1"}}
+            self.update("tool_call_update", toolCallId="print", _meta=printed)
+        self.wait_for("enough")
+
+    @staticmethod
+    def wait_for(file: str) -> None:
+        while not os.path.exists(file):
+            time.sleep(STEP)
 
     def do_rewrite(self) -> None:
         old, new = ("\n".join(f"{n}\n{side}{n}" for n in range(1490)) for side in "ab")
@@ -396,8 +434,7 @@ class Turn(threading.Thread):
     def do_overtime(self) -> str:
         self.agent.turn = None
         self.agent.send(id=self.request, result={"stopReason": "end_turn"})
-        while not os.path.exists("go"):
-            time.sleep(STEP)
+        self.wait_for("go")
         self.write(self.begin("Write result.txt", "result.txt"), "result.txt", "WRONG\n")
         return ""
 

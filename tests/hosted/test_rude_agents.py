@@ -7,13 +7,22 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from fairlead.client.connection import RequestError
 from fairlead.system.settings import Settings
+from fairlead.wire import acp
 from tests.cli.verifying import verifying
+from tests.client.acp_editor import AcpEditor
 from tests.hosted.small import KEY, SMALL, SmallHosting
 from tests.hosting import is_alive
+
+MAX_DELUGE = 40 * 1024 * 1024
+"""How many bytes an editor gets at the most of what an agent says without an end: less than it says."""
+
+MAX_JOURNALED = 3000
+"""How many messages a journal has at the most then: two for each of the plans that are kept."""
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +86,36 @@ def test_many_requests_are_answered_once_each(shared: SmallHosting, name: str) -
 def test_modes_without_an_end_hold_nobody_up(shared: SmallHosting, name: str) -> None:
     assert shared.talk("moody done", name=name).stdout.strip() == "done"
     assert shared.found(name)["mode"] == "bold"
+
+
+@pytest.mark.parametrize("what", ["plan", "commands", "usage", "print"])
+def test_what_an_agent_says_without_an_end_holds_nobody_up_and_its_last_state_is_told(
+    shared: SmallHosting, what: str
+) -> None:
+    (shared.project / "enough").unlink(missing_ok=True)
+
+    def last(told: object) -> bool:
+        match told:
+            case acp.Plan(entries=(entry,)):
+                return entry.content == "step 2999"
+            case acp.AvailableCommands(available_commands=commands):
+                return "at-last" in {each.name for each in commands}
+            case acp.UsageChanged(used=used):
+                return used == 5000
+            case acp.ToolCallUpdate(content=(acp.ContentShown(content=acp.Text(text=text)),)):
+                return text.endswith("at last")
+        return False
+
+    with AcpEditor(shared, "--with", "small", cwd=shared.project) as editor:
+        session = editor.new()
+        turn = editor.say(session, f"deluge:{what}")
+        if what in ("plan", "print"):  # what the session is set to is told when the turn ends
+            editor.until(lambda: any(last(each.update) for each in editor.updates))
+        (shared.project / "enough").touch()
+        assert editor.answer(turn).stop_reason == "end_turn"
+        editor.until(lambda: any(last(each.update) for each in editor.updates))
+        assert len(msgspec.json.encode(editor.updates)) < MAX_DELUGE
+    assert len(shared.messages(session)) < MAX_JOURNALED
 
 
 def test_long_diffs_hold_nobody_up(shared: SmallHosting, name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -17,7 +18,7 @@ from fairlead.client.reconnect import RECONNECTED
 from fairlead.system.settings import Settings
 from tests.client.persons import Person
 from tests.hosted.small import SmallHosting
-from tests.hosting import is_alive
+from tests.hosting import WAIT, is_alive
 
 SOME_KILLS, MANY_KILLS = 8, 30
 SPOKEN = "0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19"
@@ -165,6 +166,28 @@ def test_a_prompt_that_no_agent_got_is_sent_later_or_shown_as_not_sent(is_long_a
             assert len(prompts) == 1
     finally:
         small.close()
+
+
+@pytest.mark.parametrize(("first", "ends"), [("hello", "hello"), ("fail", "[error]")])
+def test_a_prompt_that_was_accepted_when_the_daemon_died_is_said_once_and_alone(
+    small: SmallHosting, first: str, ends: str
+) -> None:
+    """The end of the turn before is in the journal then, and the agent's keeper has the state before it."""
+    small.open()
+    small.talk(first)
+    file, told = Path(small.found()["file"]), ["> " + first, ends]
+    for each in (small.nursery_pid(), small.daemon_pid()):
+        os.kill(each, signal.SIGKILL)
+    *_, last = lines = [json.loads(line) for line in file.read_text().splitlines()]
+    said = next(each for each in lines if each.get("message", {}).get("role") == "user")
+    message = {**said["message"], "content": [{"type": "text", "text": "roundabout"}], "prompt": "p-2"}
+    entry = {**said, "id": "0badcafe", "parentId": last["id"], "message": message}
+    file.write_text("".join(json.dumps(each) + "\n" for each in [*lines, entry]))
+    small.ask("session_prompt", name="one", text="thereafter")
+    ended = small.ask("prompt_receipt", name="one", prompt_id="p-2", timeout=WAIT)
+    assert (ended["state"], ended["outcome"]) == ("ended", "done"), ended
+    small.wait_idle()
+    assert small.told() == [*told, "> roundabout", "roundabout", "> thereafter", "thereafter"]
 
 
 @pytest.mark.parametrize("kills", [SOME_KILLS, pytest.param(MANY_KILLS, marks=pytest.mark.peers)])

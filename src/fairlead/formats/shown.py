@@ -28,6 +28,8 @@ TITLE_COLUMNS = 120
 """How wide a call's one line may be."""
 MAX_QUOTED = 80
 """How many characters of a name are shown that somebody else chose."""
+MAX_LABEL = 48
+"""How many characters of what was said name a session that has no name."""
 MAX_NAME = 200
 """How many characters the name of a session may have."""
 
@@ -108,6 +110,16 @@ def dotted(text: str) -> str:
     'a ·[31mred ·word'
     """
     return _UNSAFE.sub("·", text.replace("\r", ""))
+
+
+def label(text: str) -> str:
+    """What was said to a session that has no name, as a name for it.
+
+    >>> label("mend the\\ngarden gate")
+    'mend the garden gate'
+    """
+    line = " ".join(dotted(text[: 8 * MAX_LABEL]).split())
+    return line if len(line) <= MAX_LABEL else line[: MAX_LABEL - 1] + "…"
 
 
 def _is_unseen(char: str) -> bool:

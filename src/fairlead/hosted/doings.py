@@ -7,6 +7,7 @@ the journal already, because the last daemon died right after it wrote that, is 
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
 from collections.abc import Callable, Sequence
@@ -33,10 +34,12 @@ MAX_CALLS = 200
 """How many calls an agent may have open."""
 MAX_ASIDE = 2 * 1024 * 1024
 """How many bytes of what an agent says and does between two turns are taken, the rest is dropped."""
-UPDATE_SECONDS = 0.1
-"""In so many seconds,"""
-MAX_UPDATED = 256 * 1024
-"""so many characters of what calls show are told, as each event has all of it; their end is always told."""
+UPDATED_A_SECOND = 1024 * 1024
+"""How many characters a second of what open calls show are told, as each event has all of it. What is left
+out meanwhile is told when there is room; the end of a call is always told."""
+MAX_PLANS = MAX_ASIDE
+"""How much of its plans in a turn is journaled as the agent makes them. Beyond that they are one call, which
+ends with the turn. What is journaled must not depend on time: the next daemon may have to repeat it."""
 _ASIDE_COST = 1024
 """What each update between two turns counts besides its own bytes: an entry of the journal has a size too."""
 LOST_CALL = "lost: the agent ended before this call did"
@@ -73,7 +76,9 @@ class Doings:
         self.run = ""
         self._size = 0  # of the answer
         self._at = self._number = 0  # the line that is handled, and how many entries came of it
-        self._updated_at, self._updated = 0.0, 0  # when events of calls were counted anew, and their size
+        self._room_at = 0.0  # when the next event of an open call may be told
+        self._untold: dict[str, OpenCall] = {}  # calls that have changed since they were told
+        self._timer: asyncio.TimerHandle | None = None
         self._written = (0, 0)  # the last line of which there are entries in the journal, and how many
         self._taken: dict[str, int] = {}  # where calls were journaled, by their ids; earlier runs at -1
         self.told = ""
@@ -116,6 +121,7 @@ class Doings:
         """The run is over: nothing of it goes on."""
         self._journal.append(Custom(RUN, {"ended": self.run}))
         self.work = Work()
+        self.close()
         self._restart()
 
     def note_told(self, entry: str) -> None:
@@ -205,16 +211,25 @@ class Doings:
         self._size += len(text)
 
     def plan(self, entries: Sequence[acp.PlanEntry]) -> None:
-        """The agent has another plan, which is shown as a call that is done at once."""
+        """The agent has another plan, which is shown as a call that is done at once; but see MAX_PLANS."""
         lines = [f"{_MARKS.get(each.status, '[ ]')} {each.content}" for each in entries]
         text = middle("\n".join(lines), shown.MAX_TEXT)
         if text == self.work.shown_plan:
             return
         self.work.shown_plan = text
-        call = OpenCall(f"plan@{self.run}-{self._at}", "plan", name="plan", status="completed", text=text)
-        self.work.calls[call.id] = call
-        self._tell(events.ToolBegan(self._id, call.id, call.tool))
-        self._progress(call.id, call)
+        self.work.plans += len(text) + _ASIDE_COST
+        if (call := self.work.calls.get(self._plan)) is None:
+            status = "completed" if self.work.plans <= MAX_PLANS else "in_progress"
+            call = OpenCall(f"plan@{self.run}-{self._at}", "plan", name="plan", status=status)
+            self.work.calls[self._plan] = call
+            self._tell(events.ToolBegan(self._id, call.id, call.tool))
+        call.text = text
+        self._progress(self._plan, call)
+
+    @property
+    def _plan(self) -> str:
+        """The plan's id among those of calls; the agent does not know it."""
+        return f"plan@{self.run}"
 
     # --- calls --------------------------------------------------------------------------------------------
 
@@ -278,20 +293,32 @@ class Doings:
         self.start(call)
         if call.status in _ENDED:
             self._end_call(id, is_error=call.status == "failed")
-        elif call.text and self._may_update(len(call.text) + len(call.diff)):
+        elif call.text:
+            self._untold[call.id] = call
+            if self._timer is None:
+                self._tell_updates()
+
+    def _tell_updates(self) -> None:
+        """Tell what open calls show now, as far as there is room; the rest when there is."""
+        self._timer = None
+        while self._untold and (wait := self._room_at - time.monotonic()) <= 0:
+            call = self._untold.pop(next(iter(self._untold)))
+            self._room_at = time.monotonic() + (len(call.text) + len(call.diff)) / UPDATED_A_SECOND
             text = self._clean(call.text)
             self._tell(events.ToolUpdated(self._id, call.id, call.tool, text, self._details(call)))
+        if self._untold:
+            self._timer = asyncio.get_running_loop().call_later(wait, self._tell_updates)
 
-    def _may_update(self, size: int) -> bool:
-        """Whether there is room for an event of this size now; for the first one there always is."""
-        now = time.monotonic()
-        if now - self._updated_at >= UPDATE_SECONDS:
-            self._updated_at, self._updated = now, 0
-        self._updated += size
-        return self._updated <= MAX_UPDATED
+    def close(self) -> None:
+        """Nothing more is told."""
+        self._untold.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _end_call(self, id: str, *, is_error: bool, why: str = "") -> None:
         call = self.work.calls.pop(id)
+        self._untold.pop(call.id, None)
         denial = self._approvals.denial(call.id) if is_error else ""
         text = "\n".join(filter(None, [denial, self._clean(call.text), why]))
         details = self._details(call)
@@ -362,10 +389,12 @@ class Doings:
     ) -> bool:
         """The turn is over: what is open of it ends, and its last message is written. False if it was."""
         self.take_calls()
+        if self._plan in self.work.calls:
+            self._end_call(self._plan, is_error=False)
         for id in list(self.work.calls):
             self._end_call(id, is_error=True, why=why)
         is_new = self._record(self._message(reason, error, usage))
-        self.work.shown_plan = ""
+        self.work.shown_plan, self.work.plans = "", 0
         if reason == "error":
             self._tell(events.Failed(self._id, error or "", is_said=True))
         return is_new

@@ -261,6 +261,7 @@ class HostedSession(Conversation):
         """Leave the agent to its keeper, and to the next daemon."""
         if self._set_timer is not None:
             self._set_timer.cancel()
+        self._doings.close()
         if self._link is None:
             super().close()
             return
@@ -358,6 +359,9 @@ class HostedSession(Conversation):
 
     async def _step(self) -> events.Outcome:
         try:
+            if self._awaits and self._unsaid():  # the last turn's end is in the journal, and is said again
+                await self._abortable(self._over.wait())
+                self._awaits = False
             if not self._awaits:
                 await self._abortable(self._program.ready())
                 self._tell_agent()
@@ -487,6 +491,7 @@ class HostedSession(Conversation):
         match update.update:
             case acp.AvailableCommands(available_commands=commands):
                 work.commands = self.settings.bounded(commands, "commands")
+                self._set()
             case acp.CurrentMode(current_mode_id=mode):
                 self.settings.take_mode(mode)
             case acp.ConfigOptionsChanged(config_options=options):
@@ -494,7 +499,7 @@ class HostedSession(Conversation):
             case acp.UsageChanged(used=used, size=size):
                 work.used, work.window = used, size
                 self.settings.take_model()
-                self.model = self.settings.model
+                self._set()
             case _ if work.is_replaying or not work.session:
                 return
             case _ if not in_turn and not self._takes_aside():

@@ -77,6 +77,8 @@ class Work(Struct):
     options: tuple[acp.ConfigOption, ...] = ()
     commands: tuple[acp.AvailableCommand, ...] = ()
     shown_plan: str = ""
+    plans: int = 0
+    """How much the plans of this turn were, in characters."""
     used: int = 0
     window: int = 0
 

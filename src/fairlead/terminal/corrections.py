@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from ..system.processes import Program, foreground
 from .ports import ProgramState
-from .screen.agent_input import RECOGNISERS, AgentInput, shown_input
+from .screen.agent_input import AgentInput, is_known, shown_input
 from .session import TerminalSession
 
 STOP_PAUSE = 0.2
@@ -243,7 +243,7 @@ class Delivery:
             raise ValueError(
                 "the agent ended its stop hook before the verdict, by a person or its time limit"
             )
-        if agent not in RECOGNISERS:
+        if not is_known(agent):
             raise ValueError(
                 f"no stop hook of {agent or 'the agent'} waits for it, and its screen is not known, "
                 "so nothing is typed"

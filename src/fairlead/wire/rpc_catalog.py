@@ -292,8 +292,8 @@ follow_up: message / images session-id -> accepted
 say: message prompt-id / images session-id -> accepted prompt-id
     start a turn, or send a message during the running one; only once, however often it is requested with \
 this id [needs_key repeatable]
-abort: / session-id -> accepted dropped-steering-text
-    end the turn at once [repeatable own]
+abort: / session-id prompt-id -> accepted dropped-steering-text
+    end the turn at once, and don't say this prompt if it waits [repeatable own]
 abort_retry: / session-id -> accepted
     don't retry a model that failed [own]
 interrupt: / session-id -> accepted pending dropped-steering-text
@@ -322,7 +322,7 @@ set_auto_retry: enabled / session-id -> enabled
 get_state: / session-id -> state
     a session's state [repeatable reads]
 get_view: / session-id -> state
-    the same, with its modes and options, and the message in progress [repeatable reads]
+    the same, with its title, modes and options, and the message in progress [repeatable reads]
 get_messages: / session-id from limit -> messages first total
     messages, at most 2 MiB of text: if there are more, the last ones, from `:first` on [repeatable reads]
 get_session_stats: / session-id -> stats

@@ -326,6 +326,8 @@ class AcpAgent:
             self._refuse(id, ErrorCode.INVALID_PARAMS, f"{cursor!r:.100} is no cursor of a list")
             return
 
+        from ...formats.shown import label
+
         def take(answer: Answered) -> None:
             if answer.error is not None:
                 self.fail(id, answer.error)
@@ -335,7 +337,7 @@ class AcpAgent:
                 acp.SessionInfo(
                     session_id=row["id"],
                     cwd=row["cwd"],
-                    title=row.get("name") or row.get("what") or None,
+                    title=row.get("name") or label(row.get("what") or "") or None,
                     updated_at=row.get("modified"),
                 )
                 for row in rows

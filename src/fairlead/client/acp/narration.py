@@ -163,6 +163,8 @@ class Narration:
         return [acp.ToolCallUpdate(title=title_of(name, arguments) if arguments else None, **what)]
 
     def _updated(self, id: str, name: str, text: str, details: Mapping[str, Any]) -> Updates:
+        if name == _PLAN:
+            return [plan_of(text)]
         if self._status(id) in _ENDED:
             return []
         begun = self._call(id, name, "in_progress", {})

@@ -224,8 +224,9 @@ class EditorSession:
             return
         self._tell(past)
         opened, self._opened = self._opened, None
-        self.shown.take(state)
+        new = self.shown.take(state)
         opened(self, None)
+        self._tell([each for each in new if isinstance(each, acp.SessionInfoChanged)])  # it has the rest
         held, self._held = self._held, []
         for event in held:
             self.happened(event)
@@ -268,6 +269,7 @@ class EditorSession:
                     self._refresh()
                 if is_done:
                     self._ask_receipt()
+                    self._ask_commands(lambda: None)  # an agent has its own once it runs
             case Prompted() if prompt is not None and prompt.owns(event.prompt_id):
                 prompt.is_said = True
             case Failed(message):
@@ -356,7 +358,8 @@ class EditorSession:
             self._answer("end_turn")
 
     def cancel(self) -> None:
-        """End the turn at once. Its questions are withdrawn by the session."""
+        """End the turn at once; a prompt that waits for its end is not said. Its questions are withdrawn by
+        the session."""
         prompt = self._prompt
         if prompt is not None and prompt.free_at is None:
             prompt.free_at = time.monotonic() + CANCEL_WAIT
@@ -364,7 +367,8 @@ class EditorSession:
             for id in [id for id, data in self._questions.items() if "dialog_id" not in data]:
                 self._withdraw(id)
             self._answer("cancelled")
-        self.channel.ask("abort", lambda answer: self._ask_receipt())
+        waiting = prompt.id if prompt is not None else None
+        self.channel.ask("abort", lambda answer: self._ask_receipt(), prompt_id=waiting)
 
     @property
     def pause(self) -> float | None:

@@ -37,8 +37,7 @@ class Shown:
         """How the session is now, as `get_view` has it; returns what is new."""
         updates: Updates = []
         self._seen = tuple(state.get(key) for key in _SEEN)
-        title = state.get("session_name") or self._title or _first_title(state)
-        if title != self._title:
+        if (title := state.get("title")) != self._title:
             self._title = title
             updates.append(acp.SessionInfoChanged(title=title))
         before = self.config_options, self._mode
@@ -101,12 +100,6 @@ class Shown:
         if self.is_mode(option):
             self._mode = value
         self._options = [{**each, "value": value} if each["id"] == option else each for each in self._options]
-
-
-def _first_title(state: Mapping[str, Any]) -> str | None:
-    """What a session without a name is called: by what was said in it."""
-    title: str | None = state.get("session_display_name")
-    return None if title == f"(session {state['session_id'][:8]})" else title
 
 
 def _option(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -24,7 +24,7 @@ from ...agent.messages import Assistant, Image, Message, Text, Thinking, ToolRes
 from ...agent.ports import Phase
 from ...agent.worktrees import git_branch
 from ...formats.edn import Keyword
-from ...formats.shown import coloured, dotted, one_line, visible
+from ...formats.shown import coloured, dotted, label, one_line, visible
 from ...sessions.questions import Answer, Question
 from ...wire.rpc import ErrorCode, fields
 
@@ -34,8 +34,6 @@ MAX_SHOWN = 2 * 1024 * 1024
 """How many characters of a conversation, from its end, one frame tells; clients refuse longer frames."""
 ROW = 1024
 """How many characters a message counts for beside its text: that many short ones take as long to write."""
-MAX_LABEL = 48
-"""How many characters of what was said last name a session that has no name."""
 EFFORTS = {"xhigh": "high"}
 """Thinking levels that models are asked for by another name."""
 
@@ -233,14 +231,22 @@ def shown_transcript(branch: Sequence[Entry]) -> list[Data]:
 
 def display_name(session: Conversation) -> str:
     """The session's name, else what was said to it last, else its id."""
-    if session.name:
-        return session.name
-    for entry in reversed(session.journal.branch):
+    lines = (label(text_of(said)) for said in _said_by_people(reversed(session.journal.branch)))
+    found = next((line for line in lines if line and not line.startswith("/")), "")
+    return session.name or found or nameless(session.id)
+
+
+def title(session: Conversation) -> str:
+    """The session's name, else what was said to it first, as a list of sessions has it; empty if neither."""
+    return session.name or next(
+        (label(text_of(said)) for said in _said_by_people(session.journal.branch)), ""
+    )
+
+
+def _said_by_people(entries: Iterable[Entry]) -> Iterator[User]:
+    for entry in entries:
         if isinstance(entry.body, Said) and isinstance(entry.body.message, User):
-            text = text_of(entry.body.message)[: 8 * MAX_LABEL]
-            if (line := " ".join(dotted(text).split())) and not line.startswith("/"):
-                return line if len(line) <= MAX_LABEL else line[: MAX_LABEL - 1] + "…"
-    return nameless(session.id)
+            yield entry.body.message
 
 
 def nameless(id: str) -> str:

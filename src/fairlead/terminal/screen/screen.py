@@ -22,7 +22,7 @@ from . import events, picture, text
 from .cells import is_halved
 from .emulator import BACKGROUND, FOREGROUND, Emulator, Limits, NativeError, char_width
 from .events import Bell, Clipboard, Cwd, Event, KittyNotifications, Notification, Outbox, Progress, Title
-from .keyframe import ENVELOPE, MAGIC, RECORD, VERSION, Keyframe, Rgb, SavedMode, ScreenState, Tag
+from .keyframe import ENVELOPE, MAGIC, RECORD, VERSION, CellRow, Keyframe, Rgb, SavedMode, ScreenState, Tag
 from .paint import DEFAULT, encoded, linked, protect
 from .redraw import Redraw
 from .text import MAX_MATCHES, Match
@@ -437,6 +437,14 @@ class Screen:
             return "\n".join(texts) + ("\n" if texts[-1] and not primary.x else "")
 
         return read
+
+    def last_rows(self, limit: int) -> tuple[list[CellRow], tuple[int, int, bool]]:
+        """The last rows that are shown, so many at most; the cursor's column and row among them, and whether
+        it is visible."""
+        frame = self._frame()
+        rows = frame.shown(frame.active)
+        cursor = _cursor(frame)
+        return rows[-limit:], (cursor.x, cursor.y - max(0, len(rows) - limit), cursor.visible)
 
     def lines(self) -> KeptLines:
         """The scrollback and what is shown as the lines that were printed."""

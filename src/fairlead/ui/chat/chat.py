@@ -42,26 +42,26 @@ from ...system.settings import Settings, safe_dir
 from ...wire.rpc import MAX_PENDING, ErrorCode
 from ..own_terminal import LeftTerminal, SignalBell
 from .line import InputHistory, InputLine, Key
-from .talk import TICK, ConversationView
+from .questions import ANSWERS, MAX_WHAT, OpenQuestions, answer_of, offer_of, pending_elsewhere
+from .talk import TICK, ConversationView, turn_start, without_shown
 from .terminal import ChatTerminal
 from .view import ChatScreen, Paint, Row, asked, ends, marked
 
-MAX_WHAT = 1000
-"""How many characters of what will happen are looked at for the row beside the keys."""
 ESCAPE_WAIT = 0.05
 """Seconds after which an Escape is a key and not the beginning of one."""
-CONSENT_PAUSE = 0.4
-"""Seconds that a question is shown before it can be answered: who is typing did not mean it."""
-SHOWN_MESSAGES = 12
-"""How many messages, calls and results are shown of a session that one comes back to."""
-SHOWN_LINES = 20
-"""How much is shown of each."""
+SHOWN_MESSAGES, SHOWN_LINES = 12, 20
+"""How many messages, calls and results are shown of a session that one comes back to; how many lines of each.
+"""
+TURN_MESSAGES, TURN_LINES = 400, 1000
+"""The same of a turn that is still running."""
 SLOW = frozenset({"command", "login_complete"})
 """Requests whose answers may take longer than it takes to find a daemon hung."""
 _ANSWERED_ELSEWHERE = (ErrorCode.NO_ACTIVE_DIALOG.value, ErrorCode.DIALOG_ID_MISMATCH.value)
 """Errors of an answer to a question if another client was first."""
 SAYING = ("prompt", "steer")
 """Requests that say something."""
+ANSWERING = ("resolve_dialog", "cancel_dialog")
+"""Requests that answer a question."""
 MAX_STOPS = 2
 """How many ^C end a turn; the next one leaves."""
 MAX_ASKED = MAX_PENDING // 2
@@ -71,10 +71,6 @@ INPUT_ROWS = 10
 QUEUED_ROWS = 4
 """How many are shown of what waits to be said."""
 
-_ANSWERS = {"y": "allow", "yes": "allow", "a": "always", "n": "deny", "no": "deny"}
-"""What else people enter for the usual answers to a question."""
-_KEYS_OF = {"allow": "y yes", "always": "a always", "deny": "n no"}
-"""How these are offered. Other answers are offered and entered by their names."""
 _OFFLINE = "no language model is connected; choose one with /model or --model"
 _KEYS = "/help lists commands, \\ Enter inserts a line break, ^D leaves"
 
@@ -139,9 +135,7 @@ class _Chat:
         self._queued: dict[str, str] = {}  # what we said and what waits for its turn, by its prompt's id
         self._stops = 0  # how often ^C was pressed in this turn
         # questions
-        self._wanted: dict[str, ApprovalWanted] = {}
-        self._dialogs: dict[str, PersonAsked] = {}  # what agents want to know, the oldest first
-        self._shown_at = 0.0
+        self._questions = OpenQuestions()
         self._action: dict[str, Any] | None = None
 
     def close(self) -> None:
@@ -191,7 +185,7 @@ class _Chat:
             return ESCAPE_WAIT
         if self._connection is None:
             return RETRY_PAUSE
-        return TICK if self._is_busy or self._is_due or self._wanted else None
+        return TICK if self._is_busy or self._is_due or self._questions else None
 
     def _signalled(self) -> None:
         for number in self._terminal.bell.rung():
@@ -236,8 +230,6 @@ class _Chat:
             self._connection.close()
             self._connection = None
         self._unsent = b""
-        self._wanted.clear()
-        self._dialogs.clear()
         self._action = None
         if self._line.is_secret:  # who had asked for it is no more
             self._log_in("")
@@ -275,9 +267,15 @@ class _Chat:
         if self._was_lost:
             self._was_lost = False
             self._talk.note(RECONNECTED)
+            answered = [id for op, id in self._asked.values() if op in ANSWERING]
             unsaid = self._find_unsaid()
+            self._questions.begin_again()
             self._catch_up()
             self._give_back(unsaid)
+            for note in self._questions.drop_kept(answered):
+                self._talk.note(note)
+            if self._questions.is_meant_for_earlier(self._line.text):
+                self._line.set("")
         if not self._greeted:
             self._ask("get_state")  # all else comes after the greeting
             return
@@ -317,7 +315,7 @@ class _Chat:
             self._queued.clear()
 
     def _ask(self, op: str, said: str = "", /, **params: Any) -> None:
-        if not self._following.ready or len(self._asked) >= MAX_ASKED:
+        if self._connection is None or not self._following.ready or len(self._asked) >= MAX_ASKED:
             self._terminal.write("\a")
             return
         id, line = self._following.request(op, **params)
@@ -344,10 +342,10 @@ class _Chat:
         if op in ("get_state", "get_messages"):
             self._learn_state(op, text, answer)
             return
-        if op == "open_session" and error is None:
-            data = answer.data
-            self._turn_to(OpenedAgent(data["session_id"], data["created"], data["cursor"]))
-            return
+        if op == "approvals" and error is None:
+            self._talk.show(pending_elsewhere(answer.data["approvals"], self._place), "note")
+        if op in ANSWERING:
+            self._questions.confirm(text, is_open=error is not None and error.code not in _ANSWERED_ELSEWHERE)
         if op in ("interrupt", "abort") and answer.data.get("dropped_steering_text"):
             self._line.set(self._line.text or answer.data["dropped_steering_text"])
         if op == "login_complete" and error is None:
@@ -370,8 +368,9 @@ class _Chat:
                 self._ask("get_messages", "count", limit=1)
                 return
         elif what == "count":
-            first = max(0, answer.data["total"] - SHOWN_MESSAGES)
-            self._ask("get_messages", **{"from": first or None})
+            is_idle = self._following.state is None or self._following.state.is_idle
+            first = answer.data["total"] - (SHOWN_MESSAGES if is_idle else TURN_MESSAGES)
+            self._ask("get_messages", **{"from": max(0, first) or None})
             return
         else:
             said = answer.data["messages"]
@@ -389,14 +388,18 @@ class _Chat:
         self._look_at = 0.0
         self._greeted = False
         self._missed.clear()
-        self._wanted.clear()
-        self._dialogs.clear()
+        self._questions = OpenQuestions()
         self._shown.clear()
         self._queued.clear()
         self._asked.clear()
         self._reconnect.reached()
 
     # --- what is shown --------------------------------------------------------------------------------------
+
+    @property
+    def _is_connected(self) -> bool:
+        """True if the daemon can be asked something."""
+        return self._connection is not None and self._following.ready and self._greeted
 
     @property
     def _is_busy(self) -> bool:
@@ -434,9 +437,13 @@ class _Chat:
         self._talk.show([(_KEYS, "dim")], "head")
         if reason := (data.get("verdict") or {}).get("escalated"):
             self._talk.show([(f"◆ a person is needed: {clean(reason)}", "red")], "note")
-        for said in before:
-            self._talk.recall(said, SHOWN_LINES)
-        if state is not None and state.is_idle:
+        is_idle = state is None or state.is_idle
+        turn = len(before) if is_idle else turn_start(before)
+        first = max(0, min(turn, len(before) - SHOWN_MESSAGES))
+        for number, said in enumerate(before[first:], first):
+            self._talk.recall(said, SHOWN_LINES if number < turn else TURN_LINES)
+        self._missed = without_shown(self._missed, before)
+        if is_idle:
             self._talk.end_turn()
 
     def _draw(self, *, always: bool = False) -> None:
@@ -444,9 +451,9 @@ class _Chat:
         rows = self._talk.rows()
         waiting = [*self._queued.values(), *(text for op, text in self._asked.values() if op == "steer")]
         rows += [(f"↳ {clean(text).partition(chr(10))[0]}", "dim") for text in waiting[-QUEUED_ROWS:]]
-        if self._wanted:
+        if self._questions:
             rows += self._asking()
-        elif self._is_hung:
+        if self._is_hung:
             pid = lock_holder(self._settings)
             who = f"the daemon, process {pid}, is hung: it" if pid else "the daemon"
             rows.append(
@@ -454,7 +461,7 @@ class _Chat:
             )
         elif self._connection is None and self._was_lost:
             rows.append((LOST, "dim"))
-        elif self._is_busy:
+        elif self._is_busy and not self._questions:
             state = self._following.state
             rows.append((self._talk.spinner(state.phase if state is not None else ""), "dim"))
         mark = "key: " if self._line.is_secret else "number: " if self._action is not None else "> "
@@ -463,9 +470,9 @@ class _Chat:
         self._screen.draw([*rows, *((row, "") for row in typed)], place, always=always)
 
     def _asking(self) -> list[Row]:
-        wanted = next(iter(self._wanted.values()))
-        more = f" ({len(self._wanted) - 1} more pending)" if len(self._wanted) > 1 else ""
-        keys = f" {_offer_of(wanted)}" if self._takes_answer() else ""
+        wanted, count = self._questions.first, len(self._questions.wanted)
+        more = f" ({count - 1} more pending)" if count > 1 else ""
+        keys = f" {offer_of(wanted)}" if self._questions.takes_answer else ""
         what = ends(one_line(wanted.summary, MAX_WHAT), self._screen.columns - 2)  # the rest may be far above
         return [(f"? {what}", "yellow"), (f"allow {marked(wanted.tool)}?{keys}{more}", "yellow")]
 
@@ -489,9 +496,10 @@ class _Chat:
                 self._talk.show([(clean(message), "red")], "note")
             case ApprovalWanted():
                 self._consent(event)
-            case PersonAsked():
-                self._dialogs[event.id] = event
-                self._talk.show(asked(event), "question")
+            case PersonAsked(id):
+                if self._questions.ask_person(event):
+                    self._talk.show(asked(event), "question")
+                self._answer_again(id)
             case ApprovalSettled(id, allowed, by):
                 self._settled(id, allowed, by)
             case Reported(turn, confidence, summary, verifier):
@@ -532,63 +540,59 @@ class _Chat:
 
     def _consent(self, wanted: ApprovalWanted) -> None:
         if self._yes:
-            self._answer(wanted, "allow")
+            self._answer(wanted.id, "allow")
             return
         self._talk.ask(wanted)
-        if not self._wanted:
-            self._shown_at = time.monotonic()
-        self._wanted[wanted.id] = wanted
+        self._questions.ask(wanted)
+        self._answer_again(wanted.id)
 
-    def _takes_answer(self) -> bool:
-        """Whether the question was there long enough to be answered; it may come while somebody types."""
-        return time.monotonic() - self._shown_at >= CONSENT_PAUSE
+    def _answer_again(self, id: str) -> None:
+        """Send the answer to a question that the daemon before did not take."""
+        if id in self._questions.kept:
+            self._answer(id, self._questions.kept.pop(id))
 
     def _answer_by(self, text: str) -> None:
         """Answer the question with what was entered, if it offers that; else say it to the agent."""
-        wanted = next(iter(self._wanted.values()))
-        word = text.strip().lower()
-        answer = _ANSWERS.get(word, word)
-        if not self._takes_answer():
+        wanted = self._questions.first
+        answer = answer_of(wanted, text)
+        if not self._questions.takes_answer:
             self._terminal.write("\a")
-        elif answer in _options(wanted):
+        elif answer is not None:
             self._line.set("")
-            self._answer(wanted, answer)
-        elif word:
+            self._answer(wanted.id, None if answer == "deny" else answer)
+        elif text.strip():
             self._say(self._line.take())
-            self._talk.note(f"sent to the agent; the question is still open: {_offer_of(wanted)}")
+            self._talk.note(f"sent to the agent; the question is still open: {offer_of(wanted)}")
         else:
             self._line.set("")
-            self._talk.note(f"answer with {_offer_of(wanted)}")
+            self._talk.note(f"answer with {offer_of(wanted)}")
 
-    def _answer(self, wanted: ApprovalWanted, answer: str) -> None:
-        self._wanted.pop(wanted.id, None)
-        self._shown_at = time.monotonic()
-        if answer == "deny":
-            self._ask("cancel_dialog", dialog_id=wanted.id)
+    def _answer(self, id: str, answer: str | None) -> None:
+        """Answer a question; None denies. While the daemon is away, the answer waits for it."""
+        self._questions.answer(id, answer)
+        if not self._is_connected:
+            self._talk.note("the answer is sent when the daemon is back")
+        elif answer is None:
+            self._ask("cancel_dialog", id, dialog_id=id)
         else:
-            self._ask("resolve_dialog", dialog_id=wanted.id, result=answer)
+            self._ask("resolve_dialog", id, dialog_id=id, result=answer)
 
     def _reply(self, text: str) -> None:
         """Answer the oldest question of an agent; without a text, decline."""
-        if not self._dialogs:
-            self._talk.note("no agent asks anything")
-            return
-        id = next(iter(self._dialogs))
-        if text:
-            self._ask("resolve_dialog", dialog_id=id, result=text)
+        id = self._questions.unanswered_dialog()
+        if id is None:
+            self._ask("approvals")
         else:
-            self._ask("cancel_dialog", dialog_id=id)
+            self._answer(id, text or None)
 
     def _settled(self, id: str, allowed: bool, by: str) -> None:
-        if self._dialogs.pop(id, None) is not None:
-            self._talk.show(
-                [("✓ closed" if by == "rpc-edn" else f"✓ closed, {_where(by)}", "green")], "question"
-            )
+        was_open = self._questions.close(id)
+        if isinstance(was_open, PersonAsked):
+            closed = "✓ closed" if by == "rpc-edn" else f"✓ closed, {_where(by)}"
+            self._talk.show([(closed, "green")], "question")
             return
-        was_open = self._wanted.pop(id, None) is not None
-        self._shown_at = time.monotonic()
         whose = f", {_where(by)}" if was_open and by else ""
-        if was_open and self._line.text.strip().lower() in _ANSWERS:
+        if was_open and self._line.text.strip().lower() in ANSWERS:
             self._line.set("")  # it was meant for the question
         mark, style = ("✓ allowed", "green") if allowed else ("✗ denied", "red")
         self._talk.show([(mark + whose, style)], "question")
@@ -601,13 +605,14 @@ class _Chat:
             self._leave()
         style = "red" if kind in ("error", "unsupported_model") else ""
         lines = clean(data.get("message") or "").strip("\n").split("\n")
-        self._talk.show([(line, style) for line in lines], "command")
+        if kind != "new_session":
+            self._talk.show([(line, style) for line in lines], "command")
         if kind == "login_start":
             self._line.set("")
             self._line.is_secret = True
         id = data.get("session_id")
         if kind in ("new_session", "session_switch") and id not in (None, self._following.session_id):
-            self._turn_to(OpenedAgent(id, False))
+            self._turn_to(OpenedAgent(id, created=kind == "new_session"))
 
     def _offer(self, data: dict[str, Any]) -> None:
         """A command wants a choice: a numbered list."""
@@ -655,8 +660,8 @@ class _Chat:
                 self._leave()
             case "key", "end-of-input":
                 self._line.press(("key", "delete"))
-            case "key", "escape" if self._wanted and self._takes_answer():
-                self._answer(next(iter(self._wanted.values())), "deny")
+            case "key", "escape" if self._questions and self._questions.takes_answer:
+                self._answer(self._questions.first.id, None)
             case "key", "escape" if self._line.is_secret:
                 self._log_in("")
             case "key", "escape" if self._action is not None:
@@ -668,8 +673,9 @@ class _Chat:
     def _entered(self) -> None:
         if self._line.text.strip() in ("/quit", "/exit"):
             self._leave()
-        if not self._following.ready or not self._greeted:
-            self._talk.note("not connected to the daemon; press Enter again when it is back")
+        if not self._is_connected:
+            if not self._answer_later():
+                self._talk.note("not connected to the daemon; press Enter again when it is back")
             return
         if self._line.is_secret:
             self._log_in(self._line.take().strip())
@@ -680,7 +686,7 @@ class _Chat:
             self._choose(text)
             return
         is_command = self._line.text.startswith("/")
-        if self._wanted and not is_command:
+        if self._questions and not is_command:
             self._answer_by(self._line.text)
             return
         if not self._line.text.strip():
@@ -693,14 +699,23 @@ class _Chat:
         elif word == "/answer":
             self._talk.prompt(text, ">")
             self._reply(text.removeprefix(word).strip())
-        elif word == "/new":
-            self._talk.prompt(text, ">")
-            self._ask("open_session", text, cwd=self._place or os.getcwd())
         elif word.startswith("/") and "/" not in word[1:]:  # a path may begin a sentence
             self._talk.prompt(text, ">")
             self._ask("command", text, text=text)
         else:
             self._say(text)
+
+    def _answer_later(self) -> bool:
+        """If an answer was entered while the daemon is away, keep it for its question."""
+        word, _, rest = self._line.text.strip().partition(" ")
+        if self._questions and answer_of(self._questions.first, self._line.text) is not None:
+            self._answer_by(self._line.text)
+        elif word == "/answer" and (id := self._questions.unanswered_dialog()) is not None:
+            self._talk.prompt(self._line.take(), ">")
+            self._answer(id, rest.strip() or None)
+        else:
+            return False
+        return True
 
     def _say(self, text: str) -> None:
         """Begin a turn, or steer the one that runs."""
@@ -715,11 +730,13 @@ class _Chat:
         """^C: end a turn that asks; else interrupt it, then abort it, then leave; or drop what is typed."""
         if self._is_hung or (self._connection is None and not self._line.text):
             self._leave()
-        if self._line.is_secret:
+        if self._connection is None:
+            self._line.set("")
+        elif self._line.is_secret:
             self._log_in("")
         elif self._action is not None:
             self._choose("")
-        elif self._wanted:  # the question goes with its turn, and nothing else of the answer is done
+        elif self._questions:  # the question goes with its turn, and nothing else of the answer is done
             self._stops += 1
             self._ask("abort")
         elif self._is_busy:
@@ -750,13 +767,3 @@ def _followed(opened: Agent | OpenedAgent) -> AgentSubscription:
 def _where(by: str) -> str:
     """Who answered a question, or where."""
     return "in another client" if by == "rpc-edn" else f"by {clean(by)}"
-
-
-def _options(wanted: ApprovalWanted) -> list[str]:
-    """The answers that a question offers."""
-    return [each["value"] for each in wanted.data.get("options") or ()] or list(_KEYS_OF)
-
-
-def _offer_of(wanted: ApprovalWanted) -> str:
-    """How these are offered to a person."""
-    return f"{' · '.join(_KEYS_OF.get(each, marked(each)) for each in _options(wanted))}, and Enter"

@@ -14,6 +14,7 @@ from ...events import (
     AgentEvent,
     ApprovalWanted,
     Message,
+    Prompted,
     Text,
     Thought,
     ToolResult,
@@ -128,10 +129,12 @@ class ConversationView:
             case ToolStarted(_, name):
                 self._doing = f"calling {clean(name)}"
             case ToolRunning(id, name, arguments):
+                was_shown = id in self._running  # to who came before it was allowed
                 self._running[id] = call_title(name, arguments)
                 self._doing = f"running {clean(name)}"
                 self._since = time.monotonic()
-                self.show([(f"● {self._running[id]}", "")], "tool")
+                if not was_shown:
+                    self.show([(f"● {self._running[id]}", "")], "tool")
             case ToolUpdate(text=text):
                 lines = text.rstrip().rsplit("\n", PRINTED_LINES)[-PRINTED_LINES:]
                 self._tail = [clean(line) for line in lines]
@@ -188,3 +191,32 @@ class ConversationView:
         picture = _SPINNER[int(seconds / TICK) % len(_SPINNER)]
         doing = phase if phase in ("retrying", "compacting") else self._doing or "thinking"
         return f"{picture} {doing} {seconds:.0f} s · ^C interrupts"
+
+
+def turn_start(said: Sequence[dict[str, Any]]) -> int:
+    """Where the last turn begins among messages: at a prompt that no work of an agent goes on after."""
+    for number in range(len(said) - 1, 0, -1):
+        before = said[number - 1]
+        calls = any(part["type"] == "tool-call" for part in before["content"])
+        if said[number]["role"] == "user" and before["role"] == "assistant" and not calls:
+            return number
+    return 0
+
+
+def without_shown(events: Sequence[AgentEvent], said: Sequence[dict[str, Any]]) -> list[AgentEvent]:
+    """Events without what led to messages that are shown already."""
+    shown = {each["id"] for each in said} | {each.get("tool_call_id") for each in said}
+
+    def is_shown(event: AgentEvent) -> bool:
+        match event:
+            case ToolResult(id):
+                return id in shown
+            case Message():
+                return event.data.get("id") in shown
+            case Prompted():
+                return event.data.get("entry_id") in shown
+        return False
+
+    last = max((number for number, event in enumerate(events, 1) if is_shown(event)), default=0)
+    parts = (Text, Thought, Message, Prompted, ToolStarted, ToolRunning, ToolUpdate, ToolResult)
+    return [*(each for each in events[:last] if not isinstance(each, parts)), *events[last:]]

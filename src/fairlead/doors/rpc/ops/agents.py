@@ -256,9 +256,9 @@ class AgentOps:
         return self._made.get(id)
 
     def like(self, caller: Caller, other: Conversation) -> Conversation:
-        """A new session with the agent of another one, as that is set."""
+        """A new session in the directory of another one, with its agent as that is set."""
         if not isinstance(other, HostedSession):
-            return self.create(caller)
+            return self.create(caller, cwd=str(other.cwd))
         self._check_agent(other.agent, None)
         session = self.create(caller, cwd=str(other.cwd), agent=other.agent)
         if isinstance(session, HostedSession):
@@ -511,9 +511,12 @@ class AgentOps:
         return accepted(call, id, behavior=behavior)
 
     @op
-    async def abort(self, call: Call) -> Data:
+    async def abort(self, call: Call, prompt_id: str = "") -> Data:
+        """End the turn; and if a prompt of `say` waits, with the id that was chosen for it, don't say it."""
         session = self.session(call)
         self._telling.aborting(session, call.caller)
+        if prompt_id:
+            session.prompts.drop("aborted before it was said", new_id(prompt_id))
         dropped = session.abort()
         if not dropped:
             return fields(accepted=True)
@@ -712,6 +715,7 @@ class AgentOps:
     async def get_view(self, call: Call) -> Data:
         session = self.session(call)
         more = fields(
+            title=frames.title(session) or None,
             mode=session.mode or None,
             modes=[fields(id=each, name=session.mode_names.get(each, each)) for each in session.modes],
             options=frames.options(session),

@@ -1,0 +1,430 @@
+"""Rules that read an agent's state off its screen: data, one TOML file an agent, and what matches them.
+
+A rule describes the rows at the bottom of the screen, from top to bottom, by their kinds: an edge, a title,
+options, a hint. It matches if these rows are the last ones on the screen, so text above them, such as an
+answer that quotes a dialog, never counts. No rule that matches means that nothing is known.
+
+    [rows]
+    option = '^ (❯| ) \\d\\. '
+
+    [[rule]]
+    name = "permission"
+    state = "waits"
+    shape = "line <title> !line{0,30} option+ blank* hint?"
+
+A word of a shape is a kind of row with `*`, `+`, `?` or `{m,n}` after it; `any`, `blank` and `line` (one line
+across the whole screen) need no pattern.
+Before it may stand `!` (a row of any other kind), `=` (a row of the agent's input) and `@` (the cursor is in
+it); `<…>` are the rows that a state rests on, and for `waits` the question. Matching does no I/O and takes
+bounded time; only `shipped` and `user_rules` read files.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from msgspec import Struct
+
+from ...formats.patterns import Pattern, PatternError, compiled
+from ...system.settings import SettingError
+from ..screen.cells import Run, runs, style_of
+from ..screen.events import Progress
+from ..screen.keyframe import CellRow
+from ..screen.picture import attributes, color_name
+from ..screen.screen import Screen
+from ..screen.text import row_text
+
+MAX_ROWS = 120
+"""How many rows from the bottom are looked at."""
+MAX_COLUMNS = 400
+"""How many characters of a row are looked at."""
+MAX_FILE = 64 * 1024
+"""How many bytes a file of rules may have."""
+MAX_FILES = 64
+"""How many files of rules a user may have."""
+MAX_RULES = 64
+"""How many rules a file may have."""
+MAX_KINDS = 64
+"""How many kinds of rows a file may have."""
+MAX_SHAPE = 24
+"""How many words a shape may have."""
+MAX_REMEMBERED = 1024
+"""For how many texts of rows their kinds are remembered."""
+MAX_WORDS = 200
+"""How many characters of a screen stand for it as evidence."""
+MAX_QUESTION = 120
+"""How many characters a question has in short."""
+SHIPPED = Path(__file__).with_name("rules")
+
+STATES = ("working", "waits", "idle")
+_WORD = re.compile(r"([!=@<]*)([a-z][a-z0-9-]*)>?(\*|\+|\?|\{(\d{1,3}),(\d{1,3})\})?")
+_COUNTS = {"": (1, 1), "?": (0, 1), "*": (0, MAX_ROWS), "+": (1, MAX_ROWS)}
+_BUILT_IN = ("any", "blank", "line")
+_INPUTS = ("empty", "draft", "none")
+_FRAME = re.compile(r"[\s\u2500-\u259f]+")
+_INTERPRETERS = ("node", "nodejs", "bun", "deno", "python", "python3", "sh", "bash", "env")
+_KEYS = {"agent", "version", "programs", "input-column", "hints", "rows", "rule", "recorded"}
+_RULE_KEYS = {"name", "state", "shape", "title", "input"}
+
+
+class LiveView:
+    """What of a screen counts: the texts of its rows without the blank ones at the end, the cursor, the
+    title, and how far the program said it is (OSC 9;4)."""
+
+    def __init__(
+        self,
+        rows: Sequence[CellRow],
+        cols: int,
+        cursor: tuple[int, int, bool],
+        title: str,
+        progress: Progress | None,
+    ) -> None:
+        texts = [row_text(row)[:MAX_COLUMNS].replace("\u00a0", " ").rstrip() for row in rows]
+        while texts and not texts[-1]:
+            texts.pop()
+        self.texts = texts
+        self.cols = min(cols, MAX_COLUMNS)
+        self.cursor = cursor
+        """Its column, its row among `texts`, and whether it is visible."""
+        self.title = title
+        self.progress = progress
+        self._rows = rows
+
+    def runs(self, row: int) -> Iterator[Run]:
+        """The runs of a row."""
+        return runs(self._rows[row])
+
+
+def live_view(screen: Screen, progress: Progress | None = None) -> LiveView:
+    """What of a screen counts now."""
+    rows, cursor = screen.last_rows(MAX_ROWS)
+    return LiveView(rows, screen.cols, cursor, screen.title, progress)
+
+
+class Found(Struct, frozen=True):
+    """What a rule says about a screen."""
+
+    state: Literal["working", "waits", "idle"]
+    question: str
+    """What it waits for, in the words of its dialog, in short."""
+    input: Literal["", "empty", "draft"]
+    """Whether the agent's input is shown, and Enter would send it."""
+    rule: str
+    version: int
+    words: str
+    """What of the screen it rests on."""
+
+
+class ShapeWord(NamedTuple):
+    """A word of a shape: a kind of row, how often it is there, and what it is for."""
+
+    kind: str
+    least: int
+    most: int
+    is_not: bool
+    is_input: bool
+    has_cursor: bool
+    is_shown: bool
+
+
+class Rule(NamedTuple):
+    """One rule of a file."""
+
+    name: str
+    state: Literal["working", "waits", "idle"]
+    shape: tuple[ShapeWord, ...]
+    title: Pattern | None
+    input: str
+    """What the input must be, `empty` or `draft`; `none` if Enter would not send it."""
+
+
+class AgentRules:
+    """The rules for one agent, and those of `base` for what they don't match."""
+
+    def __init__(self, table: Mapping[str, Any], path: str, base: AgentRules | None = None) -> None:
+        """Raises SettingError, with the file, the rule and the key that is wrong."""
+        read = _RuleFile(path)
+        self.path = path
+        self.base = base
+        read.known(table, _KEYS)
+        self.agent = read.text(table, "agent")
+        self.version = read.number(table, "version")
+        self.programs: tuple[str, ...] = (*read.texts(table, "programs"), *(base.programs if base else ()))
+        self._column = read.number(table, "input-column", 2)
+        self._hints = frozenset(read.texts(table, "hints", ["faint"]))
+        rows = read.table(table, "rows")
+        if len(rows) > MAX_KINDS:
+            raise read.wrong("rows", f"at most {MAX_KINDS} kinds of rows; there are {len(rows)}")
+        self._kinds = {kind: read.pattern(rows, kind, "rows.") for kind in rows}
+        self.rules = tuple(read.rules(table, self._kinds))
+        self._remembered: dict[str, dict[str, bool]] = {}
+
+    def __repr__(self) -> str:
+        return f"<AgentRules {self.agent} {self.version}, {len(self.rules)} rules>"
+
+    def look(self, view: LiveView) -> Found | None:
+        """What the first rule that matches says; None if none does."""
+        for rule in self.rules:
+            if rule.title is not None and rule.title.search(view.title[:MAX_COLUMNS]) is None:
+                continue
+            counts = self._match(rule.shape, view)
+            found = None if counts is None else self._found(rule, counts, view)
+            if found is not None:
+                return found
+        return self.base.look(view) if self.base is not None else None
+
+    def is_kind(self, text: str, kind: str, cols: int) -> bool:
+        """True if a row with this text is of a kind."""
+        if kind in _BUILT_IN:
+            return kind == "any" or (
+                not text if kind == "blank" else len(text) == cols and not text.strip("─")
+            )
+        known = self._remembered.get(text)
+        if known is None:
+            if len(self._remembered) >= MAX_REMEMBERED:
+                self._remembered.clear()
+            known = self._remembered[text] = {}
+        if kind not in known:
+            known[kind] = self._kinds[kind].search(text) is not None
+        return known[kind]
+
+    def _match(self, shape: tuple[ShapeWord, ...], view: LiveView) -> list[int] | None:
+        """How many rows each word of the shape takes if it matches the last rows; each takes as many as it
+        can, the last one first. Every word is tried at most once for each row."""
+        texts = view.texts
+        failed: set[tuple[int, int]] = set()
+        counts = [0] * len(shape)
+
+        def fits(at: int, end: int) -> bool:
+            """True if the words up to this one match the rows that end here."""
+            if at < 0:
+                return True
+            if (at, end) in failed:
+                return False
+            word = shape[at]
+            most = 0
+            while most < word.most and most < end and self._is_word(word, texts, end - most - 1, view):
+                most += 1
+            for count in range(most, word.least - 1, -1):
+                counts[at] = count
+                if fits(at - 1, end - count):
+                    counts[at] = count
+                    return True
+            failed.add((at, end))
+            return False
+
+        return counts if fits(len(shape) - 1, len(texts)) else None
+
+    def _is_word(self, word: ShapeWord, texts: Sequence[str], row: int, view: LiveView) -> bool:
+        if word.has_cursor and (view.cursor[1] != row or not view.cursor[2]):
+            return False
+        return self.is_kind(texts[row], word.kind, view.cols) is not word.is_not
+
+    def _found(self, rule: Rule, counts: Sequence[int], view: LiveView) -> Found | None:
+        row = len(view.texts) - sum(counts)
+        shown: list[str] = []
+        inputs: list[int] = []
+        for word, count in zip(rule.shape, counts, strict=True):
+            if word.is_shown:
+                shown += view.texts[row : row + count]
+            if word.is_input:
+                inputs += range(row, row + count)
+            row += count
+        words = " · ".join(filter(None, (_FRAME.sub(" ", text).strip() for text in shown)))
+        question = _cut(words, MAX_QUESTION) if rule.state == "waits" else ""
+        shown_input: Literal["", "empty", "draft"] = ""
+        if inputs and rule.input != "none":
+            shown_input = "empty" if self._is_empty(inputs, view) else "draft"
+            if rule.input not in ("", shown_input):
+                return None
+        return Found(rule.state, question, shown_input, rule.name, self.version, _cut(words, MAX_WORDS))
+
+    def _is_empty(self, rows: Sequence[int], view: LiveView) -> bool:
+        """True if nothing was typed: the rows are blank, or all in them is a hint but for the cursor."""
+        shown = [
+            run
+            for row in rows
+            for run in view.runs(row)
+            if run.text.replace("\u00a0", " ").strip() and run.x + run.width > self._column
+        ]
+        if not shown:
+            return True
+        first = shown[0]
+        if len(shown) > 1 and first.width == 1 and "inverse" in self._looks(first):
+            shown = shown[1:]
+        return all(run.x >= self._column and self._hints & self._looks(run) for run in shown)
+
+    def _looks(self, run: Run) -> set[str]:
+        style = style_of(run.style)
+        return {*attributes(style), str(color_name(style.foreground))}
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+# --- files --------------------------------------------------------------------------------------------------
+
+
+class _RuleFile:
+    """Reads the values of a file, and says what is wrong with one."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._rule = ""
+
+    def wrong(self, key: str, expected: str) -> SettingError:
+        rule = f", rule {self._rule}" if self._rule else ""
+        return SettingError(f"{self._path}{rule}: {key}: {expected}")
+
+    def known(self, table: Mapping[str, Any], keys: set[str]) -> None:
+        for key in table:
+            if key not in keys:
+                raise self.wrong(key, f"unknown; expected one of {', '.join(sorted(keys))}")
+
+    def text(self, table: Mapping[str, Any], key: str) -> str:
+        value = table.get(key)
+        if not isinstance(value, str) or not value:
+            raise self.wrong(key, "expected a text")
+        return value
+
+    def number(self, table: Mapping[str, Any], key: str, default: int | None = None) -> int:
+        value = table.get(key, default)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise self.wrong(key, "expected a number that is not negative")
+        return value
+
+    def texts(self, table: Mapping[str, Any], key: str, default: Sequence[str] = ()) -> tuple[str, ...]:
+        value = table.get(key, list(default))
+        if not isinstance(value, list) or not all(isinstance(each, str) and each for each in value):
+            raise self.wrong(key, "expected a list of texts")
+        return tuple(value)
+
+    def table(self, table: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+        value = table.get(key, {})
+        if not isinstance(value, dict):
+            raise self.wrong(key, "expected a table")
+        return value
+
+    def pattern(self, table: Mapping[str, Any], key: str, under: str = "") -> Pattern:
+        written = self.text(table, key)
+        try:
+            pattern = compiled(written)
+        except PatternError as error:
+            raise self.wrong(under + key, str(error)) from None
+        if not pattern.is_quick(" " * MAX_COLUMNS):
+            raise self.wrong(under + key, "the regular expression is too large; repeat less in it")
+        return pattern
+
+    def rules(self, table: Mapping[str, Any], kinds: Mapping[str, Pattern]) -> Iterator[Rule]:
+        listed = table.get("rule")
+        if not isinstance(listed, list) or not 0 < len(listed) <= MAX_RULES:
+            raise self.wrong("rule", f"expected 1 to {MAX_RULES} tables [[rule]]")
+        names: set[str] = set()
+        for number, each in enumerate(listed, 1):
+            self._rule = f"{number}"
+            self.known(each, _RULE_KEYS)
+            self._rule = name = self.text(each, "name")
+            if name in names:
+                raise self.wrong("name", "another rule has it too")
+            names.add(name)
+            state = self.text(each, "state")
+            if state not in STATES:
+                raise self.wrong("state", f"expected {', '.join(STATES)}, not {state!r}")
+            wanted = each.get("input", "")
+            if wanted not in ("", *_INPUTS):
+                raise self.wrong("input", f"expected {', '.join(_INPUTS)}, not {wanted!r}")
+            title = self.pattern(each, "title") if "title" in each else None
+            yield Rule(name, state, self._shape(each, kinds), title, wanted)  # type: ignore[arg-type]
+        self._rule = ""
+
+    def _shape(self, table: Mapping[str, Any], kinds: Mapping[str, Pattern]) -> tuple[ShapeWord, ...]:
+        words = self.text(table, "shape").split()
+        if len(words) > MAX_SHAPE:
+            raise self.wrong("shape", f"at most {MAX_SHAPE} words; there are {len(words)}")
+        return tuple(self._word(word, kinds) for word in words)
+
+    def _word(self, word: str, kinds: Mapping[str, Pattern]) -> ShapeWord:
+        found = _WORD.fullmatch(word)
+        if found is None or ("<" in found[1]) != (">" in word):
+            raise self.wrong("shape", f"{word!r} is not a kind of row such as edge, <title>, !edge{{0,9}}")
+        marks, kind, count = found[1], found[2], found[3] or ""
+        if kind not in kinds and kind not in _BUILT_IN:
+            raise self.wrong("shape", f"{kind!r} is not among the [rows]")
+        least, most = (int(found[4]), int(found[5])) if found[4] else _COUNTS[count]
+        if not least <= most <= MAX_ROWS:
+            raise self.wrong("shape", f"{word!r} repeats {least} to {most} times; at most {MAX_ROWS} rows")
+        return ShapeWord(kind, least, most, "!" in marks, "=" in marks, "@" in marks, "<" in marks)
+
+
+def read_rules(path: Path, base: AgentRules | None = None, among: Sequence[AgentRules] = ()) -> AgentRules:
+    """The rules of a file, which go before those for the same agent `among` others. Raises SettingError."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE + 1)
+        if len(data) > MAX_FILE:
+            raise SettingError(f"{path}: at most {MAX_FILE} bytes")
+        table = tomllib.loads(data.decode())
+    except OSError as error:
+        raise SettingError(f"{path}: can't be read: {error.strerror or error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingError(f"{path}: not TOML: {error}") from None
+    base = base or next((each for each in among if each.agent == table.get("agent")), None)
+    return AgentRules(table, str(path), base)
+
+
+@cache
+def shipped() -> tuple[AgentRules, ...]:
+    """The rules that Fairlead has."""
+    return tuple(read_rules(path) for path in sorted(SHIPPED.glob("*.toml")))
+
+
+def user_rules(directory: Path) -> tuple[tuple[AgentRules, ...], list[str]]:
+    """A user's own rules, each before the shipped ones for the same agent, and the shipped ones for other
+    agents; and what is wrong with files, one sentence each, which are then left out."""
+    faults: list[str] = []
+    own: dict[str, AgentRules] = {}
+    try:
+        paths = sorted(path for path in directory.iterdir() if path.suffix == ".toml")
+    except FileNotFoundError:
+        paths = []
+    except OSError as error:
+        return shipped(), [f"{directory}: can't be read: {error.strerror or error}"]
+    if len(paths) > MAX_FILES:
+        faults.append(
+            f"{directory}: at most {MAX_FILES} files of rules; {paths[MAX_FILES].name} and later are left out"
+        )
+    for path in paths[:MAX_FILES]:
+        try:
+            rules = read_rules(path, among=(*own.values(), *shipped()))
+        except SettingError as error:
+            faults.append(str(error))
+        else:
+            own[rules.agent] = rules
+    return (*own.values(), *(each for each in shipped() if each.agent not in own)), faults
+
+
+def of_program(
+    name: str, argv: Sequence[str] = (), rules: Iterable[AgentRules] | None = None
+) -> AgentRules | None:
+    """The rules for a program, by its name and its arguments; None if it is not known.
+
+    >>> of_program("node", ["node", "/usr/lib/node_modules/@anthropic-ai/claude-code/cli.js"]).agent
+    'claude'
+    """
+    script = ""
+    if argv and os.path.basename(argv[0]) in _INTERPRETERS:
+        script = next((each for each in argv[1:] if not each.startswith("-")), "")
+    paths = [each for each in (name, argv[0] if argv else "", script) if each]
+    names = {os.path.basename(path) for path in paths}
+    for each in shipped() if rules is None else rules:
+        for program in each.programs:
+            if any(program in path for path in paths) if "/" in program else program in names:
+                return each
+    return None

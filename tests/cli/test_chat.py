@@ -1,0 +1,114 @@
+"""`fairlead agent` with third-party agents, busy sessions, and daemons that go away."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from fairlead.system.settings import Settings
+from tests.client.persons import Person
+from tests.hosted.small import SmallHosting
+
+KEYS = "y yes · a always · n no, and Enter"
+
+
+@pytest.fixture(scope="module")
+def small() -> Iterator[SmallHosting]:
+    hosting = SmallHosting("resume", settings={"FAIRLEAD_DAEMON_RESTART_PAUSE": "0"})
+    yield hosting
+    hosting.close()
+
+
+def talk(small: SmallHosting, name: str, *words: str, rows: int = 60) -> Person:
+    person = Person(small, "agent", "-C", str(small.project), *words, "--name", name, rows=rows)
+    person.until("^D leaves")
+    return person
+
+
+def test_new_begins_with_the_same_agent_as_it_is_set(small: SmallHosting) -> None:
+    before = small.open("before", sandbox=True, mode="bold")
+    with talk(small, "before") as person:
+        person.type(b"/new\r")
+        person.until(f"a new session · small/default · {small.project}"[:70])
+    (id,) = {row["session_id"] for row in small.ask("list_sessions")["sessions"]} - {before}
+    new = small.found(id)
+    assert (new["agent"], new["mode"], new["sandbox"]) == ("small", "bold", True)
+
+
+def test_who_comes_in_the_middle_sees_the_whole_turn(small: SmallHosting) -> None:
+    small.open("middle")
+    texts = " ".join(f"word{number} free" for number in range(12))
+    small.say(f"{texts} thus hang", "middle")
+    small.until(lambda: small.told("middle").count("= call-12") == 1)
+    with talk(small, "middle", rows=200) as person:
+        person.until_all(["› word0 free", "thus hanging"])
+        for number in range(12):
+            assert person.text.count(f"\nword{number}\n") == 1, person.text
+        assert person.text.count("● $ echo hi > free.txt") == 12
+        person.type(b"\x03\x03")
+
+
+@contextlib.contextmanager
+def held_back(small: SmallHosting) -> Iterator[None]:
+    """Kill the daemon, and let no other one begin meanwhile."""
+    pid, nursery = small.daemon_pid(), small.nursery_pid()
+    os.kill(nursery, signal.SIGSTOP)
+    with open(Settings(small.environment).lock_path, "rb") as lock:
+        os.kill(pid, signal.SIGKILL)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        os.kill(nursery, signal.SIGCONT)
+        yield
+
+
+def test_an_answer_that_the_daemon_did_not_take_is_sent_to_the_next_one(small: SmallHosting) -> None:
+    small.open("unheard")
+    with talk(small, "unheard") as person:
+        person.type(b"tool then\r")
+        person.until(KEYS)
+        os.kill(pid := small.daemon_pid(), signal.SIGSTOP)
+        person.press(b"y\r")
+        os.kill(pid, signal.SIGKILL)
+        person.until_all(["reconnected", "yes-once then"])
+        assert person.text.count("? Write hello.txt") == 1
+
+
+def test_an_answer_while_the_daemon_is_away_is_for_its_question_alone(small: SmallHosting) -> None:
+    small.open("away")
+    with talk(small, "away") as person:
+        person.type(b"two then\r")
+        person.until_all(["(1 more pending)", KEYS])
+        with held_back(small):
+            person.until("lost the daemon")
+            person.type(b"y\r")
+            person.until("the answer is sent when the daemon is back")
+        person.until_all(["reconnected", "yes-once", "? Write two.txt", KEYS])
+        assert "more pending" not in person.screen.text()
+        person.type(b"n\r")
+        person.until("denied then")
+    assert small.told("away").count("= call-1") == small.told("away").count("! call-2") == 1
+
+
+@pytest.mark.parametrize("keys", [b"y", b"y\r"])
+def test_an_answer_to_a_question_that_is_gone_is_nothing_else(small: SmallHosting, keys: bytes) -> None:
+    name = f"gone {len(keys)}"
+    small.open(name)
+    with talk(small, name) as person:
+        person.type(b"tool then\r")
+        person.until(KEYS)
+        agent = small.agent_pid(name)
+        with held_back(small):
+            person.until("lost the daemon")
+            person.type(keys)
+            person.until("is sent when the daemon is back" if keys.endswith(b"\r") else "> y")
+            os.kill(agent, signal.SIGKILL)
+        person.until("reconnected")
+        if keys.endswith(b"\r"):
+            person.until("your answer 'allow' was not sent: the question is no longer open")
+        person.type(b"/status\r")
+        person.until("> /status")
+    assert not [line for line in small.told(name) if line in ("> y", "y")]

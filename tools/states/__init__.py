@@ -1,0 +1,1 @@
+"""Recordings of agents' screens with labels: who makes them, and who reads them."""
