@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -80,3 +82,81 @@ def test_what_is_known_survives_the_daemon(lent: Hosting) -> None:
     lent.kill_daemon()
     found = until(lent, "idle")
     assert found["since"] == pytest.approx(since, abs=2.0)
+
+
+TINY = """
+agent = "tiny"
+version = 7
+programs = ["tiny-agent"]
+
+[rows]
+prompt = '^>( |$)'
+option = '^ [*-] '
+spinner = '^~ '
+
+[[rule]]
+name = "dialog"
+state = "waits"
+shape = "line <any> option+"
+
+[[rule]]
+name = "spins"
+state = "working"
+shape = "<spinner> =prompt"
+
+[[rule]]
+name = "input"
+state = "idle"
+shape = "line <=prompt>"
+"""
+AGENT = """#!/usr/bin/env python3
+import shutil, sys
+LINE = "─" * shutil.get_terminal_size().columns
+SCREENS = {
+    "i": f"{LINE}\\n> ",
+    "w": "~ thinking\\n> ",
+    "d": f"{LINE}\\n  Run make?\\n * Yes\\n - No",
+    "p": f"{LINE}\\n  Run make?\\n * Yes\\n - No\\nis what a dialog looks like\\n{LINE}\\n> ",
+    "x": "nothing that is known",
+}
+import tty
+tty.setcbreak(0)
+key = "i"
+while True:
+    sys.stdout.write("\\033[2J\\033[H" + SCREENS[key].replace("\\n", "\\r\\n"))
+    sys.stdout.flush()
+    key = sys.stdin.read(1)
+"""
+
+
+@pytest.fixture
+def tiny(lent: Hosting) -> Iterator[Hosting]:
+    """A daemon with a session of a small agent, whose rules are a user's own."""
+    place = lent.directory / "home/.config/fairlead/rules"
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "tiny.toml").write_text(TINY)
+    (place / "bad.toml").write_text("agent = 3")
+    program = lent.directory / "tiny-agent"
+    program.write_text(AGENT)
+    program.chmod(0o755)
+    lent.run("start", "work", "-d", "--", str(program))
+    yield lent
+    shutil.rmtree(place)
+
+
+def test_a_users_rules_read_the_state_off_the_screen(tiny: Hosting) -> None:
+    found = until(tiny, "idle")
+    evidence = found["evidence"]
+    assert (evidence["source"], evidence["rule"], evidence["version"]) == ("screen", "input", "7")
+    assert "bad.toml: agent: expected a text" in tiny.log()
+    tiny.run("send", "work", "w")
+    until(tiny, "working")
+    tiny.run("send", "work", "d")
+    assert until(tiny, "waits")["question"] == "Run make?"
+    tiny.run("send", "work", "p")
+    found = until(tiny, "idle")
+    assert not found["seen"]
+    tiny.run("send", "work", "x")
+    until(tiny, "unknown")
+    tiny.run("send", "work", "i")
+    until(tiny, "idle")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -23,7 +24,7 @@ from ..terminal.kind import TerminalKind
 from ..terminal.ports import ProgramState, TerminalEvent
 from ..terminal.session import TerminalSession
 from ..terminal.signal_rate import LIMITED, SignalRate
-from ..terminal.state.rules import of_program
+from ..terminal.state.rules import RuleFiles
 from ..terminal.state.tracker import Trackers
 from ..terminal.turns import TerminalTurns
 from ..wire.rpc import fields
@@ -62,7 +63,8 @@ class TerminalRoom:
             judging.door.judged,
             begin_wait=settings.number("verifier", "begin_seconds"),
         )
-        self.trackers = Trackers(states, of_program, self._asked)
+        self.rules = RuleFiles(f"{os.path.dirname(settings.config_path)}/rules")
+        self.trackers = Trackers(states, self.rules.of_program, self._asked)
         self.kind = TerminalKind(host, self.turns, feed, self.trackers)
         inbox.listen(self)
         self.commands = HostTerminals(host)

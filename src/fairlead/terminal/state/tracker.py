@@ -43,8 +43,8 @@ SHELLS = frozenset({"bash", "zsh", "fish", "sh", "dash", "ksh", "ash", "tcsh", "
 _ASKING = ("permission", "approval", "approve")
 """Words of notifications by which agents ask for a permission."""
 
-RulesOf = Callable[[str, str], AgentRules | None]
-"""The rules of the agent that a program is, by its name and its command line."""
+RulesOf = Callable[[str, Sequence[str]], AgentRules | None]
+"""The rules for a program, by its name and its arguments, if it is an agent."""
 Asked = Callable[[str], Question | None]
 """The oldest question that a session asks a person."""
 
@@ -53,19 +53,24 @@ class Front(NamedTuple):
     """The program in the foreground of a terminal."""
 
     program: processes.Program
-    command: str
+    arguments: Sequence[str]
+    rules: AgentRules | None
     waits_in: str
     cpu_seconds: float
 
 
-def front_of(pid: int) -> Front | None:
+def front_of(pid: int, before: Front | None, rules_of: RulesOf) -> Front | None:
     """The program in the foreground of the terminal of a process. May block for a moment."""
     program = processes.foreground(pid)
     found = processes.process(program.pid) if program is not None else None
     if program is None or found is None:
         return None
-    waits_in = processes.waits_in(program.pid)
-    return Front(program, processes.command(program.pid), waits_in, found.cpu_seconds)
+    if before is not None and before.program == program:
+        arguments, rules = before.arguments, before.rules
+    else:
+        arguments = processes.arguments(program.pid)
+        rules = rules_of(program.name, arguments)
+    return Front(program, arguments, rules, processes.waits_in(program.pid), found.cpu_seconds)
 
 
 class Tracker:
@@ -163,7 +168,8 @@ class Tracker:
         if session.state is not ProgramState.RUNNING or not session.pid:
             self._report()
             return
-        before, front = self._front, await asyncio.to_thread(front_of, session.pid)
+        before = self._front
+        front = await asyncio.to_thread(front_of, session.pid, before, self._owner.rules_of)
         elapsed = time.monotonic() - self._looked_at
         self._looked_at = time.monotonic()
         self._front = front
@@ -173,8 +179,7 @@ class Tracker:
             if before is not None:  # what another program's hooks said is not said of this one
                 self._claims.pop("hook", None)
             self.screen = self._begun = None
-            is_new = front is not None
-            self.agent = self._owner.rules_of(front.program.name, front.command) if is_new and front else None
+            self.agent = front.rules if front is not None else None
         with contextlib.suppress(RuntimeError):  # the screen went meanwhile
             self._look_at_screen()
         if front is not None and self.agent is None:
@@ -205,7 +210,9 @@ class Tracker:
         self._begun = None
         is_same = shown is not None and shown.evidence.says == found.state
         since = shown.since if is_same and shown is not None else now
-        evidence = Evidence("screen", found.state, now, found.words[:MAX_WORDS], found.rule, found.version)
+        evidence = Evidence(
+            "screen", found.state, now, found.words[:MAX_WORDS], found.rule, str(found.version)
+        )
         self._claims["screen"] = Claim(evidence, found.question, since)
         self.screen = found
 
@@ -213,7 +220,7 @@ class Tracker:
         """A program without rules: a shell at its prompt, one that reads its terminal, or one that works."""
         says: DoesNow = "unknown"
         name = front.program.name
-        is_shell = name.lstrip("-") in SHELLS and not _has_script(front.command.split())
+        is_shell = name.lstrip("-") in SHELLS and not _has_script(front.arguments)
         used = front.cpu_seconds - before.cpu_seconds if before and before.program == front.program else 0.0
         question = ""
         if is_shell and front.waits_in in ("read", "poll"):
