@@ -467,6 +467,39 @@ def as_agent(small: SmallHosting, id: str, *calls: tuple[str, dict[str, Any]]) -
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a process has in its environment")
+def test_what_an_agent_in_a_sandbox_starts_is_in_one_or_refused(small: SmallHosting) -> None:
+    boxed, free = small.open("boxed", sandbox=True), small.open("free")
+    before = len(small.ask("list_sessions")["sessions"])
+    own = small.ask("open_session", name="ours", cwd=str(small.project))["session_id"]
+    small.ask("prompt", session_id=own, message="hello")
+    small.wait_idle("ours")
+    said = small.ask("get_fork_messages", session_id=own)["messages"][0]["entry_id"]
+    outside: list[tuple[str, dict[str, Any]]] = [
+        ("open_session", {"name": "fresh", "cwd": str(small.project)}),
+        ("new_session", {}),
+        ("new_session", {"session_id": own}),
+        ("fork", {"session_id": own, "entry_id": said}),
+        ("command", {"session_id": own, "text": "/new"}),
+        ("terminal_start", {"name": "fresh", "argv": ["true"], "cwd": str(small.project)}),
+    ]
+    for call in outside:
+        ((outcome, why),) = as_agent(small, boxed, call)
+        is_refused = outcome == "refused" and "runs in a sandbox, and" in why
+        assert is_refused or call[0] == "command", (call, why)
+    assert len(small.ask("list_sessions")["sessions"]) == before + 1
+    assert small.sessions() == {}
+    new = {"cwd": str(small.project), "agent": "small"}
+    for name, by in (("inner", boxed), ("outer", free)):
+        assert as_agent(small, by, ("open_session", {"name": name, **new}))[0][0] == "ok"
+        assert small.found(name)["sandbox"] is (by == boxed)
+    environment, small.environment = small.environment, {**small.environment, "FAIRLEAD_AGENT": boxed}
+    done = small.run("agent", "-p", "hello", "-C", str(small.project), check=False)
+    small.environment = environment
+    assert done.returncode == 1
+    assert "Fairlead's own agent would run outside of it" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a process has in its environment")
 def test_a_command_of_an_agent_decides_nothing_in_the_sessions_of_others(small: SmallHosting) -> None:
     evil, victim = small.open("evil"), small.open("victim")
     small.say("tool done", name="victim")
