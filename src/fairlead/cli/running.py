@@ -63,7 +63,7 @@ async def run(settings: Settings, job: RunJob, wanted: Wanted) -> int:
             mode=job.mode,
             model=job.model or None,
             sandbox=job.sandbox,
-            once=job.agent is not None,
+            once=True,
         )
         target = find_target(settings, agent.id)
         checking = checker(settings, target, wanted)

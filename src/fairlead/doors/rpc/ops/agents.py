@@ -594,6 +594,7 @@ class AgentOps:
         caller.focus = session.id
         if is_new and name:
             session.set_name(name)
+        session.note_use(is_one_shot=once and (session.is_one_shot or (is_new and not name)))
         cursor = self._history.cursor(session)
         return fields(session_id=session.id, session_file=session.journal.path, created=is_new, cursor=cursor)
 
