@@ -247,7 +247,7 @@ def test_a_session_is_removed_when_it_is_idle(host: Host, tmp_path: Path) -> Non
     weeds = host.agent("weeds", cwd=str(tmp_path))
     session = host.session("weeds")
     session.prompt(UNTIL_GO)
-    with pytest.raises(RequestError, match="weeds (is working|asks)"):
+    with pytest.raises(RequestError, match=r"weeds (is working|asks)"):
         session.remove()
     weeds.abort()
     session.wait(timeout=WAIT)
