@@ -247,6 +247,12 @@ class Session:
         """End its program, or what an agent is doing."""
         await self._ask("session_stop", nothing)
 
+    async def remove(self) -> str | None:
+        """Remove it from lists, if it does nothing: a program that has ended, or an agent session, whose
+        journal is moved to the trash; returns where that is now. Raises RequestError if it is busy."""
+        path: str | None = (await self._ask("session_remove", dict)).get("path")
+        return path
+
 
 class Host(Connection):
     """A connection to the daemon."""

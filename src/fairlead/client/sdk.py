@@ -248,6 +248,12 @@ class Session:
         """End its program, or what an agent is doing."""
         self._ask("session_stop", nothing)
 
+    def remove(self) -> str | None:
+        """Remove it from lists, if it does nothing: a program that has ended, or an agent session, whose
+        journal is moved to the trash; returns where that is now. Raises RequestError if it is busy."""
+        path: str | None = (self._ask("session_remove", dict)).get("path")
+        return path
+
 
 class Host(Connection):
     """A connection to the daemon."""
