@@ -302,7 +302,7 @@ def test_projects_within_one_are_counted_as_one(lent: Hosting, project: Path, is
         for number in range(5):
             one.begin_call("ask_person", question=f"{number}?")
         asked(lent, 5)
-        assert f"5 questions of {project} wait" in other.fault("ask_person", question="and I?")
+        assert f"5 questions of {project} wait" in other.fault("ask_person", question="and I?", timeout=20)
         for row in waiting(lent):
             lent.ask("approval_settle", token=row["token"], allowed=False)
 
