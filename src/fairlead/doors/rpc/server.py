@@ -40,6 +40,8 @@ HANDSHAKE_WAIT = 30.0
 """Seconds that a client has to say what it is; one that says nothing must not hold a place for ever."""
 MISSED_LIMIT = 64 * 1024 * 1024
 """The same while it is told what it missed."""
+_OF_ALL = "sessions/"
+"""How topics begin that are of all sessions."""
 OWN = frozenset({"handshake", "ping", "cancel", "describe", "subscribe", "unsubscribe"})
 """Ops about the connection itself."""
 FOR_ANY = "session_prompt, session_lines, session_wait and session_stop"
@@ -435,10 +437,14 @@ class _Connection(asyncio.Protocol):
         return self._door.agents.cancelled(call)
 
     async def _subscribe(self, call: Call, given: dict[str, Any]) -> Mapping[Any, Any]:
-        """The response comes after how things are."""
+        """The response comes after how things are. Who only follows what happens to all sessions looks at
+        none of them."""
         before = self._wire.subscribed
         topics = given.get("topics", ())
         subscribed = self._wire.subscribe(topics)
+        is_named = call.session_id or self.focus or given.get("since")
+        if topics and not is_named and all(topic.startswith(_OF_ALL) for topic in topics):
+            return fields(subscribed=subscribed)
         self._is_replaying = True
         try:
             more = self._door.agents.subscribed(call, topics, given.get("since"))
