@@ -10,7 +10,7 @@ from ..formats.ladder import word_for
 from .arguments import Argument, Command, Option, UsageError, parsed
 from .colours import coloured_check, coloured_state
 from .kinds import NOT_FOUND
-from .needs import by_need, question_of, state_cell
+from .needs import by_need, is_done_with, question_of, state_cell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,9 +26,12 @@ COMMAND = Command(
     "wide enough also shows the question, the kind and agent, directory, git branch, last check, size,\n"
     "clients, how long it has been quiet, CPU usage (since the previous `ls`, or since the start), CPU\n"
     "time, memory (with all child processes), and the command with its title, or an agent's last prompt.\n"
-    "Agents are listed while they are open and for a day after; `fairlead sessions` lists all of them.",
+    "Agents are listed while they are open and for a day after; `fairlead sessions` lists all of them.\n"
+    "Sessions without a name that `agent -p` or `run` opened are left out once they are done, unless they\n"
+    "failed or need a person; --all lists these too.",
     takes=(Argument("name", "only these sessions", optional=True, many=True, completes="session"),),
     options=(
+        Option("-a", "--all", help="also sessions of scripts that are done"),
         Option("-q", "--quiet", help="only the names, one per line, in the same order"),
         Option(
             "--kind", value="KIND", completes="kind", help="only sessions of this kind: terminal, agent, …"
@@ -76,11 +79,11 @@ def main(arguments: Sequence[str]) -> int:
             raise UsageError("--watch can't be combined with --json or --quiet")
         from .ls_watch import watch
 
-        return watch(options.name, options.kind)
+        return watch(options)
     from ..client.connection import DaemonConnection
 
     with DaemonConnection() as control:
-        sessions, questions, missing = listed(control, options.name, options.kind, brief=options.quiet)
+        sessions, questions, missing = listed(control, options)
     if options.json:
         import json
 
@@ -115,17 +118,16 @@ def main(arguments: Sequence[str]) -> int:
     return 1 if missing else 0
 
 
-def listed(
-    control: DaemonConnection, names: Sequence[str], kind: str | None, *, brief: bool = False
-) -> tuple[list[dict[str, Any]], int, list[str]]:
-    """The sessions of these names or all, those that need a person first; how many questions wait; and which
+def listed(control: DaemonConnection, options: Any) -> tuple[list[dict[str, Any]], int, list[str]]:
+    """The sessions that the options mean, those that need a person first; how many questions wait; and which
     names there are no sessions of."""
     from ..client.connection import RequestError
 
     found: list[dict[str, Any]] = []
     missing: list[str] = []
+    names, kind = options.name, options.kind
     try:
-        answer = control.ask("session_list", brief=brief or None, kind=kind)
+        answer = control.ask("session_list", brief=options.quiet or None, kind=kind)
     except RequestError as error:
         if kind and error.code == "request/invalid-params":
             raise UsageError(f"--kind: {error}") from None
@@ -146,6 +148,8 @@ def listed(
     if names:  # the list has more of each, and those that are not in it are shown as they were found
         rows_of = {(row["kind"], row["id"]): row for row in sessions}
         sessions = [rows_of.get((row["kind"], row["id"]), row) for row in found]
+    elif not options.all:
+        sessions = [row for row in sessions if not is_done_with(row)]
     return by_need(sessions), answer["questions"], missing
 
 

@@ -24,7 +24,6 @@ from .needs import activity_of, question_of, state_word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Any
 
 GATHER = 0.15
@@ -39,8 +38,8 @@ _FOLLOWED = tuple(
 )
 
 
-def watch(names: Sequence[str], kind: str | None) -> int:
-    """Show sessions until somebody interrupts."""
+def watch(options: Any) -> int:
+    """Show the sessions that options of `ls` mean until somebody interrupts."""
     is_drawn = terminal_width() is not None and os.environ.get("TERM", "") not in ("", "dumb")
     view = _Drawn() if is_drawn else _Lines()
     settings = Settings()
@@ -56,7 +55,7 @@ def watch(names: Sequence[str], kind: str | None) -> int:
                     view.say(RECONNECTED)
                 reconnect = None
                 while True:
-                    sessions, _, missing = listed(control, names, kind)
+                    sessions, _, missing = listed(control, options)
                     view.show(sessions, missing)
                     while not _happened(events, view):
                         pass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from ..formats.columns import printable
+from ..formats.ladder import LADDER, word_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,6 +45,16 @@ def by_need(sessions: list[Row]) -> list[Row]:
         return needs, -since if needs == IDLE else 0.0  # the last used first
 
     return sorted(sessions, key=order)
+
+
+def is_done_with(session: Row) -> bool:
+    """Whether a script opened it for one prompt, which was answered well."""
+    verdict = session.get("verdict")
+    is_well = not verdict or (
+        LADDER.get(word_for(verdict["confidence"])) == "green" and not verdict["escalated"]
+    )
+    is_one_shot = session.get("one_shot") and session["name"] == session["id"]
+    return bool(is_one_shot and session["state"] == "idle" and is_well)
 
 
 def state_word(session: Row) -> str:

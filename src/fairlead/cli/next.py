@@ -47,10 +47,11 @@ def _first(sessions: list[dict[str, Any]]) -> dict[str, Any] | None:
     """The session that needs a person most, but for that in whose terminal we are."""
     import os
 
-    from .needs import DONE, by_need, rank
+    from .needs import DONE, by_need, is_done_with, rank
 
     here = os.environ.get("FAIRLEAD_SESSION", "")
-    found = [each for each in sessions if rank(each) <= DONE and (each["id"] != here or not here)]
+    others = [each for each in sessions if each["id"] != here or not here]
+    found = [each for each in others if rank(each) <= DONE and not is_done_with(each)]
     return by_need(found)[0] if found else None
 
 
