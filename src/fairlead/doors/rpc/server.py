@@ -160,6 +160,11 @@ class RpcDoor:
             why = f"{call.op}: an agent's command may do that only in its own session and those it opened"
             raise OpError(ErrorCode.FAILED, f"{why}, and a command of an agent session ({agent:.80}) asks")
 
+    def seen(self, session: str) -> None:
+        """A person is shown a session."""
+        if self._directory is not None:
+            self._directory.states.seen(session)
+
     def refresh(self) -> None:
         """Whatever is asked now is for the configuration as it is now."""
         self._settings.refresh()
@@ -453,6 +458,8 @@ class _Connection(asyncio.Protocol):
             raise
         finally:
             self._is_replaying = False
+        if self.focus is not None and not self.agent and not await self._behind(self._door.programs):
+            self._door.seen(self.focus)
         return fields(subscribed=subscribed, **more)
 
     async def _behind(self, programs: Programs) -> str:
