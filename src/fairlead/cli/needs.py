@@ -88,5 +88,8 @@ def question_of(session: Row) -> str:
     """What a session needs a person for, in one line; empty if it does not."""
     needs = rank(session)
     if needs == WAITS:
-        return printable(activity_of(session)["question"] or session["waits_for"]) or "an answer"
+        activity = activity_of(session)
+        evidence = activity.get("evidence") or {}
+        words = evidence.get("words", "") if evidence.get("source") in ("hook", "osc") else ""
+        return printable(activity["question"] or session["waits_for"] or words) or "an answer"
     return printable(session["verdict"]["escalated"]) if needs == CALLED else ""

@@ -48,7 +48,7 @@ Send = Callable[[str, str, str], bool]
 """Sends to an address a title and a text; tells whether it was sent. It may block."""
 
 
-class TooMany(Exception):
+class TooManyNotices(Exception):
     """As many notifications were taken within a minute as may be."""
 
 
@@ -126,7 +126,7 @@ class Notifier:
             self._count()
             title, body = printable(action.title), middle(printable(action.text, "\n\t"), MAX_BODY)
             await self._on_thread(lambda: self._store.queue(list(self._urls), title, body))
-        except (Full, TooMany) as error:
+        except (Full, TooManyNotices) as error:
             raise GiveUp(str(error)) from None
         self._wake.set()
         if self._send is send_with_apprise:
@@ -137,17 +137,17 @@ class Notifier:
         return None
 
     def _count(self) -> None:
-        """Take one more. Raises TooMany."""
+        """Take one more. Raises TooManyNotices."""
         now = time.monotonic()
         while self._lately and now - self._lately[0] > 60.0:
             self._lately.popleft()
         if len(self._lately) >= MAX_A_MINUTE:
-            raise TooMany(f"{MAX_A_MINUTE} notifications were sent within a minute; this one is not")
+            raise TooManyNotices(f"{MAX_A_MINUTE} notifications were sent within a minute; this one is not")
         self._lately.append(now)
 
     async def tell(self, keys: Sequence[str], title: str, body: str) -> bool:
         """Send what the first of `keys` stands for, unless it was told or seen before: then this gives False.
-        Raises TooMany."""
+        Raises TooManyNotices."""
         if not await self.untold(keys[:1]):
             return False
         if self._urls:

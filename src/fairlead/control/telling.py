@@ -25,7 +25,7 @@ from ..sessions.inbox import Inbox
 from ..sessions.questions import WITHDRAWN, Answer, Question
 from ..sessions.state import Activity, StateChanged, States
 from ..system.database import DatabaseFault
-from .notices import TROUBLE_PAUSE, Notifier, TooMany
+from .notices import TROUBLE_PAUSE, Notifier, TooManyNotices
 from .protocols import Cleaner
 
 log = logging.getLogger("fairlead.control")
@@ -106,7 +106,7 @@ class Appeal(NamedTuple):
     """The same in one line."""
 
 
-class Telling:
+class Appeals:
     """What people have to be told, and when. `is_watched` says whether a person looks at a session now, and
     `name_of` what it is called."""
 
@@ -305,7 +305,7 @@ class Telling:
         try:
             if not await self._notifier.tell(keys, title, body):
                 return
-        except (DatabaseFault, TooMany) as error:
+        except (DatabaseFault, TooManyNotices) as error:
             log.warning("people are told later: %s", error)
             for key in keys:
                 self._due[key] = time.time() + AGAIN
@@ -336,7 +336,9 @@ class Telling:
             return Appeal(key, session, f"{name} is done", f"Its turn has ended; {how} shows it.", line)
         if any(each.session == session and each.is_consent and not each.lost for each in self._inbox.open()):
             return None  # which is told as a question
-        asks = activity.question or "an answer"
+        evidence = activity.evidence
+        words = evidence.words if evidence is not None and evidence.source in ("hook", "osc") else ""
+        asks = activity.question or words or "an answer"
         line = f"{name} waits: {one_line(asks, MAX_LINE)}; {how}"
         return Appeal(key, session, f"{name} waits for you", f"{asks}\n\n{how} shows it.", line)
 

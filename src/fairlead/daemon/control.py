@@ -24,7 +24,7 @@ from ..control.rules import Reflexes, SignalRule, Then, rules_from
 from ..control.sessions import ControlSessions
 from ..control.signals import Priority, Signal
 from ..control.store import ControlStore
-from ..control.telling import Ring, Telling, TellingOptions, quiet_hours
+from ..control.telling import Appeals, Ring, TellingOptions, quiet_hours
 from ..doors.passepartout import PassepartoutDoor
 from ..doors.peer_proof import Programs
 from ..doors.rpc.ops.control import ControlOps
@@ -80,7 +80,7 @@ class ControlRoom:
         reflexes = Reflexes(rules, settings.refresh)
         self.sessions = ControlSessions(directory, inbox, settings.text("control", "session"), home)
         happening.listen(self._happened)
-        self.telling = Telling(
+        self.appeals = Appeals(
             self._notifier,
             inbox,
             directory.states,
@@ -91,7 +91,7 @@ class ControlRoom:
             ring=ring,
             desktop=show_on_desktop,
         )
-        happening.listen(self.telling.happened)
+        happening.listen(self.appeals.happened)
         self.control = Control(
             actuators=self.actuators,
             gates=self._gates(cleaner, home),
@@ -128,11 +128,11 @@ class ControlRoom:
         def changing(fresh: Settings) -> Callable[[], None]:
             """The configuration changed: addresses and rules hold at once."""
             urls, rules = checked(fresh)
-            telling = _telling(fresh)
+            options = _telling(fresh)
 
             def take() -> None:
                 self._urls = urls
-                self.telling.options = telling
+                self.appeals.options = options
                 self._notifier.set_urls(urls)
                 reflexes.replace(rules)
 
@@ -189,7 +189,7 @@ class ControlRoom:
         self._notifier.open()
         self.control.ask_again()
         self._inbox.reconcile()
-        self.telling.open()
+        self.appeals.open()
 
     async def _load_actuators(self) -> None:
         """Those of other packages, which nobody waits for."""
@@ -204,7 +204,7 @@ class ControlRoom:
             task.cancel()
         self.health.close()
         self.lag.close()
-        self.telling.close()
+        self.appeals.close()
         await self.door.close()
         await self.control.close()
         await self._notifier.close()

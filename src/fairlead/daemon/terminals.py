@@ -125,6 +125,7 @@ class TerminalRoom:
     def _happened(self, session: TerminalSession, event: TerminalEvent) -> None:
         match event.topic:
             case "opened":
+                self.trackers.opened(session)  # at once: what it prints first may be what it waits for
                 task = asyncio.get_running_loop().create_task(self._open(session))
                 self._opening.add(task)
                 task.add_done_callback(self._opening.discard)
@@ -174,7 +175,6 @@ class TerminalRoom:
         if session not in self.host:
             self.door.close(session)
             return
-        self.trackers.opened(session)
         self.turns.opened(session)
 
     def _notice(self, session: TerminalSession) -> str:

@@ -367,9 +367,11 @@ class _Client(asyncio.Protocol):
     def typed_at(self) -> float:
         """When the person last pressed a key, as the system knows it of the terminal; else now."""
         try:
-            return os.stat(self._terminal).st_atime if self._terminal.startswith("/dev/") else time.time()
-        except (OSError, ValueError):
-            return time.time()
+            if self._terminal.replace("/", "").isalnum():  # as pts/7 is, and nothing outside of /dev
+                return os.stat(f"/dev/{self._terminal}").st_atime
+        except OSError:
+            pass
+        return time.time()
 
     # --- the session's side ---------------------------------------------------------------------------------
 
