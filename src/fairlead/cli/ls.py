@@ -199,7 +199,7 @@ def _branch(session: dict[str, Any]) -> str:
 def _row(session: dict[str, Any]) -> tuple[str, ...]:
     percent, memory = session.get("cpu_percent"), session.get("memory")
     what = printable(" ".join(session.get("argv") or [session["what"]]))
-    title = printable(session.get("title", ""))
+    title = printable(session.get("title") or session.get("fault") or "")
     return (
         shown_name(session),
         state_cell(session),
