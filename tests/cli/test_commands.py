@@ -169,7 +169,7 @@ def test_ls_fits_the_terminal(hosting: Hosting) -> None:
     assert code == 0
     _, row, _ = shown.split("\n")
     assert len(row) == 100
-    assert row.endswith("x…")
+    assert row.endswith("…")
     assert len(hosting.run("ls", "long").stdout.splitlines()[1]) > 300
     hosting.run("stop", "long")
 

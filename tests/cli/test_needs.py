@@ -18,6 +18,7 @@ from tests.client.persons import Person
 from tests.hosting import WAIT, Hosting
 
 ASKS = "run: touch made"
+READS = {"source": "process", "says": "waits", "words": "cat reads its terminal"}
 
 
 @pytest.fixture
@@ -38,6 +39,7 @@ def agent(hosting: Hosting, name: str, cwd: Path, prompt: str = ASKS) -> str:
 def row(name: str, state: str, since: float, **more: object) -> dict[str, object]:
     seen = more.pop("seen", True)
     activity = {
+        "evidence": more.pop("evidence", None),
         "state": state,
         "since": time.time() - since,
         "question": more.pop("question", ""),
@@ -61,6 +63,7 @@ def test_sessions_are_in_the_order_in_which_they_need_a_person() -> None:
         row("seen-long-ago", "idle", 900),
         row("seen", "idle", 9),
         row("program", "unknown", 0),
+        row("cat", "waits", 7, question=READS["words"], evidence=READS),
         row("works", "working", 12),
         row("done", "idle", 30, seen=False),
         row("done-before", "idle", 300, seen=False),
@@ -77,6 +80,7 @@ def test_sessions_are_in_the_order_in_which_they_need_a_person() -> None:
         ("done", "done 30s"),
         ("works", "working 12s"),
         ("program", "running"),  # nothing is wrong with it
+        ("cat", "reads 7s"),  # and nobody is asked anything
         ("seen", "idle 9s"),
         ("seen-long-ago", "idle 15m"),
         ("ended", "exit 1"),

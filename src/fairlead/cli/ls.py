@@ -119,8 +119,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def listed(control: DaemonConnection, options: Any) -> tuple[list[dict[str, Any]], int, list[str]]:
-    """The sessions that the options mean, those that need a person first; how many questions wait; and which
-    names there are no sessions of."""
+    """The sessions that the options name, or all, those that need a person first; how many questions wait;
+    and which names there are no sessions of."""
     from ..client.connection import RequestError
 
     found: list[dict[str, Any]] = []
@@ -150,7 +150,7 @@ def listed(control: DaemonConnection, options: Any) -> tuple[list[dict[str, Any]
         sessions = [rows_of.get((row["kind"], row["id"]), row) for row in found]
     elif not options.all:
         sessions = [row for row in sessions if not is_done_with(row)]
-    return by_need(sessions), answer["questions"], missing
+    return sessions if names else by_need(sessions), answer["questions"], missing
 
 
 def lines_of(sessions: list[dict[str, Any]]) -> list[str]:

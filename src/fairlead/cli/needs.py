@@ -30,6 +30,8 @@ def rank(session: Row) -> int:
     state: str = "ended" if session["exit_code"] is not None else activity["state"]
     if state != "waits" and (session.get("verdict") or {}).get("escalated"):
         return CALLED
+    if state == "waits" and _only_reads(session):
+        return UNKNOWN
     if state == "idle":
         return IDLE if activity["seen"] else DONE
     return _RANKS[state]
@@ -45,6 +47,14 @@ def by_need(sessions: list[Row]) -> list[Row]:
         return needs, -since if needs == IDLE else 0.0  # the last used first
 
     return sorted(sessions, key=order)
+
+
+def _only_reads(session: Row) -> bool:
+    """Whether all that is known of a program that waits is that it reads its terminal, as `cat` does: it has
+    printed no question."""
+    activity = activity_of(session)
+    evidence = activity.get("evidence") or {}
+    return evidence.get("source") == "process" and activity["question"] in ("", evidence.get("words"))
 
 
 def is_done_with(session: Row) -> bool:
@@ -67,6 +77,8 @@ def state_word(session: Row) -> str:
     word: str = activity["state"]
     if word == "unknown" or session["state"] == "failed":
         word = session["state"]
+    elif word == "waits" and _only_reads(session):
+        word = "reads"
     elif word == "idle" and not activity["seen"]:
         word = "done"
     return word
@@ -79,7 +91,7 @@ def state_cell(session: Row) -> str:
     word, activity = state_word(session), activity_of(session)
     if queued := session.get("queued"):
         word += f"+{queued}"
-    if not activity["since"] or rank(session) in (UNKNOWN, ENDED):
+    if not activity["since"] or activity["state"] == "unknown" or rank(session) == ENDED:
         return word
     return f"{word} {span(max(0.0, time.time() - activity['since']))}"
 
