@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
-from fairlead.control.telling import quiet_hours
+from fairlead.agent.secrets import Redactor
+from fairlead.control.notices import Notifier
+from fairlead.control.store import ControlStore
+from fairlead.control.telling import Appeals, QuietHours, TellingOptions, quiet_hours
+from fairlead.sessions.feed import Feed
+from fairlead.sessions.inbox import Inbox
+from fairlead.sessions.questions import Answer, Question
+from fairlead.sessions.state import Evidence, States
 from tests.client.persons import Person
-from tests.hosting import Hosting
+from tests.hosting import WAIT, Hosting
 
 ASKS = "run: touch made"
 AFTER = 0.4
@@ -200,18 +208,108 @@ def test_a_turn_that_ended_is_told_only_if_that_is_wanted(service: Service, tmp_
         hosting.close()
 
 
-def test_quiet_hours_hold_questions_back_for_one_summary(service: Service, tmp_path: Path) -> None:
-    now = datetime.now()
-    hours = f"{now.hour:02}:{now.minute:02}-{(now.hour + 2) % 24:02}:{now.minute:02}"
-    hosting = started(service, FAIRLEAD_NOTIFY_QUIET_HOURS=hours)
-    try:
-        tokens = [asking(hosting, name, tmp_path) for name in ("garden", "weeds", "roses")]
-        hosting.run("approvals", "deny", tokens[2])
-        hosting.run("notify", "a sign that time has passed")
-        hosting.until(lambda: bool(service.sent))
-        assert len(service.sent) == 1
-    finally:
-        hosting.close()
+class Night(QuietHours):
+    """Quiet hours that end when a test says so."""
+
+    ends: ClassVar[float] = 0.0
+
+    def end_of(self, moment: float) -> float | None:
+        return self.ends if moment < self.ends else None
+
+
+class Room:
+    """What tells people, with the real inbox, states and store; the test is the terminals and the desktop."""
+
+    def __init__(self, path: Path, options: TellingOptions) -> None:
+        self.store = ControlStore(str(path / "control.db"))
+        self.store.open()
+        self.inbox, self.states = Inbox(), States(feed := Feed(), "", lambda id: False)
+        self.lines: list[str] = []
+        self.shown: list[tuple[str, str]] = []
+        self.appeals = Appeals(
+            Notifier(self.store, (), print),
+            self.inbox,
+            self.states,
+            Redactor(),
+            options,
+            name_of=lambda id: id,
+            is_watched=lambda id: False,
+            ring=lambda line, but: self.lines.append(line),
+            desktop=self._show,
+        )
+        feed.listen(self.appeals.happened)
+        self.appeals.open()
+
+    async def _show(self, title: str, body: str) -> None:
+        self.shown.append((title, body))
+
+    async def answered(self, question: Question, answer: Answer) -> None: ...
+
+    def ask(self, id: str) -> None:
+        asked = Question(
+            id=id, kind="consent", session=f"s-{id}", title="bash", what=f"touch {id}", asked_at=time.time()
+        )
+        self.inbox.ask(asked, self)
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(WAIT):
+            while not holds():
+                await asyncio.sleep(0.01)
+
+    async def close(self) -> None:
+        self.appeals.close()
+        await self.store.aclose()
+
+
+def test_quiet_hours_hold_questions_back_for_one_summary_of_those_that_still_wait(tmp_path: Path) -> None:
+    async def work() -> None:
+        Night.ends = time.time() + 3600
+        room = Room(tmp_path, TellingOptions(after=0.01, quiet=Night(0, 0)))
+        for id in ("aaaa", "bbbb", "cccc"):
+            room.ask(id)
+        held: set[str] = room.appeals._held  # nothing else shows that time has come
+        await room.until(lambda: len(held) == 3)
+        await room.inbox.answer("bbbb", "deny", "a person")
+        Night.ends = time.time() - 1
+        for key in held:
+            room.appeals._due[key] = Night.ends
+        room.appeals._wake.set()
+        await room.until(lambda: bool(room.shown))
+        ((title, body),) = room.shown
+        assert title == "2 sessions wait for you"
+        assert [word in body for word in ("touch aaaa", "touch bbbb", "touch cccc")] == [True, False, True]
+        assert "`fairlead next`" in body
+        room.ask("dddd")
+        await room.until(lambda: len(room.shown) == 2)
+        assert room.shown[1][0] == "s-dddd asks"
+        await room.close()
+
+    asyncio.run(work())
+
+
+def test_a_wait_is_told_once_though_its_question_changes_hands_and_a_second_question_again(
+    tmp_path: Path,
+) -> None:
+    async def work() -> None:
+        room = Room(tmp_path, TellingOptions(after=0.05))
+        seen = Evidence("screen", "waits", time.time(), "Create hello.txt?")
+        room.states.found("s-aaaa", "waits", seen, "Create hello.txt?")
+        room.ask("aaaa")  # the hook asks the same
+        await room.until(lambda: bool(room.lines))
+        assert room.lines[0].startswith("s-aaaa asks: touch aaaa; `fairlead approvals allow aaaa`")
+        room.inbox.withdraw("aaaa", "nobody answered")  # now the agent's own dialog waits
+        room.states.found("s-bbbb", "waits", seen, "Delete it?")
+        await room.until(lambda: len(room.lines) == 2)
+        assert room.lines[1] == "s-bbbb waits: Delete it?; `fairlead attach s-bbbb`"
+        room.states.found("s-aaaa", "waits", seen, "Run make?")  # which is another one
+        await room.until(lambda: len(room.lines) == 3)
+        assert "Run make?" in room.lines[2]
+        reads = Evidence("process", "waits", time.time(), "cat reads its terminal")
+        room.states.found("s-cccc", "waits", reads, "cat reads its terminal")
+        assert not [key for key in room.appeals._due if "s-cccc" in key]
+        await room.close()
+
+    asyncio.run(work())
 
 
 def test_quiet_hours_are_within_a_day_or_over_midnight() -> None:

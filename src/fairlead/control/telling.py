@@ -167,11 +167,11 @@ class Appeals:
 
     def closed(self, question: Question, answer: Answer) -> None:
         self._drop(_key(question))
+        waits = self._also(question.session or "")
         if answer.option != WITHDRAWN:
-            self._note_seen(self._also(question.session or ""))
-        # the program may ask the same in its own terminal now
-        if question.session is not None and (activity := self._states.of(question.session)) is not None:
-            self._look(question.session, activity)
+            self._note_seen(waits)
+        for key in waits if answer.option == WITHDRAWN else ():
+            self._add(key, time.time())  # the program may ask the same in its own terminal now
 
     def warned(self, question: Question, why: str) -> None:
         """It is told as any other."""
