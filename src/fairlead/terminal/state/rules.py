@@ -119,6 +119,8 @@ class Found(Struct, frozen=True):
     version: int
     words: str
     """What of the screen it rests on."""
+    typed: tuple[str, ...] = ()
+    """The rows of the input, if it is shown."""
 
 
 class ShapeWord(NamedTuple):
@@ -243,7 +245,9 @@ class AgentRules:
             shown_input = "empty" if self._is_empty(inputs, view) else "draft"
             if rule.input not in ("", shown_input):
                 return None
-        return Found(rule.state, question, shown_input, rule.name, self.version, _cut(words, MAX_WORDS))
+        typed = tuple(view.texts[row] for row in inputs) if shown_input else ()
+        words = _cut(words, MAX_WORDS)
+        return Found(rule.state, question, shown_input, rule.name, self.version, words, typed)
 
     def _is_empty(self, rows: Sequence[int], view: LiveView) -> bool:
         """True if nothing was typed: the rows are blank, or all in them is a hint but for the cursor."""
