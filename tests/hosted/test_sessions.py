@@ -14,11 +14,14 @@ from typing import Any
 
 import pytest
 
+from fairlead.client.calls import plain
 from fairlead.client.connection import RequestError
 from fairlead.doors.peer_proof import Token
 from fairlead.formats.sexp import Keyword
 from fairlead.system.settings import Settings
+from fairlead.wire import rpc
 from fairlead.wire.passepartout import event, frame, plist
+from tests.client.editors import Editor
 from tests.hosted.small import SmallHosting
 from tests.hosting import is_alive
 
@@ -139,6 +142,31 @@ def test_the_chat_offers_what_works_here_and_new_begins_with_the_same_agent(smal
     journals = Path(Settings(small.environment).sessions_dir).glob("*/*.jsonl")
     assert [json.loads(each.read_text().splitlines()[0])["agent"] for each in journals] == ["small"] * 2
     assert "small: good morning" in small.run("ls").stdout
+
+
+def test_an_editor_of_psi_shows_each_text_once_and_whole(small: SmallHosting) -> None:
+    """As psi's UI does: text so far is shown in place of what it begins with, and a tool ends it."""
+    small.open("psi")
+    small.say("hello", "psi")
+    small.wait_idle("psi")
+    editor = Editor(small, small.project)
+    with editor.backend:
+        editor.ask("handshake")
+        editor.ask("subscribe")
+        editor.ask("switch_session", session_id=small.found("psi")["id"])
+        editor.frames.clear()
+        editor.ask("prompt", message="red green blue amid grey pink amid")
+        editor.idle()
+        editor.backend.kill()
+    lines = [""]
+    for each in editor.frames:
+        topic, told = (each.topic, plain(each.data)) if isinstance(each, rpc.Event) else ("", {})
+        if topic in ("assistant/delta", "assistant/message") and told.get("text"):
+            lines[-1] = told["text"] if told["text"].startswith(lines[-1]) else lines[-1] + told["text"]
+        elif topic.startswith("tool/"):
+            lines.append("")
+    texts = ["red green blue", "meanwhile", "grey pink", "meanwhile"]
+    assert [line.strip() for line in lines if line] == texts
 
 
 def test_the_mode_can_be_changed(small: SmallHosting) -> None:
@@ -464,6 +492,39 @@ def as_agent(small: SmallHosting, id: str, *calls: tuple[str, dict[str, Any]]) -
     words = [sys.executable, "-c", AS_AGENT, json.dumps(calls)]
     done = subprocess.run(words, env=marked, capture_output=True, text=True, check=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a process has in its environment")
+def test_what_an_agent_in_a_sandbox_starts_is_in_one_or_refused(small: SmallHosting) -> None:
+    boxed, free = small.open("boxed", sandbox=True), small.open("free")
+    before = len(small.ask("list_sessions")["sessions"])
+    own = small.ask("open_session", name="ours", cwd=str(small.project))["session_id"]
+    small.ask("prompt", session_id=own, message="hello")
+    small.wait_idle("ours")
+    said = small.ask("get_fork_messages", session_id=own)["messages"][0]["entry_id"]
+    outside: list[tuple[str, dict[str, Any]]] = [
+        ("open_session", {"name": "fresh", "cwd": str(small.project)}),
+        ("new_session", {}),
+        ("new_session", {"session_id": own}),
+        ("fork", {"session_id": own, "entry_id": said}),
+        ("command", {"session_id": own, "text": "/new"}),
+        ("terminal_start", {"name": "fresh", "argv": ["true"], "cwd": str(small.project)}),
+    ]
+    for call in outside:
+        ((outcome, why),) = as_agent(small, boxed, call)
+        is_refused = outcome == "refused" and "runs in a sandbox, and" in why
+        assert is_refused or call[0] == "command", (call, why)
+    assert len(small.ask("list_sessions")["sessions"]) == before + 1
+    assert small.sessions() == {}
+    new = {"cwd": str(small.project), "agent": "small"}
+    for name, by in (("inner", boxed), ("outer", free)):
+        assert as_agent(small, by, ("open_session", {"name": name, **new}))[0][0] == "ok"
+        assert small.found(name)["sandbox"] is (by == boxed)
+    environment, small.environment = small.environment, {**small.environment, "FAIRLEAD_AGENT": boxed}
+    done = small.run("agent", "-p", "hello", "-C", str(small.project), check=False)
+    small.environment = environment
+    assert done.returncode == 1
+    assert "Fairlead's own agent would run outside of it" in done.stderr
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a process has in its environment")

@@ -303,7 +303,7 @@ def _of_row(row: Transcript) -> Summary:
         started_at=_moment(row.created),
         idle=max(0.0, time.time() - _moment(row.modified)),
         can=("chat",),
-        more={"file": row.path} | ({"agent": row.agent} if row.agent else {}),
+        more={"file": row.path, "one_shot": row.is_one_shot} | ({"agent": row.agent} if row.agent else {}),
     )
 
 

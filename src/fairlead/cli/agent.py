@@ -133,7 +133,7 @@ def main(arguments: Sequence[str]) -> int:
         if name is None and not goes_on and len(options.prompt) > 1 and _is_chat(host, options.prompt[0]):
             name, prompt = options.prompt[0], prompt.removeprefix(options.prompt[0]).lstrip()
         more = {"agent": agent_name, "mode": options.mode, "sandbox": options.sandbox or None}
-        more["once"] = agent_name is not None and not talks
+        more["once"] = not talks
         agent = host.agent(name, cwd=cwd, continue_last=goes_on, **more)
         if name and options.cwd and not agent.created:
             place = agent.state()["worktree_path"]

@@ -62,7 +62,7 @@ async def run(settings: Settings, job: RunJob, wanted: Wanted) -> int:
             agent=job.agent,
             mode=job.mode,
             sandbox=job.sandbox,
-            once=job.agent is not None,
+            once=True,
         )
         if job.model:
             provider, _, id = job.model.partition("/")

@@ -63,6 +63,13 @@ def invalid(name: str, why: object) -> OpError:
     return OpError(ErrorCode.INVALID_PARAMS, f"invalid request parameter :{name}: {why}")
 
 
+def outside_sandbox(what: str) -> OpError:
+    """An agent in a sandbox wants something to be done for it where it can't do it."""
+    return OpError(
+        ErrorCode.FAILED, f"the agent that asks runs in a sandbox, and {what} would run outside of it"
+    )
+
+
 BY_CLIENT = "cancelled by its client"
 """The message with which an op is cancelled by who asked for it, and not because that one is gone."""
 

@@ -154,7 +154,7 @@ class RpcDoor:
         else:
             found = (await self._directory.find_all(name))[0][1]
             id, by = found.id, found.more.get("started_by")
-        if agent not in (id, by, self.agents.made_by(id)):
+        if agent not in (id, by, self.agents.made.by(id)):
             why = f"{call.op}: an agent's command may do that only in its own session and those it opened"
             raise OpError(ErrorCode.FAILED, f"{why}, and a command of an agent session ({agent:.80}) asks")
 

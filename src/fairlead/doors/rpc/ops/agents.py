@@ -49,6 +49,7 @@ from .dialogs import DialogOps
 from .hosted import HostedOps, with_names
 from .jobs import AgentJobs, JobBoard
 from .login import AgentLogin, Keyring, Lending
+from .made import MadeSessions
 from .memory import AgentMemory
 from .models import AgentModels
 from .sessions import MAX_ID
@@ -57,8 +58,6 @@ _PERSISTED = """[{{(:psi.session/list{})
  [:psi.session-info/path :psi.session-info/name :psi.session-info/first-message]}}]"""
 MAX_TRIED = 3
 """How many journals of a directory are tried before a client gets a new session."""
-MAX_MADE = 1000
-"""Of how many sessions it is known which agent made them."""
 _UI_TOPICS = frozenset(
     {"ui/widgets-updated", "ui/widget-specs-updated", "ui/status-updated", "ui/notification"}
 )
@@ -107,7 +106,7 @@ class AgentOps:
         self._latest = latest or _none
         self._judging = judging
         self._hosted = hosted
-        self._made: dict[str, str] = {}  # sessions that agents' commands made, and which; the oldest first
+        self.made = MadeSessions(store)
         self._working: dict[tuple[Caller, str], Conversation] = {}
         self._history = EventHistory()
         self.dialogs = DialogOps(store, callers, self._history, self.session)
@@ -241,19 +240,8 @@ class AgentOps:
             raise invalid("cwd", "the absolute path of a directory")
         if cwd is None and caller.cwd is not None and _is_directory(caller.cwd):
             cwd = caller.cwd
-        return self._noted(self._store.create(cwd or os.path.expanduser("~"), parent=parent, agent=agent))
-
-    def _noted(self, session: Conversation) -> Conversation:
-        """Remember a new session if an agent's command made it."""
-        if agent := calling_agent.get():
-            self._made[session.id] = agent
-            if len(self._made) > MAX_MADE:
-                del self._made[next(iter(self._made))]
-        return session
-
-    def made_by(self, id: str) -> str | None:
-        """The agent whose command made a session, since the daemon was started."""
-        return self._made.get(id)
+        self.made.check(agent)
+        return self.made.note(self._store.create(cwd or os.path.expanduser("~"), parent=parent, agent=agent))
 
     def like(self, caller: Caller, other: Conversation) -> Conversation:
         """A new session in the directory of another one, with its agent as that is set."""
@@ -262,7 +250,7 @@ class AgentOps:
         self._check_agent(other.agent, None)
         session = self.create(caller, cwd=str(other.cwd), agent=other.agent)
         if isinstance(session, HostedSession):
-            session.settings.choose(sandbox=other.is_sandboxed)
+            session.settings.choose(sandbox=other.is_sandboxed or session.is_sandboxed)
             if mode := other.settings.wanted_mode:
                 session.settings.choose(mode=mode)
         return session
@@ -594,11 +582,12 @@ class AgentOps:
         if isinstance(session, HostedSession):
             if servers and self._hosted is not None:
                 self._hosted.give_servers(session, servers)
-            if is_new or not by or by == self.made_by(session.id):
+            if is_new or not by or by == self.made.by(session.id):
                 session.is_used_once = once
         caller.focus = session.id
         if is_new and name:
             session.set_name(name)
+        session.note_use(is_one_shot=once and (session.is_one_shot or (is_new and not name)))
         cursor = self._history.cursor(session)
         return fields(session_id=session.id, session_file=session.journal.path, created=is_new, cursor=cursor)
 
@@ -662,8 +651,9 @@ class AgentOps:
         return self.focus(call, await self.forked(self.session(call), entry_id))
 
     async def forked(self, session: Conversation, entry_id: str) -> Conversation:
+        self.made.check()
         try:
-            return self._noted(await self._store.fork(session, entry_id))
+            return self.made.note(await self._store.fork(session, entry_id))
         except JournalError as error:
             raise invalid("entry-id", error) from None
 

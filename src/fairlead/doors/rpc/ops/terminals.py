@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import os
 import threading
 import time
@@ -16,7 +17,7 @@ from typing import Any, TypeVar
 from ....formats.edn import Keyword
 from ....formats.patterns import Pattern, PatternError, PatternMatch, compiled
 from ....keeper.credentials import AGENT_MARK
-from ....sessions.directory import Directory, NameTaken
+from ....sessions.directory import Directory, NameTaken, NoSession
 from ....sessions.inbox import calling_agent
 from ....terminal.host import HostError, TerminalHost
 from ....terminal.kind import MAX_UNTYPED, TerminalKind
@@ -26,7 +27,7 @@ from ....terminal.session import TerminalSession
 from ....terminal.turns import TerminalTurns
 from ....terminal.watch import MAX_REQUEST_ID, TextWatch
 from ....wire.rpc import ErrorCode, fields
-from ..handlers import FAULTS, MISSING, Data, OpError, invalid, op
+from ..handlers import FAULTS, MISSING, Data, OpError, invalid, op, outside_sandbox
 
 DEFAULT_COLS, DEFAULT_ROWS = 80, 24
 MAX_WAIT = 24 * 3600.0
@@ -129,6 +130,7 @@ class TerminalOps:
         await self._directory.check_free(name, but=self._kind.name)
         environment = {str(key): str(value) for key, value in (env or os.environ).items()}
         if agent := calling_agent.get():
+            await self._check_sandbox(agent)
             environment[AGENT_MARK] = agent
         session = await self._host.start(
             name,
@@ -145,6 +147,12 @@ class TerminalOps:
         answer = fields(name=session.id, pid=session.pid, recording=session.recording)
         await self._opened()
         return answer
+
+    async def _check_sandbox(self, agent: str) -> None:
+        """Raises OpError if the agent whose command asks runs in a sandbox."""
+        with contextlib.suppress(NoSession):
+            if (await self._directory.with_id(agent))[1].more.get("sandbox"):
+                raise outside_sandbox("a terminal session")
 
     @op
     async def terminal_list(self, brief: bool = False) -> Data:
