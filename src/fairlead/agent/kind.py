@@ -159,21 +159,21 @@ class AgentKind:
             return Receipt("queued", written, place=waiting.index(prompt) + 1)
         said = _entry_of(session, prompt)
         at = _moment(said.timestamp) if said is not None else 0.0
-        times = {"written": written or at, "accepted": at, "started": at}
+        begun = Receipt("started", written or at, at, at)
         if session.prompts.is_running(prompt):
-            return Receipt("started", **times)
+            return begun
         turns = session.turns
         line = said.line if said is not None else 0
         turn = next((each for each in turns if each.first_line <= line <= each.last_line), None)
         if turn is not None and not session.is_idle and turn is turns[-1]:
-            return Receipt("started", **times)
+            return begun
         if turn is not None:
             outcome = "interrupted" if turn.outcome == "lost" else turn.outcome
             last = next(each for each in reversed(session.journal.entries) if each.line <= turn.last_line)
             text = _last_said(session, turn.first_line, turn.last_line)
             reason = LOST if turn.outcome == "lost" else turn.fault
             ended = _moment(last.timestamp)
-            return Receipt("ended", **times, ended=ended, outcome=outcome, reason=reason, text=text)
+            return Receipt("ended", written or at, at, at, ended, 0, outcome, reason, text)
         if (dropped := _noted(session, DROPPED, prompt)) is not None:
             ended, reason = dropped
             return Receipt("ended", written, ended=ended, outcome="dropped", reason=reason)

@@ -20,10 +20,10 @@ GRACE = 10.0
 COMMAND = Command(
     "prompt",
     "Prompt an agent: our own, a third-party one, or one in a terminal. Returns when the agent has taken\n"
-    "the prompt, or when it is queued because the agent works. In a terminal it is pasted and submitted only\n"
-    "if the agent shows its empty input; a dialog, a menu or a draft there is an error that says what is in\n"
-    "the way, and with --wait or --timeout it waits until the way is free. A shell takes a command at its\n"
-    "prompt. The prompt is said once, even if the daemon is killed meanwhile.",
+    "the prompt, or when it is queued because the agent works. In a terminal it is pasted and submitted\n"
+    "only if the agent shows its empty input; a dialog, a menu or a draft there is an error that says what\n"
+    "is in the way, and with --wait or --timeout it waits until the way is free. A shell takes a command at\n"
+    "its prompt. The prompt is said once, even if the daemon is killed meanwhile.",
     takes=(SESSION, Argument("text", "the prompt; - reads it from standard input")),
     options=(
         Option("-w", "--wait", help="until the turn has ended; prints the agent's answer, where it is known"),

@@ -113,7 +113,7 @@ class Session(Protocol):
 class Typing(Protocol):
     """A kind into whose sessions text can be typed."""
 
-    def type(self, id: str, text: str, *, enter: bool) -> None:
+    async def type(self, id: str, text: str, *, enter: bool) -> None:
         """Type a text, and perhaps press Enter. Raises NoSession or NotSupported."""
 
 

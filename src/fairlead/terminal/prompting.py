@@ -27,7 +27,7 @@ from ..system.files import replace_file
 from ..system.opening import read_file
 from .ports import ProgramState
 from .session import TerminalSession
-from .submitting import MAX_SUBMITTED, InputView, NotSeen, Obstacle, Submitter, Submitters
+from .submitting import MAX_SUBMITTED, InputView, NotSeen, Obstacle, Submitter, Submitters, same_text
 
 log = logging.getLogger("fairlead")
 
@@ -43,9 +43,9 @@ KNOWN_WAIT = 2.0
 """Seconds until a screen that is not known counts as such: it may just be drawn."""
 LOOK_EVERY = 0.25
 """Seconds between two looks at an agent that works,"""
-LOOK_AT_LEAST = 1.0
-"""and if its screen does not change."""
-FREE_FOR = 0.5
+LOOK_AT_MOST = 1.0
+"""and so many more if its screen does not change."""
+FREE_FOR = 0.3
 """Seconds that the way must be free."""
 IDLE_FOR = 1.5
 """Seconds that an agent which has worked must be idle until its turn counts as ended,"""
@@ -53,15 +53,6 @@ UNSEEN_FOR = 4.0
 """and one that was not seen to work,"""
 HOOK_LATE = 10.0
 """and one whose hooks report its turns: their stop is late then."""
-COMPARED = 200
-"""How many characters of two prompts are compared."""
-NOT_SAID = "the program ended before it was said"
-
-
-def same_text(one: str, other: str) -> bool:
-    """True if two prompts are the same, as far as one can tell that reports it."""
-    said, typed = (" ".join(text.split())[:COMPARED] for text in (one, other))
-    return said == typed
 
 
 class GivenPrompt(Struct):
@@ -71,6 +62,8 @@ class GivenPrompt(Struct):
     text: str
     by: str
     """The agent session for which it is typed, if it is."""
+    agent: str
+    """The program that it is for, as its rules call it."""
     deadline: float
     """Until when it may wait, in seconds since 1970."""
     step: Literal["", "pasted", "entered"] = ""
@@ -109,6 +102,7 @@ class PromptQueue:
         self._changed = asyncio.Event()
         self._taken = asyncio.Event()
         self._hook_ended: Turn | None = None
+        self._wake = asyncio.Event()
         self._adding = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
         self._go_on()
@@ -137,9 +131,10 @@ class PromptQueue:
         await self._changed.wait()
 
     async def add(self, prompt: Prompt) -> int | None:
-        """Take a prompt; returns its place if it has to wait. Raises NotSupported, with what is in the way."""
+        """Take a prompt; returns its place if it has to wait. Raises NotSupported with what is in the way."""
         if len(prompt.text) > MAX_SUBMITTED:
-            raise NotSupported(f"a prompt of {len(prompt.text)} characters; at most {MAX_SUBMITTED} are typed")
+            long = f"a prompt of {len(prompt.text)} characters"
+            raise NotSupported(f"{long}; at most {MAX_SUBMITTED} are typed into a terminal")
         if not prompt.text.strip():
             raise NotSupported("the prompt is empty")
         async with self._adding:
@@ -155,7 +150,10 @@ class PromptQueue:
                 if view.state != "working" and not (obstacle.passes and prompt.patience):
                     raise NotSupported(str(obstacle)) from None
             patience = prompt.patience or QUEUE_WAIT
-            given = GivenPrompt(prompt.id, prompt.text, calling_agent.get(), time.time() + patience)
+            agent = view.agent or self._submitter.shell
+            given = GivenPrompt(
+                prompt.id, prompt.text, calling_agent.get(), agent, deadline=time.time() + patience
+            )
             is_first = not any(each.state != "ended" for each in self._known.prompts)
             self._known.prompts.append(given)
             self._save()
@@ -185,7 +183,7 @@ class PromptQueue:
                     self._save()
             case feed.TurnEnded(turn=turn) if current.turn == turn.number:
                 self._hook_ended = turn
-                self._submitter.session.watchers.copy()
+                self._wake.set()
 
     # --- saying ---------------------------------------------------------------------------------------------
 
@@ -256,20 +254,26 @@ class PromptQueue:
         free_since = 0.0
         while not given.ended:
             view = await self._known_view()
+            self._check_agent(given, view)
             try:
                 self._submitter.check(view)
             except Obstacle as obstacle:
                 free_since = 0.0
-                if not obstacle.passes and (view.agent or not given.deadline):
+                if not obstacle.passes:
                     raise
                 if time.time() > given.deadline:
                     raise Obstacle(f"{obstacle}, and it was not said in time") from None
                 await self._next_look(given.deadline - time.time())
             else:
                 free_since = free_since or time.monotonic()
-                if time.monotonic() >= free_since + FREE_FOR or len(self._known.prompts) == 1:
+                if time.monotonic() >= free_since + FREE_FOR:
                     return
                 await asyncio.sleep(LOOK_EVERY)
+
+    def _check_agent(self, given: GivenPrompt, view: InputView) -> None:
+        """Raises Obstacle if another program takes prompts now: a shell would run one as a command."""
+        if view.agent and view.agent != given.agent:
+            raise Obstacle(f"it was for {given.agent}, and {view.agent} is there now")
 
     async def _known_view(self) -> InputView:
         """What the program shows, when that is known or has not been for a while."""
@@ -282,15 +286,15 @@ class PromptQueue:
 
     async def _next_look(self, seconds: float) -> None:
         """Wait until the screen has changed, for so long at the most."""
-        changed = asyncio.Event()
-        self._session.watchers.add(changed.set)
+        wake = self._wake = asyncio.Event()
+        self._session.watchers.add(wake.set)
         try:
             await asyncio.sleep(LOOK_EVERY)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(max(0.0, min(seconds, LOOK_AT_LEAST))):
-                    await changed.wait()
+                async with asyncio.timeout(max(0.0, min(seconds, LOOK_AT_MOST))):
+                    await wake.wait()
         finally:
-            self._session.watchers.discard(changed.set)
+            self._session.watchers.discard(wake.set)
 
     async def _followed(self, given: GivenPrompt) -> None:
         """Wait for the end of a prompt's turn."""
@@ -306,17 +310,19 @@ class PromptQueue:
                 self._end(given, outcome, turn.fault)
                 return
             view = await self._submitter.view()
-            if view.state == "idle" or (not view.agent and not given.turn):
-                now = time.monotonic()
-                idle_since = idle_since or now
+            if view.agent and view.agent != given.agent:
+                self._end(given, "interrupted", f"{given.agent} ended, and {view.agent} is there now")
+                return
+            if view.state == "idle":
+                idle_since = idle_since or time.monotonic()
                 wait = HOOK_LATE if given.turn else IDLE_FOR if given.started else UNSEEN_FOR
-                if view.state == "idle" and now >= idle_since + wait:
+                if time.monotonic() >= idle_since + wait:
                     self._start(given)
                     self._end(given, "done", "")
                     return
             else:
                 idle_since = 0.0
-                if view.state in ("working", "waits"):
+                if view.state in ("working", "waits") or not view.agent:
                     self._start(given)
             await self._next_look(LOOK_EVERY)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -19,18 +20,19 @@ from weakref import WeakKeyDictionary
 
 from ..sessions.inbox import calling_agent
 from ..sessions.state import UNKNOWN, Activity, DoesNow
-from ..system.processes import Program, command, foreground, waits_in
+from ..system.processes import Program
 from .ports import ProgramState
 from .session import TerminalSession
 from .state.rules import AgentRules, live_view, shipped
+from .state.tracker import SHELLS, Front, RulesOf, front_of
 
 LOOK = 0.1
 """Seconds between two looks at the screen."""
 PASTE_WAIT = 5.0
 """Seconds until a paste that the input does not show is given up."""
 STILL = 0.25
-"""Seconds that the input must show it before Enter is pressed: some take an Enter that follows a paste at once
-for a part of it."""
+"""Seconds that the input must show it before Enter is pressed: some take an Enter right after a paste for a
+part of it."""
 ENTER_WAIT = 2.5
 """Seconds until Enter is pressed again, if the input still shows what was pasted."""
 MAX_ENTERS = 3
@@ -40,7 +42,8 @@ TAKE_OUT_WAIT = 2.0
 """Seconds in which the input must be empty again after what was pasted is deleted."""
 MAX_SUBMITTED = 64 * 1024
 """How many characters are typed at once."""
-SHELLS = frozenset({"bash", "zsh", "fish", "sh", "dash", "ksh", "ash", "tcsh", "nu", "xonsh", "pwsh"})
+COMPARED = 200
+"""How many characters of two prompts are compared."""
 MIN_SCROLLED = 5
 """How many rows of a long text an input must show if it scrolls."""
 
@@ -54,15 +57,13 @@ _OPENS_MENU = "@/$#"
 """With what a word begins for which agents offer a choice: Enter would choose."""
 
 Shown = Literal["", "empty", "draft"]
-RulesOf = Callable[[str, str], AgentRules | None]
-"""The rules of the agent that a program is, by its name and its command line."""
 ActivityOf = Callable[[str], Activity | None]
 """What a session does, as all that is known of it says."""
 
 
 class Obstacle(ValueError):
-    """Something is in the way of a text. Says what. It `passes` if it may be gone in a while; what was typed
-    before it appeared is not left in the input if it `passes`."""
+    """Something is in the way of a text. Says what. If it `passes`, it may be gone in a while, and nothing of
+    the text is in the input."""
 
     def __init__(self, reason: str, *, passes: bool = False) -> None:
         super().__init__(reason)
@@ -84,6 +85,8 @@ class InputView(NamedTuple):
     input: Shown = ""
     typed: Sequence[str] = ()
     """The rows of the input."""
+    is_below_shell: bool = False
+    """True if the program will give the terminal back to a shell."""
 
     @property
     def is_free(self) -> bool:
@@ -109,7 +112,8 @@ class InputView(NamedTuple):
             case _ if not agent:
                 there = self.program.name if self.program is not None else "an unknown program"
                 blind = f"`fairlead send {name} TEXT -k Enter` types without looking"
-                return Obstacle(f"{there} runs there, and it is not known when that takes a prompt; {blind}")
+                why = f"{there} runs there, and it is not known when that takes a prompt; {blind}"
+                return Obstacle(why, passes=self.is_below_shell)
             case "waits", _:
                 return Obstacle(f"{agent} asks: {self.question or 'a dialog is open'}", passes=True)
             case "working", _:
@@ -137,34 +141,41 @@ class Submitter:
         self._activity_of = activity_of
         self._lock = asyncio.Lock()
         self._shell_prompt = ""
+        self._before: Front | None = None
+
+    @property
+    def shell(self) -> str:
+        """The shell that the session was started with, if it was one."""
+        name = os.path.basename(self.session.command[0]) if self.session.command else ""
+        return name if name in SHELLS else ""
 
     # --- looking --------------------------------------------------------------------------------------------
 
     def look(self) -> InputView:
         """What the program shows now. May block for a moment."""
-        return self._seen(*self._front())
+        return self._seen(self._front())
 
     async def view(self) -> InputView:
         """What the program shows now."""
-        return self._seen(*await asyncio.to_thread(self._front))
+        return self._seen(await asyncio.to_thread(self._front))
 
-    def _front(self) -> tuple[Program | None, str, str]:
-        """The program in the foreground, its command line, and what it waits for."""
-        program = foreground(self.session.pid) if self.session.pid else None
-        return (program, command(program.pid), waits_in(program.pid)) if program else (None, "", "")
+    def _front(self) -> Front | None:
+        pid = self.session.pid
+        self._before = front_of(pid, self._before, self._rules_of) if pid else None
+        return self._before
 
-    def _seen(self, program: Program | None, line: str, waits: str) -> InputView:
-        if program is None or self.session.state is not ProgramState.RUNNING:
-            return InputView(program, "")
-        rules = self._rules_of(program.name, line)
+    def _seen(self, front: Front | None) -> InputView:
+        if front is None or self.session.state is not ProgramState.RUNNING:
+            return InputView(front.program if front is not None else None, "")
+        program, rules = front.program, front.rules
         if rules is None and self.hooked[0] == program:
             rules = next((each for each in shipped() if each.agent == self.hooked[1]), None)
         with contextlib.suppress(RuntimeError):  # the screen went meanwhile
             if rules is not None:
                 return self._by_rules(program, rules)
             if program.name.lstrip("-") in SHELLS and program.pid == self.session.pid:
-                return self._shell(program, waits)
-        return InputView(program, "")
+                return self._shell(program, front.waits_in)
+        return InputView(program, "", is_below_shell=self.shell != "" and program.pid != self.session.pid)
 
     def _by_rules(self, program: Program, rules: AgentRules) -> InputView:
         found = rules.look(live_view(self.session.screen))
@@ -177,7 +188,7 @@ class Submitter:
         return InputView(program, rules.agent, state, question, found.input, found.typed)
 
     def _shell(self, program: Program, waits: str) -> InputView:
-        """A shell that reads its terminal: its line is empty if it ends with a prompt, and its cursor there."""
+        """A shell that reads its terminal: its line is empty if a prompt ends it, and the cursor is there."""
         screen = self.session.screen
         cursor = screen.cursor
         rows = screen.text().split("\n")
@@ -255,10 +266,6 @@ class Submitter:
 
     def _checked(self, text: str, view: InputView) -> str:
         text = _typed(text)
-        if len(text) > MAX_SUBMITTED:
-            raise Obstacle(f"a prompt of {len(text)} characters; at most {MAX_SUBMITTED} are typed")
-        if not _bare(text):
-            raise Obstacle("the prompt is empty")
         if "\n" in text and not self.session.screen.modes.bracketed_paste:
             raise Obstacle(f"{view.agent} can't take a paste, and the end of a line would be an Enter")
         return text
@@ -362,6 +369,12 @@ def _close_menu(text: str) -> str:
     """A blank if the last word would leave a menu open."""
     words = text.split()
     return " " if len(words) > 1 and words[-1][0] in _OPENS_MENU else ""
+
+
+def same_text(one: str, other: str) -> bool:
+    """True if two prompts are the same, as far as one can tell of one that is reported."""
+    said, typed = (" ".join(text.split())[:COMPARED] for text in (one, other))
+    return said == typed
 
 
 class Submitters:
