@@ -42,6 +42,17 @@ env = { SMALL_AGENT_SAYS = "you said: " }
 """.replace("PYTHON", json.dumps(sys.executable)).replace("SCRIPT", json.dumps(str(SMALL)))
 NUMBERS = itertools.count(1)
 PROGRAM = str(Path(__file__).parent / "terminal_agent.py")
+RULES = """
+agent = "other"
+version = 1
+programs = ["/terminal_agent.py"]
+rows.prompt = "^> ?"
+
+[[rule]]
+name = "input"
+state = "idle"
+shape = "<=prompt>"
+"""
 
 
 class Case(NamedTuple):
@@ -105,6 +116,9 @@ every_kind = pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.fixture(scope="module")
 def hosting() -> Iterator[Hosting]:
     hosting = EchoHosting({"FAIRLEAD_VERIFIER_MAX_LOOPS": "1"}, CONFIG)
+    rules = Path(Settings(hosting.environment).config_path).parent / "rules"
+    rules.mkdir()
+    (rules / "other.toml").write_text(RULES)
     hosting.use()
     yield hosting
     hosting.close()

@@ -179,13 +179,13 @@ class Submitter:
 
     def _by_rules(self, program: Program, rules: AgentRules) -> InputView:
         found = rules.look(live_view(self.session.screen))
+        said = self._activity_of(self.session.id) or UNKNOWN
+        shown, typed = (found.input, found.typed) if found is not None else ("", ())
+        if (found is None or found.state == "idle") and said.state in ("working", "waits"):
+            return InputView(program, rules.agent, said.state, said.question, shown, typed)
         if found is None:
             return InputView(program, rules.agent)
-        state, question = found.state, found.question
-        said = self._activity_of(self.session.id) or UNKNOWN
-        if state == "idle" and said.state in ("working", "waits"):
-            return InputView(program, rules.agent, said.state, said.question, found.input, found.typed)
-        return InputView(program, rules.agent, state, question, found.input, found.typed)
+        return InputView(program, rules.agent, found.state, found.question, shown, typed)
 
     def _shell(self, program: Program, waits: str) -> InputView:
         """A shell that reads its terminal: its line is empty if a prompt ends it, and the cursor is there."""
