@@ -13,7 +13,8 @@ import pytest
 
 from fairlead.client.calls import RequestError
 from fairlead.keeper.credentials import AGENT_MARK
-from tests.hosting import Hosting
+from fairlead.system.settings import Settings
+from tests.hosting import WAIT, Hosting
 from tests.mcp_client import McpClient, fault_of, given
 
 
@@ -236,6 +237,23 @@ def test_a_question_goes_with_its_call_or_its_client(lent: Hosting, project: Pat
     asked(lent)
     assert agent.close() == 0
     lent.until(lambda: not waiting(lent))
+
+
+@pytest.mark.parametrize("ends", ["its input", "SIGTERM", "SIGINT"])
+def test_a_question_is_withdrawn_at_once_when_its_server_is_ended(
+    lent: Hosting, project: Path, ends: str
+) -> None:
+    agent = McpClient(lent, project)
+    agent.begin_call("ask_person", question="still there?")
+    [row] = asked(lent)
+    if ends != "its input":
+        agent.process.send_signal(getattr(signal, ends))
+        assert agent.process.wait(WAIT) == 0
+    assert agent.close() == 0
+    kept = Path(Settings(lent.environment).state_dir, "asked", f"{row['token']}.json")
+    lent.until(lambda: json.loads(kept.read_bytes())["answer"] is not None)
+    # and not because nobody came back for a while
+    assert json.loads(kept.read_bytes())["answer"]["by"] == "the agent no longer waits for an answer"
 
 
 def test_an_agent_can_not_answer_its_own_question_nor_decline_it(lent: Hosting, project: Path) -> None:

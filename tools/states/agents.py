@@ -48,6 +48,11 @@ class RecordedAgent(NamedTuple):
     error_pause: float = 1.0
 
     @property
+    def rules(self) -> str:
+        """The agent whose rules hold for it."""
+        return self.name.partition("-")[0]
+
+    @property
     def scenes(self) -> list[str]:
         """The scenes that it has."""
         has = {
@@ -175,7 +180,7 @@ AGENTS = {
             edit_permission=("1. Yes",),
             menus=(
                 ("/model", "Select model", ("Escape",)),
-                ("/config", "Auto-compact", ("Escape",)),
+                ("/config", "Auto-compact", ("Escape", "Escape")),
                 ("/permissions", "Allow", ("Escape",)),
             ),
             resume_arguments=("--resume",),
@@ -188,7 +193,7 @@ AGENTS = {
             "@agentclientprotocol/codex-acp@2.6.0",
             ("codex",),
             _codex,
-            ("Ask Codex to do anything",),
+            ("test-model default",),
             permission=("1. Yes",),
             edit_permission=("1. Yes",),
             edit=_patch,

@@ -22,7 +22,7 @@ from .stage import SETTLE, PacedModel, Stage
 PROMPTS = (
     "please look after {word} in the garden",
     "think about {word} and say what you find",
-    "what about {word}? be short",
+    "tell about {word}, be short",
     "I want {word} before lunch, with all details about the roses and the pond behind the house",
 )
 ANSWERS = (

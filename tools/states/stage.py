@@ -27,7 +27,7 @@ from fairlead.terminal.screen.screen import Screen
 from tests.agent.openai_server import Frame, Halt, Reply
 from tests.model_server import ModelServer, Says
 
-PATIENCE = 90.0
+PATIENCE = 45.0
 """Seconds until a scene that waits for something has failed."""
 SETTLE = 0.4
 """Seconds of a transition: what is drawn before that is not judged."""

@@ -163,7 +163,7 @@ def _row(session: dict[str, Any]) -> tuple[str, ...]:
         what = f"asks: {printable(session['waits_for'])}"
     if agent := session.get("agent"):
         what = f"{printable(agent)}: {what}"
-    title = printable(session.get("title", ""))
+    title = printable(session.get("title") or session.get("fault") or "")
     return (
         shown_name(session),
         state,

@@ -78,6 +78,7 @@ _MIGRATIONS = (
     ("ALTER TABLE files ADD COLUMN is_failed INTEGER NOT NULL DEFAULT 0",),
     ("ALTER TABLE files ADD COLUMN last_prompt TEXT NOT NULL DEFAULT ''",),
     ("ALTER TABLE files ADD COLUMN is_one_shot INTEGER NOT NULL DEFAULT 0",),
+    ("ALTER TABLE files ADD COLUMN fault TEXT NOT NULL DEFAULT ''",),
 )
 _INDEX = FullText("entries", ("text",))
 _GONE = "gone:"
@@ -107,6 +108,8 @@ class Transcript(NamedTuple):
     """What was said to it last, if that is known."""
     is_one_shot: bool = False
     """Whether a script opened it for one prompt."""
+    fault: str = ""
+    """Why its last turn failed, if it did and that is known."""
 
 
 class TranscriptMatch(NamedTuple):
@@ -183,7 +186,7 @@ class _Entry(NamedTuple):
 class _Summary:
     """What a list shows of a file, as its lines come by."""
 
-    __slots__ = ("count", "first", "header", "is_failed", "is_one_shot", "last", "name", "prompt")
+    __slots__ = ("count", "fault", "first", "header", "is_failed", "is_one_shot", "last", "name", "prompt")
 
     def __init__(self) -> None:
         self.header: JournalHeader | None = None
@@ -193,6 +196,7 @@ class _Summary:
         self.prompt = ""
         self.count = 0
         self.is_failed = False
+        self.fault = ""
         self.is_one_shot = False
 
     def begin(self, line: bytes) -> None:
@@ -216,6 +220,7 @@ class _Summary:
             self.count += 1
             role, text = found.message.role, _text_of(found.message.content)
             self.is_failed = found.message.is_failure
+            self.fault = (found.message.error_message or "")[:MAX_SHOWN] if self.is_failed else ""
             if role == "toolResult":
                 text = text[:MAX_RESULT_TEXT]
             elif text:
@@ -465,7 +470,7 @@ class Transcripts(Stored):
         summary = _Summary()
         row = connection.execute(
             "SELECT id, offset, anchor, session_id, created, cwd, parent, agent,"
-            " name, first_message, last_text, message_count, is_failed, last_prompt, is_one_shot"
+            " name, first_message, last_text, message_count, is_failed, last_prompt, is_one_shot, fault"
             " FROM files WHERE path = ?",
             (state.path,),
         ).fetchone()
@@ -478,8 +483,9 @@ class Transcripts(Stored):
         if offset:
             if session_id:
                 summary.header = JournalHeader(session_id, created, cwd, VERSION, parent, agent)
-            summary.name, summary.first, summary.last, summary.count, is_failed, summary.prompt, once = shown
-            summary.is_failed, summary.is_one_shot = bool(is_failed), bool(once)
+            summary.name, summary.first, summary.last, summary.count = shown[:4]
+            is_failed, summary.prompt, is_one_shot, summary.fault = shown[4:]
+            summary.is_failed, summary.is_one_shot = bool(is_failed), bool(is_one_shot)
         return offset, summary
 
     def _add_entries(self, connection: sqlite3.Connection, file: int, entries: Sequence[_Entry]) -> None:
@@ -577,9 +583,9 @@ class Transcripts(Stored):
 _SHOWN = (
     "files.path, files.session_id, files.name, files.cwd, files.parent, files.created, files.mtime,"
     " files.first_message, files.last_text, files.message_count, files.agent, files.is_failed,"
-    " files.last_prompt, files.is_one_shot"
+    " files.last_prompt, files.is_one_shot, files.fault"
 )
-_SHOWN_COLUMNS = 14
+_SHOWN_COLUMNS = 15
 
 
 def _bounded(limit: int) -> int:
@@ -638,6 +644,7 @@ def _write_row(
         "is_failed": summary.is_failed,
         "last_prompt": storable(summary.prompt),
         "is_one_shot": summary.is_one_shot,
+        "fault": storable(summary.fault),
     }
     changes = ", ".join(f"{name} = excluded.{name}" for name in values if name != "path")
     connection.execute(
