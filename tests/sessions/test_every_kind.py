@@ -241,10 +241,14 @@ def test_it_is_prompted_from_every_door_and_what_is_said_is_read_searched_and_wa
 ) -> None:
     send(hosting, name, "hello from a shell")
     until_said(hosting, name, "hello from a shell")
-    hosting.ask("session_prompt", name=name, text="hello from an editor")
+    hosting.ask("session_prompt", name=name, text="hello from an editor", timeout=WAIT)
     until_said(hosting, name, "hello from an editor")
-    host.session(name).prompt("hello from a script")
+    prompt = host.session(name).prompt("hello from a script", timeout=WAIT)
     until_said(hosting, name, "hello from a script")
+    if case.kind != "echo":
+        receipt = host.session(name).receipt(prompt, timeout=WAIT)
+        times = [receipt[stage] for stage in ("written", "accepted", "started", "ended")]
+        assert (receipt["outcome"], times) == ("done", sorted(times))
     if case.answers:
         assert case.answers in lisp.ask("hello from Lisp", name)
     else:  # only what the gates for commands have let through is typed

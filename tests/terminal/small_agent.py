@@ -20,7 +20,6 @@ RULES = r"""
 agent = "small"
 version = 1
 programs = ["/small_agent.py"]
-input-column = 2
 
 [rows]
 prompt = '^> ?'

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests import lending
 from tests.client.persons import Person
 from tests.hosting import WAIT, Hosting
 from tests.terminal import small_agent
@@ -61,13 +62,24 @@ class Stage:
         return list(map(json.loads, path.read_text().splitlines())) if path.exists() else []
 
 
-@pytest.fixture
-def rules(lent: Hosting) -> Iterator[Hosting]:
-    """A daemon that knows the screens of the small agent."""
-    place = Path(lent.environment["HOME"], ".config/fairlead/rules")
+def add_rules(hosting: Hosting) -> None:
+    """Let a daemon know the screens of the small agent."""
+    place = Path(hosting.environment["HOME"], ".config/fairlead/rules")
     place.mkdir(parents=True)
     (place / "small.toml").write_text(small_agent.RULES)
-    yield lent
+
+
+@pytest.fixture(scope="module")
+def daemon() -> Iterator[Hosting]:
+    with lending.lent() as hosting:
+        add_rules(hosting)
+        yield hosting
+
+
+@pytest.fixture
+def rules(daemon: Hosting) -> Iterator[Hosting]:
+    yield daemon
+    daemon.end_sessions()
 
 
 @pytest.fixture
@@ -141,9 +153,7 @@ def test_enter_is_pressed_again_if_it_was_not_taken(stage: Stage) -> None:
 
 def test_a_prompt_is_said_once_although_the_daemon_is_killed(tmp_path: Path) -> None:
     hosting = Hosting({"FAIRLEAD_DAEMON_RESTART_PAUSE": "0"})
-    place = Path(hosting.environment["HOME"], ".config/fairlead/rules")
-    place.mkdir(parents=True)
-    (place / "small.toml").write_text(small_agent.RULES)
+    add_rules(hosting)
     try:
         stage = Stage(hosting, tmp_path).start()
         stage.hold()
@@ -199,14 +209,14 @@ def test_a_prompt_for_an_agent_that_has_ended_is_not_given_to_its_shell(
     assert not (tmp_path / "wrong").exists()
 
 
-def test_a_shell_takes_a_command_at_its_prompt_only(lent: Hosting, tmp_path: Path) -> None:
-    lent.run("start", "work", "-d", "--cwd", str(tmp_path), "--", "bash", "--norc")
-    stage = Stage(lent, tmp_path)
-    lent.wait_text("work", "bash-")
+def test_a_shell_takes_a_command_at_its_prompt_only(rules: Hosting, tmp_path: Path) -> None:
+    rules.run("start", "work", "-d", "--cwd", str(tmp_path), "--", "bash", "--norc")
+    stage = Stage(rules, tmp_path)
+    rules.wait_text("work", "bash-")
     assert stage.prompt("echo one > out; sleep 0.5; echo two >> out", "--wait")["outcome"] == "done"
     assert (tmp_path / "out").read_text() == "one\ntwo\n"
     stage.type("rm half")
-    lent.wait_text("work", "rm half")
+    rules.wait_text("work", "rm half")
     assert "there is a draft in the input of bash" in stage.prompt("echo", code=1)["refused"]
     stage.type("", "C-u")
     stage.type("cat", "Enter")

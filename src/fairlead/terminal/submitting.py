@@ -52,6 +52,8 @@ _MARK = re.compile(r"\[Pasted[^\]]*\]")
 """What agents show instead of a long paste, without blanks."""
 _PROMPTS = frozenset(">❯›*!$#%»┃│")
 """What stands before an input."""
+_TOLD = ("protocol", "hook", "osc")
+"""Where what a session does is known from that counts more than its screen."""
 _SHELL_PROMPT = re.compile(r"[$#%>❯»] ?$")
 _OPENS_MENU = "@/$#"
 """With what a word begins for which agents offer a choice: Enter would choose."""
@@ -181,7 +183,8 @@ class Submitter:
         found = rules.look(live_view(self.session.screen))
         said = self._activity_of(self.session.id) or UNKNOWN
         shown, typed = (found.input, found.typed) if found is not None else ("", ())
-        if (found is None or found.state == "idle") and said.state in ("working", "waits"):
+        is_told = said.evidence is not None and said.evidence.source in _TOLD
+        if (found is None or found.state == "idle") and is_told and said.state in ("working", "waits"):
             return InputView(program, rules.agent, said.state, said.question, shown, typed)
         if found is None:
             return InputView(program, rules.agent)

@@ -129,7 +129,7 @@ class Found(Struct, frozen=True):
     words: str
     """What of the screen it rests on."""
     typed: tuple[str, ...] = ()
-    """The rows of the input, if it is shown."""
+    """What the rows of the input show, if it is shown."""
 
 
 class RowKind(NamedTuple):
@@ -271,7 +271,7 @@ class AgentRules:
             shown_input = "empty" if self._is_empty(inputs, view) else "draft"
             if rule.input not in ("", shown_input):
                 return None
-        typed = tuple(view.texts[row] for row in inputs) if shown_input else ()
+        typed = tuple(view.texts[row][start:] for row, start in inputs) if shown_input else ()
         words = _cut(words, MAX_WORDS)
         return Found(rule.state, question, shown_input, rule.name, self.version, words, typed)
 
