@@ -289,6 +289,25 @@ def test_one_agent_can_not_lock_out_others_with_questions(
             lent.ask("approval_settle", token=row["token"], allowed=False)
 
 
+@pytest.mark.parametrize("is_repository", [True, False])
+def test_projects_within_one_are_counted_as_one(lent: Hosting, project: Path, is_repository: bool) -> None:
+    if is_repository:
+        (project / ".git").mkdir()
+    else:
+        id = lent.ask("open_session", cwd=str(project))["session_id"]
+        lent.ask("set_session_name", session_id=id, name="gardener")
+    places = [project / "roses", project / "tulips"]
+    for place in places:
+        place.mkdir()
+    with McpClient(lent, places[0]) as one, McpClient(lent, project, "--project", str(places[1])) as other:
+        for number in range(5):
+            one.begin_call("ask_person", question=f"{number}?")
+        asked(lent, 5)
+        assert f"5 questions of {project} wait" in other.fault("ask_person", question="and I?", timeout=20)
+        for row in waiting(lent):
+            lent.ask("approval_settle", token=row["token"], allowed=False)
+
+
 # --- bad input --------------------------------------------------------------------------------------------
 
 

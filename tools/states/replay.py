@@ -79,8 +79,9 @@ def looks(path: Path, rules: AgentRules) -> Iterator[Moment]:
                     progress = event if isinstance(event, Progress) else progress
                 at += 1
                 is_fresh = False
-            if not is_fresh:
-                found, is_fresh, text = rules.look(live_view(screen, progress)), True, screen.text()
+            view = None if is_fresh else live_view(screen, progress)
+            if view is not None and not view.repaints:
+                found, is_fresh, text = rules.look(view), True, screen.text()
             yield Moment(time, label, found, text)
 
 

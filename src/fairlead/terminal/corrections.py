@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from ..system.processes import Program, foreground
 from .ports import ProgramState
-from .submitting import NotSeen, Submitter, same_text
+from .submitting import NotSeen, Obstacle, Submitter, same_text
 
 STOP_PAUSE = 0.2
 """Seconds after a stop until something is typed: some agents end then, and what follows must not get it."""
@@ -246,7 +246,10 @@ class Delivery:
                 f"no stop hook of {agent or 'the agent'} waits for it, and its screen is not known, "
                 "so nothing is typed"
             )
-        self._submitter.check(view)
+        try:
+            self._submitter.check(view)
+        except Obstacle as obstacle:
+            raise ValueError(f"{obstacle}, so nothing is typed") from None
 
     async def _type(self, text: str) -> None:
         await asyncio.sleep(STOP_PAUSE)

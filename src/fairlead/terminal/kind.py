@@ -74,7 +74,9 @@ class TerminalKind:
         return [self._summary(session, None)] if session is not None else []
 
     def _summary(self, session: TerminalSession, usage: ProcessUsage | None) -> Summary:
-        found = summary(session, usage)
+        tracker = self._trackers.of(session.id)
+        rules = tracker.agent if tracker is not None else None
+        found = summary(session, usage, rules.agent if rules is not None else "")
         if (queue := self._prompts.get(session.id)) is None or not (waiting := len(queue.waiting)):
             return found
         return msgspec.structs.replace(found, more={**found.more, "queued": waiting})
@@ -186,8 +188,8 @@ def check_typing(session: TerminalSession) -> None:
         raise NotSupported(f"session {session.id!r} does not read: {session.untyped} bytes wait to be typed")
 
 
-def summary(session: TerminalSession, usage: ProcessUsage | None) -> Summary:
-    """A terminal session as it is listed."""
+def summary(session: TerminalSession, usage: ProcessUsage | None, agent: str = "") -> Summary:
+    """A terminal session as it is listed, with the agent that is in its foreground."""
     screen = session.screen
     return Summary(
         id=session.id,
@@ -213,6 +215,7 @@ def summary(session: TerminalSession, usage: ProcessUsage | None) -> Summary:
             "cpu_percent": round(usage.cpu_percent, 1) if usage else None,
             "cpu_seconds": usage.cpu_seconds if usage else None,
             "memory": usage.memory if usage else None,
+            **({"agent": agent} if agent else {}),
             **({"started_by": by} if (by := session.started_by) else {}),
         },
     )

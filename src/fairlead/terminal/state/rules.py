@@ -12,12 +12,13 @@ answer that quotes a dialog, never counts. No rule that matches means that nothi
     state = "waits"
     shape = "line <title> !line{0,30} option+ blank* hint?"
 
-A word of a shape is a kind of row with `*`, `+`, `?` or `{m,n}` after it; `any`, `blank` and `line` (one line
-across the whole screen) need no pattern.
-Before it may stand `!` (a row of any other kind), `=` (a row of the agent's input) and `@` (the cursor is in
-it); `<…>` are the rows that a state rests on, and for `waits` the question. A kind is a regular expression,
-or one with the look (`faint`, `bold`, a colour) that a part of the row must have. Matching does no I/O and
-takes bounded time; only `shipped` and `user_rules` read files.
+A word of a shape is a kind of row with `*`, `+`, `?` or `{m,n}` after it, and one more `?` if few rows are
+better than many. `any`, `blank`, `line` (across the whole screen), `box-top`, `box-bottom` (the same with
+corners) and `text` (none of these) need no pattern. Before it may stand `!` (a row of any other kind), `=`
+(a row of the agent's input) and `@` (the cursor is in it); `<…>` are the rows that a state rests on, and for
+`waits` the question. A kind is a regular expression, or one with the look (`faint`, `bold`, a colour) that a
+part of the row must have. Matching does no I/O and takes bounded time; only `shipped` and `user_rules` read
+files.
 """
 
 from __future__ import annotations
@@ -39,9 +40,8 @@ from ...formats.patterns import Pattern, PatternError, compiled
 from ...system.settings import SettingError
 from ..screen.cells import Run, runs, style_of
 from ..screen.events import Progress
-from ..screen.keyframe import CellRow
 from ..screen.picture import attributes, color_name
-from ..screen.screen import Screen
+from ..screen.screen import LastRows, Screen
 from ..screen.text import row_text
 
 log = logging.getLogger("fairlead")
@@ -71,9 +71,10 @@ MAX_QUESTION = 120
 SHIPPED = Path(__file__).with_name("rules")
 
 STATES = ("working", "waits", "idle")
-_WORD = re.compile(r"([!=@<]*)([a-z][a-z0-9-]*)>?(\*|\+|\?|\{(\d{1,3}),(\d{1,3})\})?")
+_WORD = re.compile(r"([!=@<]*)([a-z][a-z0-9-]*)>?(\*|\+|\?|\{(\d{1,3}),(\d{1,3})\})?(\?)?")
 _COUNTS = {"": (1, 1), "?": (0, 1), "*": (0, MAX_ROWS), "+": (1, MAX_ROWS)}
-_BUILT_IN = ("any", "blank", "line")
+_LINES = {"line": re.compile("─+"), "box-top": re.compile(" ?╭─+╮"), "box-bottom": re.compile(" ?╰─+╯")}
+_BUILT_IN = {"any", "blank", "text", *_LINES}
 _CURSORS = ("input", "hidden")
 _INPUTS = ("empty", "draft", "none")
 _FRAME = re.compile(r"[\s\u2500-\u259f]+")
@@ -86,24 +87,19 @@ class LiveView:
     """What of a screen counts: the texts of its rows without the blank ones at the end, the cursor, the
     title, and how far the program said it is (OSC 9;4)."""
 
-    def __init__(
-        self,
-        rows: Sequence[CellRow],
-        cols: int,
-        cursor: tuple[int, int, bool],
-        title: str,
-        progress: Progress | None,
-    ) -> None:
-        texts = [row_text(row)[:MAX_COLUMNS].replace("\u00a0", " ").rstrip() for row in rows]
+    def __init__(self, last: LastRows, cols: int, title: str, progress: Progress | None) -> None:
+        texts = [row_text(row)[:MAX_COLUMNS].replace("\u00a0", " ").rstrip() for row in last.rows]
         while texts and not texts[-1]:
             texts.pop()
         self.texts = texts
         self.cols = min(cols, MAX_COLUMNS)
-        self.cursor = cursor
+        self.cursor = last.cursor
         """Its column, its row among `texts`, and whether it is visible."""
+        self.repaints = last.repaints
+        """True while the program is drawing: what was known before still holds then."""
         self.title = title
         self.progress = progress
-        self._rows = rows
+        self._rows = last.rows
 
     def runs(self, row: int) -> Iterator[Run]:
         """The runs of a row."""
@@ -112,8 +108,7 @@ class LiveView:
 
 def live_view(screen: Screen, progress: Progress | None = None) -> LiveView:
     """What of a screen counts now."""
-    rows, cursor = screen.last_rows(MAX_ROWS)
-    return LiveView(rows, screen.cols, cursor, screen.title, progress)
+    return LiveView(screen.last_rows(MAX_ROWS), screen.cols, screen.title, progress)
 
 
 class Found(Struct, frozen=True):
@@ -149,6 +144,7 @@ class ShapeWord(NamedTuple):
     is_input: bool
     has_cursor: bool
     is_shown: bool
+    is_lazy: bool
 
 
 class Rule(NamedTuple):
@@ -201,10 +197,12 @@ class AgentRules:
 
     def is_kind(self, text: str, kind: str, cols: int) -> bool:
         """True if a row with this text is of a kind."""
+        if kind in _LINES:
+            return len(text) >= cols - (kind != "line") and _LINES[kind].fullmatch(text) is not None
+        if kind == "text":
+            return bool(text) and not any(self.is_kind(text, line, cols) for line in _LINES)
         if kind in _BUILT_IN:
-            return kind == "any" or (
-                not text if kind == "blank" else len(text) == cols and not text.strip("─")
-            )
+            return kind == "any" or not text
         known = self._remembered.get(text)
         if known is None:
             if len(self._remembered) >= MAX_REMEMBERED:
@@ -215,8 +213,7 @@ class AgentRules:
         return known[kind]
 
     def _match(self, shape: tuple[ShapeWord, ...], view: LiveView, steps: Iterator[int]) -> list[int] | None:
-        """How many rows each word of the shape takes if it matches the last rows; each takes as many as it
-        can, the last one first."""
+        """How many rows each word takes if the shape matches the last rows. The last word chooses first."""
         texts = view.texts
         failed: set[tuple[int, int]] = set()
         counts = [0] * len(shape)
@@ -231,7 +228,8 @@ class AgentRules:
                 if not self._is_word(word, texts, end - most - 1, view):
                     break
                 most += 1
-            for count in range(most, word.least - 1, -1):
+            tried = range(word.least, most + 1)
+            for count in tried if word.is_lazy else reversed(tried):
                 before = (at - 1, end - count)
                 if before not in failed and next(steps) < MAX_STEPS and fits(*before):
                     counts[at] = count
@@ -271,7 +269,7 @@ class AgentRules:
             shown_input = "empty" if self._is_empty(inputs, view) else "draft"
             if rule.input not in ("", shown_input):
                 return None
-        typed = tuple(view.texts[row][start:] for row, start in inputs) if shown_input else ()
+        typed = tuple(view.texts[row][start:] for row, start in inputs) if shown_input == "draft" else ()
         words = _cut(words, MAX_WORDS)
         return Found(rule.state, question, shown_input, rule.name, self.version, words, typed)
 
@@ -408,7 +406,9 @@ class _RuleFile:
         least, most = (int(found[4]), int(found[5])) if found[4] else _COUNTS[count]
         if not least <= most <= MAX_ROWS:
             raise self.wrong("shape", f"{word!r} repeats {least} to {most} times; at most {MAX_ROWS} rows")
-        return ShapeWord(kind, least, most, "!" in marks, "=" in marks, "@" in marks, "<" in marks)
+        return ShapeWord(
+            kind, least, most, "!" in marks, "=" in marks, "@" in marks, "<" in marks, bool(found[6])
+        )
 
 
 def read_rules(path: Path, base: AgentRules | None = None, among: Sequence[AgentRules] = ()) -> AgentRules:
