@@ -78,7 +78,7 @@ def test_an_agent_in_a_terminal_is_checked_and_sent_back_like_any_other(
     assert verifier.told("verify/report")["confidence"] == "feedback"
     listed = hosting.run("ls").stdout
     assert "CHECK" in listed.splitlines()[0]
-    assert next(line for line in listed.splitlines() if line.startswith("work ")).split()[2] == "failed"
+    assert "failed" in next(line for line in listed.splitlines() if line.startswith("work ")).split()
     assert hosting.sessions()["work"]["verdict"]["summary"] == "no"
 
     assert verifier.prompt("once more") == ""
@@ -88,7 +88,7 @@ def test_an_agent_in_a_terminal_is_checked_and_sent_back_like_any_other(
     verifier.report()
     assert verifier.told("verify/escalated")["turn"] == 1
     listed = hosting.run("ls").stdout
-    assert next(line for line in listed.splitlines() if line.startswith("work ")).split()[2] == "failed!"
+    assert "failed!" in next(line for line in listed.splitlines() if line.startswith("work ")).split()
     work.wait("turn 1 done")
     assert work.typed[before:] == b""  # nothing was ever typed
 

@@ -13,6 +13,7 @@ COMMANDS = {
     "start": "start a program in a new session",
     "attach": "attach to a session's terminal, or open an agent's chat",
     "ls": "list the sessions",
+    "next": "attach to the session that needs you most",
     "state": "say what a session does, and how that is known",
     "stop": "stop a session's program, or an agent's turn",
     "rm": "remove sessions that do nothing any more",
@@ -43,7 +44,7 @@ COMMANDS = {
 }
 
 GROUPS = {
-    "Sessions": ("start", "attach", "ls", "state", "stop", "rm"),
+    "Sessions": ("start", "attach", "ls", "next", "state", "stop", "rm"),
     "Output and input": ("screen", "logs", "search", "send", "wait"),
     "Recordings": ("record", "play"),
     "Agents": ("agent", "agents", "sessions", "rpc", "acp", "mcp"),

@@ -27,6 +27,7 @@ from ..terminal.signal_rate import LIMITED, SignalRate
 from ..terminal.state.rules import RuleFiles
 from ..terminal.state.tracker import Trackers
 from ..terminal.turns import TerminalTurns
+from ..wire import keepty
 from ..wire.rpc import fields
 
 log = logging.getLogger("fairlead")
@@ -54,7 +55,7 @@ class TerminalRoom:
     ) -> None:
         host.listen(self._happened)
         self.host = host
-        self.door = KeeptyDoor(settings, self._notice, programs)
+        self.door = KeeptyDoor(settings, self._notice, states.seen, programs)
         self.turns = TerminalTurns(
             host,
             f"{settings.state_dir}/turns",
@@ -92,11 +93,16 @@ class TerminalRoom:
         self.door.close_ended()
         await self.host.close(for_good=for_good)
 
-    def say(self, text: str, *, session: str, everywhere: bool) -> None:
-        """Tell those at a session's terminal something, or those at all of them."""
+    def say(self, text: str, *, session: str) -> None:
+        """Tell those at a session's terminal something."""
+        if (found := self.host.sessions.get(session)) is not None:
+            found.say(text[:MAX_NOTICE])
+
+    def ring(self, text: str, but: str) -> None:
+        """Call those at all terminals but a session's own."""
         for each in self.host.sessions.values():
-            if each.id == session or everywhere:
-                each.say(text[:MAX_NOTICE])
+            if each.id != but:
+                each.say(f"{keepty.RING}{text[:MAX_NOTICE]}")
 
     # --- questions ------------------------------------------------------------------------------------------
 
@@ -119,6 +125,7 @@ class TerminalRoom:
     def _happened(self, session: TerminalSession, event: TerminalEvent) -> None:
         match event.topic:
             case "opened":
+                self.trackers.opened(session)  # at once: what it prints first may be what it waits for
                 task = asyncio.get_running_loop().create_task(self._open(session))
                 self._opening.add(task)
                 task.add_done_callback(self._opening.discard)
@@ -168,7 +175,6 @@ class TerminalRoom:
         if session not in self.host:
             self.door.close(session)
             return
-        self.trackers.opened(session)
         self.turns.opened(session)
 
     def _notice(self, session: TerminalSession) -> str:

@@ -49,7 +49,7 @@ class TerminalKind:
             with contextlib.suppress(OSError):  # the list is worth more than what they use
                 used = await asyncio.to_thread(self._usages.look, running)
             sessions = [each for each in sessions if each in self._host]  # some may have gone meanwhile
-        found = [summary(each, used.get(each.pid)) for each in sessions]
+        found = [self._summary(each, used.get(each.pid)) for each in sessions]
         for number, each in enumerate(sessions):
             stray = each.stray
             if stray is not None and await asyncio.to_thread(processes.running, stray.pid) == stray:
@@ -59,7 +59,12 @@ class TerminalKind:
 
     async def find(self, word: str, *, every: bool) -> Sequence[Summary]:
         session = self._host.sessions.get(word)
-        return [summary(session, None)] if session is not None else []
+        return [self._summary(session, None)] if session is not None else []
+
+    def _summary(self, session: TerminalSession, usage: ProcessUsage | None) -> Summary:
+        tracker = self._trackers.of(session.id)
+        rules = tracker.agent if tracker is not None else None
+        return summary(session, usage, rules.agent if rules is not None else "")
 
     def name_of(self, id: str) -> str | None:
         return id if id in self._host.sessions else None
@@ -143,8 +148,8 @@ def check_typing(session: TerminalSession) -> None:
         raise NotSupported(f"session {session.id!r} does not read: {session.untyped} bytes wait to be typed")
 
 
-def summary(session: TerminalSession, usage: ProcessUsage | None) -> Summary:
-    """A terminal session as it is listed."""
+def summary(session: TerminalSession, usage: ProcessUsage | None, agent: str = "") -> Summary:
+    """A terminal session as it is listed, with the agent that is in its foreground."""
     screen = session.screen
     return Summary(
         id=session.id,
@@ -170,6 +175,7 @@ def summary(session: TerminalSession, usage: ProcessUsage | None) -> Summary:
             "cpu_percent": round(usage.cpu_percent, 1) if usage else None,
             "cpu_seconds": usage.cpu_seconds if usage else None,
             "memory": usage.memory if usage else None,
+            **({"agent": agent} if agent else {}),
             **({"started_by": by} if (by := session.started_by) else {}),
         },
     )

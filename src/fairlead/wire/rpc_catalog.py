@@ -273,6 +273,8 @@ health: -> status checked-at checks
     check the daemon and what it needs [beside reads]
 approvals: / token -> approvals
     everything that waits for a person, in all directories [reads]
+approval_seen: / token -> accepted
+    a person has seen a question, or all that wait: they are not notified of it [repeatable]
 approval_settle: token allowed / always option text -> accepted approval
     answer a question
 ask_person: token text project / title options -> answered option text by

@@ -47,6 +47,7 @@ class SessionOps:
 
     @op
     async def session_list(self, kind: str | None = None, brief: bool = False) -> Data:
+        self._directory.states.look_again()
         found = await self._directory.list(kind=kind, brief=brief)
         return fields(sessions=[row_of(each) for each in found], questions=self._directory.questions)
 
