@@ -118,6 +118,6 @@ def test_attaching_to_an_agent_opens_its_chat(hosting: Hosting) -> None:
 def test_nothing_is_typed_into_a_program_that_has_ended(hosting: Hosting) -> None:
     hosting.start("brief", "exit 3")
     hosting.run("wait", "brief", "--exit", check=False)
-    with pytest.raises(RequestError, match="session 'brief' is ended"):
+    with pytest.raises(RequestError, match="session 'brief' has ended"):
         hosting.ask("session_prompt", name="brief", text="anybody?")
     hosting.run("stop", "brief")

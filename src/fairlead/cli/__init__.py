@@ -17,6 +17,7 @@ COMMANDS = {
     "state": "say what a session does, and how that is known",
     "stop": "stop a session's program, or an agent's turn",
     "rm": "remove sessions that do nothing any more",
+    "prompt": "prompt an agent of any kind, and see that it took the prompt",
     "send": "type text or keys into a session, or prompt an agent",
     "screen": "print a session's screen as text, or render it as an image",
     "search": "search a session's screen and scrollback, or an agent's messages",
@@ -45,7 +46,7 @@ COMMANDS = {
 
 GROUPS = {
     "Sessions": ("start", "attach", "ls", "next", "state", "stop", "rm"),
-    "Output and input": ("screen", "logs", "search", "send", "wait"),
+    "Output and input": ("screen", "logs", "search", "prompt", "send", "wait"),
     "Recordings": ("record", "play"),
     "Agents": ("agent", "agents", "sessions", "rpc", "acp", "mcp"),
     "Verification": ("verify", "run", "reports", "hook"),

@@ -22,10 +22,12 @@ from ..system.settings import Settings
 from ..terminal.host import TerminalHost
 from ..terminal.kind import TerminalKind
 from ..terminal.ports import ProgramState, TerminalEvent
+from ..terminal.prompting import TerminalPrompts
 from ..terminal.session import TerminalSession
 from ..terminal.signal_rate import LIMITED, SignalRate
 from ..terminal.state.rules import RuleFiles
 from ..terminal.state.tracker import Trackers
+from ..terminal.submitting import Submitters
 from ..terminal.turns import TerminalTurns
 from ..wire import keepty
 from ..wire.rpc import fields
@@ -56,17 +58,20 @@ class TerminalRoom:
         host.listen(self._happened)
         self.host = host
         self.door = KeeptyDoor(settings, self._notice, states.seen, programs)
+        self.rules = RuleFiles(f"{os.path.dirname(settings.config_path)}/rules")
+        submitters = Submitters(self.rules.of_program, states.of)
         self.turns = TerminalTurns(
             host,
             f"{settings.state_dir}/turns",
             feed,
             self._tell,
             judging.door.judged,
+            submitters,
             begin_wait=settings.number("verifier", "begin_seconds"),
         )
-        self.rules = RuleFiles(f"{os.path.dirname(settings.config_path)}/rules")
         self.trackers = Trackers(states, self.rules.of_program, self._asked)
-        self.kind = TerminalKind(host, self.turns, feed, self.trackers)
+        self.prompts = TerminalPrompts(submitters, f"{settings.state_dir}/prompts", feed)
+        self.kind = TerminalKind(host, self.turns, feed, self.trackers, self.prompts, submitters)
         inbox.listen(self)
         self.commands = HostTerminals(host)
         """Where agents run their commands."""
@@ -88,6 +93,7 @@ class TerminalRoom:
 
     async def close(self, *, for_good: bool) -> None:
         self.trackers.close()
+        self.prompts.close()
         for session in list(self.host.sessions.values()):
             self.door.close(session)
         self.door.close_ended()
@@ -136,6 +142,7 @@ class TerminalRoom:
                 self.trackers.closed(session)
                 self.door.close(session)
                 self.turns.closed(session)
+                self.prompts.closed(session)
             case _:
                 if event.topic == "terminal/exited":
                     self._signals(session).sum_up()
@@ -176,6 +183,7 @@ class TerminalRoom:
             self.door.close(session)
             return
         self.turns.opened(session)
+        self.prompts.opened(session)
 
     def _notice(self, session: TerminalSession) -> str:
         called = self._inbox.escalation(session.id)
