@@ -260,6 +260,12 @@ verify_reports: / session-id limit -> reports
 terminal_turn: name event / agent prompt path session-id owner request-id timeout \
 -> accepted reason turn correction
     report an agent's turns (called by its hooks) [beside]
+terminal_hook: name event / agent words question call session-id subagent owner -> accepted reason
+    report what else an agent does (called by its hooks) [beside]
+terminal_permission: name request-id title what whole / agent reason always may-allow call subagent \
+by-keys shows -> accepted option by reason
+    ask for a permission that an agent in a terminal needs, and wait for the answer (called by its hooks) \
+[beside cancellable]
 config: -> rows
     the settings in force [reads]
 daemon_status: -> version pid started-at sessions supervised runtime-dir log-path passepartout-port
