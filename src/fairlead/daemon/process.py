@@ -105,12 +105,12 @@ class Daemon:
         self._asks = Asks(f"{settings.state_dir}/asked", inbox)
         self._host = host = TerminalHost(settings)
         self._judging = judging = verification(settings, clients, feed, inbox, self._agent_programs)
+        self._states = states = States(feed, f"{settings.state_dir}/activity.json", self._is_watched)
         self._terminals = terminals = TerminalRoom(
-            settings, host, clients, feed, inbox, judging, self._agent_programs
+            settings, host, clients, feed, inbox, judging, self._agent_programs, states
         )
-        self._states = States(feed, f"{settings.state_dir}/activity.json", self._is_watched)
         directory = Directory(
-            inbox, judging.shown, self._states, {settings.text("control", "session"): AgentKind.names[0]}
+            inbox, judging.shown, states, {settings.text("control", "session"): AgentKind.names[0]}
         )
         self._hosted = hosted = HostedRoom(settings, host.nursery, os.environ)
         self._agents = agents = AgentRoom(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -15,12 +16,16 @@ from ..doors.peer_proof import Programs
 from ..doors.rpc.handlers import Clients
 from ..sessions.feed import Feed
 from ..sessions.inbox import Inbox
+from ..sessions.questions import Answer, Question
+from ..sessions.state import States
 from ..system.settings import Settings
 from ..terminal.host import TerminalHost
 from ..terminal.kind import TerminalKind
 from ..terminal.ports import ProgramState, TerminalEvent
 from ..terminal.session import TerminalSession
 from ..terminal.signal_rate import LIMITED, SignalRate
+from ..terminal.state.rules import RuleFiles
+from ..terminal.state.tracker import Trackers
 from ..terminal.turns import TerminalTurns
 from ..wire.rpc import fields
 
@@ -45,6 +50,7 @@ class TerminalRoom:
         inbox: Inbox,
         judging: Judging,
         programs: Programs,
+        states: States,
     ) -> None:
         host.listen(self._happened)
         self.host = host
@@ -57,7 +63,10 @@ class TerminalRoom:
             judging.door.judged,
             begin_wait=settings.number("verifier", "begin_seconds"),
         )
-        self.kind = TerminalKind(host, self.turns, feed)
+        self.rules = RuleFiles(f"{os.path.dirname(settings.config_path)}/rules")
+        self.trackers = Trackers(states, self.rules.of_program, self._asked)
+        self.kind = TerminalKind(host, self.turns, feed, self.trackers)
+        inbox.listen(self)
         self.commands = HostTerminals(host)
         """Where agents run their commands."""
         self._clients = clients
@@ -77,6 +86,7 @@ class TerminalRoom:
             await asyncio.wait(self._opening)
 
     async def close(self, *, for_good: bool) -> None:
+        self.trackers.close()
         for session in list(self.host.sessions.values()):
             self.door.close(session)
         self.door.close_ended()
@@ -87,6 +97,22 @@ class TerminalRoom:
         for each in self.host.sessions.values():
             if each.id == session or everywhere:
                 each.say(text[:MAX_NOTICE])
+
+    # --- questions ------------------------------------------------------------------------------------------
+
+    def _asked(self, id: str) -> Question | None:
+        """The oldest question of a session."""
+        found = (each for each in self._inbox.open() if each.session == id and not each.lost)
+        return next((each for each in found if each.is_consent), None)
+
+    def asked(self, question: Question) -> None:
+        self.trackers.asks(question.session)
+
+    def closed(self, question: Question, answer: Answer) -> None:
+        self.trackers.asks(question.session)
+
+    def warned(self, question: Question, why: str) -> None:
+        """Nothing is done about it here."""
 
     # --- what happens ---------------------------------------------------------------------------------------
 
@@ -100,6 +126,7 @@ class TerminalRoom:
                 self._signals(session).take(event)
             case "forgotten":
                 self._rates.pop(session, None)
+                self.trackers.closed(session)
                 self.door.close(session)
                 self.turns.closed(session)
             case _:
@@ -114,6 +141,7 @@ class TerminalRoom:
     def _tell_all(self, session: TerminalSession, event: TerminalEvent) -> None:
         self._tell(event.topic, event.data)
         self.kind.happened(session, event)
+        self.trackers.heard(session, event)
 
     def _signals(self, session: TerminalSession) -> SignalRate:
         """How much of what a session's program calls is told."""
@@ -140,6 +168,7 @@ class TerminalRoom:
         if session not in self.host:
             self.door.close(session)
             return
+        self.trackers.opened(session)
         self.turns.opened(session)
 
     def _notice(self, session: TerminalSession) -> str:

@@ -26,6 +26,8 @@ MAX_ENVIRON = 8 * 1024 * 1024
 """How many bytes of a process's environment are read: more than a kernel allows."""
 USUAL_ENVIRON = 32 * 1024
 """How many of them are read first: making room for all of them takes longer than reading."""
+MAX_COMMAND = 256 * 1024
+"""How many bytes of a command line are read."""
 LOOK_EVERY = 0.02
 """Seconds between two looks at what still runs."""
 
@@ -200,11 +202,17 @@ def depth_below(pid: int, ancestor: int) -> int | None:
 
 def command(pid: int) -> str:
     """The command line of a process; empty if it is not known."""
+    return " ".join(arguments(pid))
+
+
+def arguments(pid: int) -> list[str]:
+    """The words of the command line of a process; none if it is not known."""
     if not has_proc():
-        return _ps("-p", str(pid), "-o", "command=").strip()
+        return _ps("-p", str(pid), "-o", "command=").split()
     with contextlib.suppress(OSError), open(f"{PROC}/{pid}/cmdline", "rb") as file:
-        return file.read().replace(b"\0", b" ").decode("utf-8", "replace")
-    return ""
+        words = file.read(MAX_COMMAND).rstrip(b"\0").split(b"\0")
+        return [each.decode("utf-8", "replace") for each in words] if words[0] else []
+    return []
 
 
 def variable(pid: int, name: str) -> str:

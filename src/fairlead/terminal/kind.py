@@ -19,6 +19,7 @@ from .host import HostError, TerminalHost
 from .lines import kept
 from .ports import ProgramState, TerminalEvent
 from .session import TerminalSession
+from .state.tracker import Trackers
 from .turns import LiveTerminal, TerminalTurns
 from .usage import ProcessUsage, Usages
 
@@ -33,8 +34,9 @@ class TerminalKind:
     name = "terminal"
     gives_ids = False
 
-    def __init__(self, host: TerminalHost, turns: TerminalTurns, feed: Feed) -> None:
+    def __init__(self, host: TerminalHost, turns: TerminalTurns, feed: Feed, trackers: Trackers) -> None:
         self._host = host
+        self._trackers = trackers
         self._turns = turns
         self._feed = feed
         self._usages = Usages()
@@ -70,6 +72,15 @@ class TerminalKind:
             case "terminal/bell" | "terminal/notification" as topic:
                 details = {key: value for key, value in event.data.items() if key != "name"}
                 self._feed.post(Signalled(session.id, topic.partition("/")[2], details))
+
+    def weighed(self, id: str) -> Sequence[Mapping[str, Any]]:
+        self._session(id)
+        tracker = self._trackers.of(id)
+        found = tracker.weighed if tracker is not None else ()
+        return [
+            {**msgspec.to_builtins(each.evidence), "question": each.question, "fate": each.fate}
+            for each in found
+        ]
 
     def _session(self, id: str) -> TerminalSession:
         try:

@@ -21,11 +21,13 @@ bounded time; only `shipped` and `user_rules` read files.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -39,6 +41,8 @@ from ..screen.keyframe import CellRow
 from ..screen.picture import attributes, color_name
 from ..screen.screen import Screen
 from ..screen.text import row_text
+
+log = logging.getLogger("fairlead")
 
 MAX_ROWS = 120
 """How many rows from the bottom are looked at."""
@@ -408,6 +412,34 @@ def user_rules(directory: Path) -> tuple[tuple[AgentRules, ...], list[str]]:
         else:
             own[rules.agent] = rules
     return (*own.values(), *(each for each in shipped() if each.agent not in own)), faults
+
+
+class RuleFiles:
+    """The rules that hold: those in a user's directory, as they are now, and the shipped ones."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = Path(directory)
+        self._seen: tuple[float, ...] = ()
+        self._rules: tuple[AgentRules, ...] | None = None
+        self.faults: list[str] = []
+        """What is wrong with a user's files."""
+
+    def of_program(self, name: str, argv: Sequence[str]) -> AgentRules | None:
+        """The rules for a program; reads files that have changed."""
+        seen = self._look()
+        if self._rules is None or seen != self._seen:
+            self._seen = seen
+            self._rules, self.faults = user_rules(self._directory)
+            for fault in self.faults:
+                log.warning("rules are left out: %s", fault)
+        return of_program(name, argv, self._rules)
+
+    def _look(self) -> tuple[float, ...]:
+        try:
+            with os.scandir(self._directory) as entries:
+                return tuple(each.stat().st_mtime for each in islice(entries, 2 * MAX_FILES))
+        except OSError:
+            return ()
 
 
 def of_program(

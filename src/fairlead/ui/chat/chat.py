@@ -412,7 +412,8 @@ class _Chat:
     def _is_due(self) -> bool:
         """True if the daemon should have something to say at once."""
         return self._connection is not None and (
-            not self._greeted or any(op not in SLOW for op, _ in self._asked.values())
+            not self._greeted
+            or any(op not in SLOW or text.split()[:1] == ["/new"] for op, text in self._asked.values())
         )
 
     @property

@@ -1,0 +1,80 @@
+"""Which of several things that say what a program does is believed. Pure: no clock, no I/O.
+
+The order is that of `SOURCES`, but hooks and what a program prints are each wrong at times: an agent that a
+person stops calls no hook, and one whose dialog is open may still call itself idle in its title. So a known
+screen that says something else closes them, after they had time to be drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ...sessions.state import SOURCES, DoesNow, Evidence, Source
+
+CLOSES: Mapping[DoesNow, Mapping[DoesNow, float]] = {
+    "waits": {"working": 1.0, "idle": 1.0},
+    "working": {"waits": 0.3, "idle": 1.5},
+    "idle": {"waits": 0.3, "working": 1.0},
+}
+"""What is said, what a screen shows instead, and for how many seconds it must show that after it was said."""
+
+
+class Weighed(NamedTuple):
+    """Something that says what a program does, and what came of it."""
+
+    evidence: Evidence
+    question: str
+    """What the program waits for, if it does."""
+    fate: str
+    """`counts`, or why it does not."""
+
+
+class Claim(NamedTuple):
+    """What a source says."""
+
+    evidence: Evidence
+    question: str = ""
+    since: float = 0.0
+    """Of a screen: since when it shows that."""
+
+
+def weigh(claims: Mapping[Source, Claim], now: float) -> Sequence[Weighed]:
+    """All that is said, the strongest source first; at most one of them counts."""
+    screen = claims.get("screen")
+    found = []
+    winner: Source | None = None
+    for source in SOURCES:
+        if (claim := claims.get(source)) is None:
+            continue
+        if winner is not None:
+            fate = f"{winner} is stronger"
+        elif source in ("hook", "osc") and screen is not None and _closes(claim, screen, now):
+            fate = f"the screen shows something else: {screen.evidence.says}"
+        else:
+            winner, fate = source, "counts"
+        question = claim.question
+        if fate == "counts" and screen is not None and claim.evidence.says == screen.evidence.says == "waits":
+            question = question or screen.question
+        found.append(Weighed(claim.evidence, question, fate))
+    return found
+
+
+def _closes(claim: Claim, screen: Claim, now: float) -> bool:
+    """Whether a screen has shown for long enough that a claim does not hold any more."""
+    seconds = CLOSES.get(claim.evidence.says, {}).get(screen.evidence.says)
+    return seconds is not None and now - max(claim.evidence.at, screen.since) >= seconds
+
+
+def next_look(claims: Mapping[Source, Claim], now: float) -> float | None:
+    """In how many seconds a screen that does not change may close what is believed now."""
+    screen = claims.get("screen")
+    left = []
+    for source in ("hook", "osc"):
+        claim = claims.get(source)
+        if claim is None or screen is None:
+            continue
+        seconds = CLOSES.get(claim.evidence.says, {}).get(screen.evidence.says)
+        if seconds is not None and not _closes(claim, screen, now):
+            left.append(max(claim.evidence.at, screen.since) + seconds - now)
+    return min(left, default=None)

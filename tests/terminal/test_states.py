@@ -1,0 +1,162 @@
+"""What programs in terminals do by their processes and by what they tell, without rules for their screens."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.hosting import Hosting
+
+
+def state(hosting: Hosting, name: str = "work") -> dict[str, Any]:
+    activity: dict[str, Any] = hosting.ask("session_state", name=name)["session"]["activity"]
+    return activity
+
+
+def until(hosting: Hosting, wanted: str, name: str = "work") -> dict[str, Any]:
+    hosting.until(lambda: state(hosting, name)["state"] == wanted)
+    return state(hosting, name)
+
+
+@pytest.mark.parametrize("shell", ["bash --norc -i", "sh -i"])
+def test_a_shell_is_idle_at_its_prompt_and_works_while_a_command_runs(lent: Hosting, shell: str) -> None:
+    lent.run("start", "work", "-d", "--", *shell.split())
+    found = until(lent, "idle")
+    assert found["evidence"]["source"] == "process"
+    lent.run("send", "work", "sleep 60", "-k", "Enter")
+    found = until(lent, "working")
+    assert "sleep" in found["evidence"]["words"]
+    lent.run("send", "work", "-k", "C-c")
+    found = until(lent, "idle")
+    assert not found["seen"]
+
+
+def test_a_program_that_reads_its_terminal_waits_and_its_last_line_is_the_question(lent: Hosting) -> None:
+    lent.start("work", 'read -p "Overwrite the file? " answer; sleep 60')
+    found = until(lent, "waits")
+    assert found["question"] == "Overwrite the file?"
+    assert found["evidence"]["source"] == "process"
+    assert "waits for: Overwrite the file?" in lent.run("state", "work").stdout
+    lent.run("send", "work", "yes", "-k", "Enter")
+    until(lent, "working")
+
+
+def test_what_nothing_is_known_of_is_unknown(lent: Hosting) -> None:
+    lent.start("work", "exec python3 -c 'import select; print(\"up\"); select.select([0], [], [])'")
+    lent.wait_text("work", "up")
+    found = until(lent, "unknown")
+    assert found["evidence"] is None
+    assert "because: nothing says what it does" in lent.run("state", "work").stdout
+
+
+def test_a_shell_that_marks_its_prompts_is_believed_and_so_is_progress(lent: Hosting) -> None:
+    script = (
+        r"printf '\033]133;C\007'; read a; printf '\033]133;A\007'; read a;"
+        r"printf '\033]9;4;3\007'; read a; printf '\033]9;4;0\007'; read a"
+    )
+    lent.start("work", script)
+    assert until(lent, "working")["evidence"]["words"] == "OSC 133;C"
+    lent.run("send", "work", "-k", "Enter")
+    assert until(lent, "idle")["evidence"]["words"] == "OSC 133;A"
+    lent.run("send", "work", "-k", "Enter")
+    assert until(lent, "working")["evidence"]["words"] == "OSC 9;4 progress: indeterminate"
+    explained = lent.run("state", "work", "--explain").stdout
+    assert "osc is stronger" in explained
+    lent.run("send", "work", "-k", "Enter")
+    assert until(lent, "waits")["evidence"]["source"] == "process"
+
+
+def test_a_program_that_has_ended_has_ended(lent: Hosting) -> None:
+    lent.start("work", "exit 3")
+    assert until(lent, "ended")["evidence"]["words"] == "exit 3"
+
+
+def test_what_is_known_survives_the_daemon(lent: Hosting) -> None:
+    lent.run("start", "work", "-d", "--", "bash", "--norc")
+    since = until(lent, "idle")["since"]
+    kept = lent.log_path.parent / "activity.json"
+    lent.until(lambda: kept.exists() and b'"idle"' in kept.read_bytes())
+    lent.kill_daemon()
+    found = until(lent, "idle")
+    assert found["since"] == pytest.approx(since, abs=2.0)
+
+
+TINY = """
+agent = "tiny"
+version = 7
+programs = ["tiny-agent"]
+
+[rows]
+prompt = '^>( |$)'
+option = '^ [*-] '
+spinner = '^~ '
+
+[[rule]]
+name = "dialog"
+state = "waits"
+shape = "line <any> option+"
+
+[[rule]]
+name = "spins"
+state = "working"
+shape = "<spinner> =prompt"
+
+[[rule]]
+name = "input"
+state = "idle"
+shape = "line <=prompt>"
+"""
+AGENT = """#!/usr/bin/env python3
+import shutil, sys
+LINE = "─" * shutil.get_terminal_size().columns
+SCREENS = {
+    "i": f"{LINE}\\n> ",
+    "w": "~ thinking\\n> ",
+    "d": f"{LINE}\\n  Run make?\\n * Yes\\n - No",
+    "p": f"{LINE}\\n  Run make?\\n * Yes\\n - No\\nis what a dialog looks like\\n{LINE}\\n> ",
+    "x": "nothing that is known",
+}
+import tty
+tty.setcbreak(0)
+key = "i"
+while True:
+    sys.stdout.write("\\033[2J\\033[H" + SCREENS[key].replace("\\n", "\\r\\n"))
+    sys.stdout.flush()
+    key = sys.stdin.read(1)
+"""
+
+
+@pytest.fixture
+def tiny(lent: Hosting) -> Iterator[Hosting]:
+    """A daemon with a session of a small agent, whose rules are a user's own."""
+    place = lent.directory / "home/.config/fairlead/rules"
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "tiny.toml").write_text(TINY)
+    (place / "bad.toml").write_text("agent = 3")
+    program = lent.directory / "tiny-agent"
+    program.write_text(AGENT)
+    program.chmod(0o755)
+    lent.run("start", "work", "-d", "--", str(program))
+    yield lent
+    shutil.rmtree(place)
+
+
+def test_a_users_rules_read_the_state_off_the_screen(tiny: Hosting) -> None:
+    found = until(tiny, "idle")
+    evidence = found["evidence"]
+    assert (evidence["source"], evidence["rule"], evidence["version"]) == ("screen", "input", "7")
+    assert "bad.toml: agent: expected a text" in tiny.log()
+    tiny.run("send", "work", "w")
+    until(tiny, "working")
+    tiny.run("send", "work", "d")
+    assert until(tiny, "waits")["question"] == "Run make?"
+    tiny.run("send", "work", "p")
+    found = until(tiny, "idle")
+    assert not found["seen"]
+    tiny.run("send", "work", "x")
+    until(tiny, "unknown")
+    tiny.run("send", "work", "i")
+    until(tiny, "idle")
