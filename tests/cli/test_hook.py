@@ -476,7 +476,7 @@ def test_outside_of_a_session_it_does_nothing(hosting: Hosting) -> None:
         (b"", "JSONDecodeError"),
         (b"\xff\xfe", "DecodeError"),
         (b"[1, 2]", "the hook's JSON is not an object"),
-        (b'{"hook_event_name": "PreToolUse"}', "PreToolUse events are ignored"),
+        (b'{"hook_event_name": "PreCompact"}', "PreCompact events are ignored"),
         (b'{"hook_event_name": "Stop"}', "no session"),
     ],
 )

@@ -1,5 +1,5 @@
-"""Permission dialogs of agents as their screens show them: whether one is there, all of its text, and the keys
-that answer it. Does no I/O.
+"""Permission dialogs of agents as their screens show them: whether one is there, its whole text, and the
+keys that answer it. Does no I/O.
 
 A dialog is read from its last option, which is near the bottom of the screen, up to the row that begins it.
 Text further up, such as an answer that quotes a dialog, never counts.
@@ -95,8 +95,6 @@ def shown_dialog(agent: str, rows: Sequence[str]) -> ShownDialog | None:
         (at for at in range(last, max(-1, last - MAX_DIALOG), -1) if look.begins.search(rows[at])), -1
     )
     shown = rows[max(first, 0) : last + 1]
-    keys = {
-        option: key for option, (words, key) in look.keys.items() if any(words in row for row in shown)
-    }
+    keys = {option: key for option, (words, key) in look.keys.items() if any(words in row for row in shown)}
     is_whole = first >= 0 and not any(look.hidden.search(row) for row in shown)
     return ShownDialog("\n".join(shown), is_whole, keys)

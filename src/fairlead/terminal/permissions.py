@@ -13,12 +13,13 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ..formats.shown import one_line, visible
 from ..sessions.asks import Asks, DurableAsk, TakenToken, TooManyAsked
 from ..sessions.inbox import AskerGone, Inbox, Unheard
 from ..sessions.questions import ALLOW, ALWAYS, DENY, MAX_WHOLE, WITHDRAWN, Answer, AnswerOption, Question
+from ..sessions.state import DoesNow
 from .dialogs import ShownDialog, shown_dialog
 from .host import HostError, TerminalHost
 from .ports import ProgramState
@@ -43,9 +44,28 @@ IN_TERMINAL = "answer it in the terminal"
 GONE = "its dialog in the terminal is gone: it was answered or cancelled there"
 HOOK_ENDED = "the agent ended its hook: it was answered or cancelled in the terminal"
 
-Says = Callable[[str, str, str, str], None]
+HookSays = DoesNow | Literal[""]
+Says = Callable[[str, HookSays, str, str], None]
 """Tells what an agent's hook says: the session's id, the state ("" if what was said before does not hold any
 more), the words, and the question."""
+
+
+_SAYS: Mapping[str, HookSays] = {
+    **dict.fromkeys(("start", "tool", "tool-ended", "replied"), "working"),
+    **dict.fromkeys(("stop", "error", "interrupted"), "idle"),
+    **dict.fromkeys(("session-started", "session-ended"), ""),
+}
+
+
+def hook_says(event: str, words: str) -> HookSays | None:
+    """What an agent does by an event of its hooks: a state, "" if what was said before holds no more, or None
+    if that says nothing. Of notifications the words tell."""
+    if event != "notification":
+        return _SAYS.get(event)
+    text = words.casefold()
+    if "permission" in text or "approval" in text:
+        return "waits"
+    return "idle" if "waiting for your input" in text else None
 
 
 class AskedPermission(NamedTuple):
@@ -169,7 +189,9 @@ class TerminalPermissions(Asks):
         try:
             self._begin(session, asked, dialog)
         except (TooManyAsked, TakenToken, OSError) as error:
-            log.warning("a permission that %s asks for in %s is not shown: %s", asked.agent, session.id, error)
+            log.warning(
+                "a permission that %s asks for in %s is not shown: %s", asked.agent, session.id, error
+            )
 
     def _begin(self, session: TerminalSession, asked: AskedPermission, dialog: ShownDialog | None) -> None:
         whole, reason = asked.whole, asked.reason
@@ -183,7 +205,9 @@ class TerminalPermissions(Asks):
             is_shown = dialog.is_whole and dialog.shows(asked.shows)
             if may_allow and not (is_shown and "allow" in dialog.keys):
                 options = []
-                reason += f"; its dialog does not show all of it, so it can only be denied here; {IN_TERMINAL}"
+                reason += (
+                    f"; its dialog does not show all of it, so it can only be denied here; {IN_TERMINAL}"
+                )
         if options and asked.always:
             options.append(AnswerOption(ALWAYS.value, one_line(asked.always, MAX_LABEL)))
         if dialog is None or "deny" in dialog.keys:
@@ -290,7 +314,7 @@ class TerminalPermissions(Asks):
 
     def _end(self, ask: DurableAsk, answer: Answer) -> None:
         super()._end(ask, answer)
-        says = "" if answer.option == WITHDRAWN else "working"
+        says: HookSays = "" if answer.option == WITHDRAWN else "working"
         each = self._asking.pop(ask.question.id, None)
         if each is None:
             return
@@ -317,7 +341,9 @@ class TerminalPermissions(Asks):
         if dialog is None:
             raise AskerGone(GONE)
         if not dialog.is_same(each.dialog):
-            raise Unheard(f"the terminal shows another dialog than the one that was asked about; {IN_TERMINAL}")
+            raise Unheard(
+                f"the terminal shows another dialog than the one that was asked about; {IN_TERMINAL}"
+            )
         key = dialog.keys.get(answer.option)
         if key is None:
             raise Unheard(f"its dialog can't be answered so; {IN_TERMINAL}")
