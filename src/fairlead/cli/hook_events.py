@@ -37,12 +37,6 @@ EVENTS: Mapping[str, Mapping[str, str]] = {
         "SessionStart": "session-started",
         "SessionEnd": "session-ended",
     },
-    "other": {
-        **_TURNS,
-        "Notification": "notification",
-        "StopFailure": "error",
-        "agent-turn-complete": "stop",
-    },
     "opencode": {
         "chat.message": "start",
         "session.idle": "stop",
