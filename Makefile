@@ -25,7 +25,7 @@ MEASURED := $(filter-out %_limits.py %_against_clojure.py %_sbcl.py,$(wildcard t
 # mypy refuses a directory that has no Python in it.
 CHECKED := $(foreach dir,src tests bench fuzz demo tools,$(if $(wildcard $(dir)/*.py $(dir)/*/*.py),$(dir)))
 
-.PHONY: help setup peers install uninstall test test-peers soak coverage lint types imports pytest format sdk pages lock demo bench-formats bench-terminal bench-agent bench-verify bench-control bench-hosted fuzz clean
+.PHONY: help setup peers install uninstall test test-peers soak coverage lint types imports pytest format sdk pages lock demo bench-formats bench-terminal bench-agent bench-verify bench-control bench-hosted bench-state fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -124,6 +124,11 @@ bench-hosted: $(READY)bench ## measure third-party agents: a line, a thousand up
 
 bench-control: $(READY)bench ## measure the control room: health, signals, connections, a minute under attack
 	$(BIN)/python bench/control.py
+
+bench-state: $(READY)bench ## how often screen rules are right about recordings of real agents, which it makes if missing
+	$(BIN)/python tools/npm_peers.py
+	$(BIN)/python -m bench.state
+	$(BIN)/python bench/state_cost.py
 
 fuzz: $(READY)fuzz ## fuzz each decoder for FUZZ_SECONDS
 	$(BIN)/python fuzz/run.py

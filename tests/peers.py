@@ -19,7 +19,7 @@ def require(program: str) -> str:
     path = shutil.which(program)
     if path is not None:
         return path
-    _missing(
+    missing(
         f"{program} is not on PATH, and this test compares with the real one: "
         f"run `make peers`, or install {program} by hand"
     )
@@ -29,7 +29,7 @@ def python_with(module: str) -> str:
     """Return the Python of `.venv/peers`, which must have `module`; without it, skip or fail likewise."""
     place = Path(__file__).parent.parent / ".venv" / "peers"
     if not any(place.glob(f"lib/python*/site-packages/{module}")):
-        _missing(f"the Python module {module} is not in .venv/peers: run `tools/peers --python`")
+        missing(f"the Python module {module} is not in .venv/peers: run `tools/peers --python`")
     return str(place / "bin" / "python")
 
 
@@ -37,11 +37,12 @@ def npm(command: str) -> str:
     """Return the path of a program of requirements/peers-npm.txt; without it, skip or fail likewise."""
     path = npm_peers.program(command)
     if path is None:
-        _missing(f"{command} is not in {npm_peers.cache()}: run `tools/peers --npm`, which needs npm")
+        missing(f"{command} is not in {npm_peers.cache()}: run `tools/peers --npm`, which needs npm")
     return str(path)
 
 
-def _missing(sentence: str) -> NoReturn:
+def missing(sentence: str) -> NoReturn:
+    """Skip the calling test, or fail it when CI=true."""
     if os.environ.get("CI", "").lower() in {"true", "1"}:
         pytest.fail(f"{sentence} (CI=true makes a missing peer a failure)", pytrace=False)
     pytest.skip(sentence)

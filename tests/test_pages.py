@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from fairlead.cli import config
+from fairlead.control.signals import FROM_INSIDE
+from fairlead.system.settings import Settings
 from tools import make_architecture, make_configuration
 
 ROOT = Path(__file__).parents[1]
@@ -25,6 +28,22 @@ def test_the_rooms_are_those_of_the_imports() -> None:
 def test_the_settings_are_those_of_the_code() -> None:
     page = make_configuration.PAGE.read_text()
     assert page == make_configuration.with_tables(page), "run `make pages`"
+
+
+def test_the_sensors_are_those_of_the_code() -> None:
+    table = (ROOT / "docs/control.md").read_text().partition("## Sensors")[2].partition("## Rules")[0]
+    firsts = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    assert {*re.findall(r"`([\w-]+)`", "".join(firsts))} == {*FROM_INSIDE}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_examples_of_settings_are_valid(page: Path, tmp_path: Path) -> None:
+    settings = Settings({"HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)})
+    path = Path(settings.config_path)
+    path.parent.mkdir(mode=0o700, parents=True)
+    for example in re.findall(r"^```toml\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE):
+        path.write_text(example)
+        config.check(Settings(settings.environ))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -511,12 +511,14 @@ def test_the_command_line_is_checked(hosting: Hosting, place: Path) -> None:
     ):
         done = script(hosting, place, *words)
         assert (done.returncode, why in done.stderr) == (2, True), done.stderr
+    before = len(hosting.ask("list_sessions")["sessions"])
     for words, why in (
-        (("--model", "x/y", "say something"), "unknown model"),
+        (("--model", "x/y", "say something"), "unknown model: x/y; `fairlead agent --list-models` lists"),
         (("-C", "/nowhere", "say something"), "/nowhere is not a directory"),
     ):
         done = script(hosting, place, *words)
         assert (done.returncode, why in done.stderr) == (1, True), done.stderr
+    assert len(hosting.ask("list_sessions")["sessions"]) == before
     assert script(hosting, place, "--list-models").stdout.startswith("offline/guide ")
     assert json.loads(script(hosting, place, "--list-models", "--json").stdout)[0]["id"] == "guide"
 

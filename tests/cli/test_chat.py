@@ -7,10 +7,13 @@ import fcntl
 import os
 import signal
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from fairlead.events import agent_event
 from fairlead.system.settings import Settings
+from fairlead.ui.chat.talk import turn_start, without_shown
 from tests.client.persons import Person
 from tests.hosted.small import SmallHosting
 
@@ -112,3 +115,28 @@ def test_an_answer_to_a_question_that_is_gone_is_nothing_else(small: SmallHostin
         person.type(b"/status\r")
         person.until("> /status")
     assert not [line for line in small.told(name) if line in ("> y", "y")]
+
+
+def test_what_came_while_the_messages_were_read_is_shown_once() -> None:
+    def said(id: str, role: str, **more: Any) -> dict[str, Any]:
+        return {"id": id, "role": role, "content": [], "text": "", **more}
+
+    messages = [
+        said("u1", "user"),
+        said("a1", "assistant"),
+        said("u2", "user"),
+        said("a2", "assistant", content=[{"type": "tool-call", "id": "c1", "name": "ls", "arguments": {}}]),
+        said("r2", "toolResult", tool_call_id="c1"),
+        said("u3", "user"),  # it steers the turn
+    ]
+    assert turn_start(messages) == 2
+    asked = agent_event("session/retrying", {"attempt": 1, "limit": 2, "delay": 1.0, "reason": "busy"})
+    later = agent_event("assistant/delta", {"text": "new"})
+    events = [
+        agent_event("assistant/delta", {"text": "old"}),
+        asked,
+        agent_event("session/prompted", {"text": "more", "entry_id": "u3"}),
+        later,
+    ]
+    assert without_shown(events, messages) == [asked, later]
+    assert without_shown([later], messages) == [later]

@@ -243,6 +243,26 @@ def test_sessions_are_found_by_name_by_directory_and_by_id(host: Host, tmp_path:
     assert error.value.code == "request/not-found"
 
 
+def test_a_session_is_removed_when_it_is_idle(host: Host, tmp_path: Path) -> None:
+    weeds = host.agent("weeds", cwd=str(tmp_path))
+    session = host.session("weeds")
+    session.prompt(UNTIL_GO)
+    with pytest.raises(RequestError, match=r"weeds (is working|asks)"):
+        session.remove()
+    weeds.abort()
+    session.wait(timeout=WAIT)
+    path = session.remove()
+    assert path is not None
+    assert Path(path).parts[-3] == "trash"
+    assert UNTIL_GO in Path(path).read_text()
+    with pytest.raises(RequestError, match="no session"):
+        host.session("weeds")
+    brief = host.start("brief", ["true"])
+    brief.wait(timeout=WAIT)
+    assert host.session("brief").remove() is None
+    assert "brief" not in [each["name"] for each in host.sessions()]
+
+
 def test_a_session_tells_about_itself_and_is_told_how_to_be(host: Host, agent: Agent) -> None:
     assert {"provider": "offline", "id": "guide"}.items() <= host.models()[0].items()
     agent.set_model("offline", "replay")

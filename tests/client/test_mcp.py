@@ -13,7 +13,8 @@ import pytest
 
 from fairlead.client.calls import RequestError
 from fairlead.keeper.credentials import AGENT_MARK
-from tests.hosting import Hosting
+from fairlead.system.settings import Settings
+from tests.hosting import WAIT, Hosting
 from tests.mcp_client import McpClient, fault_of, given
 
 
@@ -238,6 +239,23 @@ def test_a_question_goes_with_its_call_or_its_client(lent: Hosting, project: Pat
     lent.until(lambda: not waiting(lent))
 
 
+@pytest.mark.parametrize("ends", ["its input", "SIGTERM", "SIGINT"])
+def test_a_question_is_withdrawn_at_once_when_its_server_is_ended(
+    lent: Hosting, project: Path, ends: str
+) -> None:
+    agent = McpClient(lent, project)
+    agent.begin_call("ask_person", question="still there?")
+    [row] = asked(lent)
+    if ends != "its input":
+        agent.process.send_signal(getattr(signal, ends))
+        assert agent.process.wait(WAIT) == 0
+    assert agent.close() == 0
+    kept = Path(Settings(lent.environment).state_dir, "asked", f"{row['token']}.json")
+    lent.until(lambda: json.loads(kept.read_bytes())["answer"] is not None)
+    # and not because nobody came back for a while
+    assert json.loads(kept.read_bytes())["answer"]["by"] == "the agent no longer waits for an answer"
+
+
 def test_an_agent_can_not_answer_its_own_question_nor_decline_it(lent: Hosting, project: Path) -> None:
     with McpClient(lent, project) as agent:
         asking = agent.begin_call("ask_person", question="may I?")
@@ -267,6 +285,25 @@ def test_one_agent_can_not_lock_out_others_with_questions(
         lent.run("approvals", "answer", rows[-1]["token"], "you too")
         assert given(other.answer(asking))["answer"] == "you too"
         for row in rows[:-1]:
+            lent.ask("approval_settle", token=row["token"], allowed=False)
+
+
+@pytest.mark.parametrize("is_repository", [True, False])
+def test_projects_within_one_are_counted_as_one(lent: Hosting, project: Path, is_repository: bool) -> None:
+    if is_repository:
+        (project / ".git").mkdir()
+    else:
+        id = lent.ask("open_session", cwd=str(project))["session_id"]
+        lent.ask("set_session_name", session_id=id, name="gardener")
+    places = [project / "roses", project / "tulips"]
+    for place in places:
+        place.mkdir()
+    with McpClient(lent, places[0]) as one, McpClient(lent, project, "--project", str(places[1])) as other:
+        for number in range(5):
+            one.begin_call("ask_person", question=f"{number}?")
+        asked(lent, 5)
+        assert f"5 questions of {project} wait" in other.fault("ask_person", question="and I?", timeout=20)
+        for row in waiting(lent):
             lent.ask("approval_settle", token=row["token"], allowed=False)
 
 

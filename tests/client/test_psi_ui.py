@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.hosted.small import SmallHosting
 from tests.hosting import WAIT, Hosting
 
 pytestmark = pytest.mark.peers
@@ -118,6 +119,23 @@ def test_a_dialogue_shows_each_thing_once_and_every_picker_works(
     switched = shown.partition('=== "/tree"')[2].partition('=== "/tree"')[0]
     assert switched.count("Done: read `notes.txt`.") == 1
     assert "⎇ read notes.txt" in shown  # a place to fork at
+
+
+def test_what_a_third_party_agent_says_while_a_tool_runs_is_shown_once(emacs: str, ui: Path) -> None:
+    hosting = SmallHosting("resume")
+    try:
+        hosting.open("psi")
+        hosting.say("hello", "psi")
+        hosting.wait_idle("psi")
+        steps = """'("red green amid grey amid" "grey ")"""
+        told = talked(hosting, emacs, ui, hosting.project, steps).partition('grey amid"\n')[2]
+        assert [told.count(text) for text in ("red green ", "meanwhile", "grey ")] == [
+            2,
+            2,
+            2,
+        ]  # and the prompt
+    finally:
+        hosting.close()
 
 
 def shown(hosting: Hosting, emacs: str, ui: Path, project: Path) -> None:

@@ -6,6 +6,7 @@ What it does, the words of a prompt say, one after the other:
     ticks                       say again and again what time it is
     tool, roses, two            ask for permission and write hello.txt, roses.txt, or two files
     free, work WORD, build      write free.txt, answer.txt, or result.txt, wrong at first, without asking
+    amid                        say something while a call runs
     hang, stall                 work until it is told to stop, or whatever it is told
     refuse, fail, die, late     end the turn so: with an error, with its process, or speaking after it
     leak                        put its key into every field, and ask for permission with it
@@ -354,6 +355,12 @@ class Turn(threading.Thread):
 
     def do_free(self) -> None:
         self.write(self.begin("Write free.txt", "free.txt"), "free.txt")
+
+    def do_amid(self) -> None:
+        call = self.begin("Look", "nowhere")
+        self.update("tool_call_update", toolCallId=call, status="in_progress")
+        self.say("meanwhile ")
+        self.update("tool_call_update", toolCallId=call, status="completed")
 
     def do_build(self) -> None:
         path = "result.txt"

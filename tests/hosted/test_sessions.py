@@ -14,11 +14,14 @@ from typing import Any
 
 import pytest
 
+from fairlead.client.calls import plain
 from fairlead.client.connection import RequestError
 from fairlead.doors.peer_proof import Token
 from fairlead.formats.sexp import Keyword
 from fairlead.system.settings import Settings
+from fairlead.wire import rpc
 from fairlead.wire.passepartout import event, frame, plist
+from tests.client.editors import Editor
 from tests.hosted.small import SmallHosting
 from tests.hosting import is_alive
 
@@ -139,6 +142,31 @@ def test_the_chat_offers_what_works_here_and_new_begins_with_the_same_agent(smal
     journals = Path(Settings(small.environment).sessions_dir).glob("*/*.jsonl")
     assert [json.loads(each.read_text().splitlines()[0])["agent"] for each in journals] == ["small"] * 2
     assert "small: good morning" in small.run("ls").stdout
+
+
+def test_an_editor_of_psi_shows_each_text_once_and_whole(small: SmallHosting) -> None:
+    """As psi's UI does: text so far is shown in place of what it begins with, and a tool ends it."""
+    small.open("psi")
+    small.say("hello", "psi")
+    small.wait_idle("psi")
+    editor = Editor(small, small.project)
+    with editor.backend:
+        editor.ask("handshake")
+        editor.ask("subscribe")
+        editor.ask("switch_session", session_id=small.found("psi")["id"])
+        editor.frames.clear()
+        editor.ask("prompt", message="red green blue amid grey pink amid")
+        editor.idle()
+        editor.backend.kill()
+    lines = [""]
+    for each in editor.frames:
+        topic, told = (each.topic, plain(each.data)) if isinstance(each, rpc.Event) else ("", {})
+        if topic in ("assistant/delta", "assistant/message") and told.get("text"):
+            lines[-1] = told["text"] if told["text"].startswith(lines[-1]) else lines[-1] + told["text"]
+        elif topic.startswith("tool/"):
+            lines.append("")
+    texts = ["red green blue", "meanwhile", "grey pink", "meanwhile"]
+    assert [line.strip() for line in lines if line] == texts
 
 
 def test_the_mode_can_be_changed(small: SmallHosting) -> None:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import shutil
+import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fairlead.terminal.screen.screen import Screen
+from fairlead.terminal.state.rules import AgentRules, live_view
 from tests.hosting import Hosting
+from tools.states import recordings
 
 
 def state(hosting: Hosting, name: str = "work") -> dict[str, Any]:
@@ -140,6 +145,7 @@ def tiny(lent: Hosting) -> Iterator[Hosting]:
     program.write_text(AGENT)
     program.chmod(0o755)
     lent.run("start", "work", "-d", "--", str(program))
+    until(lent, "idle")
     yield lent
     shutil.rmtree(place)
 
@@ -160,3 +166,24 @@ def test_a_users_rules_read_the_state_off_the_screen(tiny: Hosting) -> None:
     until(tiny, "unknown")
     tiny.run("send", "work", "i")
     until(tiny, "idle")
+
+
+def test_a_recording_shows_what_a_session_does_for_a_rule(tiny: Hosting, tmp_path: Path) -> None:
+    tiny.run("send", "work", "d")
+    until(tiny, "waits")
+    path = tmp_path / "dialog.cast"
+    done = tiny.run("state", "work", "--record", str(path), "--as", "waits", "--seconds", "0.3")
+    assert done.stdout.strip() == str(path)
+    header, events, (label,) = recordings.read(path)
+    assert (label.state, label.what) == ("waits", "work")
+    screen = Screen(header.cols, header.rows)
+    for event in events:
+        if event.code == "o":
+            screen.feed(event.data.encode())
+    rules = AgentRules(tomllib.loads(TINY), "tiny.toml")
+    found = rules.look(live_view(screen))
+    assert found is not None
+    assert found.rule == "dialog"
+    assert tiny.run("state", "work", "--record", str(path), "--as", "waits", check=False).returncode == 1
+    assert tiny.run("state", "work", "--as", "waits", check=False).returncode == 2
+    assert tiny.run("state", "work", "--record", "x.cast", "--as", "asleep", check=False).returncode == 2

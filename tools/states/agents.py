@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.hosted.real import KEY, REAL
-from tests.model_server import Call, ModelServer, Shell
+from tests.model_server import Call, CallTool, ModelServer, Shell
 from tools import npm_peers
 
 _NODE_ROOM = "--max-old-space-size=1024"
@@ -20,7 +20,7 @@ class RecordedAgent(NamedTuple):
 
     name: str
     pin: str
-    """The package of requirements/peers-npm.txt."""
+    """The package of npm's registry; or, after `pip:`, of Python's."""
     command: tuple[str, ...]
     set_up: Callable[[Path, Path, ModelServer], dict[str, str]]
     """Writes its configuration to a home, for a project, and returns its environment."""
@@ -46,6 +46,19 @@ class RecordedAgent(NamedTuple):
     start_pause: float = 1.5
     """Seconds after `ready` until it has settled."""
     error_pause: float = 1.0
+
+    @property
+    def program(self) -> Path:
+        """Where its program is, if it is installed."""
+        if self.pin.startswith("pip:"):
+            place = self.pin.removeprefix("pip:").replace("==", "-")
+            return npm_peers.cache().parent / place / "bin" / self.command[0]
+        return npm_peers.Package(self.pin, self.command[:1]).path(self.command[0])
+
+    @property
+    def rules(self) -> str:
+        """The agent whose rules hold for it."""
+        return self.name.partition("-")[0]
 
     @property
     def scenes(self) -> list[str]:
@@ -124,12 +137,6 @@ def _untrusted_claude(environment: dict[str, str], project: Path) -> dict[str, s
     return {"IS_SANDBOX": "0"}
 
 
-def _untrusted_codex(environment: dict[str, str], project: Path) -> dict[str, str]:
-    path = Path(environment["CODEX_HOME"], "config.toml")
-    path.write_text(path.read_text().partition("[projects.")[0])
-    return {}
-
-
 def _untrusted_gemini(environment: dict[str, str], project: Path) -> dict[str, str]:
     path = Path(environment["HOME"], ".gemini", "settings.json")
     settings = json.loads(path.read_text())
@@ -142,6 +149,10 @@ def _patch(name: str, text: str) -> Call:
     """A patch, as Codex edits files."""
     lines = "".join(f"+{line}\n" for line in text.splitlines())
     return Shell(f"apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: {name}\n{lines}*** End Patch\nEOF")
+
+
+def _aider(home: Path, project: Path, model: ModelServer) -> dict[str, str]:
+    return {"OPENAI_API_BASE": model.url, "OPENAI_API_KEY": KEY, "AIDER_ANALYTICS_DISABLE": "true"}
 
 
 AGENTS = {
@@ -175,7 +186,7 @@ AGENTS = {
             edit_permission=("1. Yes",),
             menus=(
                 ("/model", "Select model", ("Escape",)),
-                ("/config", "Auto-compact", ("Escape",)),
+                ("/config", "Auto-compact", ("Escape", "Escape")),
                 ("/permissions", "Allow", ("Escape",)),
             ),
             resume_arguments=("--resume",),
@@ -188,7 +199,7 @@ AGENTS = {
             "@agentclientprotocol/codex-acp@2.6.0",
             ("codex",),
             _codex,
-            ("Ask Codex to do anything",),
+            ("test-model default",),
             permission=("1. Yes",),
             edit_permission=("1. Yes",),
             edit=_patch,
@@ -198,8 +209,6 @@ AGENTS = {
             ),
             resume_arguments=("resume",),
             resume_shown="Resume a previous session",
-            trust=("1. Yes",),
-            untrust=_untrusted_codex,
         ),
         RecordedAgent(
             "gemini",
@@ -244,6 +253,7 @@ AGENTS = {
             ("%/128k",),
             permission=("Allow this call?",),
             edit_permission=("Allow this call?",),
+            edit=lambda name, text: CallTool("write", {"path": name, "content": text}),
             menus=(
                 ("/model", "Only showing models", ("Escape",)),
                 ("/settings", "Auto-compact", ("Escape",)),
@@ -251,6 +261,21 @@ AGENTS = {
             ),
             resume_arguments=("--resume",),
             resume_shown="Resume Session",
+        ),
+        RecordedAgent(
+            "aider",
+            "pip:aider-chat==0.86.2",
+            (
+                "aider",
+                "--model",
+                "openai/test-model",
+                "--no-show-model-warnings",
+                "--no-check-update",
+                "--no-git",
+            ),
+            _aider,
+            ("> ",),
+            compact="",
         ),
     )
 }
@@ -261,7 +286,6 @@ def place_for(agent: RecordedAgent, home: Path, model: ModelServer) -> tuple[lis
     project = home / "garden"
     project.mkdir()
     (project / "notes.txt").write_text("water the roses\n")
-    package = npm_peers.Package(agent.pin, agent.command[:1])
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(home),
@@ -271,4 +295,4 @@ def place_for(agent: RecordedAgent, home: Path, model: ModelServer) -> tuple[lis
         "NODE_OPTIONS": _NODE_ROOM,
         **agent.set_up(home, project, model),
     }
-    return [str(package.path(agent.command[0])), *agent.command[1:]], environment, project
+    return [str(agent.program), *agent.command[1:]], environment, project

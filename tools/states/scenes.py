@@ -22,7 +22,7 @@ from .stage import SETTLE, PacedModel, Stage
 PROMPTS = (
     "please look after {word} in the garden",
     "think about {word} and say what you find",
-    "what about {word}? be short",
+    "tell about {word}, be short",
     "I want {word} before lunch, with all details about the roses and the pond behind the house",
 )
 ANSWERS = (
@@ -83,6 +83,7 @@ $ rm -rf build
 )
 """Answers that quote dialogs."""
 COMMANDS = ("touch {mark}; sleep 3", "mkdir {mark} && sleep 2.5 && ls", "date > {mark}; sleep 3; cat {mark}")
+AFTERWARDS = "That is done. The garden is as it was, with one leaf more, and all the beds have been watered."
 BEDS = ("bed", "hedge", "pond", "tree")
 
 
@@ -118,6 +119,7 @@ class Scene:
     def rests(self, what: str, seconds: float = 1.5) -> None:
         """It has nothing to do."""
         self.on.stay(SETTLE)
+        self.on.quiet()
         self.on.begin("idle", what)
         self.on.stay(seconds)
 
@@ -232,7 +234,7 @@ class Scene:
         for number in range(2):
             mark = f"mark{self.random.randrange(100, 999)}"
             command = self.random.choice(COMMANDS).format(mark=mark)
-            word = self.asks(Says("I will run it.", Shell(command)), Says("It ran. " * 20))
+            word = self.asks(Says("I will run it.", Shell(command)), Says(AFTERWARDS))
             self.works("before a command", 1.0)
             self.answered(word)
             self.dialog("permission for a command", *self.agent.permission, mark)
@@ -262,7 +264,7 @@ class Scene:
                 if self.agent.edit
                 else WriteFile(str(self.project / name), lines)
             )
-            word = self.asks(Says("I will write it.", call), Says("It is written. " * 10))
+            word = self.asks(Says("I will write it.", call), Says(AFTERWARDS))
             self.works("before an edit", 1.0)
             self.answered(word)
             self.dialog("permission for an edit", *self.agent.edit_permission, name)

@@ -27,10 +27,12 @@ from fairlead.terminal.screen.screen import Screen
 from tests.agent.openai_server import Frame, Halt, Reply
 from tests.model_server import ModelServer, Says
 
-PATIENCE = 90.0
+PATIENCE = 45.0
 """Seconds until a scene that waits for something has failed."""
 SETTLE = 0.4
 """Seconds of a transition: what is drawn before that is not judged."""
+QUIET = 0.3
+"""Seconds without output after which a program has drawn what it had to."""
 LAST_FRAMES = 4
 """How many events before its end an answer is about to end."""
 READ = 64 * 1024
@@ -195,6 +197,12 @@ class Stage:
     def stay(self, seconds: float) -> None:
         """Let the state be as it is for so long."""
         time.sleep(seconds)
+
+    def quiet(self) -> None:
+        """Wait until nothing has been printed for a moment, but not long: a busy machine draws late."""
+        deadline = time.monotonic() + 2 * QUIET
+        while time.monotonic() < min(deadline, self.last_output + QUIET):
+            time.sleep(0.01)
 
     def begin(self, state: str, what: str) -> None:
         """From now on the program is in this state."""

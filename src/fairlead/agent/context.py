@@ -150,6 +150,8 @@ Ending = Literal["done", "failed", "aborted", "interrupted", "lost"]
 """How a turn ended; `lost` is one whose program did before it."""
 LOST = "interrupted: the daemon ended before the turn did"
 """What the last message of a lost turn says, written by the next daemon."""
+ONE_SHOT, KEPT = "fairlead/one-shot", "fairlead/kept"
+"""The custom entries of a session that a script opened for one prompt, and that was opened again after it."""
 STOPPED = "fairlead/stopped"
 """The custom entry that says how a person stopped a turn, where the last message does not."""
 QUEUED, DROPPED = "fairlead/prompt-queued", "fairlead/prompt-dropped"

@@ -70,6 +70,8 @@ class Conversation:
         self.auto_retry = True
         self.auto_compaction = False
         self.name = ""
+        self.is_one_shot = False
+        """Whether a script opened it, for one prompt: then lists leave it out when that is done."""
         self.model = model
         self.thinking_level = "off"
         self.usage = Usage()
@@ -106,6 +108,10 @@ class Conversation:
         for body in past.states:
             if isinstance(body, Custom) and self._is_ours:
                 self._approvals.load(body)
+            if isinstance(body, Custom) and body.custom_type in (context.ONE_SHOT, context.KEPT):
+                self.is_one_shot = (
+                    body.custom_type == context.ONE_SHOT and not self.journal.header.parent_session
+                )
         self._approvals.keep(call.id for call in context.unanswered(self.journal.branch))
         if self._is_ours:
             lost = [*past.lost, *past.queued.values()]
@@ -130,7 +136,8 @@ class Conversation:
     @property
     def more(self) -> dict[str, Any]:
         """What lists show of it besides what every session has."""
-        return {"model": f"{self.model.provider}/{self.model.id}", "file": self.journal.path}
+        own = {"model": f"{self.model.provider}/{self.model.id}", "file": self.journal.path}
+        return {**own, "one_shot": self.is_one_shot}
 
     lacks: frozenset[str] = frozenset()
     """The slash commands that can do nothing in it."""
@@ -360,6 +367,12 @@ class Conversation:
         self.journal.append(SessionInfoEntry(name))
         self.name = name
         self._tell(events.Updated(self.id))
+
+    def note_use(self, *, is_one_shot: bool) -> None:
+        """Note what it is opened for: one prompt of a script, or more."""
+        if self.is_one_shot is not is_one_shot:
+            self.journal.append(Custom(context.ONE_SHOT if is_one_shot else context.KEPT, {}))
+            self.is_one_shot = is_one_shot
 
     def settle(
         self, approval_id: str, allowed: bool, by: str, *, lasts: bool = False, option: str = ""

@@ -273,7 +273,12 @@ def _of_open(session: Conversation) -> Summary:
         started_at=_moment(session.journal.header.timestamp),
         idle=max(0.0, time.time() - last) if session.is_idle else 0.0,
         can=("chat",),
-        more={**session.more, "queued": len(session.prompts.queued), "outcome": session.outcome},
+        more={
+            **session.more,
+            "queued": len(session.prompts.queued),
+            "outcome": session.outcome,
+            "fault": _short(session.turns[-1].fault) if session.state == "failed" else "",
+        },
     )
 
 
@@ -289,7 +294,12 @@ def _of_row(row: Transcript) -> Summary:
         started_at=_moment(row.created),
         idle=max(0.0, time.time() - _moment(row.modified)),
         can=("chat",),
-        more={"file": row.path} | ({"agent": row.agent} if row.agent else {}),
+        more={
+            "file": row.path,
+            "one_shot": bool(row.is_one_shot),
+            "fault": _short(row.fault) if row.is_failed else "",
+            **({"agent": row.agent} if row.agent else {}),
+        },
     )
 
 

@@ -133,13 +133,14 @@ def main(arguments: Sequence[str]) -> int:
         if name is None and not goes_on and len(options.prompt) > 1 and _is_chat(host, options.prompt[0]):
             name, prompt = options.prompt[0], prompt.removeprefix(options.prompt[0]).lstrip()
         more = {"agent": agent_name, "mode": options.mode, "sandbox": options.sandbox or None}
-        more["once"] = agent_name is not None and not talks
+        more |= {"once": not talks, "model": options.model}
         agent = host.agent(name, cwd=cwd, continue_last=goes_on, **more)
         if name and options.cwd and not agent.created:
             place = agent.state()["worktree_path"]
             if os.path.realpath(place) != os.path.realpath(cwd):
                 raise Failure(f"session {name} works in {place}: leave out -C, or choose another name")
-        _prepare(agent, options.model, options.thinking)
+        if options.thinking is not None:
+            agent.set_thinking(options.thinking)
         if talks:
             from ..ui.chat.chat import chat
 
@@ -178,22 +179,6 @@ def _busy(agent: Agent, why: str) -> Failure:
     _, _, asks = why.partition(": ")
     how = f": {asks}" if asks else f"; `fairlead send {name} …` queues a prompt"
     return Failure(f"{name} is busy{how}")
-
-
-def _prepare(agent: Agent, model: str | None, thinking: str | None) -> None:
-    from ..client.calls import RequestError
-
-    if model is not None:
-        provider, _, id = model.partition("/")
-        try:
-            agent.set_model(provider, id)
-        except RequestError as error:
-            if error.code != "request/unknown-model":
-                raise
-            why = f"unknown model: {model}; `fairlead agent --list-models` lists them"
-            raise Failure(why if str(error) == "unknown model" else str(error)) from None
-    if thinking is not None:
-        agent.set_thinking(thinking)
 
 
 def _list_models(host: Host, *, as_json: bool) -> int:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from ..formats.columns import printable
-from ..formats.ladder import word_for
+from ..formats.ladder import LADDER, word_for
 from .arguments import Argument, Command, Option, UsageError, parsed
 from .colours import coloured_check
 from .kinds import NOT_FOUND
@@ -21,9 +21,12 @@ COMMAND = Command(
     "CPU usage (since the previous `ls`, or since the start), CPU time, memory, and the command with its\n"
     "title, if it has set one; for an agent, its question or last prompt. CPU and memory\n"
     "include all child processes.\n"
-    "Agents are listed while they are open and for a day after; `fairlead sessions` lists all of them.",
+    "Agents are listed while they are open and for a day after; `fairlead sessions` lists all of them.\n"
+    "Sessions without a name that `agent -p` or `run` opened are left out once they are done, unless they\n"
+    "failed or need a person; --all lists these too.",
     takes=(Argument("name", "only these sessions", optional=True, many=True, completes="session"),),
     options=(
+        Option("-a", "--all", help="also sessions of scripts that are done"),
         Option("-q", "--quiet", help="only the names, one per line"),
         Option(
             "--kind", value="KIND", completes="kind", help="only sessions of this kind: terminal, agent, …"
@@ -77,6 +80,8 @@ def main(arguments: Sequence[str]) -> int:
     if options.name:  # the list has more of each, and those that are not in it are shown as they were found
         listed = {(row["kind"], row["id"]): row for row in sessions}
         sessions = [listed.get((row["kind"], row["id"]), row) for row in found]
+    elif not options.all:
+        sessions = [row for row in sessions if not _is_done_with(row)]
     if options.json:
         import json
 
@@ -108,6 +113,16 @@ def main(arguments: Sequence[str]) -> int:
     for why in missing:
         print(f"fairlead ls: {why}", file=sys.stderr)
     return 1 if missing else 0
+
+
+def _is_done_with(session: dict[str, Any]) -> bool:
+    """Whether a script opened it for one prompt, which was answered well."""
+    verdict = session.get("verdict")
+    is_well = not verdict or (
+        LADDER.get(word_for(verdict["confidence"])) == "green" and not verdict["escalated"]
+    )
+    is_one_shot = session.get("one_shot") and session["name"] == session["id"]
+    return bool(is_one_shot and session["state"] == "idle" and is_well)
 
 
 def _table(sessions: list[dict[str, Any]]) -> None:
@@ -148,7 +163,7 @@ def _row(session: dict[str, Any]) -> tuple[str, ...]:
         what = f"asks: {printable(session['waits_for'])}"
     if agent := session.get("agent"):
         what = f"{printable(agent)}: {what}"
-    title = printable(session.get("title", ""))
+    title = printable(session.get("title") or session.get("fault") or "")
     return (
         shown_name(session),
         state,

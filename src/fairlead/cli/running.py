@@ -61,12 +61,10 @@ async def run(settings: Settings, job: RunJob, wanted: Wanted) -> int:
             cwd=os.getcwd(),
             agent=job.agent,
             mode=job.mode,
+            model=job.model or None,
             sandbox=job.sandbox,
-            once=job.agent is not None,
+            once=True,
         )
-        if job.model:
-            provider, _, id = job.model.partition("/")
-            await agent.set_model(provider, id)
         target = find_target(settings, agent.id)
         checking = checker(settings, target, wanted)
         for warning in await warnings(wanted, checking):

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .arguments import JSON, Argument, Command, Option, parsed
+from .arguments import JSON, Argument, Command, Option, UsageError, parsed, seconds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from ..client.connection import DaemonConnection
+
+STATES = ("working", "waits", "idle")
+RECORD_SECONDS = 2.0
 
 COMMAND = Command(
     "state",
@@ -18,22 +23,45 @@ COMMAND = Command(
     takes=(Argument("name", "the session", completes="session"),),
     options=(
         Option("--explain", help="print all the evidence, and why some of it does not count"),
+        Option(
+            "--record",
+            value="FILE",
+            completes="file",
+            help="record the screen to this new file, as evidence for a rule; needs --as",
+        ),
+        Option(
+            "--as",
+            value="STATE",
+            completes=" ".join(STATES),
+            help="what the session really does while it is recorded: working, waits or idle",
+        ),
+        Option(
+            "--seconds", value="N", kind=seconds, help=f"how long to record; {RECORD_SECONDS:g} by default"
+        ),
         JSON,
     ),
     examples=(
         ("fairlead state work", "what it does, since when, and the words that this is based on"),
         ("fairlead state work --explain", "all the evidence"),
         ("fairlead state work --json | jq -r .state", "one word, for a script"),
+        ("fairlead state work --record dialog.cast --as waits", "a recording for a rule of your own"),
     ),
-    codes={1: "there is no such session"},
+    codes={1: "there is no such session, or it can't be recorded"},
 )
 
 
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
+    if (options.record is None) is not (getattr(options, "as") is None):
+        raise UsageError("--record FILE and --as STATE are given together")
+    if getattr(options, "as") not in (None, *STATES):
+        raise UsageError(f"--as takes {', '.join(STATES)}, not {getattr(options, 'as')!r}")
     from ..client.connection import DaemonConnection
 
     with DaemonConnection() as control:
+        if options.record is not None:
+            length = RECORD_SECONDS if options.seconds is None else options.seconds
+            return _record(control, options.name, options.record, getattr(options, "as"), length)
         answer = control.ask("session_state", name=options.name)
     session, weighed = answer["session"], answer["weighed"]
     if options.json:
@@ -44,6 +72,29 @@ def main(arguments: Sequence[str]) -> int:
     _print(session)
     if options.explain:
         _explain(weighed)
+    return 0
+
+
+def _record(control: DaemonConnection, name: str, path: str, state: str, length: float) -> int:
+    """Record a session for a while, and mark what it did then."""
+    import os
+    import time
+
+    from ..formats.asciicast import MARKER, event_line
+    from .kinds import with_screen
+
+    path = os.path.abspath(path)
+    with_screen(control, "terminal_record", name, path=path)
+    try:
+        time.sleep(length)
+    finally:
+        control.ask("terminal_record", name=name, stop=True)
+    with open(path, "r+b") as file:
+        header, screen, *events = file.read().splitlines(keepends=True)
+        file.seek(0)
+        begun, ended = event_line(0, MARKER, f"state {state} {name}"), event_line(0, MARKER, "state -")
+        file.writelines([header, screen, begun, *events, ended])
+    print(path)
     return 0
 
 

@@ -248,6 +248,12 @@ class Session:
         """End its program, or what an agent is doing."""
         self._ask("session_stop", nothing)
 
+    def remove(self) -> str | None:
+        """Remove it from lists, if it does nothing: a program that has ended, or an agent session, whose
+        journal is moved to the trash; returns where that is now. Raises RequestError if it is busy."""
+        path: str | None = (self._ask("session_remove", dict)).get("path")
+        return path
+
 
 class Host(Connection):
     """A connection to the daemon."""
@@ -320,6 +326,7 @@ class Host(Connection):
         continue_last: bool = False,
         agent: str | None = None,
         mode: str | None = None,
+        model: str | None = None,
         sandbox: bool | None = None,
         mcp_servers: Sequence[Mapping[str, Any]] = (),
         once: bool = False,
@@ -327,11 +334,12 @@ class Host(Connection):
         """Return the agent session of a name, made if there is none; without a name a new one, or with
         `continue_last` the last one of the directory. With an id, or its beginning, that session. `agent` is
         a third-party agent; its session can be in a `mode` of the agent's and in a `sandbox`. The agent is
-        told of `mcp_servers`, as in ACP; with `once` it is ended soon after its turn."""
+        told of `mcp_servers`, as in ACP; with `once` it is ended soon after its turn. `model` is
+        PROVIDER/ID; with one that there is not, no session is made."""
         if id:
             opened = OpenedAgent(self._control.call(calls.find_agent(id)), False)
         else:
-            more: dict[str, Any] = {"agent": agent, "mode": mode, "sandbox": sandbox}
+            more: dict[str, Any] = {"agent": agent, "mode": mode, "model": model, "sandbox": sandbox}
             more |= {"mcp_servers": list(mcp_servers) or None, "once": once or None}
             opened = self._control.call(calls.open_session(name, cwd, continue_last, **more))
         found = Agent(self._control, opened, name or "")

@@ -12,7 +12,7 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 from msgspec import Struct, field
@@ -54,6 +54,8 @@ class DurableAsk(Struct):
 
     question: Question
     answer: Answer | None = None
+    root: str = ""
+    """The project as which its questions are counted, which may be around its own."""
     note: dict[str, str] = field(default_factory=dict)
     """What else who asks wants to know after a restart."""
 
@@ -114,8 +116,9 @@ class Asks:
 
     # --- asking -------------------------------------------------------------------------------------------
 
-    def begin(self, question: Question, note: Mapping[str, str] | None = None) -> None:
-        """Ask, unless that is known already. Raises TooManyAsked, TakenToken or OSError."""
+    def begin(self, question: Question, root: str = "", note: Mapping[str, str] | None = None) -> None:
+        """Ask, unless that is known already. `root` is the project as which it is counted, if that is not its
+        own. Raises TooManyAsked, TakenToken or OSError."""
         if (known := self._known.get(question.id)) is not None:
             # after a restart it may not be known yet in which session the asker runs
             is_same = question.session in (None, known.question.session)
@@ -124,10 +127,10 @@ class Asks:
             return
         if self._inbox.is_taken(question.id):  # who asked that may be anybody
             raise TakenToken(f"another question has the id {question.id}")
-        counted = [f"project {question.project}"]
+        ask = DurableAsk(question, root=root or question.project, note=dict(note or {}))
+        counted = [f"project {ask.root}"]
         counted += [f"session {question.session}"] if question.session is not None else []
-        self._check(question, counted)
-        ask = DurableAsk(question, note=dict(note or {}))
+        self._check(ask, counted)
         os.makedirs(self._directory, 0o700, exist_ok=True)
         self._write(ask)
         for each in counted:
@@ -137,15 +140,15 @@ class Asks:
         self._known[question.id] = ask
         self._show(ask, GRACE)
 
-    def _check(self, question: Question, counted: list[str]) -> None:
-        waiting = [each.question for each in self._known.values() if each.answer is None]
+    def _check(self, ask: DurableAsk, counted: list[str]) -> None:
+        waiting = [each for each in self._known.values() if each.answer is None]
+        session = ask.question.session
         if len(waiting) >= MAX_OPEN:
             raise TooManyAsked(f"{MAX_OPEN} questions of agents wait for a person already")
-        most = self.max_open_each
-        if sum(each.project == question.project for each in waiting) >= most:
-            raise TooManyAsked(f"{most} questions of {question.project} wait for a person already")
-        if question.session and sum(each.session == question.session for each in waiting) >= most:
-            raise TooManyAsked(f"{most} questions of this session wait for a person already")
+        if sum(each.root == ask.root for each in waiting) >= self.max_open_each:
+            raise TooManyAsked(f"{self.max_open_each} questions of {ask.root} wait for a person already")
+        if session and sum(each.question.session == session for each in waiting) >= self.max_open_each:
+            raise TooManyAsked(f"{self.max_open_each} questions of this session wait for a person already")
         for each in counted:
             asked = self._asked_at.get(each)
             if asked is not None and len(asked) >= self.max_an_hour and time.monotonic() - asked[0] < HOUR:
@@ -224,6 +227,19 @@ class Asks:
             del self._known[ask.question.id]
             with contextlib.suppress(OSError):
                 os.unlink(self._path(ask))
+
+
+def root_of(project: str, known: Iterable[str]) -> str:
+    """The outermost project in which a directory lies, below its user's home if it is there: a known one, or
+    one with a repository. May take a while: it looks at files."""
+    project, home = os.path.realpath(project), os.path.realpath(os.path.expanduser("~"))
+    others = {os.path.realpath(each) for each in known if each}
+    root, place = project, project
+    while place not in (home, os.path.dirname(place)):
+        if place in others or os.path.exists(f"{place}/.git"):
+            root = place
+        place = os.path.dirname(place)
+    return root
 
 
 def _asked(question: Question) -> tuple[str, str, tuple[str, ...]]:

@@ -227,7 +227,7 @@ class TerminalPermissions(Asks):
             options=tuple(options),
             asked_at=time.time(),
         )
-        self.begin(question, note)
+        self.begin(question, note=note)
         if asked.id in self._waiters:
             self._follow(asked.id, session, note)
             self._says(session.id, "waits", f"{asked.agent} asks for permission", question.what)

@@ -156,6 +156,7 @@ PARAMS: Mapping[str, ParamType] = MappingProxyType(
         "keys": STRINGS,
         "level": LEVEL,
         "message": NON_BLANK,
+        "model": NON_BLANK._replace(wanted="PROVIDER/ID"),
         "model-id": NON_BLANK,
         "limit": COUNT,
         "may-allow": BOOLEAN,
@@ -316,7 +317,7 @@ interrupt: / session-id -> accepted pending dropped-steering-text
     end the turn after the running tool [repeatable own]
 new_session: / session-id parent-session name -> session-id session-file
     create a session and switch to it
-open_session: / name continue cwd agent mode sandbox mcp-servers once -> \
+open_session: / name continue cwd agent mode model sandbox mcp-servers once -> \
 session-id session-file created cursor
     open the session of that name, or the directory's last one, or a new one, with this agent
 switch_session: / session-id session-path -> session-id session-file

@@ -244,7 +244,8 @@ def test_a_long_result_is_shortened() -> None:
     text = said(turn("ls", ("\n".join(f"file-{number}" for number in range(500)), False)))
     assert "file-0" in text
     assert "file-499" not in text
-    assert "more lines" in text
+    assert "… and 488 more lines" in text
+    assert "… and 1 more line\n" in said(turn("ls", ("\n".join(map(str, range(13))), False)))
 
 
 def test_a_summary_names_what_was_asked() -> None:

@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from ...formats.shown import counted
 from ..context import CHARS_A_TOKEN, tokens
 from ..messages import Assistant, Message, ToolResult, Usage, User, text_of
 from . import (
@@ -214,7 +215,7 @@ def _excerpt(text: str) -> str:
         return "(nothing)"
     shown = "\n".join(lines[:SHOWN_LINES])[:SHOWN_CHARS]
     left = len(lines) - shown.count("\n") - 1
-    return shown + (f"\n… and {left} more lines" if left else "")
+    return shown + (f"\n… and {counted(left, 'more line')}" if left else "")
 
 
 def _short(text: str, limit: int = 80) -> str:

@@ -22,7 +22,7 @@ from msgspec import Struct, field
 from ...formats.shown import name_fault
 from ...system.database import Database, FullText, Stored, containing, matching, storable, words_of
 from ...system.opening import open_file
-from ..context import LOST, STOPPED
+from ..context import KEPT, LOST, ONE_SHOT, STOPPED
 from ..journal import BAD_LINE, MAX_LINE, VERSION, JournalHeader, check_depth
 
 MAX_FILES = 100_000
@@ -77,6 +77,8 @@ _MIGRATIONS = (
     ("ALTER TABLE files ADD COLUMN agent TEXT",),
     ("ALTER TABLE files ADD COLUMN is_failed INTEGER NOT NULL DEFAULT 0",),
     ("ALTER TABLE files ADD COLUMN last_prompt TEXT NOT NULL DEFAULT ''",),
+    ("ALTER TABLE files ADD COLUMN is_one_shot INTEGER NOT NULL DEFAULT 0",),
+    ("ALTER TABLE files ADD COLUMN fault TEXT NOT NULL DEFAULT ''",),
 )
 _INDEX = FullText("entries", ("text",))
 _GONE = "gone:"
@@ -104,6 +106,10 @@ class Transcript(NamedTuple):
     """Whether its last turn failed."""
     last_prompt: str = ""
     """What was said to it last, if that is known."""
+    is_one_shot: bool = False
+    """Whether a script opened it for one prompt."""
+    fault: str = ""
+    """Why its last turn failed, if it did and that is known."""
 
 
 class TranscriptMatch(NamedTuple):
@@ -180,7 +186,7 @@ class _Entry(NamedTuple):
 class _Summary:
     """What a list shows of a file, as its lines come by."""
 
-    __slots__ = ("count", "first", "header", "is_failed", "last", "name", "prompt")
+    __slots__ = ("count", "fault", "first", "header", "is_failed", "is_one_shot", "last", "name", "prompt")
 
     def __init__(self) -> None:
         self.header: JournalHeader | None = None
@@ -190,6 +196,8 @@ class _Summary:
         self.prompt = ""
         self.count = 0
         self.is_failed = False
+        self.fault = ""
+        self.is_one_shot = False
 
     def begin(self, line: bytes) -> None:
         """Take the first line of a file; if it is no header of ours, the file is no session."""
@@ -212,6 +220,7 @@ class _Summary:
             self.count += 1
             role, text = found.message.role, _text_of(found.message.content)
             self.is_failed = found.message.is_failure
+            self.fault = (found.message.error_message or "")[:MAX_SHOWN] if self.is_failed else ""
             if role == "toolResult":
                 text = text[:MAX_RESULT_TEXT]
             elif text:
@@ -224,6 +233,8 @@ class _Summary:
             return None
         else:
             self.is_failed = self.is_failed and found.custom_type != STOPPED
+            if found.custom_type in (ONE_SHOT, KEPT) and self.header is not None:
+                self.is_one_shot = found.custom_type == ONE_SHOT and self.header.parent_session is None
             role, text = kind, found.summary or _text_of(found.content)
         return (
             _Entry(found.id, role, found.timestamp, storable(text[:MAX_TEXT])) if text and found.id else None
@@ -459,7 +470,7 @@ class Transcripts(Stored):
         summary = _Summary()
         row = connection.execute(
             "SELECT id, offset, anchor, session_id, created, cwd, parent, agent,"
-            " name, first_message, last_text, message_count, is_failed, last_prompt"
+            " name, first_message, last_text, message_count, is_failed, last_prompt, is_one_shot, fault"
             " FROM files WHERE path = ?",
             (state.path,),
         ).fetchone()
@@ -472,8 +483,9 @@ class Transcripts(Stored):
         if offset:
             if session_id:
                 summary.header = JournalHeader(session_id, created, cwd, VERSION, parent, agent)
-            summary.name, summary.first, summary.last, summary.count, is_failed, summary.prompt = shown
-            summary.is_failed = bool(is_failed)
+            summary.name, summary.first, summary.last, summary.count = shown[:4]
+            is_failed, summary.prompt, is_one_shot, summary.fault = shown[4:]
+            summary.is_failed, summary.is_one_shot = bool(is_failed), bool(is_one_shot)
         return offset, summary
 
     def _add_entries(self, connection: sqlite3.Connection, file: int, entries: Sequence[_Entry]) -> None:
@@ -571,9 +583,9 @@ class Transcripts(Stored):
 _SHOWN = (
     "files.path, files.session_id, files.name, files.cwd, files.parent, files.created, files.mtime,"
     " files.first_message, files.last_text, files.message_count, files.agent, files.is_failed,"
-    " files.last_prompt"
+    " files.last_prompt, files.is_one_shot, files.fault"
 )
-_SHOWN_COLUMNS = 13
+_SHOWN_COLUMNS = 15
 
 
 def _bounded(limit: int) -> int:
@@ -631,6 +643,8 @@ def _write_row(
         "message_count": summary.count,
         "is_failed": summary.is_failed,
         "last_prompt": storable(summary.prompt),
+        "is_one_shot": summary.is_one_shot,
+        "fault": storable(summary.fault),
     }
     changes = ", ".join(f"{name} = excluded.{name}" for name in values if name != "path")
     connection.execute(

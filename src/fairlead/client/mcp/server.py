@@ -8,7 +8,9 @@ messages and nothing else.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import signal
 import sys
 import threading
 from collections.abc import Sequence
@@ -47,8 +49,18 @@ class McpBridge:
         self._is_over = False
 
     async def run(self, first: Sequence[Item], is_whole: bool) -> None:
-        """Serve until the client is through and everything is answered, or it no longer listens. `first` is
-        what it asked already, and `is_whole` says that nothing more will come."""
+        """Serve until the client is through and everything is answered, or it no longer listens, or a signal
+        ends us: what waits is withdrawn in all cases. `first` is what it asked already, and `is_whole` says
+        that nothing more will come."""
+        loop = asyncio.get_running_loop()
+        serving = loop.create_task(self._serve(first, is_whole))
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, serving.cancel)
+        with contextlib.suppress(asyncio.CancelledError):
+            await serving
+        await self._end()
+
+    async def _serve(self, first: Sequence[Item], is_whole: bool) -> None:
         heard: asyncio.Queue[bytes] = asyncio.Queue(1)
         loop = asyncio.get_running_loop()
 
@@ -74,7 +86,6 @@ class McpBridge:
                 await self._take(item)
             if not data:
                 break
-        await self._end()
 
     async def _end(self) -> None:
         for task, waits in list(self._calls.values()):

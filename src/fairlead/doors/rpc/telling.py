@@ -15,7 +15,7 @@ import msgspec
 from ...agent import events
 from ...agent.conversation import Conversation
 from ...agent.events import ConversationEvent
-from ...agent.messages import Assistant, User, text_of
+from ...agent.messages import Assistant, Text, Thinking, ToolCall, User, text_of
 from ...agent.store import AgentStore
 from ...formats.edn import Keyword
 from ...wire.rpc import ErrorCode, EventData, fields
@@ -35,6 +35,8 @@ QUIET_SECONDS = 120.0
 
 _DELTAS = ("assistant/delta", "assistant/thinking-delta", "tool/delta")
 _TEXT, _TYPE, _CONTENT, _CURSOR = (Keyword(name) for name in ("text", "type", "content", "cursor"))
+_KEEPING = ("tool/start", "tool/executing", "tool/update", "tool/result")
+"""At these, psi's UI ends the text that it shows: what is told after them is another one."""
 _ENDS: Mapping[str, str] = {"aborted": "Aborted", "interrupted": "Interrupted"}
 """What is said at the end of a turn that was stopped, by its outcome."""
 
@@ -48,9 +50,17 @@ class _Stream:
         self.sign: asyncio.TimerHandle | None = None
         self.next_at = 0.0  # when text may be told again
         self.has_line = False  # text was told that no message has ended
+        self.kept: dict[Caller, int] = {}  # how much of the text so far clients show above a tool
         self.is_ended = True  # the turn's last message was told
         self.asked: Call | None = None
         self.aborters: list[Caller] = []  # they have kept what was told and want no more of it
+
+    def by_kept(self, callers: Sequence[Caller]) -> list[tuple[int, list[Caller]]]:
+        """Clients by how much of the text so far they show above a tool."""
+        found: dict[int, list[Caller]] = {}
+        for caller in callers:
+            found.setdefault(self.kept.get(caller, 0), []).append(caller)
+        return list(found.items())
 
 
 class Telling:
@@ -174,8 +184,9 @@ class Telling:
                 stream.is_ended = False
             case events.MessageSaid(message=Assistant() as said):
                 if said.calls:
-                    self._flush(session)  # it ends with its text; tools follow
+                    self._flush(session, whole=text_of(said))  # it ends with its text; tools follow
                     stream.has_line = stream.is_ended = False
+                    stream.kept.clear()
                 else:
                     stream.is_ended = True  # and is told by who knows whom
                 return []
@@ -210,12 +221,14 @@ class Telling:
         if not isinstance(said, Assistant):
             return
         kept = stream.aborters if said.stop_reason == "aborted" else []
-        self._flush(session, but=kept)
+        self._flush(session, but=kept, whole=text_of(said))
         stream.has_line = False
-        whole = {**frames.whole_message(event.entry_id, said), **fields(session_id=session.id)}
+        for shown, callers in stream.by_kept([each for each in others if each not in kept]):
+            rest = frames.whole_message(event.entry_id, _beyond(said, shown))
+            self._tell(session, callers, "assistant/message", {**rest, **fields(session_id=session.id)})
         alone = frames.ended_message(session.id, said.error_message or "Aborted")
-        self._tell(session, [each for each in others if each not in kept], "assistant/message", whole)
         self._tell(session, [each for each in others if each in kept], "assistant/message", alone)
+        stream.kept.clear()
 
     def _streamed(self, session: Conversation, stream: _Stream, topic: str) -> None:
         """There is more text: it is told now, or in a moment with all that comes till then."""
@@ -228,7 +241,8 @@ class Telling:
             else:
                 stream.timer = loop.call_later(wait, self._flush, session)
 
-    def _flush(self, session: Conversation, but: Sequence[Caller] = ()) -> None:
+    def _flush(self, session: Conversation, *, but: Sequence[Caller] = (), whole: str | None = None) -> None:
+        """Tell what was not told yet; `whole` is the text if it is a message already."""
         stream = self._streams.get(session.id)
         if stream is None:
             return
@@ -241,9 +255,11 @@ class Telling:
         others = [each for each in self._hearing(session) if not each.increments and each not in but]
         for topic in waiting:
             answer = session.answer_so_far
-            text = answer.reply if topic == "assistant/delta" else answer.last_thought
-            stream.has_line = stream.has_line or topic == "assistant/delta"
-            self._tell(session, others, topic, fields(text=text, session_id=session.id))
+            is_reply = topic == "assistant/delta"
+            text = answer.last_thought if not is_reply else answer.reply if whole is None else whole
+            stream.has_line = stream.has_line or is_reply
+            for shown, callers in stream.by_kept(others) if is_reply else [(0, others)]:
+                self._tell(session, callers, topic, fields(text=text[shown:], session_id=session.id))
             pause = max(DELTA_SECONDS, len(text) / CHARS_A_SECOND)
             stream.next_at = asyncio.get_running_loop().time() + pause
 
@@ -251,6 +267,10 @@ class Telling:
         shown = EventData({**frames.for_editor(data), _CURSOR: self._history.cursor(session)})
         for caller in others:
             caller.event(topic, shown)
+        stream = self._streams.get(session.id)
+        if stream is not None and stream.has_line and topic in _KEEPING:
+            stream.kept |= dict.fromkeys(others, len(session.answer_so_far.reply))
+            stream.has_line = False
 
     # --- signs of life ------------------------------------------------------------------------------------
 
@@ -265,6 +285,7 @@ class Telling:
         if stream is None or session.is_idle:
             return
         stream.sign = None
+        self._flush(session)
         others = [each for each in self._hearing(session) if not each.increments]
         running = [(job.call.id, job.call.name, job.said) for job in session.jobs.values()]
         asked = [(each.call_id, each.tool, "waiting for consent") for each in session.approvals.values()]
@@ -306,6 +327,20 @@ def missed_by_others(missed: Sequence[Told], session: Conversation, cursor: str)
     if session.is_answering and (reply := session.answer_so_far.reply):
         told.append(("assistant/delta", fields(text=reply, session_id=session.id, cursor=cursor)))
     return [(topic, frames.for_editor(data)) for topic, data in told]
+
+
+def _beyond(said: Assistant, shown: int) -> Assistant:
+    """A message without the first so many characters of its text."""
+    if not shown:
+        return said
+    content: list[Text | Thinking | ToolCall] = []
+    for part in said.content:
+        if isinstance(part, Text):
+            content.append(Text(part.text[shown:]))
+            shown = max(0, shown - len(part.text))
+        else:
+            content.append(part)
+    return msgspec.structs.replace(said, content=tuple(content))
 
 
 def _place(data: Data) -> Data:

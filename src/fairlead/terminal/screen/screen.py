@@ -125,6 +125,16 @@ class KeptLines(NamedTuple):
     """In which of them the primary screen's cursor is, whichever screen is shown."""
 
 
+class LastRows(NamedTuple):
+    """The last rows of a screen."""
+
+    rows: list[CellRow]
+    cursor: tuple[int, int, bool]
+    """Its column, its row among these, and whether it is visible."""
+    repaints: bool
+    """True while the program draws what should be shown only when it is whole (synchronized output)."""
+
+
 def fit(cols: int, rows: int) -> tuple[int, int]:
     """The nearest size that a screen can have."""
     cols = min(max(cols, 1), MAX_SIZE)
@@ -438,13 +448,14 @@ class Screen:
 
         return read
 
-    def last_rows(self, limit: int) -> tuple[list[CellRow], tuple[int, int, bool]]:
-        """The last rows that are shown, so many at most; the cursor's column and row among them, and whether
-        it is visible."""
+    def last_rows(self, limit: int) -> LastRows:
+        """The last rows that are shown, so many at most."""
         frame = self._frame()
         rows = frame.shown(frame.active)
         cursor = _cursor(frame)
-        return rows[-limit:], (cursor.x, cursor.y - max(0, len(rows) - limit), cursor.visible)
+        at = cursor.y - max(0, len(rows) - limit)
+        repaints = frame.terminal.modes & SavedMode.SYNCHRONIZED != 0
+        return LastRows(rows[-limit:], (cursor.x, at, cursor.visible), repaints)
 
     def lines(self) -> KeptLines:
         """The scrollback and what is shown as the lines that were printed."""

@@ -6,6 +6,9 @@ import re
 
 INTRODUCER = b"\x1b]133;"
 _MARK = re.compile(rb"\x1b\]133;([ABCD])[;\x07\x1b]")
+SEARCHED = 4096
+"""How many bytes at the end of what is printed at once are searched: the last mark counts, and in a flood
+the rest would cost as much as drawing it."""
 MAX_TAIL = 64
 """How many bytes of a mark that has begun are kept."""
 
@@ -23,6 +26,9 @@ class PromptMarks:
         >>> marks.last(b"x\\x1b]133;"), marks.last(b"C\\x07 y"), marks.last(b"z")
         (None, 'C', None)
         """
+        if len(data) > SEARCHED:
+            data = data[-SEARCHED:]
+            self._tail = b""
         if not self._tail and INTRODUCER not in data:
             self._tail = _begun(data)
             return None

@@ -12,15 +12,18 @@ answer that quotes a dialog, never counts. No rule that matches means that nothi
     state = "waits"
     shape = "line <title> !line{0,30} option+ blank* hint?"
 
-A word of a shape is a kind of row with `*`, `+`, `?` or `{m,n}` after it; `any`, `blank` and `line` (one line
-across the whole screen) need no pattern.
-Before it may stand `!` (a row of any other kind), `=` (a row of the agent's input) and `@` (the cursor is in
-it); `<…>` are the rows that a state rests on, and for `waits` the question. Matching does no I/O and takes
-bounded time; only `shipped` and `user_rules` read files.
+A word of a shape is a kind of row with `*`, `+`, `?` or `{m,n}` after it, and one more `?` if few rows are
+better than many. `any`, `blank`, `line` (across the whole screen), `box-top`, `box-bottom` (the same with
+corners) and `text` (none of these) need no pattern. Before it may stand `!` (a row of any other kind), `=`
+(a row of the agent's input) and `@` (the cursor is in it); `<…>` are the rows that a state rests on, and for
+`waits` the question. A kind is a regular expression, or one with the look (`faint`, `bold`, a colour) that a
+part of the row must have. Matching does no I/O and takes bounded time; only `shipped` and `user_rules` read
+files.
 """
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import re
@@ -37,14 +40,13 @@ from ...formats.patterns import Pattern, PatternError, compiled
 from ...system.settings import SettingError
 from ..screen.cells import Run, runs, style_of
 from ..screen.events import Progress
-from ..screen.keyframe import CellRow
 from ..screen.picture import attributes, color_name
-from ..screen.screen import Screen
+from ..screen.screen import LastRows, Screen
 from ..screen.text import row_text
 
 log = logging.getLogger("fairlead")
 
-MAX_ROWS = 120
+MAX_ROWS = 100
 """How many rows from the bottom are looked at."""
 MAX_COLUMNS = 400
 """How many characters of a row are looked at."""
@@ -52,12 +54,14 @@ MAX_FILE = 64 * 1024
 """How many bytes a file of rules may have."""
 MAX_FILES = 64
 """How many files of rules a user may have."""
-MAX_RULES = 64
+MAX_RULES = 40
 """How many rules a file may have."""
 MAX_KINDS = 64
 """How many kinds of rows a file may have."""
-MAX_SHAPE = 24
+MAX_SHAPE = 16
 """How many words a shape may have."""
+MAX_STEPS = 20_000
+"""How often rows are compared in one look, some 10 ms at worst: after that nothing is known."""
 MAX_REMEMBERED = 1024
 """For how many texts of rows their kinds are remembered."""
 MAX_WORDS = 200
@@ -67,38 +71,35 @@ MAX_QUESTION = 120
 SHIPPED = Path(__file__).with_name("rules")
 
 STATES = ("working", "waits", "idle")
-_WORD = re.compile(r"([!=@<]*)([a-z][a-z0-9-]*)>?(\*|\+|\?|\{(\d{1,3}),(\d{1,3})\})?")
+_WORD = re.compile(r"([!=@<]*)([a-z][a-z0-9-]*)>?(\*|\+|\?|\{(\d{1,3}),(\d{1,3})\})?(\?)?")
 _COUNTS = {"": (1, 1), "?": (0, 1), "*": (0, MAX_ROWS), "+": (1, MAX_ROWS)}
-_BUILT_IN = ("any", "blank", "line")
+_LINES = {"line": re.compile("─+"), "box-top": re.compile(" ?╭─+╮"), "box-bottom": re.compile(" ?╰─+╯")}
+_BUILT_IN = {"any", "blank", "text", *_LINES}
+_CURSORS = ("input", "hidden")
 _INPUTS = ("empty", "draft", "none")
 _FRAME = re.compile(r"[\s\u2500-\u259f]+")
 _INTERPRETERS = ("node", "nodejs", "bun", "deno", "python", "python3", "sh", "bash", "env")
-_KEYS = {"agent", "version", "programs", "input-column", "hints", "rows", "rule", "recorded"}
-_RULE_KEYS = {"name", "state", "shape", "title", "input"}
+_KEYS = {"agent", "version", "programs", "hints", "rows", "rule", "recorded"}
+_RULE_KEYS = {"name", "state", "shape", "title", "input", "cursor"}
 
 
 class LiveView:
     """What of a screen counts: the texts of its rows without the blank ones at the end, the cursor, the
     title, and how far the program said it is (OSC 9;4)."""
 
-    def __init__(
-        self,
-        rows: Sequence[CellRow],
-        cols: int,
-        cursor: tuple[int, int, bool],
-        title: str,
-        progress: Progress | None,
-    ) -> None:
-        texts = [row_text(row)[:MAX_COLUMNS].replace("\u00a0", " ").rstrip() for row in rows]
+    def __init__(self, last: LastRows, cols: int, title: str, progress: Progress | None) -> None:
+        texts = [row_text(row)[:MAX_COLUMNS].replace("\u00a0", " ").rstrip() for row in last.rows]
         while texts and not texts[-1]:
             texts.pop()
         self.texts = texts
         self.cols = min(cols, MAX_COLUMNS)
-        self.cursor = cursor
+        self.cursor = last.cursor
         """Its column, its row among `texts`, and whether it is visible."""
+        self.repaints = last.repaints
+        """True while the program is drawing: what was known before still holds then."""
         self.title = title
         self.progress = progress
-        self._rows = rows
+        self._rows = last.rows
 
     def runs(self, row: int) -> Iterator[Run]:
         """The runs of a row."""
@@ -107,8 +108,7 @@ class LiveView:
 
 def live_view(screen: Screen, progress: Progress | None = None) -> LiveView:
     """What of a screen counts now."""
-    rows, cursor = screen.last_rows(MAX_ROWS)
-    return LiveView(rows, screen.cols, cursor, screen.title, progress)
+    return LiveView(screen.last_rows(MAX_ROWS), screen.cols, screen.title, progress)
 
 
 class Found(Struct, frozen=True):
@@ -125,6 +125,13 @@ class Found(Struct, frozen=True):
     """What of the screen it rests on."""
 
 
+class RowKind(NamedTuple):
+    """What a row's text is like, and how a part of it looks."""
+
+    pattern: Pattern
+    look: str = ""
+
+
 class ShapeWord(NamedTuple):
     """A word of a shape: a kind of row, how often it is there, and what it is for."""
 
@@ -135,6 +142,7 @@ class ShapeWord(NamedTuple):
     is_input: bool
     has_cursor: bool
     is_shown: bool
+    is_lazy: bool
 
 
 class Rule(NamedTuple):
@@ -146,6 +154,8 @@ class Rule(NamedTuple):
     title: Pattern | None
     input: str
     """What the input must be, `empty` or `draft`; `none` if Enter would not send it."""
+    cursor: str
+    """Where the cursor must be: visible in the `input`, or `hidden`."""
 
 
 class AgentRules:
@@ -160,12 +170,11 @@ class AgentRules:
         self.agent = read.text(table, "agent")
         self.version = read.number(table, "version")
         self.programs: tuple[str, ...] = (*read.texts(table, "programs"), *(base.programs if base else ()))
-        self._column = read.number(table, "input-column", 2)
         self._hints = frozenset(read.texts(table, "hints", ["faint"]))
         rows = read.table(table, "rows")
         if len(rows) > MAX_KINDS:
             raise read.wrong("rows", f"at most {MAX_KINDS} kinds of rows; there are {len(rows)}")
-        self._kinds = {kind: read.pattern(rows, kind, "rows.") for kind in rows}
+        self._kinds = {kind: read.kind(rows, kind) for kind in rows}
         self.rules = tuple(read.rules(table, self._kinds))
         self._remembered: dict[str, dict[str, bool]] = {}
 
@@ -174,10 +183,11 @@ class AgentRules:
 
     def look(self, view: LiveView) -> Found | None:
         """What the first rule that matches says; None if none does."""
+        steps = itertools.count()
         for rule in self.rules:
             if rule.title is not None and rule.title.search(view.title[:MAX_COLUMNS]) is None:
                 continue
-            counts = self._match(rule.shape, view)
+            counts = self._match(rule.shape, view, steps)
             found = None if counts is None else self._found(rule, counts, view)
             if found is not None:
                 return found
@@ -185,22 +195,23 @@ class AgentRules:
 
     def is_kind(self, text: str, kind: str, cols: int) -> bool:
         """True if a row with this text is of a kind."""
+        if kind in _LINES:
+            return len(text) >= cols - (kind != "line") and _LINES[kind].fullmatch(text) is not None
+        if kind == "text":
+            return bool(text) and not any(self.is_kind(text, line, cols) for line in _LINES)
         if kind in _BUILT_IN:
-            return kind == "any" or (
-                not text if kind == "blank" else len(text) == cols and not text.strip("─")
-            )
+            return kind == "any" or not text
         known = self._remembered.get(text)
         if known is None:
             if len(self._remembered) >= MAX_REMEMBERED:
                 self._remembered.clear()
             known = self._remembered[text] = {}
         if kind not in known:
-            known[kind] = self._kinds[kind].search(text) is not None
+            known[kind] = self._kinds[kind].pattern.search(text) is not None
         return known[kind]
 
-    def _match(self, shape: tuple[ShapeWord, ...], view: LiveView) -> list[int] | None:
-        """How many rows each word of the shape takes if it matches the last rows; each takes as many as it
-        can, the last one first. Every word is tried at most once for each row."""
+    def _match(self, shape: tuple[ShapeWord, ...], view: LiveView, steps: Iterator[int]) -> list[int] | None:
+        """How many rows each word takes if the shape matches the last rows. The last word chooses first."""
         texts = view.texts
         failed: set[tuple[int, int]] = set()
         counts = [0] * len(shape)
@@ -209,18 +220,19 @@ class AgentRules:
             """True if the words up to this one match the rows that end here."""
             if at < 0:
                 return True
-            if (at, end) in failed:
-                return False
             word = shape[at]
             most = 0
-            while most < word.most and most < end and self._is_word(word, texts, end - most - 1, view):
+            while most < word.most and most < end and next(steps) < MAX_STEPS:
+                if not self._is_word(word, texts, end - most - 1, view):
+                    break
                 most += 1
-            for count in range(most, word.least - 1, -1):
-                counts[at] = count
-                if fits(at - 1, end - count):
+            tried = range(word.least, most + 1)
+            for count in tried if word.is_lazy else reversed(tried):
+                before = (at - 1, end - count)
+                if before not in failed and next(steps) < MAX_STEPS and fits(*before):
                     counts[at] = count
                     return True
-            failed.add((at, end))
+                failed.add(before)
             return False
 
         return counts if fits(len(shape) - 1, len(texts)) else None
@@ -228,18 +240,26 @@ class AgentRules:
     def _is_word(self, word: ShapeWord, texts: Sequence[str], row: int, view: LiveView) -> bool:
         if word.has_cursor and (view.cursor[1] != row or not view.cursor[2]):
             return False
-        return self.is_kind(texts[row], word.kind, view.cols) is not word.is_not
+        is_kind = self.is_kind(texts[row], word.kind, view.cols)
+        if is_kind and word.kind in self._kinds and (look := self._kinds[word.kind].look):
+            is_kind = any(look in self._looks(run) for run in view.runs(row) if run.text.strip())
+        return is_kind is not word.is_not
 
     def _found(self, rule: Rule, counts: Sequence[int], view: LiveView) -> Found | None:
         row = len(view.texts) - sum(counts)
         shown: list[str] = []
-        inputs: list[int] = []
+        inputs: list[tuple[int, int]] = []  # rows, and the columns where what is typed begins
         for word, count in zip(rule.shape, counts, strict=True):
             if word.is_shown:
                 shown += view.texts[row : row + count]
             if word.is_input:
-                inputs += range(row, row + count)
+                inputs += ((at, self._start(word, view.texts[at])) for at in range(row, row + count))
             row += count
+        _, at, is_visible = view.cursor
+        if rule.cursor and is_visible is not (rule.cursor == "input"):
+            return None
+        if rule.cursor == "input" and at not in {row for row, _ in inputs}:
+            return None
         words = " · ".join(filter(None, (_FRAME.sub(" ", text).strip() for text in shown)))
         question = _cut(words, MAX_QUESTION) if rule.state == "waits" else ""
         shown_input: Literal["", "empty", "draft"] = ""
@@ -249,20 +269,28 @@ class AgentRules:
                 return None
         return Found(rule.state, question, shown_input, rule.name, self.version, _cut(words, MAX_WORDS))
 
-    def _is_empty(self, rows: Sequence[int], view: LiveView) -> bool:
+    def _start(self, word: ShapeWord, text: str) -> int:
+        """Where the agent's own part of a row of its input ends: where the pattern of its kind does."""
+        kind = None if word.is_not else self._kinds.get(word.kind)
+        found = kind.pattern.match(text) if kind is not None else None
+        return found.end() if found is not None else 0
+
+    def _is_empty(self, rows: Sequence[tuple[int, int]], view: LiveView) -> bool:
         """True if nothing was typed: the rows are blank, or all in them is a hint but for the cursor."""
         shown = [
-            run
-            for row in rows
+            (run, column)
+            for row, column in rows
             for run in view.runs(row)
-            if run.text.replace("\u00a0", " ").strip() and run.x + run.width > self._column
+            if run.text[max(0, column - run.x) :].strip("\u00a0 ") and run.x + run.width > column
         ]
         if not shown:
             return True
-        first = shown[0]
-        if len(shown) > 1 and first.width == 1 and "inverse" in self._looks(first):
+        first = shown[0][0]
+        if first.width == 1 and "inverse" in self._looks(first):
             shown = shown[1:]
-        return all(run.x >= self._column and self._hints & self._looks(run) for run in shown)
+        return bool(shown) and all(
+            run.x >= column and self._hints & self._looks(run) for run, column in shown
+        )
 
     def _looks(self, run: Run) -> set[str]:
         style = style_of(run.style)
@@ -287,10 +315,10 @@ class _RuleFile:
         rule = f", rule {self._rule}" if self._rule else ""
         return SettingError(f"{self._path}{rule}: {key}: {expected}")
 
-    def known(self, table: Mapping[str, Any], keys: set[str]) -> None:
+    def known(self, table: Mapping[str, Any], keys: set[str], under: str = "") -> None:
         for key in table:
             if key not in keys:
-                raise self.wrong(key, f"unknown; expected one of {', '.join(sorted(keys))}")
+                raise self.wrong(under + key, f"unknown; expected one of {', '.join(sorted(keys))}")
 
     def text(self, table: Mapping[str, Any], key: str) -> str:
         value = table.get(key)
@@ -326,7 +354,14 @@ class _RuleFile:
             raise self.wrong(under + key, "the regular expression is too large; repeat less in it")
         return pattern
 
-    def rules(self, table: Mapping[str, Any], kinds: Mapping[str, Pattern]) -> Iterator[Rule]:
+    def kind(self, rows: Mapping[str, Any], name: str) -> RowKind:
+        given = rows[name]
+        if not isinstance(given, dict):
+            return RowKind(self.pattern(rows, name, "rows."))
+        self.known(given, {"text", "look"}, f"rows.{name}.")
+        return RowKind(self.pattern(given, "text", f"rows.{name}."), self.text(given, "look"))
+
+    def rules(self, table: Mapping[str, Any], kinds: Mapping[str, RowKind]) -> Iterator[Rule]:
         listed = table.get("rule")
         if not isinstance(listed, list) or not 0 < len(listed) <= MAX_RULES:
             raise self.wrong("rule", f"expected 1 to {MAX_RULES} tables [[rule]]")
@@ -344,17 +379,20 @@ class _RuleFile:
             wanted = each.get("input", "")
             if wanted not in ("", *_INPUTS):
                 raise self.wrong("input", f"expected {', '.join(_INPUTS)}, not {wanted!r}")
+            cursor = each.get("cursor", "")
+            if cursor not in ("", *_CURSORS):
+                raise self.wrong("cursor", f"expected {' or '.join(_CURSORS)}, not {cursor!r}")
             title = self.pattern(each, "title") if "title" in each else None
-            yield Rule(name, state, self._shape(each, kinds), title, wanted)  # type: ignore[arg-type]
+            yield Rule(name, state, self._shape(each, kinds), title, wanted, cursor)  # type: ignore[arg-type]
         self._rule = ""
 
-    def _shape(self, table: Mapping[str, Any], kinds: Mapping[str, Pattern]) -> tuple[ShapeWord, ...]:
+    def _shape(self, table: Mapping[str, Any], kinds: Mapping[str, RowKind]) -> tuple[ShapeWord, ...]:
         words = self.text(table, "shape").split()
         if len(words) > MAX_SHAPE:
             raise self.wrong("shape", f"at most {MAX_SHAPE} words; there are {len(words)}")
         return tuple(self._word(word, kinds) for word in words)
 
-    def _word(self, word: str, kinds: Mapping[str, Pattern]) -> ShapeWord:
+    def _word(self, word: str, kinds: Mapping[str, RowKind]) -> ShapeWord:
         found = _WORD.fullmatch(word)
         if found is None or ("<" in found[1]) != (">" in word):
             raise self.wrong("shape", f"{word!r} is not a kind of row such as edge, <title>, !edge{{0,9}}")
@@ -364,7 +402,9 @@ class _RuleFile:
         least, most = (int(found[4]), int(found[5])) if found[4] else _COUNTS[count]
         if not least <= most <= MAX_ROWS:
             raise self.wrong("shape", f"{word!r} repeats {least} to {most} times; at most {MAX_ROWS} rows")
-        return ShapeWord(kind, least, most, "!" in marks, "=" in marks, "@" in marks, "<" in marks)
+        return ShapeWord(
+            kind, least, most, "!" in marks, "=" in marks, "@" in marks, "<" in marks, bool(found[6])
+        )
 
 
 def read_rules(path: Path, base: AgentRules | None = None, among: Sequence[AgentRules] = ()) -> AgentRules:

@@ -51,7 +51,7 @@ from .jobs import AgentJobs, JobBoard
 from .login import AgentLogin, Keyring, Lending
 from .made import MadeSessions
 from .memory import AgentMemory
-from .models import AgentModels
+from .models import AgentModels, checked_model
 from .sessions import MAX_ID
 
 _PERSISTED = """[{{(:psi.session/list{})
@@ -551,6 +551,7 @@ class AgentOps:
         cwd: str | None = None,
         agent: str | None = None,
         mode: str | None = None,
+        model: str | None = None,
         sandbox: bool | None = None,
         mcp_servers: list[Any] | None = None,
         once: bool = False,
@@ -563,12 +564,16 @@ class AgentOps:
         if (by := calling_agent.get()) and (mode is not None or sandbox is False or mcp_servers):
             what = "mode" if mode is not None else "sandbox" if sandbox is False else "MCP servers"
             raise Refused(f"only a person may choose the {what}, and a command of an agent ({by:.80}) asks")
+        if by and session is not None and model and by not in (session.id, self.made.by(session.id)):
+            raise Refused(f"only a person may choose the model, and a command of an agent ({by:.80}) asks")
         is_hosted = agent is not None if session is None else isinstance(session, HostedSession)
         if mode is not None and not is_hosted:
             raise Refused("a mode needs an agent: Fairlead's own agent has none")
         servers = self._servers(is_hosted, mcp_servers) if mcp_servers else ()
         if agent is not None:
             self._check_agent(agent, session)
+        of = agent if session is None else session.journal.header.agent
+        chosen = checked_model(self._models, of, model) if model else None
         if session is None:
             if name:
                 await self._store.check_name(name)
@@ -579,6 +584,8 @@ class AgentOps:
             raise Refused(f"the sandbox of {frames.display_name(session)} can't be changed: use another name")
         if mode is not None:
             session.set_mode(mode)
+        if chosen is not None:
+            session.set_model(*chosen)
         if isinstance(session, HostedSession):
             if servers and self._hosted is not None:
                 self._hosted.give_servers(session, servers)
@@ -587,6 +594,7 @@ class AgentOps:
         caller.focus = session.id
         if is_new and name:
             session.set_name(name)
+        session.note_use(is_one_shot=once and (session.is_one_shot or (is_new and not name)))
         cursor = self._history.cursor(session)
         return fields(session_id=session.id, session_file=session.journal.path, created=is_new, cursor=cursor)
 

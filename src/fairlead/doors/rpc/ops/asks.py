@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from ....formats.shown import one_line
-from ....sessions.asks import Asks, TakenToken, TooManyAsked
+from ....sessions.asks import Asks, TakenToken, TooManyAsked, root_of
 from ....sessions.directory import Directory, NoSession, Summary
 from ....sessions.inbox import calling_agent
 from ....sessions.questions import DENY, WITHDRAWN, AnswerOption, Question
@@ -83,8 +83,10 @@ class AskOps:
             takes_text=not choices,
             asked_at=time.time(),
         )
+        known = [each.project for each in await self._directory.list(brief=True) if "chat" in each.can]
+        root = await asyncio.to_thread(root_of, project, known)
         try:
-            self._asks.begin(question)
+            self._asks.begin(question, root)
         except OSError as error:
             raise OpError(ErrorCode.FAILED, f"the question can't be written: {error.strerror}") from None
         try:

@@ -7,11 +7,23 @@ from typing import Any
 
 from ....agent.conversation import Conversation
 from ....agent.models import THINKING_LEVELS, ModelInfo
-from ....agent.ports import Refused
+from ....agent.ports import ModelSource, Refused
 from ....formats.edn import Keyword
 from ....wire.rpc import ErrorCode, fields
 from ..frames import options
 from ..handlers import Call, Data, OpError, invalid, op
+
+
+def checked_model(models: ModelSource, agent: str | None, model: str) -> tuple[str, str]:
+    """The provider and the id of a model that a session with this agent can be set to, as far as that is
+    known before it is there. Raises OpError."""
+    provider, _, id = model.partition("/")
+    if agent is not None and (provider != agent or not id):
+        raise OpError(ErrorCode.UNKNOWN_MODEL, f"{agent} has models of its own: use {agent}/ID")
+    if agent is None and models.find(provider, id) is None:
+        why = f"unknown model: {model:.200}; `fairlead agent --list-models` lists them"
+        raise OpError(ErrorCode.UNKNOWN_MODEL, why)
+    return provider, id
 
 
 class AgentModels:
