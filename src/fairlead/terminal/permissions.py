@@ -314,7 +314,6 @@ class TerminalPermissions(Asks):
 
     def _end(self, ask: DurableAsk, answer: Answer) -> None:
         super()._end(ask, answer)
-        says: HookSays = "" if answer.option == WITHDRAWN else "working"
         each = self._asking.pop(ask.question.id, None)
         if each is None:
             return
@@ -322,7 +321,9 @@ class TerminalPermissions(Asks):
             each.holding.cancel()
         if not self._of(each.session.id):
             self._unwatch(each.session.id)
-            self._says(each.session.id, says, "a permission was answered" if says else "", "")
+            # one whose dialog was cancelled may end its turn without a hook
+            goes_on = answer.allows or (answer.option != WITHDRAWN and not each.dialog)
+            self._says(each.session.id, "working" if goes_on else "", "a permission was answered", "")
 
     async def answered(self, question: Question, answer: Answer) -> None:
         each = self._asking.get(question.id)
