@@ -102,7 +102,11 @@ def test_a_permission_is_shown_whole_and_answered_in_the_agents_own_form(
     assert (question["kind"], question["title"], question["preview"]) == ("permission", "Bash", command)
     assert question["reason"] == "claude's sub-agent Explore a1 asks for permission"
     assert question["labels"][1] == "Always allow: Bash(touch:*) (session)"
-    hosting.until(lambda: hosting.ask("session_state", name="answered")["state"] == "waits")
+
+    def state() -> str:
+        return str(hosting.ask("session_state", name="answered")["session"]["activity"]["state"])
+
+    hosting.until(lambda: state() == "waits")
     work.settle(allowed=True, always=True)
     code, printed = work.over(asked)
     assert (code, decided(printed)) == (0, {"behavior": "allow", "updatedPermissions": suggested})
