@@ -14,10 +14,13 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 WAIT = 30.0
 """Seconds until a command that hangs ends the demo."""
 PROGRAM = "echo counting; n=0; while read word; do n=$((n+1)); echo $n: $word; done"
+
+ASKS = "printf 'Overwrite notes.txt? [y/N] '; read answer; echo \"you said $answer\"; sleep 1000"
 
 
 def paint(color: str, text: str) -> str:
@@ -93,10 +96,37 @@ def main() -> int:
         shell.run("fairlead stop work")
         print("\nThe recording has it all, too:\n")
         shell.run(f"fairlead play {cast}")
+        _who_waits(shell)
     finally:
         shell.run("fairlead daemon stop", quiet=True)
         shutil.rmtree(directory, ignore_errors=True)
     return 0
+
+
+def _who_waits(shell: Shell) -> None:
+    """Three sessions, and which of them needs a person."""
+    print(f"\n{paint('1', 'who waits')} — three programs, and one has a question\n")
+    shell.run("fairlead start build -d -- sh -c 'while :; do :; done'")
+    shell.run("fairlead start server -d -- sleep 1000")
+    shell.run(f"fairlead start notes -d -- sh -c {shlex.quote(ASKS)}")
+    _until(shell, "notes", "waits")
+    _until(shell, "build", "working")
+    shell.run("fairlead ls")
+    shell.run("fairlead state notes --explain")
+    shell.run("fairlead next --print")
+    shell.run("fairlead send notes y -k Enter")
+    _until(shell, "notes", "working")
+    shell.run("fairlead ls")
+    shell.run("fairlead stop build server notes", quiet=True)
+
+
+def _until(shell: Shell, name: str, state: str) -> None:
+    """Wait until a session does this."""
+    deadline = time.monotonic() + WAIT
+    while json.loads(shell.run(f"fairlead state {name} --json", quiet=True))["state"] != state:
+        if time.monotonic() > deadline:
+            raise SystemExit(f"{name} should be {state}")
+        time.sleep(0.1)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ transcript = here + "/transcript.jsonl"
 conversation = "main"
 old = tty.tcgetattr(0)
 tty.setraw(0)
-RULE = "─" * 60
+RULE = "─" * os.get_terminal_size().columns
 log = ["ready"]
 
 

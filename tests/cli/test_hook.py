@@ -87,7 +87,7 @@ def test_an_agent_in_a_terminal_is_checked_and_sent_back_like_any_other(
     assert verifier.told("verify/report")["confidence"] == "feedback"
     listed = hosting.run("ls").stdout
     assert "CHECK" in listed.splitlines()[0]
-    assert next(line for line in listed.splitlines() if line.startswith("work ")).split()[2] == "failed"
+    assert "failed" in next(line for line in listed.splitlines() if line.startswith("work ")).split()
     assert hosting.sessions()["work"]["verdict"]["summary"] == "no"
 
     assert verifier.prompt("once more") == ""
@@ -97,7 +97,7 @@ def test_an_agent_in_a_terminal_is_checked_and_sent_back_like_any_other(
     verifier.report()
     assert verifier.told("verify/escalated")["turn"] == 1
     listed = hosting.run("ls").stdout
-    assert next(line for line in listed.splitlines() if line.startswith("work ")).split()[2] == "failed!"
+    assert "failed!" in next(line for line in listed.splitlines() if line.startswith("work ")).split()
     work.wait("turn 1 done")
     assert work.typed[before:] == b""  # nothing was ever typed
 
@@ -272,7 +272,7 @@ def test_without_a_hook_that_waits_a_correction_is_typed_into_the_empty_input(
     before = len(work.typed)
     assert verifier.prompt("/exit") == ""
     assert verifier.receipts(2) == ["typed", "started"]
-    assert work.typed[before:] == b"\x1b[200~A check of this work says:\n/exit\x1b[201~\r"
+    assert work.typed[before:] == b"\x1b[200~A check of this work says:\n/exit \x1b[201~\r"
 
 
 @pytest.mark.parametrize(("screen", "keys"), [("a draft", "half a thought"), ("a dialog", "ask\r")])
@@ -288,7 +288,9 @@ def test_a_correction_neither_sends_a_draft_nor_answers_a_dialog(
     before = work.typed
     for how in ({}, {"deliverAs": "steer"}):
         refusal = verifier.prompt("1", **how)
-        assert refusal == "the screen of claude does not show an empty input, so nothing is typed"
+        way = "claude does not show an input that takes a prompt"
+        way = "there is a draft in the input of claude" if screen == "a draft" else way
+        assert refusal == f"{way}, so nothing is typed"
     escalated = verifier.told("verify/escalated")
     assert escalated["reason"] == f"a correction was not delivered: {refusal}"
     assert hosting.sessions()[name]["verdict"]["escalated"] == escalated["reason"]

@@ -36,13 +36,13 @@ def test_a_session_of_one_prompt_is_listed_if_it_failed_or_somebody_came_back_to
     assert say(small, "--name", "kept", "read kept.txt") == 0
     assert set(listed(small)) == {"fail", "read kept.txt"}
     assert (listed(small)["fail"]["state"], listed(small)["fail"]["agent"]) == ("failed", "small")
-    assert "small: fail — small: no model answers" in small.run("ls").stdout
+    assert "fail — small: no model answers" in small.run("ls").stdout
     every = listed(small, "--all")
     assert set(every) == {"fail", "read kept.txt", "read nothing.txt", "roger"}
     assert {what for what, row in every.items() if row["one_shot"]} == set(every) - {"read kept.txt"}
     small.run("daemon", "restart")
     assert set(listed(small)) == {"fail", "read kept.txt"}
-    assert "small: fail — small: no model answers" in small.run("ls").stdout
+    assert "fail — small: no model answers" in small.run("ls").stdout
     id = every["read nothing.txt"]["id"]
     assert id[:8] in small.run("ls", id).stdout
     assert id[:8] in small.run("sessions").stdout

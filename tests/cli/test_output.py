@@ -43,7 +43,7 @@ def test_what_commands_list_fits_the_terminal(hosting: Hosting, columns: int) ->
     head, row, _ = on_a_terminal(hosting, "ls", columns=columns)[1].split("\n")
     assert head.split()[:2] == ["NAME", "STATE"]
     assert head.split()[-1] == "WHAT"
-    assert ("QUIET" in head) == (columns == 80)
+    assert ("DIRECTORY" in head) == (columns == 80)
     assert row.endswith("…")
 
 

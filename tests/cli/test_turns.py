@@ -53,7 +53,7 @@ def test_what_is_queued_is_said_and_counted_and_what_is_dropped_is_named(hosting
     assert said.stderr == "queued: garden is busy (1 prompt before it)\n"
     assert json.loads(said.stdout)["queued"] == 2
     assert row(hosting)["queued"] == 2
-    assert hosting.run("ls", "garden").stdout.splitlines()[1].split()[:3] == ["garden", "working+2", "agent"]
+    assert hosting.run("ls", "garden").stdout.splitlines()[1].split()[:2] == ["garden", "working+2"]
     stopped = "stopped garden's turn; 2 queued prompts were dropped: say: one; say: two\n"
     assert hosting.run("stop", "garden").stdout == stopped
     hosting.run("wait", "garden", "--idle", "0")

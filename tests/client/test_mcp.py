@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from fairlead.client.calls import RequestError
 from fairlead.keeper.credentials import AGENT_MARK
 from fairlead.system.settings import Settings
 from tests.hosting import WAIT, Hosting
@@ -59,7 +58,9 @@ def test_a_terminal_session_is_started_prompted_waited_for_and_read(lent: Hostin
         begun = agent.call("start_session", name="shell", command=["sh"])["session"]
         assert begun["kind"] == "terminal"
         assert begun["project"] == str(project)
-        assert agent.call("prompt_session", session="shell", text="echo $((6*7))")["state"] == "typed"
+        taken = agent.call("prompt_session", session="shell", text="echo $((6*7))")
+        assert (taken["state"], taken["outcome"]) == ("ended", "done")
+        assert taken["written"] <= taken["accepted"] <= taken["started"] <= taken["ended"]
         assert agent.call("wait_session", session="shell", text="42", timeout=20)["matched"]
         assert "42" in agent.call("read_session", session="shell", what="screen")["text"]
         agent.call("prompt_session", session="shell", text="exit 3")
@@ -381,7 +382,7 @@ def test_a_prompt_is_said_once_although_the_daemon_dies(hosted: Hosting, tmp_pat
 
 def test_the_same_prompt_asked_again_is_not_said_again(lent: Hosting, project: Path) -> None:
     lent.ask("open_session", name="twice", cwd=str(project))
-    given = {"name": "twice", "text": "list .", "prompt_id": "0123abcd"}
+    given: dict[str, Any] = {"name": "twice", "text": "list .", "prompt_id": "0123abcd"}
     assert lent.ask("session_prompt", **given)["prompt_id"] == "0123abcd"
     assert lent.ask("session_wait", name="twice", timeout=20)["matched"]
     assert lent.ask("session_prompt", **given)["prompt_id"] == "0123abcd"
@@ -389,5 +390,9 @@ def test_the_same_prompt_asked_again_is_not_said_again(lent: Hosting, project: P
     assert (receipt["state"], receipt["outcome"]) == ("ended", "done")
     assert lent.run("logs", "twice").stdout.count("> list .") == 1
     lent.ask("terminal_start", name="shell", argv=["sh"], cwd=str(project))
-    with pytest.raises(RequestError, match="keep no ids"):
-        lent.ask("session_prompt", name="shell", text="x", prompt_id="0123abcd")
+    given |= {"name": "shell", "text": "echo $((6*7))", "timeout": 20.0}
+    for _ in range(2):
+        assert lent.ask("session_prompt", **given)["prompt_id"] == "0123abcd"
+        receipt = lent.ask("prompt_receipt", name="shell", prompt_id="0123abcd", timeout=20)
+        assert receipt["outcome"] == "done"
+    assert lent.screen("shell").split().count("42") == 1

@@ -71,7 +71,8 @@ def test_nothing_is_typed_into_a_screen_that_is_no_empty_input(
     for text in ATTACKS.values():
         for how in ({}, {"deliverAs": "steer"}):
             refusal = verifier.prompt(text, **how)
-            assert refusal == "the screen of claude does not show an empty input, so nothing is typed"
+            assert refusal.startswith(("claude ", "there is a draft in the input of claude"))
+            assert refusal.endswith(", so nothing is typed")
     assert verifier.told("verify/escalated")["reason"] == f"a correction was not delivered: {refusal}"
     assert (tmp_path / "typed").read_bytes() == b""
 
@@ -86,7 +87,7 @@ def test_what_is_typed_into_an_empty_input_is_one_paste_of_plain_text(
         "verify/receipt"
     )  # this agent never shows what is pasted, so Enter is not pressed
     assert receipt["state"] == "not-delivered"
-    assert receipt["reason"] == "it was pasted, but the input does not show it, so it was not sent"
+    assert receipt["reason"] == "it was typed, but the input shows nothing of it, so it was not submitted"
     typed = (tmp_path / "typed").read_bytes()
     assert typed.startswith(b"\x1b[200~")
     assert typed.endswith(b"\x1b[201~")

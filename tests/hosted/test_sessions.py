@@ -141,7 +141,9 @@ def test_the_chat_offers_what_works_here_and_new_begins_with_the_same_agent(smal
     assert small.ask("command", session_id=id, text="/new")["handled"]
     journals = Path(Settings(small.environment).sessions_dir).glob("*/*.jsonl")
     assert [json.loads(each.read_text().splitlines()[0])["agent"] for each in journals] == ["small"] * 2
-    assert "small: good morning" in small.run("ls").stdout
+    listed = small.run("ls").stdout
+    assert "hosted small" in listed
+    assert "good morning" in listed
 
 
 def test_an_editor_of_psi_shows_each_text_once_and_whole(small: SmallHosting) -> None:

@@ -32,8 +32,7 @@ def work(text: str) -> None:
 
 
 print("ready", flush=True)
-for line in sys.stdin:
-    text = line.strip()
+while text := input("> ").strip():
     hook("UserPromptSubmit", prompt=text)
     work(text)
     while reason := hook("Stop"):

@@ -42,6 +42,17 @@ env = { SMALL_AGENT_SAYS = "you said: " }
 """.replace("PYTHON", json.dumps(sys.executable)).replace("SCRIPT", json.dumps(str(SMALL)))
 NUMBERS = itertools.count(1)
 PROGRAM = str(Path(__file__).parent / "terminal_agent.py")
+RULES = """
+agent = "other"
+version = 1
+programs = ["/terminal_agent.py"]
+rows.prompt = "^> ?"
+
+[[rule]]
+name = "input"
+state = "idle"
+shape = "<=prompt>"
+"""
 
 
 class Case(NamedTuple):
@@ -105,6 +116,9 @@ every_kind = pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.fixture(scope="module")
 def hosting() -> Iterator[Hosting]:
     hosting = EchoHosting({"FAIRLEAD_VERIFIER_MAX_LOOPS": "1"}, CONFIG)
+    rules = Path(Settings(hosting.environment).config_path).parent / "rules"
+    rules.mkdir()
+    (rules / "other.toml").write_text(RULES)
     hosting.use()
     yield hosting
     hosting.close()
@@ -181,7 +195,9 @@ def test_it_is_listed_and_found_everywhere(
     for kind in (each.kind for each in CASES):
         assert (name in hosting.run("ls", "-q", "--kind", kind).stdout.split()) == (kind == case.kind)
     (line,) = (line for line in hosting.run("ls").stdout.splitlines() if line.startswith(f"{name} "))
-    assert line.split()[1:3] == [listed["state"], case.kind]
+    _, state, *more = line.split()
+    assert state in (listed["state"], listed["activity"]["state"], "done", "reads")
+    assert case.kind in more[:2]
     assert any(each["id"] == listed["id"] for each in hosting.ask("session_list")["sessions"])
     assert row(hosting, name)["id"] == listed["id"]
     assert row(hosting, listed["id"])["name"] == name
@@ -227,10 +243,14 @@ def test_it_is_prompted_from_every_door_and_what_is_said_is_read_searched_and_wa
 ) -> None:
     send(hosting, name, "hello from a shell")
     until_said(hosting, name, "hello from a shell")
-    hosting.ask("session_prompt", name=name, text="hello from an editor")
+    hosting.ask("session_prompt", name=name, text="hello from an editor", timeout=WAIT)
     until_said(hosting, name, "hello from an editor")
-    host.session(name).prompt("hello from a script")
+    prompt = host.session(name).prompt("hello from a script", timeout=WAIT)
     until_said(hosting, name, "hello from a script")
+    if case.kind != "echo":
+        receipt = host.session(name).receipt(prompt, timeout=WAIT)
+        times = [receipt[stage] for stage in ("written", "accepted", "started", "ended")]
+        assert (receipt["outcome"], times) == ("done", sorted(times))
     if case.answers:
         assert case.answers in lisp.ask("hello from Lisp", name)
     else:  # only what the gates for commands have let through is typed

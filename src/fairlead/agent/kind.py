@@ -12,13 +12,13 @@ from weakref import WeakValueDictionary
 
 from ..formats.shown import visible
 from ..sessions.directory import NoSession, NotSupported, Summary
-from ..sessions.feed import Changed, Feed, FeedEvent, PromptEnded, TurnEnded
-from ..sessions.session import Prompt, Receipt
+from ..sessions.feed import Changed, Feed, FeedEvent, PromptEnded, PromptStarted, TurnEnded
+from ..sessions.session import Prompt, PromptStage, Receipt
 from ..system.database import DatabaseFault
-from .context import DROPPED, LOST
+from .context import DROPPED, LOST, QUEUED
 from .conversation import Conversation
 from .events import Outcome
-from .journal import Custom, JournalError, Said
+from .journal import Custom, Entry, JournalError, Said
 from .live import LiveAgent
 from .log_lines import log_lines
 from .messages import Assistant, User, text_of
@@ -53,7 +53,7 @@ class AgentKind:
 
     def _happened(self, event: FeedEvent) -> None:
         """Something happened in a session: who waits for it looks again."""
-        if isinstance(event, TurnEnded | Changed | PromptEnded) and (
+        if isinstance(event, TurnEnded | Changed | PromptStarted | PromptEnded) and (
             changed := self._changed.get(event.session)
         ):
             changed.set()
@@ -154,29 +154,34 @@ class AgentKind:
         session = await self._conversation(id)
         session.go_on()
         waiting = [each.prompt for each in session.prompts.waiting]
+        written, _ = _noted(session, QUEUED, prompt) or (0.0, "")
         if prompt in waiting:
-            return Receipt("queued", waiting.index(prompt) + 1)
+            return Receipt("queued", written, place=waiting.index(prompt) + 1)
+        said = _entry_of(session, prompt)
+        at = _moment(said.timestamp) if said is not None else 0.0
+        begun = Receipt("started", written or at, at, at)
         if session.prompts.is_running(prompt):
-            return Receipt("started")
+            return begun
         turns = session.turns
-        line = _line_of(session, prompt)
+        line = said.line if said is not None else 0
         turn = next((each for each in turns if each.first_line <= line <= each.last_line), None)
         if turn is not None and not session.is_idle and turn is turns[-1]:
-            return Receipt("started")
+            return begun
         if turn is not None:
             outcome = "interrupted" if turn.outcome == "lost" else turn.outcome
-            said = _last_said(session, turn.first_line, turn.last_line)
+            last = next(each for each in reversed(session.journal.entries) if each.line <= turn.last_line)
+            text = _last_said(session, turn.first_line, turn.last_line)
             reason = LOST if turn.outcome == "lost" else turn.fault
-            return Receipt("ended", outcome=outcome, reason=reason, text=said)
-        for entry in reversed(session.journal.entries):
-            match entry.body:
-                case Custom(custom_type=kind, data={"id": id, **more}) if kind == DROPPED and id == prompt:
-                    return Receipt("ended", outcome="dropped", reason=str(more.get("reason") or ""))
+            ended = _moment(last.timestamp)
+            return Receipt("ended", written or at, at, at, ended, 0, outcome, reason, text)
+        if (dropped := _noted(session, DROPPED, prompt)) is not None:
+            ended, reason = dropped
+            return Receipt("ended", written, ended=ended, outcome="dropped", reason=reason)
         return None
 
-    async def ended(self, id: str, prompt: str) -> None:
+    async def reached(self, id: str, prompt: str, stage: PromptStage) -> None:
         changed = self._changed.setdefault(id, asyncio.Event())
-        while (receipt := await self.receipt(id, prompt)) is not None and receipt.state != "ended":
+        while (receipt := await self.receipt(id, prompt)) is not None and not receipt.has_reached(stage):
             changed.clear()
             await changed.wait()
 
@@ -221,13 +226,22 @@ def _check_rest(session: Conversation) -> None:
         raise NotSupported(f"{name} is working; `fairlead stop {name}` ends its turn")
 
 
-def _line_of(session: Conversation, prompt: str) -> int:
-    """Where a prompt was said, which may have begun a turn or steered one; 0 if it was not."""
+def _entry_of(session: Conversation, prompt: str) -> Entry | None:
+    """Where a prompt was said, which may have begun a turn or steered one; None if it was not."""
     for entry in reversed(session.journal.branch):
         match entry.body:
             case Said(message=User(prompt=id)) if id == prompt:
-                return entry.line
-    return 0
+                return entry
+    return None
+
+
+def _noted(session: Conversation, kind: str, prompt: str) -> tuple[float, str] | None:
+    """When the journal was told that a prompt is queued, or dropped, and why."""
+    for entry in reversed(session.journal.entries):
+        match entry.body:
+            case Custom(custom_type=found, data={"id": id, **more}) if found == kind and id == prompt:
+                return _moment(entry.timestamp), str(more.get("reason") or "")
+    return None
 
 
 def _last_said(session: Conversation, first: int, last: int) -> str:

@@ -13,9 +13,11 @@ COMMANDS = {
     "start": "start a program in a new session",
     "attach": "attach to a session's terminal, or open an agent's chat",
     "ls": "list the sessions",
+    "next": "attach to the session that needs you most",
     "state": "say what a session does, and how that is known",
     "stop": "stop a session's program, or an agent's turn",
     "rm": "remove sessions that do nothing any more",
+    "prompt": "prompt an agent of any kind, and see that it took the prompt",
     "send": "type text or keys into a session, or prompt an agent",
     "screen": "print a session's screen as text, or render it as an image",
     "search": "search a session's screen and scrollback, or an agent's messages",
@@ -43,8 +45,8 @@ COMMANDS = {
 }
 
 GROUPS = {
-    "Sessions": ("start", "attach", "ls", "state", "stop", "rm"),
-    "Output and input": ("screen", "logs", "search", "send", "wait"),
+    "Sessions": ("start", "attach", "ls", "next", "state", "stop", "rm"),
+    "Output and input": ("screen", "logs", "search", "prompt", "send", "wait"),
     "Recordings": ("record", "play"),
     "Agents": ("agent", "agents", "sessions", "rpc", "acp", "mcp"),
     "Verification": ("verify", "run", "reports", "hook"),

@@ -59,6 +59,7 @@ def main(arguments: Sequence[str]) -> int:
     if (options.answer == "answer") != (options.text is not None):
         raise UsageError("`approvals answer TOKEN TEXT` takes a text, and nothing else does")
     from ..client.connection import DaemonConnection
+    from .kinds import note_seen
 
     with DaemonConnection() as control:
         if options.answer not in (None, "show"):
@@ -79,6 +80,7 @@ def main(arguments: Sequence[str]) -> int:
             )
             return _print_answer(options.answer, answer, as_json=options.json)
         rows = control.ask("approvals", token=options.token)["approvals"]
+        note_seen(control, "approval_seen", token=options.token)
     if options.json:
         import json
 

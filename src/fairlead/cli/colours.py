@@ -1,4 +1,4 @@
-"""The confidence ladder in colours. `ls` uses it, so it is small."""
+"""The confidence ladder and the states of sessions in colours. `ls` uses it, so it is small."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from ..formats.ladder import LADDER
 
 _NUMBERS = {"red": "31", "green": "32", "yellow": "33"}
 """Colours as terminals count them."""
+_STATES = {"waits": "1;7;33", "done": "1;32", "failed": "31", "lost,": "31", "working": "36"}
+"""How the first words of a session's state are shown: who waits for a person stands out."""
 
 
 def has_colours() -> bool:
@@ -28,3 +30,11 @@ def coloured_name(word: str, shown: str | None = None) -> str:
 def coloured_check(cell: str, shown: str | None = None) -> str:
     """The same for a confidence with a mark behind it if a person is needed."""
     return coloured_name(cell.rstrip("!"), cell if shown is None else shown)
+
+
+def coloured_state(cell: str, shown: str) -> str:
+    """What a session does, in its colour; the spaces after it have none."""
+    look = _STATES.get(cell.partition(" ")[0].partition("+")[0])
+    if cell.startswith("exit ") and cell != "exit 0":
+        look = "31"
+    return f"\x1b[{look}m{cell}\x1b[m{shown[len(cell) :]}" if look and has_colours() else shown

@@ -51,13 +51,27 @@ def table(
     *,
     drops: Sequence[str] = (),
     flexible: str | None = None,
+    least: int = LEAST_FLEXIBLE,
     paint: Mapping[str, Callable[[str, str], str]] | None = None,
 ) -> None:
-    """Print rows, the first of which is the head.
+    """Print rows, the first of which is the head: see `table_lines`."""
+    for line in table_lines(rows, drops=drops, flexible=flexible, least=least, paint=paint):
+        print(line)
 
-    On a terminal they fit: columns are left out in the order of `drops`, and the flexible one, or the last,
-    is cut; then the first. `paint` colours a cell; it also gets it with the spaces after it. What a cell must
-    not do to a terminal is shown by its name.
+
+def table_lines(
+    rows: Sequence[Sequence[str]],
+    *,
+    drops: Sequence[str] = (),
+    flexible: str | None = None,
+    least: int = LEAST_FLEXIBLE,
+    paint: Mapping[str, Callable[[str, str], str]] | None = None,
+) -> list[str]:
+    """Rows as lines of a table, the first of which is the head.
+
+    On a terminal they fit: columns are left out in the order of `drops` until the flexible one, or the last,
+    has `least` columns; that is cut, and then the first. `paint` colours a cell; it also gets it with the
+    spaces after it. What a cell must not do to a terminal is shown by its name.
     """
     rows = [[cell if cell.isprintable() else _harmless(cell) for cell in row] for row in rows]
     width = terminal_width()
@@ -65,8 +79,9 @@ def table(
     widths = {head: max(width_of(row[at]) for row in rows) for at, head in enumerate(heads)}
     shown = heads
     if width is not None:
-        shown = _fitted(heads, widths, drops, flexible or heads[-1], width)
+        shown = _fitted(heads, widths, drops, flexible or heads[-1], least, width)
     mark = CUT if _can_print(CUT) else "~"
+    lines = []
     for number, row in enumerate(rows):
         cells = []
         for head, cell in zip(heads, row):
@@ -76,7 +91,8 @@ def table(
                 if number and paint and head in paint:
                     cells[-1] = paint[head](cell, cells[-1])
         line = GAP.join(cells).rstrip()
-        print(line.translate(_MARKS) if has_ascii() else line)
+        lines.append(line.translate(_MARKS) if has_ascii() else line)
+    return lines
 
 
 def _harmless(cell: str) -> str:
@@ -86,7 +102,7 @@ def _harmless(cell: str) -> str:
 
 
 def _fitted(
-    heads: list[str], widths: dict[str, int], drops: Sequence[str], flexible: str, width: int
+    heads: list[str], widths: dict[str, int], drops: Sequence[str], flexible: str, least: int, width: int
 ) -> list[str]:
     """Which columns are shown; the widths of the flexible one and the first are cut in place."""
     shown = list(heads)
@@ -96,7 +112,7 @@ def _fitted(
         """What is left for the flexible column."""
         return width - sum(widths[head] + len(GAP) for head in shown if head != flexible)
 
-    least = min(widths[flexible], LEAST_FLEXIBLE)
+    least = min(widths[flexible], least)
     for head in drops:
         if room() >= least:
             break

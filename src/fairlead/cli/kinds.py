@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 
 from .arguments import Failure
@@ -28,6 +29,15 @@ def other_kind(control: DaemonConnection, name: str, error: RequestError) -> dic
     say_which(name, answer)
     session: dict[str, Any] = answer["session"]
     return session
+
+
+def note_seen(control: DaemonConnection, op: str = "session_seen", **which: Any) -> None:
+    """Note that a person has seen a session or a question, if that was printed on a terminal."""
+    from ..client.connection import RequestError
+
+    if sys.stdout.isatty():
+        with contextlib.suppress(RequestError):  # an agent, or an older daemon
+            control.ask(op, **which)
 
 
 def say_which(name: str, answer: dict[str, Any]) -> None:

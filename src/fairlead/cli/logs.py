@@ -130,6 +130,7 @@ def main(arguments: Sequence[str]) -> int:
         return _follow(printer, options.name, options.lines)
 
     from ..client.connection import DaemonConnection, RequestError
+    from .kinds import note_seen
 
     limit = None if options.lines is None else min(max(options.lines, 1), MOST_LINES)
     with DaemonConnection() as control:
@@ -140,6 +141,7 @@ def main(arguments: Sequence[str]) -> int:
 
             session = other_kind(control, options.name, error)
             answer = control.ask("session_lines", session_id=session["id"], limit=limit)
+        note_seen(control, name=options.name)
     printer.begin(answer, options.lines)
     printer.show(answer["lines"] if options.lines != 0 else ())
     return 0
@@ -153,7 +155,7 @@ def _follow(printer: _Printer, name: str, last: int | None) -> int:
 
     from ..client.connection import DaemonConnection, RequestError
     from ..client.reconnect import ABSENCE, Reconnect
-    from .kinds import other_kind
+    from .kinds import note_seen, other_kind
 
     begun, has_screen = False, True
     reconnect = Reconnect(ABSENCE)
@@ -165,6 +167,7 @@ def _follow(printer: _Printer, name: str, last: int | None) -> int:
                     answer = control.ask("terminal_lines", name=name, follow=True)
                 else:
                     answer = control.ask("session_lines", session_id=name)
+                note_seen(control, **{"name" if has_screen else "session_id": name})
                 texts = answer["lines"]
                 if begun:
                     printer.go_on(answer["first"], texts)

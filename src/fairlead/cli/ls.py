@@ -6,45 +6,66 @@ import sys
 from collections.abc import Sequence
 
 from ..formats.columns import printable
-from ..formats.ladder import LADDER, word_for
+from ..formats.ladder import word_for
 from .arguments import Argument, Command, Option, UsageError, parsed
-from .colours import coloured_check
+from .colours import coloured_check, coloured_state
 from .kinds import NOT_FOUND
+from .needs import by_need, is_done_with, question_of, state_cell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..client.connection import DaemonConnection
+
 COMMAND = Command(
     "ls",
-    "List sessions of all kinds: name, state, kind, directory, size, clients, how long it has been quiet,\n"
-    "CPU usage (since the previous `ls`, or since the start), CPU time, memory, and the command with its\n"
-    "title, if it has set one; for an agent, its question or last prompt. CPU and memory\n"
-    "include all child processes.\n"
+    "List sessions of all kinds, those that need you first: who waits for an answer (the longest first),\n"
+    "whose verifier calls for a person, whose turn is done and was not looked at yet; then those that\n"
+    "work, run, are idle or have ended. STATE is what a session does and for how long. A terminal that is\n"
+    "wide enough also shows the question, the kind and agent, directory, git branch, last check, size,\n"
+    "clients, how long it has been quiet, CPU usage (since the previous `ls`, or since the start), CPU\n"
+    "time, memory (with all child processes), and the command with its title, or an agent's last prompt.\n"
     "Agents are listed while they are open and for a day after; `fairlead sessions` lists all of them.\n"
     "Sessions without a name that `agent -p` or `run` opened are left out once they are done, unless they\n"
     "failed or need a person; --all lists these too.",
     takes=(Argument("name", "only these sessions", optional=True, many=True, completes="session"),),
     options=(
         Option("-a", "--all", help="also sessions of scripts that are done"),
-        Option("-q", "--quiet", help="only the names, one per line"),
+        Option("-q", "--quiet", help="only the names, one per line, in the same order"),
         Option(
             "--kind", value="KIND", completes="kind", help="only sessions of this kind: terminal, agent, …"
+        ),
+        Option(
+            "-w",
+            "--watch",
+            help="show every change until ^C; without a terminal, print one line for each change",
         ),
         Option("--json", help="print JSON: times in seconds, sizes in bytes, more fields than the table"),
     ),
     examples=(
-        ("fairlead ls", "all sessions"),
+        ("fairlead ls", "all sessions, those that need you first"),
+        ("fairlead ls --watch", "keep looking; `fairlead next` attaches to the first one"),
         ("fairlead ls work && fairlead attach work", "attach if the session exists"),
         ("fairlead ls --json | jq '.[] | select(.idle > 60) | .name'", "sessions quiet for over a minute"),
     ),
     codes={1: "a named session does not exist; the others are listed"},
 )
-CHECK = 2
-"""The column with what a verifier said, if one did."""
-DROPS = ("TIME", "SIZE", "MEMORY", "CLIENTS", "CPU", "DIRECTORY", "QUIET", "CHECK", "KIND")
-"""Which columns a narrow terminal does without, the least important one first."""
-HEAD = ("NAME", "STATE", "KIND", "DIRECTORY", "SIZE", "CLIENTS", "QUIET", "CPU", "TIME", "MEMORY", "WHAT")
+DROPS = (
+    *("TIME", "SIZE", "MEMORY", "CLIENTS", "CPU", "QUIET", "WHAT"),
+    *("CHECK", "BRANCH", "DIRECTORY", "KIND"),
+)
+"""Which columns a narrow terminal does without, the least important one first. The one that is cut stays."""
+HEAD = (
+    *("NAME", "STATE", "QUESTION", "KIND", "DIRECTORY", "BRANCH", "CHECK"),
+    *("SIZE", "CLIENTS", "QUIET", "CPU", "TIME", "MEMORY", "WHAT"),
+)
+LEAST_QUESTION = 40
+"""How many columns of a question are shown, as long as others can be left out instead;"""
+MAX_WHAT = 40
+"""and how many of what a session is about, beside a question."""
+COMMIT_LENGTH, SHORT_COMMIT = 40, 7
+"""How long a commit is that is checked out without a branch, and how much of it is shown."""
 SHORT_ID = 8
 """How much of the id of a session without a name is shown; it is found by that."""
 UUID_LENGTH, UUID_DASHES = 36, 4
@@ -53,35 +74,16 @@ UUID_LENGTH, UUID_DASHES = 36, 4
 
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
-    from ..client.connection import DaemonConnection, RequestError
+    if options.watch:
+        if options.json or options.quiet:
+            raise UsageError("--watch can't be combined with --json or --quiet")
+        from .ls_watch import watch
 
-    found: list[dict[str, Any]] = []
-    missing: list[str] = []
+        return watch(options)
+    from ..client.connection import DaemonConnection
+
     with DaemonConnection() as control:
-        try:
-            answer = control.ask("session_list", brief=options.quiet or None, kind=options.kind)
-        except RequestError as error:
-            if options.kind and error.code == "request/invalid-params":
-                raise UsageError(f"--kind: {error}") from None
-            raise
-        sessions, questions = answer["sessions"], answer["questions"]
-        for name in options.name:
-            try:
-                meant = control.ask("session_find", name=name)
-            except RequestError as error:
-                if error.code != NOT_FOUND:
-                    raise
-                missing.append(str(error))
-                continue
-            rows = [meant["session"], *meant.get("others", [])]
-            found += [row for row in rows if options.kind in (None, row["kind"])]
-            if not any(options.kind in (None, row["kind"]) for row in rows):
-                missing.append(f"no session {name!r} of kind {options.kind}")
-    if options.name:  # the list has more of each, and those that are not in it are shown as they were found
-        listed = {(row["kind"], row["id"]): row for row in sessions}
-        sessions = [listed.get((row["kind"], row["id"]), row) for row in found]
-    elif not options.all:
-        sessions = [row for row in sessions if not _is_done_with(row)]
+        sessions, questions, missing = listed(control, options)
     if options.json:
         import json
 
@@ -90,7 +92,8 @@ def main(arguments: Sequence[str]) -> int:
         for session in sessions:
             print(session["name"])
     elif sessions:
-        _table(sessions)
+        for line in lines_of(sessions):
+            print(line)
     elif not options.name:
         how = "`fairlead start NAME -- COMMAND` starts a program, `fairlead agent NAME` an agent"
         print(f"no sessions; {how}", file=sys.stderr)
@@ -115,31 +118,67 @@ def main(arguments: Sequence[str]) -> int:
     return 1 if missing else 0
 
 
-def _is_done_with(session: dict[str, Any]) -> bool:
-    """Whether a script opened it for one prompt, which was answered well."""
-    verdict = session.get("verdict")
-    is_well = not verdict or (
-        LADDER.get(word_for(verdict["confidence"])) == "green" and not verdict["escalated"]
-    )
-    is_one_shot = session.get("one_shot") and session["name"] == session["id"]
-    return bool(is_one_shot and session["state"] == "idle" and is_well)
+def listed(control: DaemonConnection, options: Any) -> tuple[list[dict[str, Any]], int, list[str]]:
+    """The sessions that the options name, or all, those that need a person first; how many questions wait;
+    and which names there are no sessions of."""
+    from ..client.connection import RequestError
+
+    found: list[dict[str, Any]] = []
+    missing: list[str] = []
+    names, kind = options.name, options.kind
+    try:
+        answer = control.ask("session_list", brief=options.quiet or None, kind=kind)
+    except RequestError as error:
+        if kind and error.code == "request/invalid-params":
+            raise UsageError(f"--kind: {error}") from None
+        raise
+    sessions = answer["sessions"]
+    for name in names:
+        try:
+            meant = control.ask("session_find", name=name)
+        except RequestError as error:
+            if error.code != NOT_FOUND:
+                raise
+            missing.append(str(error))
+            continue
+        rows = [meant["session"], *meant.get("others", [])]
+        found += [row for row in rows if kind in (None, row["kind"])]
+        if not any(kind in (None, row["kind"]) for row in rows):
+            missing.append(f"no session {name!r} of kind {kind}")
+    if names:  # the list has more of each, and those that are not in it are shown as they were found
+        rows_of = {(row["kind"], row["id"]): row for row in sessions}
+        sessions = [rows_of.get((row["kind"], row["id"]), row) for row in found]
+    elif not options.all:
+        sessions = [row for row in sessions if not is_done_with(row)]
+    return sessions if names else by_need(sessions), answer["questions"], missing
 
 
-def _table(sessions: list[dict[str, Any]]) -> None:
-    from .columns import table
+def lines_of(sessions: list[dict[str, Any]]) -> list[str]:
+    """The sessions as a table."""
+    from ..formats.columns import cut
+    from .columns import table_lines, terminal_width
 
     names = [shown_name(session) for session in sessions]
-    rows = [HEAD, *map(_row, sessions)]
+    rows: list[tuple[str, ...]] = [HEAD, *map(_row, sessions)]
     for at, session in enumerate(sessions, 1):
         if names.count(names[at - 1]) > 1 and session["id"] != session["name"]:
             rows[at] = (f"{rows[at][0]} ({session['id'][:SHORT_ID]})", *rows[at][1:])
-    if any("verdict" in session for session in sessions):
-        checks = ["CHECK", *(_check(session) for session in sessions)]
-        rows = [(*row[:CHECK], check, *row[CHECK:]) for row, check in zip(rows, checks)]
+    has_checks = any("verdict" in session for session in sessions)
     filled = [
-        at for at, head in enumerate(rows[0]) if head == "CHECK" or any(row[at] != "-" for row in rows[1:])
+        at
+        for at, head in enumerate(HEAD)
+        if (head == "CHECK" and has_checks) or any(row[at] != "-" for row in rows[1:])
     ]
-    table([[row[at] for at in filled] for row in rows], drops=DROPS, paint={"CHECK": coloured_check})
+    flexible = "QUESTION" if HEAD.index("QUESTION") in filled else "WHAT"
+    if flexible == "QUESTION" and terminal_width() is not None:
+        rows = [(*row[:-1], cut(row[-1], MAX_WHAT)) for row in rows]
+    return table_lines(
+        [[row[at] for at in filled] for row in rows],
+        drops=[head for head in DROPS if head != flexible],
+        flexible=flexible,
+        **({"least": LEAST_QUESTION} if flexible == "QUESTION" else {}),
+        paint={"CHECK": coloured_check, "STATE": coloured_state},
+    )
 
 
 def _check(session: dict[str, Any]) -> str:
@@ -151,24 +190,24 @@ def _check(session: dict[str, Any]) -> str:
     return f"{said}!" if verdict["escalated"] else said
 
 
+def _branch(session: dict[str, Any]) -> str:
+    branch = printable(session.get("branch") or "-")
+    is_commit = len(branch) == COMMIT_LENGTH and not branch.strip("0123456789abcdef")
+    return branch[:SHORT_COMMIT] if is_commit else branch
+
+
 def _row(session: dict[str, Any]) -> tuple[str, ...]:
-    state = session["state"] if session["exit_code"] is None else f"exit {session['exit_code']}"
-    if queued := session.get("queued"):
-        state += f"+{queued}"
-    if pid := session.get("stray_pid"):
-        state = f"lost, pid {pid} runs"
     percent, memory = session.get("cpu_percent"), session.get("memory")
     what = printable(" ".join(session.get("argv") or [session["what"]]))
-    if session["state"] == "asks" and session["waits_for"]:
-        what = f"asks: {printable(session['waits_for'])}"
-    if agent := session.get("agent"):
-        what = f"{printable(agent)}: {what}"
     title = printable(session.get("title") or session.get("fault") or "")
     return (
         shown_name(session),
-        state,
-        session["kind"],
+        state_cell(session),
+        question_of(session) or "-",
+        printable(f"{session['kind']} {session.get('agent') or ''}".strip()),
         printable(from_home(session["project"])),
+        _branch(session),
+        _check(session),
         f"{session['cols']}×{session['rows']}" if "cols" in session else "-",
         str(session["clients"]) if "cols" in session else "-",
         span(session["idle"]),

@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
         raise UsageError("can't print a PNG to a terminal; write it to a file with -o FILE")
 
     from ..client.connection import DaemonConnection
-    from .kinds import with_screen
+    from .kinds import note_seen, with_screen
 
     with DaemonConnection() as control:
         answer = with_screen(
@@ -54,6 +54,8 @@ def main(arguments: Sequence[str]) -> int:
             format="cells" if form == "json" else form,
             scrollback=options.scrollback,
         )
+        if not to_file:
+            note_seen(control, name=options.name)
     made = _made(form, answer["screen"])
     if not to_file:
         sys.stdout.flush()

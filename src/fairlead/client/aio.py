@@ -22,6 +22,7 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 from ..events import Approve, Outcome
+from ..sessions.session import PromptStage
 from ..system.settings import Settings
 from . import calls
 from .aio_streams import AgentEvents, Attached, Connection, Events, answer
@@ -226,10 +227,20 @@ class Session:
         """Return how it is, as `fairlead ls --json` shows it."""
         return await self._ask("session_find", itemgetter("session"))
 
-    async def prompt(self, text: str) -> str:
-        """Ask for something: say it to an agent, or type it into a terminal with Enter. Returns the prompt's
-        id, by which the events `sessions/prompt-started` and `sessions/prompt-ended` name it."""
-        return str(await self._ask("session_prompt", itemgetter("prompt_id"), text=text))
+    async def prompt(self, text: str, *, timeout: float | None = None) -> str:
+        """Ask an agent for something, also one in a terminal, or give a shell a command. Returns the prompt's
+        id, by which `receipt` and the events `sessions/prompt-started` and `sessions/prompt-ended` know it.
+        Raises RequestError if something is in the way, such as a dialog; with a timeout it waits for so long,
+        and the receipt says what became of it."""
+        return str(await self._ask("session_prompt", itemgetter("prompt_id"), text=text, timeout=timeout))
+
+    async def receipt(
+        self, prompt: str, *, stage: PromptStage = "ended", timeout: float | None = None
+    ) -> dict[str, Any]:
+        """Return how far a prompt has got: its `state`, when it was `written`, `accepted`, `started` and
+        `ended`, its `outcome` and `reason`. With a timeout, wait until it is that far or ended."""
+        given = {"prompt_id": prompt, "stage": stage, "timeout": timeout}
+        return await self._ask("prompt_receipt", dict, **given)
 
     async def lines(self, limit: int | None = None) -> list[str]:
         """Return what was said or printed, or the last lines of it."""

@@ -23,6 +23,7 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 from ..events import Approve, Outcome
+from ..sessions.session import PromptStage
 from ..system.settings import Settings
 from . import calls
 from .calls import Answer, Call, Ended, Format, OpenedAgent, RequestError, nothing
@@ -227,10 +228,20 @@ class Session:
         """Return how it is, as `fairlead ls --json` shows it."""
         return self._ask("session_find", itemgetter("session"))
 
-    def prompt(self, text: str) -> str:
-        """Ask for something: say it to an agent, or type it into a terminal with Enter. Returns the prompt's
-        id, by which the events `sessions/prompt-started` and `sessions/prompt-ended` name it."""
-        return str(self._ask("session_prompt", itemgetter("prompt_id"), text=text))
+    def prompt(self, text: str, *, timeout: float | None = None) -> str:
+        """Ask an agent for something, also one in a terminal, or give a shell a command. Returns the prompt's
+        id, by which `receipt` and the events `sessions/prompt-started` and `sessions/prompt-ended` know it.
+        Raises RequestError if something is in the way, such as a dialog; with a timeout it waits for so long,
+        and the receipt says what became of it."""
+        return str(self._ask("session_prompt", itemgetter("prompt_id"), text=text, timeout=timeout))
+
+    def receipt(
+        self, prompt: str, *, stage: PromptStage = "ended", timeout: float | None = None
+    ) -> dict[str, Any]:
+        """Return how far a prompt has got: its `state`, when it was `written`, `accepted`, `started` and
+        `ended`, its `outcome` and `reason`. With a timeout, wait until it is that far or ended."""
+        given = {"prompt_id": prompt, "stage": stage, "timeout": timeout}
+        return self._ask("prompt_receipt", dict, **given)
 
     def lines(self, limit: int | None = None) -> list[str]:
         """Return what was said or printed, or the last lines of it."""

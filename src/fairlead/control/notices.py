@@ -48,6 +48,10 @@ Send = Callable[[str, str, str], bool]
 """Sends to an address a title and a text; tells whether it was sent. It may block."""
 
 
+class TooManyNotices(Exception):
+    """As many notifications were taken within a minute as may be."""
+
+
 def _apprise() -> Any:
     """The library, which logs nothing: addresses have passwords in them."""
     if is_missing("apprise"):
@@ -118,16 +122,11 @@ class Notifier:
             raise GiveUp(missing("notifications need Apprise", "notify"))
         if not self._urls:
             raise GiveUp("no address to notify: [notify] urls in config.toml is empty")
-        now = time.monotonic()
-        while self._lately and now - self._lately[0] > 60.0:
-            self._lately.popleft()
-        if len(self._lately) >= MAX_A_MINUTE:
-            raise GiveUp(f"{MAX_A_MINUTE} notifications were sent within a minute; this one is not")
-        self._lately.append(now)
         try:
+            self._count()
             title, body = printable(action.title), middle(printable(action.text, "\n\t"), MAX_BODY)
             await self._on_thread(lambda: self._store.queue(list(self._urls), title, body))
-        except Full as error:
+        except (Full, TooManyNotices) as error:
             raise GiveUp(str(error)) from None
         self._wake.set()
         if self._send is send_with_apprise:
@@ -136,6 +135,35 @@ class Notifier:
             if bad:  # the others get it
                 raise GiveUp(bad)
         return None
+
+    def _count(self) -> None:
+        """Take one more. Raises TooManyNotices."""
+        now = time.monotonic()
+        while self._lately and now - self._lately[0] > 60.0:
+            self._lately.popleft()
+        if len(self._lately) >= MAX_A_MINUTE:
+            raise TooManyNotices(f"{MAX_A_MINUTE} notifications were sent within a minute; this one is not")
+        self._lately.append(now)
+
+    async def tell(self, keys: Sequence[str], title: str, body: str) -> bool:
+        """Send what the first of `keys` stands for, unless it was told or seen before: then this gives False.
+        Raises TooManyNotices."""
+        if not await self.untold(keys[:1]):
+            return False
+        if self._urls:
+            self._count()
+        body = middle(body, MAX_BODY)
+        is_new = await self._on_thread(lambda: self._store.tell(keys, list(self._urls), title, body))
+        self._wake.set()
+        return is_new
+
+    async def note_seen(self, keys: Sequence[str]) -> None:
+        """A person has seen this: it need not be told."""
+        await self._on_thread(lambda: self._store.note_seen(keys))
+
+    async def untold(self, keys: Sequence[str]) -> list[str]:
+        """Which of these were neither told nor seen."""
+        return await self._on_thread(lambda: self._store.untold(keys))
 
     def open(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._run())

@@ -86,7 +86,7 @@ class ControlSessions:
             if not isinstance(kind, Typing):
                 how = f"`fairlead send {quote(found.name)} TEXT` asks it for something"
                 raise SessionFault(f"typing is not supported by {kind.name} sessions; {how}")
-            kind.type(found.id, text, enter=enter)
+            await kind.type(found.id, text, enter=enter)
         except (NoSession, NotSupported) as error:
             raise SessionFault(str(error)) from None
 

@@ -10,6 +10,7 @@ the file's thread.
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import sqlite3
 import time
@@ -43,7 +44,8 @@ _MIGRATIONS = [
         " state TEXT NOT NULL, tries INTEGER NOT NULL, target TEXT NOT NULL, title TEXT NOT NULL,"
         " body TEXT NOT NULL, error TEXT NOT NULL DEFAULT '')",
         "CREATE INDEX notices_state ON notices (state, due)",
-    ]
+    ],
+    ["CREATE TABLE told (key TEXT PRIMARY KEY, made REAL NOT NULL, how TEXT NOT NULL)"],
 ]
 
 
@@ -88,6 +90,7 @@ class ControlStore(Stored):
             connection.execute(
                 "DELETE FROM notices WHERE state NOT IN ('queued', 'sending') AND made < ?", (old,)
             )
+            connection.execute("DELETE FROM told WHERE made < ?", (old,))
             sending = connection.execute("SELECT id, title, body FROM notices WHERE state = 'sending'")
             lost = [
                 f"notification {id} ({title or body[:40]!r}) was sent or is lost: the daemon ended meanwhile"
@@ -178,19 +181,35 @@ class ControlStore(Stored):
 
     def queue(self, targets: Sequence[str], title: str, body: str) -> None:
         """Write down a notification for each of its receivers. Raises Full."""
+        self._database.write(lambda connection: _queue(connection, targets, title, body))
 
-        def work(connection: sqlite3.Connection) -> None:
-            (count,) = connection.execute("SELECT count(*) FROM notices WHERE state = 'queued'").fetchone()
-            if count + len(targets) > MAX_QUEUED:
-                raise Full(f"{count} notifications are already queued")
-            now = time.time()
-            connection.executemany(
-                "INSERT INTO notices (made, due, state, tries, target, title, body)"
-                " VALUES (?, ?, 'queued', 0, ?, ?, ?)",
-                [(now, now, target, storable(title), storable(body)) for target in targets],
-            )
+    def tell(self, keys: Sequence[str], targets: Sequence[str], title: str, body: str) -> bool:
+        """Write down that the first of `keys` is told, and a notification of it for each receiver, unless it
+        was told or seen before: then nothing is done, which gives False. The other keys are what need not be
+        told any more then."""
 
-        self._database.write(work)
+        def work(connection: sqlite3.Connection) -> bool:
+            if not _note(connection, keys[:1], "told"):
+                return False
+            _note(connection, keys[1:], "told")
+            with contextlib.suppress(Full):  # people are told in other places as well
+                _queue(connection, targets, title, body)
+            return True
+
+        return self._database.write(work)
+
+    def note_seen(self, keys: Sequence[str]) -> None:
+        """A person has seen this: it need not be told."""
+        self._database.write(lambda connection: _note(connection, keys, "seen"))
+
+    def untold(self, keys: Sequence[str]) -> list[str]:
+        """Which of these were neither told nor seen."""
+        known = {
+            str(key)
+            for each in keys
+            for (key,) in self._database.read("SELECT key FROM told WHERE key = ?", (storable(each),))
+        }
+        return [key for key in keys if storable(key) not in known]
 
     def begin(self) -> Notice | None:
         """The next notification that is due, which is being sent from now on."""
@@ -249,6 +268,28 @@ class ControlStore(Stored):
             "SELECT error FROM notices WHERE state IN ('sent', 'failed') ORDER BY id DESC LIMIT 1"
         )
         return str(rows[0][0]) if rows else ""
+
+
+def _queue(connection: sqlite3.Connection, targets: Sequence[str], title: str, body: str) -> None:
+    (count,) = connection.execute("SELECT count(*) FROM notices WHERE state = 'queued'").fetchone()
+    if count + len(targets) > MAX_QUEUED:
+        raise Full(f"{count} notifications are already queued")
+    now = time.time()
+    connection.executemany(
+        "INSERT INTO notices (made, due, state, tries, target, title, body)"
+        " VALUES (?, ?, 'queued', 0, ?, ?, ?)",
+        [(now, now, target, storable(title), storable(body)) for target in targets],
+    )
+
+
+def _note(connection: sqlite3.Connection, keys: Sequence[str], how: str) -> int:
+    """Remember what became of something that people have to be told; gives how many are new."""
+    now = time.time()
+    made = connection.executemany(
+        "INSERT OR IGNORE INTO told (key, made, how) VALUES (?, ?, ?)",
+        [(storable(key), now, how) for key in keys],
+    )
+    return max(0, made.rowcount)
 
 
 def _asked(row: Sequence[object]) -> Asked:

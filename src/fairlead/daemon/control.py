@@ -24,6 +24,7 @@ from ..control.rules import Reflexes, SignalRule, Then, rules_from
 from ..control.sessions import ControlSessions
 from ..control.signals import Priority, Signal
 from ..control.store import ControlStore
+from ..control.telling import Appeals, Ring, TellingOptions, quiet_hours
 from ..doors.passepartout import PassepartoutDoor
 from ..doors.peer_proof import Programs
 from ..doors.rpc.ops.control import ControlOps
@@ -33,6 +34,7 @@ from ..sessions.directory import Directory
 from ..sessions.inbox import Inbox
 from ..sessions.questions import Answer, Question
 from ..system.database import DatabaseFault
+from ..system.desktop import show_on_desktop
 from ..system.extras import adding, is_missing
 from ..system.settings import SettingError, Settings
 from ..wire import passepartout
@@ -57,6 +59,8 @@ class ControlRoom:
         directory: Directory,
         happening: feed.Feed,
         *,
+        is_watched: Callable[[str], bool],
+        ring: Ring,
         programs: Programs = dict,
         key_variables: Iterable[str] = (),
         checkers: Mapping[str, Checker] | None = None,
@@ -76,6 +80,18 @@ class ControlRoom:
         reflexes = Reflexes(rules, settings.refresh)
         self.sessions = ControlSessions(directory, inbox, settings.text("control", "session"), home)
         happening.listen(self._happened)
+        self.appeals = Appeals(
+            self._notifier,
+            inbox,
+            directory.states,
+            cleaner,
+            _telling(settings),
+            name_of=self.sessions.name_of,
+            is_watched=is_watched,
+            ring=ring,
+            desktop=show_on_desktop,
+        )
+        happening.listen(self.appeals.happened)
         self.control = Control(
             actuators=self.actuators,
             gates=self._gates(cleaner, home),
@@ -112,9 +128,11 @@ class ControlRoom:
         def changing(fresh: Settings) -> Callable[[], None]:
             """The configuration changed: addresses and rules hold at once."""
             urls, rules = checked(fresh)
+            options = _telling(fresh)
 
             def take() -> None:
                 self._urls = urls
+                self.appeals.options = options
                 self._notifier.set_urls(urls)
                 reflexes.replace(rules)
 
@@ -171,6 +189,7 @@ class ControlRoom:
         self._notifier.open()
         self.control.ask_again()
         self._inbox.reconcile()
+        self.appeals.open()
 
     async def _load_actuators(self) -> None:
         """Those of other packages, which nobody waits for."""
@@ -185,6 +204,7 @@ class ControlRoom:
             task.cancel()
         self.health.close()
         self.lag.close()
+        self.appeals.close()
         await self.door.close()
         await self.control.close()
         await self._notifier.close()
@@ -227,11 +247,6 @@ class ControlRoom:
             case _:
                 return
         self.control.hear(Signal(sensor, text=text, session=id, depth=depth, fields=words))
-
-    @property
-    def has_notices(self) -> bool:
-        """Whether people are told elsewhere, by [notify]."""
-        return bool(self._urls)
 
     def escalated(self, session: str, turn: int, reason: str) -> None:
         """A verifier wants a person to look."""
@@ -333,7 +348,23 @@ def checked(settings: Settings) -> tuple[list[str], tuple[SignalRule, ...]]:
         raise settings.located(error) from None
     for key in ("protected", "hosts"):
         _texts(settings, "control", key)
+    _telling(settings)
     return urls, _rules(settings)
+
+
+def _telling(settings: Settings) -> TellingOptions:
+    """What people are told, where, and when. Raises SettingError."""
+    try:
+        quiet = quiet_hours(settings.text("notify", "quiet_hours"))
+    except ValueError as error:
+        raise settings.located(error) from None
+    return TellingOptions(
+        after=settings.number("notify", "after_seconds"),
+        done=settings.flag("notify", "done"),
+        terminals=settings.flag("notify", "terminals"),
+        desktop=settings.flag("notify", "desktop"),
+        quiet=quiet,
+    )
 
 
 def _rules(settings: Settings) -> tuple[SignalRule, ...]:

@@ -137,6 +137,8 @@ class Daemon:
             agents.redactor,
             directory,
             feed,
+            is_watched=self._is_watched,
+            ring=terminals.ring,
             programs=self._agent_programs,
             key_variables=agents.key_variables,
             checkers=host_checks(settings, host, agents.store, agents.catalog, self._lost_sockets, databases),
@@ -173,9 +175,11 @@ class Daemon:
         return self._host.agent_programs() | self._terminals.turns.agent_programs() | hosted
 
     def _is_watched(self, id: str) -> bool:
-        """Whether somebody looks at a session."""
+        """Whether a person looks at a session."""
         terminal = self._host.sessions.get(id)
-        return bool(terminal.viewers) if terminal is not None else self._clients.look_at(id)
+        return (
+            self._terminals.door.is_watched(terminal) if terminal is not None else self._clients.look_at(id)
+        )
 
     def _session_programs(self) -> dict[int, str]:
         """The processes that are known to be a session's, with the session. Any thread may ask."""
@@ -279,15 +283,15 @@ class Daemon:
         return [*lost, *self._terminals.door.lost, *self._judging.door.lost]
 
     def _posted(self, event: feed.FeedEvent) -> None:
-        """Show verdicts with their sessions. If a person is needed, tell those at its terminal, or at all if
-        nothing else tells people."""
+        """Show verdicts with their sessions. If a person is needed, tell those at its terminal; others are
+        told if nobody sees it (`control/telling.py`)."""
         if isinstance(event, feed.VerdictGiven | feed.NeedsPerson):
             self._agents.ops.judged(event.session)
         if isinstance(event, feed.NeedsPerson):
             self._control.escalated(event.session, event.turn, event.reason)
             name = self._control.sessions.name_of(event.session)
             text = f"{name} needs a person: {event.reason}"
-            self._terminals.say(text, session=event.session, everywhere=not self._control.has_notices)
+            self._terminals.say(text, session=event.session)
 
     # --- ops of its own -----------------------------------------------------------------------------------
 

@@ -23,11 +23,14 @@ from ..terminal.host import TerminalHost
 from ..terminal.kind import TerminalKind
 from ..terminal.permissions import TerminalPermissions, hook_says
 from ..terminal.ports import ProgramState, TerminalEvent
+from ..terminal.prompting import TerminalPrompts
 from ..terminal.session import TerminalSession
 from ..terminal.signal_rate import LIMITED, SignalRate
 from ..terminal.state.rules import RuleFiles
 from ..terminal.state.tracker import Trackers
+from ..terminal.submitting import Submitters
 from ..terminal.turns import TerminalTurns
+from ..wire import keepty
 from ..wire.rpc import fields
 
 log = logging.getLogger("fairlead")
@@ -55,7 +58,9 @@ class TerminalRoom:
     ) -> None:
         host.listen(self._happened)
         self.host = host
-        self.door = KeeptyDoor(settings, self._notice, programs)
+        self.door = KeeptyDoor(settings, self._notice, states.seen, programs)
+        self.rules = RuleFiles(f"{os.path.dirname(settings.config_path)}/rules")
+        submitters = Submitters(self.rules.of_program, states.of)
         self.turns = TerminalTurns(
             host,
             f"{settings.state_dir}/turns",
@@ -63,9 +68,9 @@ class TerminalRoom:
             self._tell,
             judging.door.judged,
             self._hooked,
+            submitters,
             begin_wait=settings.number("verifier", "begin_seconds"),
         )
-        self.rules = RuleFiles(f"{os.path.dirname(settings.config_path)}/rules")
         self.trackers = Trackers(states, self.rules.of_program, self._asked)
         self.permissions = TerminalPermissions(
             f"{settings.state_dir}/permissions",
@@ -75,7 +80,8 @@ class TerminalRoom:
             partial(settings.number, "hooks", "permission_seconds"),
         )
         """What agents in terminals ask for, as their hooks tell."""
-        self.kind = TerminalKind(host, self.turns, feed, self.trackers)
+        self.prompts = TerminalPrompts(submitters, f"{settings.state_dir}/prompts", feed)
+        self.kind = TerminalKind(host, self.turns, feed, self.trackers, self.prompts, submitters)
         inbox.listen(self)
         self.commands = HostTerminals(host)
         """Where agents run their commands."""
@@ -97,16 +103,22 @@ class TerminalRoom:
 
     async def close(self, *, for_good: bool) -> None:
         self.trackers.close()
+        self.prompts.close()
         for session in list(self.host.sessions.values()):
             self.door.close(session)
         self.door.close_ended()
         await self.host.close(for_good=for_good)
 
-    def say(self, text: str, *, session: str, everywhere: bool) -> None:
-        """Tell those at a session's terminal something, or those at all of them."""
+    def say(self, text: str, *, session: str) -> None:
+        """Tell those at a session's terminal something."""
+        if (found := self.host.sessions.get(session)) is not None:
+            found.say(text[:MAX_NOTICE])
+
+    def ring(self, text: str, but: str) -> None:
+        """Call those at all terminals but a session's own."""
         for each in self.host.sessions.values():
-            if each.id == session or everywhere:
-                each.say(text[:MAX_NOTICE])
+            if each.id != but:
+                each.say(f"{keepty.RING}{text[:MAX_NOTICE]}")
 
     # --- questions ------------------------------------------------------------------------------------------
 
@@ -144,6 +156,7 @@ class TerminalRoom:
     def _happened(self, session: TerminalSession, event: TerminalEvent) -> None:
         match event.topic:
             case "opened":
+                self.trackers.opened(session)  # at once: what it prints first may be what it waits for
                 task = asyncio.get_running_loop().create_task(self._open(session))
                 self._opening.add(task)
                 task.add_done_callback(self._opening.discard)
@@ -155,6 +168,7 @@ class TerminalRoom:
                 self.trackers.closed(session)
                 self.door.close(session)
                 self.turns.closed(session)
+                self.prompts.closed(session)
             case _:
                 if event.topic == "terminal/exited":
                     self.permissions.ended(session.id)
@@ -195,8 +209,8 @@ class TerminalRoom:
         if session not in self.host:
             self.door.close(session)
             return
-        self.trackers.opened(session)
         self.turns.opened(session)
+        self.prompts.opened(session)
 
     def _notice(self, session: TerminalSession) -> str:
         called = self._inbox.escalation(session.id)

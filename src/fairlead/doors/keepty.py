@@ -38,6 +38,10 @@ SERVE_AT_ONCE = 16
 SETTLE = 0.05
 """Seconds after which it is looked whether a client's transport has nothing more to send: longer than any
 pass of the loop, at whose end it begins to."""
+AWAY = 60.0
+"""Seconds since the last key after which nobody need be at a terminal."""
+TYPED_GRAIN = 8.0
+"""To how many seconds systems tell when something was typed."""
 MAX_NAME = 4096
 """How many bytes the name of an ended session may have that a client asks for."""
 
@@ -46,10 +50,16 @@ class KeeptyDoor:
     """The sockets of all sessions."""
 
     def __init__(
-        self, settings: Settings, notice: Callable[[TerminalSession], str], programs: Programs = dict
+        self,
+        settings: Settings,
+        notice: Callable[[TerminalSession], str],
+        seen: Callable[[str], None],
+        programs: Programs = dict,
     ) -> None:
-        """`notice` returns what a person who comes to a session should know; `programs` are agents'."""
+        """`notice` returns what a person who comes to a session should know, and `seen` is called with the
+        session; `programs` are agents'."""
         self.notice = notice
+        self.seen = seen
         self.programs = programs
         self._settings = settings
         self._servers: dict[TerminalSession, list[UnixServer]] = {}
@@ -148,6 +158,17 @@ class KeeptyDoor:
                     found.append(each)
         return ""
 
+    def is_watched(self, session: TerminalSession) -> bool:
+        """Whether a person looks at a session: the last keys at any terminal that is attached to one were
+        typed there, not long ago."""
+        last = max(
+            (each.typed_at for each in self.connections.get(session, ()) if each.is_person), default=0.0
+        )
+        if last < time.time() - AWAY:
+            return False
+        everywhere = (each for clients in self.connections.values() for each in clients if each.is_person)
+        return last + TYPED_GRAIN >= max(each.typed_at for each in everywhere)
+
     @property
     def backlog(self) -> int:
         return self._settings.count("terminal", "client_backlog")
@@ -199,6 +220,9 @@ class _Client(asyncio.Protocol):
         self.behind = False
         self.within = ""
         """The session in which this client shows ours, if it does."""
+        self.is_person = False
+        """Whether a person looks at it here: it shows the session, or may type, and is no agent's."""
+        self._terminal = ""  # the person's
         self._session = session
         self._door = door
         self._wire = keepty.BrokerConnection()
@@ -242,7 +266,7 @@ class _Client(asyncio.Protocol):
         until = time.monotonic() + SERVE_SECONDS
         count = 0
         while self._waiting and self._checking is None:
-            if self._agent is None and _will_type(self._waiting[0], self._session):
+            if self._agent is None and _is_looked_into(self._waiting[0], self._session):
                 self._checking = asyncio.get_running_loop().create_task(self._check())
                 break
             self._take(self._waiting.popleft())
@@ -263,7 +287,7 @@ class _Client(asyncio.Protocol):
             self._read_on()
 
     async def _check(self) -> None:
-        """Find out whose a client is that will type, before it is let in."""
+        """Find out whose a client is, before it is let in."""
         connection = self._transport.get_extra_info("socket")
         self._agent = await asyncio.to_thread(agent_behind, connection, self._door.programs)
         self._checking = None
@@ -332,8 +356,22 @@ class _Client(asyncio.Protocol):
             hello = keepty.Hello(hello.role, hello.cols, hello.rows, wishes, hello.terminal, hello.within)
             self._session.typed_by(self._agent)
         self._session.attach(self, hello, self._greet, who)
+        is_shown = hello.role is keepty.Role.WRITER or bool(hello.wishes & keepty.Wish.SHOWN)
+        if is_shown and not self._agent and not self._transport.is_closing():
+            self.is_person, self._terminal = True, hello.terminal
+            self._door.seen(self._session.id)
         if not self._transport.is_closing() and (notice := self._door.notice(self._session)):
             self.say(notice)
+
+    @property
+    def typed_at(self) -> float:
+        """When the person last pressed a key, as the system knows it of the terminal; else now."""
+        try:
+            if self._terminal.replace("/", "").isalnum():  # as pts/7 is, and nothing outside of /dev
+                return os.stat(f"/dev/{self._terminal}").st_atime
+        except OSError:
+            pass
+        return time.time()
 
     # --- the session's side ---------------------------------------------------------------------------------
 
@@ -398,7 +436,8 @@ class _Client(asyncio.Protocol):
         self._transport.close()
 
 
-def _will_type(message: Any, session: TerminalSession) -> bool:
-    """Whether this is the greeting of a client that may give a program input."""
-    is_writer = isinstance(message, keepty.Hello) and message.role is keepty.Role.WRITER
-    return is_writer and session.state is not ProgramState.ENDED
+def _is_looked_into(message: Any, session: TerminalSession) -> bool:
+    """Whether this is the greeting of a client that may give a program input, or shows it to somebody."""
+    if not isinstance(message, keepty.Hello) or session.state is ProgramState.ENDED:
+        return False
+    return message.role is keepty.Role.WRITER or bool(message.wishes & keepty.Wish.SHOWN)

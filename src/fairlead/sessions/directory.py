@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from ..formats.guess import meant
+from ..system.worktrees import Branches
 from ..wire.verifier import Outcome
 from .feed import Changed, Feed, FeedEvent, Opened, PromptEnded, TurnBegan, TurnEnded
 from .inbox import LEAST_PREFIX, Inbox
@@ -40,6 +41,8 @@ class Summary(Struct, frozen=True, kw_only=True):
     """What people call it: its name, or its id if it has none."""
     project: str
     """The directory that it works in."""
+    branch: str | None = None
+    """The git branch that is checked out there, or the commit; empty if none is, None if nobody looked."""
     state: str
     """`running`, `waiting` or `ended` for a program; `working`, `asks`, `idle` or `failed` for an agent."""
     activity: Activity = UNKNOWN
@@ -67,8 +70,9 @@ class Summary(Struct, frozen=True, kw_only=True):
         """All of it as plain data."""
         row = {field: getattr(self, field) for field in self.__struct_fields__ if field not in _UNLISTED}
         row["activity"] = self.activity.row
-        if self.verdict is None:
-            del row["verdict"]
+        for name in ("verdict", "branch"):
+            if row[name] is None:
+                del row[name]
         return row | dict(self.more)
 
 
@@ -174,6 +178,7 @@ class Directory:
         self._reserved = reserved or {}
         self._inbox = inbox
         self._verdict = verdict
+        self._branches = Branches()
 
     def add(self, kind: Kind) -> None:
         """Have the sessions of a kind, listed after those of the kinds before it."""
@@ -191,7 +196,11 @@ class Directory:
             known = ", ".join(each.name for each in self.kinds)
             raise NoKind(f"no sessions of kind {kind!r}; there are {known}")
         lists = await asyncio.gather(*(each.list(brief=brief) for each in kinds))
-        return self._joined(_own_names([summary for summaries in lists for summary in summaries]))
+        found = [summary for summaries in lists for summary in summaries]
+        if not brief:
+            branches = await self._branches.of({each.project for each in found})
+            found = [msgspec.structs.replace(e, branch=branches.get(e.project, "")) for e in found]
+        return self._joined(_own_names(found))
 
     async def find(self, word: str) -> tuple[Kind, Summary]:
         """The session that a word means: see `find_all`. Raises NoSession."""

@@ -136,6 +136,8 @@ class Inbox:
         self._size = 0
         self._limit = MAX_FILE
         self._is_torn = False  # the last line was not written whole
+        self.on_seen: list[Callable[[Question], None]] = []
+        """Called with a question that a person has seen."""
 
     def listen(self, listener: InboxListener) -> None:
         self._listeners.append(listener)
@@ -274,6 +276,11 @@ class Inbox:
             self._write(_Line(asked=_filed(question)))
             self._tell(lambda listener: listener.warned(question, why))
         return f"{question.id} waits on: {why}"
+
+    def note_seen(self, question: Question) -> None:
+        """A person has seen a question, and has not answered it yet."""
+        for tell in self.on_seen:
+            tell(question)
 
     def withdraw(self, id: str, why: str) -> None:
         """Its asker no longer waits: because of the answer that it is just told, or for a reason of its

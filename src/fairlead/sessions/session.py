@@ -27,6 +27,8 @@ class Prompt(Struct, frozen=True):
     text: str
     by: str = ""
     """Who asks: a client, a rule, a verifier."""
+    patience: float = 0.0
+    """Seconds that it may wait until nothing is in the way; 0: it is refused if something is."""
 
 
 def new_id(given: str = "") -> str:
@@ -111,20 +113,32 @@ class Session(Protocol):
 class Typing(Protocol):
     """A kind into whose sessions text can be typed."""
 
-    def type(self, id: str, text: str, *, enter: bool) -> None:
+    async def type(self, id: str, text: str, *, enter: bool) -> None:
         """Type a text, and perhaps press Enter. Raises NoSession or NotSupported."""
 
 
-class Receipt(Struct, frozen=True):
-    """How far a prompt has got."""
+PromptStage = Literal["queued", "written", "accepted", "started", "ended"]
+STAGES: tuple[PromptStage, ...] = ("queued", "written", "accepted", "started", "ended")
 
-    state: Literal["queued", "started", "ended"]
+
+class Receipt(Struct, frozen=True):
+    """How far a prompt has got, and when it got there, in seconds since 1970. It is `written` when it was
+    put where its agent reads: that is no delivery. When the agent has taken it, it is `accepted`."""
+
+    state: PromptStage
+    written: float = 0.0
+    accepted: float = 0.0
+    started: float = 0.0
+    ended: float = 0.0
     place: int = 0
     """Its place among those that wait, from 1."""
     outcome: PromptOutcome | None = None
     reason: str = ""
     text: str = ""
     """What the agent said last in answer to it."""
+
+    def has_reached(self, stage: PromptStage) -> bool:
+        return STAGES.index(self.state) >= STAGES.index(stage)
 
 
 @runtime_checkable
@@ -134,8 +148,8 @@ class Receiving(Protocol):
     async def receipt(self, id: str, prompt: str) -> Receipt | None:
         """How far a session has got with a prompt; None if it has none of this id. Raises NoSession."""
 
-    async def ended(self, id: str, prompt: str) -> None:
-        """Wait until a prompt that the session has is ended. Raises NoSession."""
+    async def reached(self, id: str, prompt: str, stage: PromptStage) -> None:
+        """Wait until a prompt that the session has got so far, or is ended. Raises NoSession."""
 
 
 @runtime_checkable

@@ -101,6 +101,8 @@ class States:
         self._known: dict[str, Activity] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._saving: asyncio.Future[None] | None = None
+        self.on_seen: list[Callable[[str], None]] = []
+        """Called with a session that a person looks at."""
 
     def load(self) -> None:
         """Know what the last daemon knew."""
@@ -119,6 +121,16 @@ class States:
     def of(self, id: str) -> Activity | None:
         """What a session does, if anything is known of it."""
         return self._known.get(id)
+
+    def all(self) -> list[tuple[str, Activity]]:
+        """What all sessions do of which anything is known."""
+        return list(self._known.items())
+
+    def look_again(self) -> None:
+        """Notice it if somebody has looked since at what had ended unseen."""
+        for id, known in self.all():
+            if not known.is_seen and self._is_watched(id):
+                self.seen(id)
 
     def found(self, id: str, state: DoesNow, evidence: Evidence | None, question: str = "") -> Activity:
         """A session does this now. Nothing is told if that was known."""
@@ -140,6 +152,8 @@ class States:
 
     def seen(self, id: str) -> None:
         """A person looks at a session."""
+        for tell in self.on_seen:
+            tell(id)
         known = self._known.get(id)
         if known is not None and not known.is_seen:
             self._known[id] = known = msgspec.structs.replace(known, is_seen=True)

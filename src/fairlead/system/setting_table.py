@@ -182,7 +182,18 @@ SETTINGS: Mapping[str, Mapping[str, Setting]] = {
             "session; 0 means never",
         ),
     },
-    "notify": {"urls": _table("where notifications go, as Apprise URLs")},
+    "notify": {
+        "urls": _table("where notifications go, as Apprise URLs"),
+        "after_seconds": Setting(
+            20.0, "seconds after which a question that nobody has seen is told to people; 0 means never"
+        ),
+        "quiet_hours": Setting(
+            "never", 'when nobody is told, as `"22:00-07:00"`; at the end, what still waits is'
+        ),
+        "terminals": Setting("true", "whether people are told at attached terminals, with a bell"),
+        "desktop": Setting("true", "whether they are told on the desktop, by `notify-send` or `osascript`"),
+        "done": Setting("false", "whether they are also told when a turn has ended and nobody has looked"),
+    },
 }
 """Every setting of the file, by section and key."""
 DEFAULTS: Mapping[str, Mapping[str, int | float | str]] = {

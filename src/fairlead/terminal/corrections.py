@@ -2,14 +2,13 @@
 
 An agent that calls `fairlead hook` when it stops waits for the answer, and the answer can send it back:
 nothing is typed. Where no hook waits, a correction is typed, but only into the empty input of an agent whose
-screen is known (`terminal/screen/agent_input.py`): a dialog, a menu and a person's draft never get it. A
+screen is known (`submitting.py`): a dialog, a menu and a person's draft never get it. A
 correction that no turn begins with in time was not delivered: that is told, and a person is called.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import time
 from collections.abc import Callable, Coroutine
@@ -19,23 +18,16 @@ from msgspec import Struct
 
 from ..system.processes import Program, foreground
 from .ports import ProgramState
-from .screen.agent_input import AgentInput, is_known, shown_input
-from .session import TerminalSession
+from .submitting import NotSeen, Obstacle, Submitter, same_text
 
 STOP_PAUSE = 0.2
 """Seconds after a stop until something is typed: some agents end then, and what follows must not get it."""
-PASTE_WAIT = 3.0
-"""Seconds until a paste that the input does not show is given up; then Enter is not pressed."""
-PASTE_LOOK = 0.15
-"""Seconds between looks at the input: some programs take Enter right after a paste for a part of it."""
 BEGIN_LOOK = 0.25
 """Seconds between looks whether the agent's transcript grows."""
 RETURN_WAIT = 10.0
 """Seconds that a hook and verifiers have to come back to the daemon after a restart."""
 MAX_WAITING = 8
 """How many corrections may wait until an agent is done."""
-COMPARED = 200
-"""How many characters of a prompt show that it is the correction that was typed."""
 LEAD = "A check of this work says:\n"
 """Typed before a correction that does not begin with a letter: `/`, `!` and `#` are commands of agents."""
 
@@ -57,6 +49,8 @@ class KnownAgentInput(Struct):
     file: str = ""
     program: Program | None = None
     is_working: bool = False
+    tells_starts: bool = False
+    """Whether its agent tells when a turn begins; some tell only of the end."""
     waiting: list[str] = []
     """Corrections that go to the agent when it is done."""
     sent: Sent | None = None
@@ -76,7 +70,7 @@ class Delivery:
 
     def __init__(
         self,
-        session: TerminalSession,
+        submitter: Submitter,
         known: KnownAgentInput,
         *,
         begin_wait: float,
@@ -84,7 +78,7 @@ class Delivery:
         begun: Callable[[], None],
         save: Callable[[], None],
     ) -> None:
-        self._session = session
+        self._submitter = submitter
         self._known = known
         self._begin_wait = begin_wait
         self._told = told
@@ -93,6 +87,7 @@ class Delivery:
         self._hook: asyncio.Future[str] | None = None
         self._hook_left = False  # the hook that waited was ended by its agent
         self._made_at = time.monotonic()
+        self.hooked()
 
     @property
     def pending(self) -> int:
@@ -108,13 +103,14 @@ class Delivery:
 
     # --- the agent ------------------------------------------------------------------------------------------
 
+    def hooked(self) -> None:
+        """The program that called the hook is the agent that it calls itself."""
+        self._submitter.hooked = (self._known.program, self._known.agent)
+
     def is_sent(self, prompt: str) -> bool:
         """Whether a prompt that the agent tells of is the correction that it was given."""
         sent = self._known.sent
-        if sent is None:
-            return False
-        said, typed = (" ".join(text.split())[:COMPARED] for text in (prompt, sent.text))
-        return not said or said == typed
+        return sent is not None and (not prompt.strip() or same_text(prompt, sent.text))
 
     def went_on(self) -> None:
         """The agent goes on with what it was given."""
@@ -224,9 +220,10 @@ class Delivery:
 
     def _check_program(self) -> None:
         """Raises ValueError if another program than the agent has the terminal."""
-        if self._session.state is not ProgramState.RUNNING:
-            raise ValueError(f"the session is {self._session.state.value}")
-        wanted, there = self._known.program, foreground(self._session.pid)
+        session = self._submitter.session
+        if session.state is not ProgramState.RUNNING:
+            raise ValueError(f"the session is {session.state.value}")
+        wanted, there = self._known.program, foreground(session.pid)
         if wanted is None:
             raise ValueError("it is not known which program called the hook, so nothing is typed")
         if there != wanted:
@@ -235,7 +232,7 @@ class Delivery:
                 f"the program in the foreground is {name}, not the {wanted.name} that called the hook"
             )
 
-    def _check_input(self, wanted: AgentInput = AgentInput.EMPTY) -> None:
+    def _check_input(self) -> None:
         """Raises ValueError unless the agent is in the foreground and shows its empty input."""
         self._check_program()
         agent = self._known.agent
@@ -243,44 +240,35 @@ class Delivery:
             raise ValueError(
                 "the agent ended its stop hook before the verdict, by a person or its time limit"
             )
-        if not is_known(agent):
+        view = self._submitter.look()
+        if not view.agent:
             raise ValueError(
                 f"no stop hook of {agent or 'the agent'} waits for it, and its screen is not known, "
                 "so nothing is typed"
             )
-        if not self._session.screen.modes.bracketed_paste:
-            raise ValueError(
-                f"{agent} can't take a paste, and a line's end would be an Enter, so nothing is typed"
-            )
-        if shown_input(agent, self._session.screen) is not wanted:
-            raise ValueError(
-                f"the screen of {agent} does not show an {wanted.value} input, so nothing is typed"
-            )
+        try:
+            self._submitter.check(view)
+        except Obstacle as obstacle:
+            raise ValueError(f"{obstacle}, so nothing is typed") from None
 
     async def _type(self, text: str) -> None:
         await asyncio.sleep(STOP_PAUSE)
-        session = self._session
+
+        def entering() -> None:
+            self._send(text, "typed")
+            self._told("typed", "")
+            self._save()
+
         try:
             self._check_input()
-            before = session.inputs
-            session.send_input(session.screen.paste(text))
-            deadline = time.monotonic() + PASTE_WAIT
-            while True:
-                await asyncio.sleep(PASTE_LOOK)
-                if session.inputs != before + 1:
-                    raise ValueError("a person typed at the same time; it is in the input and was not sent")
-                with contextlib.suppress(ValueError):
-                    self._check_input(AgentInput.FILLED)
-                    break
-                if time.monotonic() > deadline:
-                    raise ValueError("it was pasted, but the input does not show it, so it was not sent")
-        except ValueError as error:
-            self._fail(str(error))
-            return
-        session.send_input(b"\r")
-        self._send(text, "typed")
-        self._told("typed", "")
-        self._save()
+            await self._submitter.submit(
+                text, program=self._known.program, pasted=lambda: None, entering=entering
+            )
+            if not self._known.tells_starts:
+                self.went_on()
+        except (ValueError, NotSeen) as error:
+            if self._known.sent is not None:
+                self._fail(str(error))
 
 
 def _size(path: str) -> int:

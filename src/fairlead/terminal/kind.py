@@ -12,14 +12,16 @@ from typing import Any
 import msgspec
 
 from ..sessions.directory import NoSession, NotSupported, Summary
-from ..sessions.feed import Exited, Feed, PromptEnded, PromptStarted, Signalled
-from ..sessions.session import Prompt
+from ..sessions.feed import Exited, Feed, Signalled
+from ..sessions.session import Prompt, PromptStage, Receipt, new_id
 from ..system import processes
 from .host import HostError, TerminalHost
 from .lines import kept
 from .ports import ProgramState, TerminalEvent
+from .prompting import TerminalPrompts
 from .session import TerminalSession
 from .state.tracker import Trackers
+from .submitting import Submitters
 from .turns import LiveTerminal, TerminalTurns
 from .usage import ProcessUsage, Usages
 
@@ -34,8 +36,18 @@ class TerminalKind:
     name = "terminal"
     gives_ids = False
 
-    def __init__(self, host: TerminalHost, turns: TerminalTurns, feed: Feed, trackers: Trackers) -> None:
+    def __init__(
+        self,
+        host: TerminalHost,
+        turns: TerminalTurns,
+        feed: Feed,
+        trackers: Trackers,
+        prompts: TerminalPrompts,
+        submitters: Submitters,
+    ) -> None:
         self._host = host
+        self._prompts = prompts
+        self._submitters = submitters
         self._trackers = trackers
         self._turns = turns
         self._feed = feed
@@ -49,7 +61,7 @@ class TerminalKind:
             with contextlib.suppress(OSError):  # the list is worth more than what they use
                 used = await asyncio.to_thread(self._usages.look, running)
             sessions = [each for each in sessions if each in self._host]  # some may have gone meanwhile
-        found = [summary(each, used.get(each.pid)) for each in sessions]
+        found = [self._summary(each, used.get(each.pid)) for each in sessions]
         for number, each in enumerate(sessions):
             stray = each.stray
             if stray is not None and await asyncio.to_thread(processes.running, stray.pid) == stray:
@@ -59,7 +71,15 @@ class TerminalKind:
 
     async def find(self, word: str, *, every: bool) -> Sequence[Summary]:
         session = self._host.sessions.get(word)
-        return [summary(session, None)] if session is not None else []
+        return [self._summary(session, None)] if session is not None else []
+
+    def _summary(self, session: TerminalSession, usage: ProcessUsage | None) -> Summary:
+        tracker = self._trackers.of(session.id)
+        rules = tracker.agent if tracker is not None else None
+        found = summary(session, usage, rules.agent if rules is not None else "")
+        if (queue := self._prompts.get(session.id)) is None or not (waiting := len(queue.waiting)):
+            return found
+        return msgspec.structs.replace(found, more={**found.more, "queued": waiting})
 
     def name_of(self, id: str) -> str | None:
         return id if id in self._host.sessions else None
@@ -106,24 +126,49 @@ class TerminalKind:
         self._host.forget(session)
         return {}
 
-    async def prompt(self, id: str, prompt: Prompt) -> None:
-        """Type it. What a program makes of it is not known, so that it is done at once."""
-        check_typing(self._session(id))
-        self.type(id, prompt.text, enter=True)
-        self._feed.post(PromptStarted(id, prompt.id))
-        self._feed.post(PromptEnded(id, prompt.id, "done"))
+    async def prompt(self, id: str, prompt: Prompt) -> int | None:
+        """Submit it when its agent is idle and shows its empty input."""
+        return await self._prompts.of(self._running(id)).add(prompt)
 
-    def type(self, id: str, text: str, *, enter: bool) -> None:
+    async def receipt(self, id: str, prompt: str) -> Receipt | None:
+        return self._prompts.of(self._session(id)).receipt(prompt)
+
+    async def reached(self, id: str, prompt: str, stage: PromptStage) -> None:
+        queue = self._prompts.of(self._session(id))
+        while (receipt := queue.receipt(prompt)) is not None and not receipt.has_reached(stage):
+            await queue.changed()
+            self._session(id)
+
+    async def type(self, id: str, text: str, *, enter: bool) -> None:
+        """Type a text. With Enter it is a prompt where it is known what the program takes."""
+        session = self._running(id)
+        view = await self._submitters.of(session).view()
+        if view.agent and enter:
+            await self._prompts.of(session).add(Prompt(new_id(), text))
+            return
+        if view.agent and (obstacle := view.obstacle(id)) is not None:
+            raise NotSupported(str(obstacle))
+        session.send_input(text.encode("utf-8", "replace") + (b"\r" if enter else b""))
+
+    async def interrupt(self, id: str, prompt: str | None = None) -> None:
+        """Press Ctrl-C. A prompt that waits is dropped, and Escape ends its turn in an agent."""
+        session = self._running(id)
+        if prompt is None:
+            session.send_input(b"\x03")
+            return
+        queue = self._prompts.of(session)
+        if queue.drop(prompt) or not queue.is_running(prompt):
+            return
+        if (await self._submitters.of(session).view()).state == "working":
+            session.send_input(session.screen.key("Escape"))
+
+    def _running(self, id: str) -> TerminalSession:
+        """A session into which something can be typed. Raises NoSession or NotSupported."""
         session = self._session(id)
         if session.state is not ProgramState.RUNNING:
             raise NotSupported(f"session {id!r} {_STANDING[session.state]}")
         check_typing(session)
-        session.send_input(text.encode("utf-8", "replace") + (b"\r" if enter else b""))
-
-    async def interrupt(self, id: str, prompt: str | None = None) -> None:
-        """Press Ctrl-C. A prompt was done when it was typed, and nothing of it is left to end."""
-        if prompt is None:
-            self.type(id, "\x03", enter=False)
+        return session
 
     async def live(self, id: str) -> LiveTerminal:
         return self._turns.live(self._session(id))
@@ -143,8 +188,8 @@ def check_typing(session: TerminalSession) -> None:
         raise NotSupported(f"session {session.id!r} does not read: {session.untyped} bytes wait to be typed")
 
 
-def summary(session: TerminalSession, usage: ProcessUsage | None) -> Summary:
-    """A terminal session as it is listed."""
+def summary(session: TerminalSession, usage: ProcessUsage | None, agent: str = "") -> Summary:
+    """A terminal session as it is listed, with the agent that is in its foreground."""
     screen = session.screen
     return Summary(
         id=session.id,
@@ -170,6 +215,7 @@ def summary(session: TerminalSession, usage: ProcessUsage | None) -> Summary:
             "cpu_percent": round(usage.cpu_percent, 1) if usage else None,
             "cpu_seconds": usage.cpu_seconds if usage else None,
             "memory": usage.memory if usage else None,
+            **({"agent": agent} if agent else {}),
             **({"started_by": by} if (by := session.started_by) else {}),
         },
     )

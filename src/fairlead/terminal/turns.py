@@ -32,6 +32,7 @@ from . import corrections
 from .corrections import RETURN_WAIT, Delivery
 from .host import HostError, TerminalHost
 from .session import TerminalSession
+from .submitting import Submitter, Submitters
 from .transcript_lines import TooMany, TranscriptLines
 
 log = logging.getLogger("fairlead")
@@ -79,8 +80,6 @@ class KnownTurns(corrections.KnownAgentInput, kw_only=True):
     turns: list[TerminalTurn] = field(default_factory=list)
     ended: float = 0.0
     """When the last turn ended, in seconds since 1970."""
-    tells_starts: bool = False
-    """Whether its agent tells when a turn begins; some tell only of the end."""
     conversation: str = ""
     """The agent's own id of its conversation, if it tells one."""
     depth: int | None = None
@@ -94,8 +93,9 @@ class LiveTerminal:
     model = ""
 
     def __init__(
-        self, session: TerminalSession, known: KnownTurns, path: str, feed: Feed, begin_wait: float
+        self, submitter: Submitter, known: KnownTurns, path: str, feed: Feed, begin_wait: float
     ) -> None:
+        session = submitter.session
         self.id = self.name = session.id
         self.project = session.cwd
         self.began = session.started_at
@@ -104,7 +104,7 @@ class LiveTerminal:
         self._path = path
         self._feed = feed
         self.delivery = Delivery(
-            session,
+            submitter,
             known,
             begin_wait=begin_wait,
             told=self._receipt,
@@ -160,6 +160,7 @@ class LiveTerminal:
         known.agent, known.file, known.conversation = agent, file, conversation
         known.program = foreground(self._session.pid)
         known.depth = depth_below(hook, known.program.pid) if hook and known.program else None
+        self.delivery.hooked()
         is_correction = self.delivery.is_sent(prompt) and bool(known.turns)
         if is_correction:
             self.delivery.went_on()
@@ -256,9 +257,11 @@ class TerminalTurns:
         tell: Tell,
         judged: Judged,
         hooked: Hooked,
+        submitters: Submitters,
         *,
         begin_wait: float,
     ) -> None:
+        self._submitters = submitters
         self._begin_wait = begin_wait
         self._host = host
         self._directory = directory
@@ -411,7 +414,8 @@ class TerminalTurns:
         if found is None or found.known.began != session.started_at:
             path = self._path(session)
             known = _read(path, session.started_at) or KnownTurns(began=session.started_at)
-            found = LiveTerminal(session, known, path, self._feed, self._begin_wait)
+            submitter = self._submitters.of(session)
+            found = LiveTerminal(submitter, known, path, self._feed, self._begin_wait)
             self._live[session.id] = found
             self._feed.post(feed.Closed(session.id))
             self._feed.post(feed.Opened(session.id, found))

@@ -41,6 +41,7 @@ from .own_terminal import (
     OwnTerminal,
     SignalBell,
     TerminalGone,
+    desktop_message,
 )
 from .ready import READ, WRITE, Ready
 from .translate import REDRAW, Translator, is_whole
@@ -450,6 +451,8 @@ class _Sharing:
                 if self._wire.state not in (keepty.State.OPEN, keepty.State.ENDED):
                     raise LeftTerminal(1, f"fairlead attach: {message.text}")
                 self._notice(message.text)
+                if message.text.startswith(keepty.RING):
+                    self._ring(message.text)
             elif isinstance(message, Broken):
                 self._lose()
                 return
@@ -576,6 +579,10 @@ class _Sharing:
                 self._draw_note()
         else:
             self._terminal.show(f"\r\n{self._told}\r\n".encode("utf-8", "replace"))
+
+    def _ring(self, text: str) -> None:
+        """Have the person's terminal ring, and show a message on the desktop that it is on."""
+        self._terminal.show_now(b"\a" + desktop_message("fairlead", text, os.environ))
 
     def _end_note(self) -> None:
         """Take the hint away, and show what it covers."""

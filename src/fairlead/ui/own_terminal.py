@@ -20,11 +20,14 @@ import tty
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
 MAX_UNSHOWN = 64 * 1024
 """How many bytes may wait for the terminal before no more is taken for it."""
 WRITE_SIZE = 16 * 1024
+MAX_MESSAGE = 300
+"""How many characters of a message for the desktop are given to the terminal."""
 RESTORE_WAIT = 2.0
 """Seconds that a terminal which takes no output is given to take what restores it."""
 
@@ -252,3 +255,14 @@ def _opened_again(descriptor: int) -> int | None:
         return os.open(os.ttyname(descriptor), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
+
+
+def desktop_message(title: str, text: str, environ: Mapping[str, str]) -> bytes:
+    """What makes a terminal show a message on the desktop that it is on: OSC 777 where that is known, else
+    OSC 9. A terminal that knows neither ignores it."""
+    if environ.get("TERM", "") in ("", "dumb", "linux"):
+        return b""
+    shown = "".join(filter(str.isprintable, text))[:MAX_MESSAGE]
+    has_777 = "VTE_VERSION" in environ or environ.get("TERM", "").startswith(("foot", "rxvt"))
+    said = f"777;notify;{title};{shown.replace(';', ',')}" if has_777 else f"9;{title}: {shown}"
+    return f"\x1b]{said}\x1b\\".encode("utf-8", "replace")

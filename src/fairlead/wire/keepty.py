@@ -32,6 +32,8 @@ REDRAW_COLS = 0xFFFF
 granted."""
 MAX_NAME = 255
 """How many bytes a text of the extension may have."""
+RING = "\a"
+"""What a notice begins with if the person's terminal should ring."""
 HELLO_DEADLINE = 5.0
 """Seconds from connecting until the whole Hello must be there."""
 MAX_SOCKET_PATH = 107 if sys.platform == "linux" else 103

@@ -190,6 +190,7 @@ PARAMS: Mapping[str, ParamType] = MappingProxyType(
         "session-path": NON_BLANK._replace(wanted="non-empty path string"),
         "since": NON_BLANK,
         "shows": STRING,
+        "stage": _one_of("written", "accepted", "started", "ended"),
         "status": _one_word_of("submitted", "cancelled", "failed"),
         "statuses": VECTOR,
         "stop": BOOLEAN,
@@ -255,11 +256,12 @@ session_stop: / name session-id -> session others exit-code stopped dropped agen
     stop a program, or an agent's turn [beside own]
 session_remove: / name session-id -> session others path
     remove a session that does nothing; an agent's journal is moved to the trash [beside]
-session_prompt: text / name session-id prompt-id -> accepted session queued
-    prompt a session: type the text and Enter, or send it to an agent; with a client's id only once, \
-however often it is requested
-prompt_receipt: prompt-id / name session-id timeout -> state place outcome reason text
-    how far an agent has got with a prompt; waits until it ends or times out \
+session_prompt: text / name session-id prompt-id timeout -> accepted session queued
+    prompt an agent, also one in a terminal; with a client's id only once, however often it is requested. \
+What is in the way in a terminal, such as a dialog or a draft, is an error, with a timeout after so long
+prompt_receipt: prompt-id / name session-id timeout stage \
+-> state written accepted started ended place outcome reason text
+    how far an agent has got with a prompt, and when; with a timeout, waits until it is that far or ended \
 [beside cancellable repeatable reads]
 session_lines: / name session-id limit from timeout -> lines first oldest complete next
     a program's output, or an agent's messages and calls, as text: the last lines, or those after \
@@ -289,6 +291,8 @@ health: -> status checked-at checks
     check the daemon and what it needs [beside reads]
 approvals: / token -> approvals
     everything that waits for a person, in all directories [reads]
+approval_seen: / token -> accepted
+    a person has seen a question, or all that wait: they are not notified of it [repeatable]
 approval_settle: token allowed / always option text -> accepted approval
     answer a question
 ask_person: token text project / title options -> answered option text by

@@ -156,7 +156,7 @@ def test_a_screen_is_not_judged_while_it_is_drawn() -> None:
 
 def test_a_rule_looks_at_the_last_rows_and_at_what_was_typed(small: AgentRules) -> None:
     assert found_on(small, b"Really?\r\n\r\n") == Found("waits", "Really?", "", "asks", 3, "Really?")
-    assert found_on(small, b"Really?\r\n$ ls") == Found("idle", "", "draft", "rests", 3, "")
+    assert found_on(small, b"Really?\r\n$ ls") == Found("idle", "", "draft", "rests", 3, "", ("ls",))
     assert found_on(small, b"Really?\r\n$ \x1b[2mls\x1b[0m") == Found("idle", "", "empty", "rests", 3, "")
     assert found_on(small, b"$ ls\r\nnotes.txt") is None
 

@@ -13,6 +13,7 @@ import msgspec
 
 from ...formats.edn import Keyword
 from ...formats.shown import coloured
+from ...system.worktrees import git_branch
 from .. import context
 from ..conversation import Conversation
 from ..journal import Said
@@ -20,7 +21,6 @@ from ..library import Library
 from ..messages import Assistant, ToolResult, text_of
 from ..models import ModelInfo
 from ..ports import Phase
-from ..worktrees import git_branch
 from .registry import Inputs, Params, QueryError, Resolver, TextKeys, Thread
 
 SESSION_ID = "psi.agent-session/session-id"

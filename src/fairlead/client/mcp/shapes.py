@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from ...formats.shown import visible
+from ...sessions.session import PromptStage
 
 MAX_TIMEOUT = 86_400.0
 MAX_NAME = 200
@@ -175,8 +176,13 @@ class TextRead(ToolOutput, frozen=True, kw_only=True, omit_defaults=True):
 
 class PromptTaken(ToolOutput, frozen=True, kw_only=True, omit_defaults=True):
     session: str
-    state: Literal["queued", "started", "ended", "typed"]
+    state: PromptStage
     prompt_id: str = ""
+    written: float = 0.0
+    """When it got so far, in seconds since 1970."""
+    accepted: float = 0.0
+    started: float = 0.0
+    ended: float = 0.0
     place: int = 0
     outcome: str = ""
     reason: str = ""

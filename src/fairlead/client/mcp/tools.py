@@ -117,18 +117,13 @@ class Desk:
         reach, row = await self._find(given.session)
         if reach.is_own(row):
             raise ToolFault("this is the session that you run in; an agent does not prompt itself")
-        if "chat" not in row["can"]:
-            # a person's program may ask for something there, and Enter would answer
-            if not row.get("started_by"):
-                raise ToolFault(
-                    f"{row['name']!r} is a person's terminal; agents type only into those they start"
-                )
-            await self._ask("session_prompt", session_id=row["id"], text=given.text)
-            return shapes.PromptTaken(session=row["name"], state="typed")
+        if "chat" not in row["can"] and not row.get("started_by"):
+            raise ToolFault(f"{row['name']!r} is a person's terminal; agents type only into those they start")
         # with an id of ours it is said once, although the daemon may be asked again after its death
         asked = {"session_id": row["id"], "text": given.text, "prompt_id": secrets.token_hex(16)}
-        prompt = (await self._ask("session_prompt", **asked))["prompt_id"]
-        return await self._receipt(row, prompt, given.timeout if given.wait else 0.0)
+        patience = given.timeout if given.wait else None
+        prompt = (await self._ask("session_prompt", **asked, timeout=patience))["prompt_id"]
+        return await self._receipt(row, prompt, patience or 0.0)
 
     async def _receipt(self, row: dict[str, Any], prompt: str, timeout: float) -> shapes.PromptTaken:
         got = await self._ask("prompt_receipt", session_id=row["id"], prompt_id=prompt, timeout=timeout)
@@ -136,6 +131,10 @@ class Desk:
             session=row["name"],
             state=got["state"],
             prompt_id=prompt,
+            written=got.get("written", 0.0),
+            accepted=got.get("accepted", 0.0),
+            started=got.get("started", 0.0),
+            ended=got.get("ended", 0.0),
             place=got.get("place", 0),
             outcome=got.get("outcome", ""),
             reason=got.get("reason", ""),
@@ -271,9 +270,9 @@ _TABLE = (
         shapes.PromptArguments,
         (shapes.PromptTaken,),
         "Prompt a session",
-        "Say something to another agent, and wait for its answer; or type a text and Enter into a terminal. "
-        "The receipt says whether the prompt is queued, started or ended, and how. Of one that is not ended, "
-        "wait_session gets the receipt by prompt_id.",
+        "Say something to another agent, and wait for its answer; or give a shell a command at its prompt. "
+        "The receipt says whether the prompt is queued, written, accepted by the agent, started or ended, "
+        "when, and how. Of one that is not ended, wait_session gets the receipt by prompt_id.",
         waits=True,
     ),
     ToolEntry(

@@ -22,10 +22,10 @@ from ...agent.journal import Compaction, Entry, Said
 from ...agent.library import LibraryPage
 from ...agent.messages import Assistant, Image, Message, Text, Thinking, ToolResult, Usage, User, text_of
 from ...agent.ports import Phase
-from ...agent.worktrees import git_branch
 from ...formats.edn import Keyword
 from ...formats.shown import coloured, dotted, label, one_line, visible
 from ...sessions.questions import Answer, Question
+from ...system.worktrees import git_branch
 from ...wire.rpc import ErrorCode, fields
 
 Data = Mapping[Any, Any]

@@ -40,6 +40,8 @@ HANDSHAKE_WAIT = 30.0
 """Seconds that a client has to say what it is; one that says nothing must not hold a place for ever."""
 MISSED_LIMIT = 64 * 1024 * 1024
 """The same while it is told what it missed."""
+_OF_ALL = "sessions/"
+"""How topics begin that are of all sessions."""
 OWN = frozenset({"handshake", "ping", "cancel", "describe", "subscribe", "unsubscribe"})
 """Ops about the connection itself."""
 FOR_ANY = "session_prompt, session_lines, session_wait and session_stop"
@@ -157,6 +159,11 @@ class RpcDoor:
         if agent not in (id, by, self.agents.made.by(id)):
             why = f"{call.op}: an agent's command may do that only in its own session and those it opened"
             raise OpError(ErrorCode.FAILED, f"{why}, and a command of an agent session ({agent:.80}) asks")
+
+    def seen(self, session: str) -> None:
+        """A person is shown a session."""
+        if self._directory is not None:
+            self._directory.states.seen(session)
 
     def refresh(self) -> None:
         """Whatever is asked now is for the configuration as it is now."""
@@ -435,10 +442,14 @@ class _Connection(asyncio.Protocol):
         return self._door.agents.cancelled(call)
 
     async def _subscribe(self, call: Call, given: dict[str, Any]) -> Mapping[Any, Any]:
-        """The response comes after how things are."""
+        """The response comes after how things are. Who only follows what happens to all sessions looks at
+        none of them."""
         before = self._wire.subscribed
         topics = given.get("topics", ())
         subscribed = self._wire.subscribe(topics)
+        is_named = call.session_id or self.focus or given.get("since")
+        if topics and not is_named and all(topic.startswith(_OF_ALL) for topic in topics):
+            return fields(subscribed=subscribed)
         self._is_replaying = True
         try:
             more = self._door.agents.subscribed(call, topics, given.get("since"))
@@ -447,6 +458,8 @@ class _Connection(asyncio.Protocol):
             raise
         finally:
             self._is_replaying = False
+        if self.focus is not None and not self.agent and not await self._behind(self._door.programs):
+            self._door.seen(self.focus)
         return fields(subscribed=subscribed, **more)
 
     async def _behind(self, programs: Programs) -> str:

@@ -20,10 +20,10 @@ from ...agent.messages import Assistant, ToolResult, User, text_of
 from ...agent.models import THINKING_LEVELS, ModelError
 from ...agent.ports import Busy, Job, Refused
 from ...agent.store import NotFound
-from ...agent.worktrees import worktrees
 from ...formats.columns import cut
 from ...formats.edn import Keyword
 from ...formats.shown import dotted, one_line
+from ...system.worktrees import worktrees
 from ...wire.rpc import ErrorCode, fields
 from . import actions, frames
 from .actions import Item

@@ -123,6 +123,8 @@ class Found(Struct, frozen=True):
     version: int
     words: str
     """What of the screen it rests on."""
+    typed: tuple[str, ...] = ()
+    """What the rows of the input show, if it is shown."""
 
 
 class RowKind(NamedTuple):
@@ -267,7 +269,9 @@ class AgentRules:
             shown_input = "empty" if self._is_empty(inputs, view) else "draft"
             if rule.input not in ("", shown_input):
                 return None
-        return Found(rule.state, question, shown_input, rule.name, self.version, _cut(words, MAX_WORDS))
+        typed = tuple(view.texts[row][start:] for row, start in inputs) if shown_input == "draft" else ()
+        words = _cut(words, MAX_WORDS)
+        return Found(rule.state, question, shown_input, rule.name, self.version, words, typed)
 
     def _start(self, word: ShapeWord, text: str) -> int:
         """Where the agent's own part of a row of its input ends: where the pattern of its kind does."""

@@ -227,7 +227,7 @@ class Tracker:
             says, words = "idle", f"{name} reads its terminal"
         elif front.waits_in == "read":
             says, words = "waits", f"{name} reads its terminal"
-            question = self._last_line() or words
+            question = self._prompt() or words
         elif elapsed and used / elapsed > USED:
             says, words = "working", f"{name} used {used:.2f} s of processor time in {elapsed:.1f} s"
         elif front.waits_in != "poll":
@@ -237,10 +237,15 @@ class Tracker:
         else:
             self._claims["process"] = Claim(Evidence("process", says, time.time(), words), question)
 
-    def _last_line(self) -> str:
-        """The last line on the screen that says something."""
-        lines = (line.strip() for line in reversed(self.session.screen.text().splitlines()))
-        return next((line[:MAX_WORDS] for line in lines if line), "")
+    def _prompt(self) -> str:
+        """What a program asks that reads its terminal: what is before the cursor, or else the last line if
+        that is a question. What it has merely printed is none."""
+        view = live_view(self.session.screen)
+        at = view.cursor[1]
+        if at < len(view.texts) and (before := view.texts[at].strip()):
+            return before[:MAX_WORDS]
+        last = view.texts[-1].strip() if view.texts else ""
+        return last[:MAX_WORDS] if last.endswith(("?", ":")) else ""
 
     def _report(self) -> None:
         now = time.time()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ....formats.shown import middle
-from ....sessions.inbox import Inbox
+from ....sessions.inbox import Inbox, calling_agent
 from ....sessions.questions import Question
-from ....wire.rpc import fields
-from ..handlers import Data, op
+from ....wire.rpc import ErrorCode, fields
+from ..handlers import Data, OpError, op
 
 LISTED_CHARACTERS = 1024 * 1024
 """How much of what will happen a list has, of all questions together."""
@@ -31,6 +31,15 @@ class ApprovalOps:
             rows.append(_row(question, middle(question.whole, room, question.see_all)))
             left -= len(question.whole)
         return fields(approvals=rows)
+
+    @op
+    async def approval_seen(self, token: str | None = None) -> Data:
+        if agent := calling_agent.get():
+            why = f"only a person can have seen it, and a command of an agent session ({agent:.80}) asks"
+            raise OpError(ErrorCode.FAILED, why)
+        for question in self._inbox.open() if token is None else [self._inbox.find(token)]:
+            self._inbox.note_seen(question)
+        return fields(accepted=True)
 
     @op
     async def approval_settle(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Sequence
+from typing import cast
 from weakref import WeakValueDictionary
 
 from ....sessions.directory import Directory, Kind, NoKind, NoSession, NotSupported, Summary
 from ....sessions.feed import Feed, FeedEvent, SaidPiece
 from ....sessions.inbox import calling_agent
-from ....sessions.session import Explaining, Prompt, Receiving, Removing, new_id
+from ....sessions.session import Explaining, Prompt, PromptStage, Receiving, Removing, new_id
 from ....wire.rpc import ErrorCode, fields
 from ..frames import plain
 from ..handlers import FAULTS, Call, Data, OpError, accepted, invalid, op
@@ -47,6 +48,7 @@ class SessionOps:
 
     @op
     async def session_list(self, kind: str | None = None, brief: bool = False) -> Data:
+        self._directory.states.look_again()
         found = await self._directory.list(kind=kind, brief=brief)
         return fields(sessions=[row_of(each) for each in found], questions=self._directory.questions)
 
@@ -91,9 +93,11 @@ class SessionOps:
         return fields(session=row_of(found), **_others(others), **await kind.remove(found.id))
 
     @op
-    async def session_prompt(self, call: Call, text: str, name: str = "", prompt_id: str = "") -> Data:
+    async def session_prompt(
+        self, call: Call, text: str, name: str = "", prompt_id: str = "", timeout: float = 0.0
+    ) -> Data:
         kind, found = (await meant(self._directory, call, name))[0]
-        prompt = Prompt(new_id(prompt_id), text)
+        prompt = Prompt(new_id(prompt_id), text, patience=min(timeout, MAX_WAIT))
         known = None
         if prompt_id:
             if len(prompt_id) > MAX_ID:
@@ -106,14 +110,21 @@ class SessionOps:
         return accepted(call, prompt.id, session=row_of(found), **waits)
 
     @op
-    async def prompt_receipt(self, call: Call, prompt_id: str, name: str = "", timeout: float = 0.0) -> Data:
+    async def prompt_receipt(
+        self,
+        call: Call,
+        prompt_id: str,
+        name: str = "",
+        timeout: float = 0.0,
+        stage: str = "ended",
+    ) -> Data:
         kind, found = (await meant(self._directory, call, name))[0]
         if not isinstance(kind, Receiving):
             raise NotSupported(f"{kind.name} sessions give no receipts for prompts")
         if timeout:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(timeout, MAX_WAIT)):
-                    await kind.ended(found.id, prompt_id)
+                    await kind.reached(found.id, prompt_id, cast(PromptStage, stage))
         if (receipt := await kind.receipt(found.id, prompt_id)) is None:
             raise OpError(ErrorCode.NOT_FOUND, f"{found.name!r} has no prompt {prompt_id!r:.80}")
         known = {name: getattr(receipt, name) for name in receipt.__struct_fields__}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from ..system.opening import read_file
+from .opening import read_file
 
 MAX_WORKTREES = 100
 """How many worktrees are listed."""
@@ -14,6 +16,10 @@ MAX_READ = 4096
 """How many bytes of one of git's small files are read."""
 MAX_BRANCH = 200
 """How many characters of a branch's name are shown."""
+MAX_DIRECTORIES = 1000
+"""How many directories are looked at for a list."""
+LOOK_WAIT = 0.3
+"""Seconds that a list waits for them: a directory may be on a server that does not answer."""
 
 
 class Worktree(NamedTuple):
@@ -44,6 +50,39 @@ def git_branch(directory: Path) -> str | None:
     """The branch that a directory is on, without asking git."""
     found = _git_dirs(directory)
     return _branch(found[1])[:MAX_BRANCH] if found is not None else None
+
+
+class Branches:
+    """The branches of directories. They are read beside the event loop, by one thread at a time; whoever asks
+    while that takes long gets what was found before."""
+
+    def __init__(self) -> None:
+        self._found: Mapping[str, str] = {}
+        self._looking: asyncio.Future[Mapping[str, str]] | None = None
+
+    async def of(self, directories: Collection[str]) -> Mapping[str, str]:
+        """The branch of each of these directories that is in a repository."""
+        if self._looking is not None:  # for another list
+            await asyncio.wait([self._looking], timeout=LOOK_WAIT)
+        if self._looking is None:
+            wanted = sorted(directories)[:MAX_DIRECTORIES]
+            self._looking = asyncio.get_running_loop().run_in_executor(None, _branches, wanted)
+            self._looking.add_done_callback(self._looked)
+            await asyncio.wait([self._looking], timeout=LOOK_WAIT)
+        return self._found
+
+    def _looked(self, looking: asyncio.Future[Mapping[str, str]]) -> None:
+        self._looking = None
+        if not looking.cancelled() and looking.exception() is None:
+            self._found = looking.result()
+
+
+def _branches(directories: Collection[str]) -> Mapping[str, str]:
+    found = {}
+    for each in directories:
+        if os.path.isabs(each) and "\0" not in each and (branch := git_branch(Path(each))):
+            found[each] = branch
+    return found
 
 
 def _git_dirs(directory: Path) -> tuple[Path, Path] | None:

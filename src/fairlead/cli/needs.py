@@ -1,0 +1,107 @@
+"""Who needs a person: the order of sessions in lists, and what each of them does in a few words."""
+
+from __future__ import annotations
+
+import time
+
+from ..formats.columns import printable
+from ..formats.ladder import LADDER, word_for
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Row = dict[str, Any]
+
+WAITS, CALLED, DONE, WORKING, UNKNOWN, IDLE, ENDED = range(7)
+"""Who comes first: a session that waits for an answer, one whose verifier calls for a person, one whose turn
+ended and that nobody has looked at since; the others don't need anybody."""
+_RANKS = {"waits": WAITS, "working": WORKING, "unknown": UNKNOWN, "ended": ENDED}
+
+
+def activity_of(session: Row) -> Row:
+    """What a session does. An older daemon does not say it."""
+    return session.get("activity") or {"state": "unknown", "since": None, "question": "", "seen": True}
+
+
+def rank(session: Row) -> int:
+    """How much a session needs a person."""
+    activity = activity_of(session)
+    state: str = "ended" if session["exit_code"] is not None else activity["state"]
+    if state != "waits" and (session.get("verdict") or {}).get("escalated"):
+        return CALLED
+    if state == "waits" and _only_reads(session):
+        return UNKNOWN
+    if state == "idle":
+        return IDLE if activity["seen"] else DONE
+    return _RANKS[state]
+
+
+def by_need(sessions: list[Row]) -> list[Row]:
+    """Sessions in the order in which they need a person: who has waited longest is the first."""
+
+    def order(session: Row) -> tuple[int, float]:
+        needs, since = rank(session), activity_of(session)["since"] or 0.0
+        if needs in (WAITS, DONE):
+            return needs, since or time.time()
+        return needs, -since if needs == IDLE else 0.0  # the last used first
+
+    return sorted(sessions, key=order)
+
+
+def _only_reads(session: Row) -> bool:
+    """Whether all that is known of a program that waits is that it reads its terminal, as `cat` does: it has
+    printed no question."""
+    activity = activity_of(session)
+    evidence = activity.get("evidence") or {}
+    return evidence.get("source") == "process" and activity["question"] in ("", evidence.get("words"))
+
+
+def is_done_with(session: Row) -> bool:
+    """Whether a script opened it for one prompt, which was answered well."""
+    verdict = session.get("verdict")
+    is_well = not verdict or (
+        LADDER.get(word_for(verdict["confidence"])) == "green" and not verdict["escalated"]
+    )
+    is_one_shot = session.get("one_shot") and session["name"] == session["id"]
+    return bool(is_one_shot and session["state"] == "idle" and is_well)
+
+
+def state_word(session: Row) -> str:
+    """What a session does, in a word. Of a program of which nothing is known it is whether it runs."""
+    if pid := session.get("stray_pid"):
+        return f"lost, pid {pid} runs"
+    if session["exit_code"] is not None:
+        return f"exit {session['exit_code']}"
+    activity = activity_of(session)
+    word: str = activity["state"]
+    if word == "unknown" or session["state"] == "failed":
+        word = session["state"]
+    elif word == "waits" and _only_reads(session):
+        word = "reads"
+    elif word == "idle" and not activity["seen"]:
+        word = "done"
+    return word
+
+
+def state_cell(session: Row) -> str:
+    """The same with how long it has done that, and how many prompts wait."""
+    from .ls import span
+
+    word, activity = state_word(session), activity_of(session)
+    if queued := session.get("queued"):
+        word += f"+{queued}"
+    if not activity["since"] or activity["state"] == "unknown" or rank(session) == ENDED:
+        return word
+    return f"{word} {span(max(0.0, time.time() - activity['since']))}"
+
+
+def question_of(session: Row) -> str:
+    """What a session needs a person for, in one line; empty if it does not."""
+    needs = rank(session)
+    if needs == WAITS:
+        activity = activity_of(session)
+        evidence = activity.get("evidence") or {}
+        words = evidence.get("words", "") if evidence.get("source") in ("hook", "osc") else ""
+        return printable(activity["question"] or session["waits_for"] or words) or "an answer"
+    return printable(session["verdict"]["escalated"]) if needs == CALLED else ""

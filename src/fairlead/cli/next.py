@@ -1,0 +1,79 @@
+"""`fairlead next`: attach to the session that needs a person most."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from .arguments import Command, Failure, Option, parsed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+COMMAND = Command(
+    "next",
+    "Attach to the session that has waited longest for an answer: to a program's terminal, or to an agent's\n"
+    "chat with the question. If none waits, attach to one whose verifier calls for a person, or else to the\n"
+    "one whose turn ended first of those that nobody has looked at. It is the first one that `ls` lists.",
+    options=(Option("--print", help="only print its name"),),
+    examples=(
+        ("fairlead next", "answer the first one; detach with ctrl-\\ and repeat"),
+        ('fairlead logs "$(fairlead next --print)"', "see what it says"),
+    ),
+    codes={1: "no session needs you"},
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = parsed(COMMAND, arguments)
+    from ..client.connection import DaemonConnection
+
+    with DaemonConnection() as control:
+        answer = control.ask("session_list", brief=True)
+    session = _first(answer["sessions"])
+    if session is None:
+        raise Failure(_nobody(answer))
+    if options.print:
+        print(session["name"])
+        return 0
+    print(f"fairlead next: {_why(session)}", file=sys.stderr, flush=True)
+    from .attach import main as attach
+
+    return attach([session["id"]])
+
+
+def _first(sessions: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The session that needs a person most, but for that in whose terminal we are."""
+    import os
+
+    from .needs import DONE, by_need, is_done_with, rank
+
+    here = os.environ.get("FAIRLEAD_SESSION", "")
+    others = [each for each in sessions if each["id"] != here or not here]
+    found = [each for each in others if rank(each) <= DONE and not is_done_with(each)]
+    return by_need(found)[0] if found else None
+
+
+def _why(session: dict[str, Any]) -> str:
+    import time
+
+    from .ls import shown_name, span
+    from .needs import DONE, WAITS, activity_of, question_of, rank
+
+    name, needs, since = shown_name(session), rank(session), activity_of(session)["since"]
+    age = span(max(0.0, time.time() - since)) if since else ""
+    if needs == WAITS:
+        return f"{name} has waited {f'{age} ' if age else ''}for: {question_of(session)}"
+    if needs == DONE:
+        return (
+            f"no session waits; {name} is done{f' since {age}' if age else ''}, and nobody has looked at it"
+        )
+    return f"{name} needs a person: {question_of(session)}"
+
+
+def _nobody(answer: dict[str, Any]) -> str:
+    if (questions := answer["questions"]) == 0:
+        return "no session needs you"
+    pending = "1 approval is" if questions == 1 else f"{questions} approvals are"
+    return f"no session needs you; {pending} pending: `fairlead approvals`"

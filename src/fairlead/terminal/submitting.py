@@ -1,0 +1,395 @@
+"""Types a text into the input of a program in a terminal, submits it, and sees that the program took it.
+
+Enter accepts a dialog, chooses from a menu, and sends a person's draft along. So nothing is typed unless the
+program in the foreground is known and shows its empty input, by the rules for its screens or because it is a
+shell at its prompt. The text is pasted; Enter is pressed when the input shows that text and nothing else, and
+again only if it still does. Whoever types meanwhile wins: then Enter is not pressed. All that types for
+others, prompts as well as corrections, does so here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import time
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple
+from weakref import WeakKeyDictionary
+
+from ..sessions.inbox import calling_agent
+from ..sessions.state import UNKNOWN, Activity, DoesNow
+from ..system.processes import Program
+from .ports import ProgramState
+from .session import TerminalSession
+from .state.rules import AgentRules, live_view, shipped
+from .state.tracker import SHELLS, Front, RulesOf, front_of
+
+LOOK = 0.1
+"""Seconds between two looks at the screen."""
+PASTE_WAIT = 5.0
+"""Seconds until a paste that the input does not show is given up."""
+STILL = 0.25
+"""Seconds that the input must show it before Enter is pressed: some take an Enter right after a paste for a
+part of it."""
+ENTER_WAIT = 2.5
+"""Seconds until Enter is pressed again, if the input still shows what was pasted."""
+MAX_ENTERS = 3
+GONE_LOOKS = 2
+"""How often in a row the input must be seen without the text."""
+TAKE_OUT_WAIT = 2.0
+"""Seconds in which the input must be empty again after what was pasted is deleted."""
+MAX_SUBMITTED = 64 * 1024
+"""How many characters are typed at once."""
+COMPARED = 200
+"""How many characters of two prompts are compared."""
+MIN_SCROLLED = 5
+"""How many rows of a long text an input must show if it scrolls."""
+
+_FRAME = re.compile(r"[\s\u2500-\u259f]+")
+_MARK = re.compile(r"\[Pasted[^\]]*\]")
+"""What agents show instead of a long paste, without blanks."""
+_PROMPTS = frozenset(">❯›*!$#%»┃│")
+"""What stands before an input."""
+_TOLD = ("protocol", "hook", "osc")
+"""Where what a session does is known from that counts more than its screen."""
+_SHELL_PROMPT = re.compile(r"[$#%>❯»] ?$")
+_OPENS_MENU = "@/$#"
+"""With what a word begins for which agents offer a choice: Enter would choose."""
+
+Shown = Literal["", "empty", "draft"]
+ActivityOf = Callable[[str], Activity | None]
+"""What a session does, as all that is known of it says."""
+
+
+class Obstacle(ValueError):
+    """Something is in the way of a text. Says what. If it `passes`, it may be gone in a while, and nothing of
+    the text is in the input."""
+
+    def __init__(self, reason: str, *, passes: bool = False) -> None:
+        super().__init__(reason)
+        self.passes = passes
+
+
+class NotSeen(Exception):
+    """It was submitted, and whether it was taken is not known."""
+
+
+class InputView(NamedTuple):
+    """What a terminal's program shows of its input now."""
+
+    program: Program | None
+    agent: str
+    """What the program is by the rules, or the name of a shell; empty if it is not known."""
+    state: DoesNow = "unknown"
+    question: str = ""
+    input: Shown = ""
+    typed: Sequence[str] = ()
+    """The rows of the input."""
+    is_below_shell: bool = False
+    """True if the program will give the terminal back to a shell."""
+
+    @property
+    def is_free(self) -> bool:
+        return self.state == "idle" and self.input == "empty"
+
+    def shows(self, text: str) -> bool:
+        """True if the input has this text and nothing else, or a mark that something was pasted alone."""
+        if self.input != "draft":
+            return False
+        wanted = _bare(text)
+        rows = [_bare(row) for row in self.typed]
+        shown = "".join(rows)
+        whole = (shown, shown[1:]) if shown[:1] in _PROMPTS else (shown,)
+        if any(each == wanted or _MARK.fullmatch(each) for each in whole):
+            return True
+        scrolled = [row for row in rows if row]
+        return len(scrolled) >= MIN_SCROLLED and wanted.endswith("".join(scrolled))
+
+    def obstacle(self, name: str) -> Obstacle | None:
+        """What is in the way of a text for the session of this name."""
+        agent = self.agent
+        match self.state, self.input:
+            case _ if not agent:
+                there = self.program.name if self.program is not None else "an unknown program"
+                blind = f"`fairlead send {name} TEXT -k Enter` types without looking"
+                why = f"{there} runs there, and it is not known when that takes a prompt; {blind}"
+                return Obstacle(why, passes=self.is_below_shell)
+            case "waits", _:
+                return Obstacle(f"{agent} asks: {self.question or 'a dialog is open'}", passes=True)
+            case "working", _:
+                return Obstacle(f"{agent} is working", passes=True)
+            case "idle", "draft":
+                return Obstacle(f"there is a draft in the input of {agent}", passes=True)
+            case "idle", "empty":
+                return None
+        return Obstacle(f"{agent} does not show an input that takes a prompt", passes=True)
+
+
+def _bare(text: str) -> str:
+    """A text without blanks and frames."""
+    return _FRAME.sub("", text)
+
+
+class Submitter:
+    """Types into one session. Made by `Submitters`."""
+
+    def __init__(self, session: TerminalSession, rules_of: RulesOf, activity_of: ActivityOf) -> None:
+        self.session = session
+        self.hooked: tuple[Program | None, str] = (None, "")
+        """The program that called hooks, and the agent that it calls itself."""
+        self._rules_of = rules_of
+        self._activity_of = activity_of
+        self._lock = asyncio.Lock()
+        self._shell_prompt = ""
+        self._before: Front | None = None
+
+    @property
+    def shell(self) -> str:
+        """The shell that the session was started with, if it was one."""
+        name = os.path.basename(self.session.command[0]) if self.session.command else ""
+        return name if name in SHELLS else ""
+
+    # --- looking --------------------------------------------------------------------------------------------
+
+    def look(self) -> InputView:
+        """What the program shows now. May block for a moment."""
+        return self._seen(self._front())
+
+    async def view(self) -> InputView:
+        """What the program shows now."""
+        return self._seen(await asyncio.to_thread(self._front))
+
+    def _front(self) -> Front | None:
+        pid = self.session.pid
+        self._before = front_of(pid, self._before, self._rules_of) if pid else None
+        return self._before
+
+    def _seen(self, front: Front | None) -> InputView:
+        if front is None or self.session.state is not ProgramState.RUNNING:
+            return InputView(front.program if front is not None else None, "")
+        program, rules = front.program, front.rules
+        if rules is None and self.hooked[0] == program:
+            rules = next((each for each in shipped() if each.agent == self.hooked[1]), None)
+        with contextlib.suppress(RuntimeError):  # the screen went meanwhile
+            if rules is not None:
+                return self._by_rules(program, rules)
+            if program.name.lstrip("-") in SHELLS and program.pid == self.session.pid:
+                return self._shell(program, front.waits_in)
+        return InputView(program, "", is_below_shell=self.shell != "" and program.pid != self.session.pid)
+
+    def _by_rules(self, program: Program, rules: AgentRules) -> InputView:
+        found = rules.look(live_view(self.session.screen))
+        said = self._activity_of(self.session.id) or UNKNOWN
+        shown, typed = (found.input, found.typed) if found is not None else ("", ())
+        is_told = said.evidence is not None and said.evidence.source in _TOLD
+        if (found is None or found.state == "idle") and is_told and said.state in ("working", "waits"):
+            return InputView(program, rules.agent, said.state, said.question, shown, typed)
+        if found is None:
+            return InputView(program, rules.agent)
+        return InputView(program, rules.agent, found.state, found.question, shown, typed)
+
+    def _shell(self, program: Program, waits: str) -> InputView:
+        """A shell that reads its terminal: its line is empty if a prompt ends it, and the cursor is there."""
+        screen = self.session.screen
+        cursor = screen.cursor
+        rows = screen.text().split("\n")
+        before = rows[cursor.y][: cursor.x] if cursor.y < len(rows) else ""
+        if waits not in ("read", "poll"):
+            return InputView(program, program.name, "working")
+        is_end = cursor.y < len(rows) and not rows[cursor.y][cursor.x :].strip()
+        if is_end and _SHELL_PROMPT.search(before.ljust(cursor.x)):
+            return InputView(program, program.name, "idle", "", "empty", [before])
+        prompt = self._shell_prompt.rstrip()
+        typed = next((at for at in range(cursor.y, -1, -1) if prompt and rows[at].startswith(prompt)), None)
+        if typed is None:
+            return InputView(program, program.name, "idle", "", "draft", [before])
+        lines = [rows[typed][len(prompt) :], *rows[typed + 1 : cursor.y + 1]]
+        return InputView(program, program.name, "idle", "", "draft", lines)
+
+    def check(self, view: InputView) -> None:
+        """Raises Obstacle if something is in the way of a text."""
+        session = self.session
+        if session.state is not ProgramState.RUNNING:
+            raise Obstacle(f"session {session.id!r} is {session.state.value}")
+        if (obstacle := view.obstacle(session.id)) is not None:
+            raise obstacle
+        if session.untyped:
+            raise Obstacle(f"{view.agent} does not read what was typed before", passes=True)
+
+    # --- typing ---------------------------------------------------------------------------------------------
+
+    async def submit(
+        self,
+        text: str,
+        *,
+        by: str = "",
+        program: Program | None = None,
+        taken: asyncio.Event | None = None,
+        pasted: Callable[[], None],
+        entering: Callable[[], None],
+    ) -> bool:
+        """Type a text and submit it; true if the program was seen to begin with it. `pasted` is called before
+        it is pasted and `entering` before it is submitted, `taken` is set if a hook says that the program has
+        it. `by` is the agent session for which it is typed. Raises Obstacle if it was not submitted, NotSeen
+        if nobody knows whether it was taken."""
+        async with self._lock:
+            view = await self.view()
+            self.check(view)
+            if program is not None and view.program != program:
+                name = view.program.name if view.program is not None else "unknown"
+                raise Obstacle(f"the program in the foreground is {name}, not {program.name}")
+            text = self._checked(text, view)
+            self._shell_prompt = view.typed[-1] if view.typed else ""
+            pasted()
+            self._give(self.session.screen.paste(text + _close_menu(text)), by)
+            return await self._submit(text, view, by, taken or asyncio.Event(), entering)
+
+    async def resume(
+        self, text: str, *, by: str, taken: asyncio.Event, was_entered: bool, entering: Callable[[], None]
+    ) -> bool | None:
+        """Go on where a daemon before us has typed a text, or has submitted it; None if it was not typed."""
+        async with self._lock:
+            deadline = time.monotonic() + PASTE_WAIT
+            while (view := await self.view()).input == "" and view.state in ("unknown", "idle"):
+                if time.monotonic() > deadline:
+                    break
+                await asyncio.sleep(LOOK)
+            await asyncio.sleep(STILL)
+            view = await self.view()
+            text = _typed(text)
+            if view.shows(text):
+                return await self._submit(text, view, by, taken, entering)
+            if was_entered:
+                return view.state in ("working", "waits")
+            if view.is_free:
+                return None
+            raise Obstacle("the daemon restarted while it was typed, and it was not submitted")
+
+    def _checked(self, text: str, view: InputView) -> str:
+        text = _typed(text)
+        if "\n" in text and not self.session.screen.modes.bracketed_paste:
+            raise Obstacle(f"{view.agent} can't take a paste, and the end of a line would be an Enter")
+        return text
+
+    def _give(self, data: bytes, by: str) -> None:
+        calling = calling_agent.set(by)
+        try:
+            self.session.send_input(data)
+        finally:
+            calling_agent.reset(calling)
+
+    async def _submit(
+        self, text: str, before: InputView, by: str, taken: asyncio.Event, entering: Callable[[], None]
+    ) -> bool:
+        """Press Enter when the input shows a text that was pasted, until it does not show it any more."""
+        inputs = self.session.inputs
+        await self._until_shown(text, before, inputs)
+        entering()
+        for _ in range(MAX_ENTERS):
+            self._give(self.session.screen.key("Enter"), by)
+            began = await self._until_gone(text, before, taken)
+            if began is not None:
+                return began
+            inputs += 1
+            view = await self.view()
+            if self.session.inputs != inputs or not view.shows(text):
+                raise NotSeen("it was submitted, and it was not seen whether it was taken")
+        await self._take_out(text, by)
+        raise Obstacle(f"{before.agent} did not take it; it was deleted from its input")
+
+    async def _until_shown(self, text: str, before: InputView, inputs: int) -> None:
+        began = time.monotonic()
+        shown_at = 0.0
+        while True:
+            await asyncio.sleep(LOOK)
+            now = time.monotonic()
+            view = await self.view()
+            if view.program != before.program:
+                raise Obstacle(f"{before.agent} has left the foreground; it was typed, and not submitted")
+            if self.session.inputs != inputs:
+                raise Obstacle("somebody typed at the same time; it is in the input and was not submitted")
+            if not view.shows(text):
+                shown_at = 0.0
+                if view.state == "waits":
+                    raise Obstacle(f"{self.way(view)}; it was typed before that, and not submitted")
+                if now > began + PASTE_WAIT:
+                    what = "something else too" if view.input == "draft" else "nothing of it"
+                    raise Obstacle(f"it was typed, but the input shows {what}, so it was not submitted")
+            elif view.state == "idle":
+                shown_at = shown_at or now
+                if now >= shown_at + STILL:
+                    return
+            elif now > began + PASTE_WAIT:  # the agent would queue it, and might join it with others
+                await self._take_out(text, calling_agent.get())
+                raise Obstacle(f"{self.way(view)}; it was deleted from its input again", passes=True)
+
+    def way(self, view: InputView) -> str:
+        """What is in the way."""
+        return str(view.obstacle(self.session.id) or "nothing is in the way")
+
+    async def _until_gone(self, text: str, before: InputView, taken: asyncio.Event) -> bool | None:
+        """Wait until the input does not show a text any more; true if the program has begun with it, None if
+        it is still there."""
+        deadline = time.monotonic() + ENTER_WAIT
+        gone = 0
+        while time.monotonic() < deadline:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK):
+                    await taken.wait()
+            if taken.is_set():
+                return True
+            view = await self.view()
+            if view.program != before.program:
+                return True
+            if view.shows(text):
+                gone = 0
+            elif view.state in ("working", "waits"):
+                return True
+            elif view.input:
+                gone += 1
+                if gone >= GONE_LOOKS:
+                    return False
+        return None
+
+    async def _take_out(self, text: str, by: str) -> None:
+        """Delete what was pasted, which alone is in the input. Raises Obstacle if it stays there."""
+        self._give(self.session.screen.key("BSpace") * (len(text) + 1), by)
+        deadline = time.monotonic() + TAKE_OUT_WAIT
+        while (await self.view()).input != "empty":
+            if time.monotonic() > deadline:
+                raise Obstacle("it was typed and not submitted, and it is still in the input")
+            await asyncio.sleep(LOOK)
+
+
+def _typed(text: str) -> str:
+    """A text as it is typed."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").strip("\n").rstrip()
+
+
+def _close_menu(text: str) -> str:
+    """A blank if the last word would leave a menu open."""
+    words = text.split()
+    return " " if len(words) > 1 and words[-1][0] in _OPENS_MENU else ""
+
+
+def same_text(one: str, other: str) -> bool:
+    """True if two prompts are the same, as far as one can tell of one that is reported."""
+    said, typed = (" ".join(text.split())[:COMPARED] for text in (one, other))
+    return said == typed
+
+
+class Submitters:
+    """What types into all sessions."""
+
+    def __init__(self, rules_of: RulesOf, activity_of: ActivityOf) -> None:
+        self._rules_of = rules_of
+        self._activity_of = activity_of
+        self._all: WeakKeyDictionary[TerminalSession, Submitter] = WeakKeyDictionary()
+
+    def of(self, session: TerminalSession) -> Submitter:
+        found = self._all.get(session)
+        if found is None:
+            found = self._all[session] = Submitter(session, self._rules_of, self._activity_of)
+        return found

@@ -1,0 +1,156 @@
+"""Prompts for the real agents in terminals: each is delivered once, or refused with the reason."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import peers
+from tests.hosting import Hosting
+from tests.model_server import Says, Shell
+from tools.states.agents import AGENTS, RecordedAgent, place_for
+from tools.states.stage import PacedModel
+
+pytestmark = pytest.mark.peers
+TEXT = "first line of {0}, plain\nsecond line of {0} with @notes.txt and /slash\n\nlast line of {0}"
+PATIENCE = 120.0
+
+
+class RealTerminal:
+    """An agent in the session `work`."""
+
+    def __init__(self, agent: RecordedAgent, home: Path) -> None:
+        self.agent = agent
+        peers.npm(agent.command[0])
+        script = {"plain": [Says("Well.")], "usetool": [Says("Now.", Shell("touch ran.txt")), Says("Done.")]}
+        self.model = PacedModel(script)
+        self.model.pause = 0.01
+        self.model.__enter__()
+        home.mkdir()
+        argv, environment, self.project = place_for(agent, home, self.model)
+        self.hosting = Hosting()
+        self.hosting.patience = PATIENCE
+        pairs = [f"{name}={value}" for name, value in environment.items()]
+        size = ("--cols", "100", "--rows", "40")
+        place = ("--cwd", str(self.project))
+        self.hosting.run("start", "work", "-d", *size, *place, "--", "env", *pairs, *argv)
+        self.until("idle")
+
+    def close(self) -> None:
+        self.model.gate.set()
+        self.hosting.close()
+        self.model.__exit__(None, None, None)
+
+    def state(self) -> str:
+        found: dict[str, Any] = self.hosting.ask("session_state", name="work")["session"]["activity"]
+        return str(found["state"])
+
+    def until(self, state: str) -> None:
+        self.hosting.until(lambda: self.state() == state)
+
+    def shows(self, *texts: str) -> None:
+        self.hosting.until(lambda: all(text in self.hosting.screen("work") for text in texts))
+
+    def type(self, *words: str) -> None:
+        self.hosting.run("send", "work", *words)
+
+    def prompt(self, token: str, *options: str, code: int = 0) -> dict[str, Any]:
+        done = self.hosting.run("prompt", "work", TEXT.format(token), "--json", *options, check=False)
+        assert done.returncode == code, (done.stdout, done.stderr, self.hosting.screen("work"))
+        return dict(json.loads(done.stdout)) if done.stdout else {"refused": done.stderr}
+
+    def begin(self, token: str, *options: str) -> subprocess.Popen[str]:
+        words = [*self.hosting.command, "prompt", "work", TEXT.format(token), "--json", *options]
+        return subprocess.Popen(words, env=self.hosting.environment, stdout=subprocess.PIPE, text=True)
+
+    def ended(self, prompt: str) -> dict[str, Any]:
+        return self.hosting.ask("prompt_receipt", name="work", prompt_id=prompt, timeout=PATIENCE)
+
+    def heard(self, token: str) -> int:
+        """How often the model got a prompt, by the longest conversation."""
+        asked = max((each for each in self.model.asked if each.tools), key=lambda each: len(each.messages))
+        texts = [each.text for each in asked.messages if each.role == "user"]
+        return sum(text.count(f"first line of {token},") for text in texts)
+
+    def is_whole(self, token: str) -> bool:
+        """True if the model got a prompt as it was sent, in a message of its own."""
+        wanted = "".join(TEXT.format(token).split())
+        for asked in self.model.asked:
+            for each in asked.messages:
+                found = "".join(each.text.split())
+                if wanted in found and found.count("firstlineof") == 1:
+                    return True
+        return False
+
+
+@pytest.fixture(params=["claude", "codex", "gemini", "opencode"])
+def real(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RealTerminal]:
+    real = RealTerminal(AGENTS[request.param], tmp_path / "home")
+    yield real
+    real.close()
+
+
+def test_twenty_prompts_each_once_or_refused_with_the_reason(real: RealTerminal) -> None:
+    delivered: list[str] = []
+    refused: list[str] = []
+    for number in range(4):  # idle
+        receipt = real.prompt(f"idle-{number}", "--wait", "--timeout", str(PATIENCE))
+        assert receipt["outcome"] == "done", receipt
+        delivered.append(f"idle-{number}")
+
+    real.model.gate.clear()  # it works
+    assert "accepted" in real.prompt("first-0")
+    queued = [real.prompt(f"busy-{number}") for number in range(5)]
+    assert [each.get("place") for each in queued] == [1, 2, 3, 4, 5]
+    real.model.gate.set()
+    assert [real.ended(each["prompt_id"])["outcome"] for each in queued] == ["done"] * 5
+    delivered += ["first-0", *(f"busy-{number}" for number in range(5))]
+
+    real.until("idle")
+    real.type("half a thought")  # a draft
+    real.shows("half a thought")
+    for number in range(4):
+        said = real.prompt(f"draft-{number}", code=1)["refused"]
+        assert "there is a draft in the input of" in said, said
+        refused.append(f"draft-{number}")
+    late = real.prompt("draft-late", "--timeout", "1", code=1)
+    assert "draft" in late["reason"]
+    refused.append("draft-late")
+    waiting = real.begin("draft-waits", "--timeout", str(PATIENCE))
+    real.hosting.until(lambda: bool(real.hosting.ask("session_find", name="work")["session"].get("queued")))
+    for _ in "half a thought":
+        real.type("-k", "BSpace")
+    assert json.loads(waiting.communicate(timeout=PATIENCE)[0])["accepted"]
+    delivered.append("draft-waits")
+    real.until("idle")
+
+    real.type("please usetool")  # a dialog
+    real.shows("please usetool")
+    real.type("-k", "Enter")
+    real.shows(*real.agent.permission)
+    real.until("waits")
+    for number in range(3):
+        said = real.prompt(f"dialog-{number}", code=1)["refused"]
+        assert "asks:" in said, said
+        refused.append(f"dialog-{number}")
+    waiting = real.begin("dialog-waits", "--timeout", str(PATIENCE))
+    real.hosting.until(lambda: bool(real.hosting.ask("session_find", name="work")["session"].get("queued")))
+    assert not (real.project / "ran.txt").exists()
+    real.shows(*real.agent.permission)
+    real.type(*(word for key in real.agent.allow for word in ("-k", key)))
+    assert json.loads(waiting.communicate(timeout=PATIENCE)[0])["accepted"]
+    delivered.append("dialog-waits")
+    receipt = real.prompt("last-0", "--wait", "--timeout", str(PATIENCE))
+    assert receipt["outcome"] == "done"
+    delivered.append("last-0")
+
+    assert len(delivered) + len(refused) >= 20
+    assert {token: real.heard(token) for token in delivered} == dict.fromkeys(delivered, 1)
+    assert {token: real.heard(token) for token in refused} == dict.fromkeys(refused, 0)
+    assert all(map(real.is_whole, delivered))
+    assert (real.project / "ran.txt").exists()

@@ -1,0 +1,225 @@
+"""Prompts for programs in terminals: with a small agent of our own, and with shells."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import lending
+from tests.client.persons import Person
+from tests.hosting import WAIT, Hosting
+from tests.terminal import small_agent
+
+LINES = "first line of {0}\nsecond line of {0}\n\nlast line of {0}"
+
+
+class Stage:
+    """The small agent in the session `work`."""
+
+    def __init__(self, hosting: Hosting, here: Path) -> None:
+        self.hosting = hosting
+        self.here = here
+
+    def start(self) -> Stage:
+        program = (sys.executable, str(Path(small_agent.__file__)), str(self.here))
+        self.hosting.run("start", "work", "-d", "--", *program)
+        self.hosting.wait_text("work", "ready for you")
+        return self
+
+    def prompt(self, text: str, *options: str, code: int = 0) -> dict[str, Any]:
+        """The receipt of a prompt, or what was said instead."""
+        done = self.hosting.run("prompt", "work", text, "--json", *options, check=False)
+        assert done.returncode == code, done.stderr
+        return dict(json.loads(done.stdout)) if done.stdout else {"refused": done.stderr}
+
+    def begin(self, text: str, *options: str) -> subprocess.Popen[str]:
+        words = [*self.hosting.command, "prompt", "work", text, "--json", *options]
+        return subprocess.Popen(words, env=self.hosting.environment, stdout=subprocess.PIPE, text=True)
+
+    def receipt(self, prompt: str, stage: str = "ended") -> dict[str, Any]:
+        given = {"name": "work", "prompt_id": prompt, "timeout": WAIT, "stage": stage}
+        return self.hosting.ask("prompt_receipt", **given)
+
+    def type(self, text: str, *keys: str) -> None:
+        """Type as a person does."""
+        options = [word for key in keys for word in ("-k", key)]
+        self.hosting.run("send", "work", *([text] if text else []), *options)
+
+    def hold(self) -> None:
+        (self.here / "hold").touch()
+
+    def let_go(self) -> None:
+        (self.here / "hold").unlink()
+
+    def noted(self, name: str) -> list[str]:
+        path = self.here / name
+        return list(map(json.loads, path.read_text().splitlines())) if path.exists() else []
+
+
+def add_rules(hosting: Hosting) -> None:
+    """Let a daemon know the screens of the small agent."""
+    place = Path(hosting.environment["HOME"], ".config/fairlead/rules")
+    place.mkdir(parents=True)
+    (place / "small.toml").write_text(small_agent.RULES)
+
+
+@pytest.fixture(scope="module")
+def daemon() -> Iterator[Hosting]:
+    with lending.lent() as hosting:
+        add_rules(hosting)
+        yield hosting
+
+
+@pytest.fixture
+def rules(daemon: Hosting) -> Iterator[Hosting]:
+    yield daemon
+    daemon.end_sessions()
+
+
+@pytest.fixture
+def stage(rules: Hosting, tmp_path: Path) -> Stage:
+    return Stage(rules, tmp_path).start()
+
+
+def test_a_prompt_of_several_lines_is_taken_and_its_receipt_has_the_times(stage: Stage) -> None:
+    text = LINES.format("one")
+    receipt = stage.prompt(text, "--wait")
+    assert (receipt["state"], receipt["outcome"]) == ("ended", "done")
+    times = [receipt[each] for each in ("written", "accepted", "started", "ended")]
+    assert times == sorted(times)
+    assert stage.noted("said") == [text]
+    said = stage.hosting.run("prompt", "work", "two")
+    assert (said.stdout, said.stderr) in (("", "accepted\n"), ("", "started\n"))
+
+
+def test_while_it_works_prompts_wait_here_in_their_order(stage: Stage) -> None:
+    stage.hold()
+    first = stage.prompt("first")
+    assert first["state"] in ("accepted", "started")
+    waiting = [stage.prompt(LINES.format(number)) for number in range(3)]
+    assert [each["state"] for each in waiting] == ["queued"] * 3
+    assert [each["place"] for each in waiting] == [1, 2, 3]
+    assert stage.noted("said") == ["first"]
+    stage.let_go()
+    for each in waiting:
+        assert stage.receipt(each["prompt_id"])["outcome"] == "done"
+    assert stage.noted("said") == ["first", *map(LINES.format, range(3))]
+
+
+def test_a_dialog_a_menu_and_a_draft_get_nothing_and_are_named(stage: Stage) -> None:
+    stage.type("ask", "Enter")
+    stage.hosting.wait_text("work", "May it run this?")
+    assert "small asks: May it run this?" in stage.prompt("no", code=1)["refused"]
+    stage.type("", "Escape")
+    stage.type("menu", "Enter")
+    stage.hosting.wait_text("work", "Choose a colour")
+    assert "small does not show an input that takes a prompt" in stage.prompt("no", code=1)["refused"]
+    stage.type("", "Escape")
+    stage.type("half a thought")
+    stage.hosting.wait_text("work", "half a thought")
+    assert "there is a draft in the input of small" in stage.prompt("no", code=1)["refused"]
+    assert "> half a thought" in stage.hosting.screen("work")
+    assert stage.noted("pressed") == ["\x1b"] * 2
+    assert stage.noted("said") == ["ask", "menu"]
+
+
+def test_with_a_timeout_it_waits_until_the_way_is_free_or_is_refused_with_the_reason(stage: Stage) -> None:
+    stage.type("half a thought")
+    stage.hosting.wait_text("work", "half a thought")
+    late = stage.prompt("too late", "--timeout", "1", code=1)
+    assert (late["outcome"], late["state"]) == ("dropped", "ended")
+    assert late["reason"] == "there is a draft in the input of small, and it was not said in time"
+    assert "written" not in late
+    waiting = stage.begin("in time", "--timeout", str(WAIT))
+    find = stage.hosting.ask
+    stage.hosting.until(lambda: find("session_find", name="work")["session"].get("queued") == 1)
+    stage.type("", "Enter")
+    receipt = json.loads(waiting.communicate(timeout=WAIT)[0])
+    assert receipt["state"] in ("accepted", "started")
+    assert stage.noted("said") == ["half a thought", "in time"]
+
+
+def test_enter_is_pressed_again_if_it_was_not_taken(stage: Stage) -> None:
+    stage.prompt("be deaf", "--wait")
+    assert stage.prompt("and again", "--wait")["outcome"] == "done"
+    assert stage.noted("said") == ["be deaf", "and again"]
+
+
+def test_a_prompt_is_said_once_although_the_daemon_is_killed(tmp_path: Path) -> None:
+    hosting = Hosting({"FAIRLEAD_DAEMON_RESTART_PAUSE": "0"})
+    add_rules(hosting)
+    try:
+        stage = Stage(hosting, tmp_path).start()
+        stage.hold()
+        first = stage.prompt("first")
+        waiting = stage.prompt(LINES.format("two"))
+        hosting.kill_daemon()
+        assert stage.receipt(first["prompt_id"], "started")["state"] == "started"
+        assert hosting.ask("prompt_receipt", name="work", prompt_id=waiting["prompt_id"])["place"] == 1
+        stage.let_go()
+        assert stage.receipt(waiting["prompt_id"])["outcome"] == "done"
+        for number in range(4):  # at any moment
+            asking = stage.begin(f"number {number}", "--wait")
+            if number:
+                hosting.until(lambda n=number: n > 2 or f"number {n}" in hosting.screen("work"))  # type: ignore[misc]
+            hosting.kill_daemon()
+            assert json.loads(asking.communicate(timeout=WAIT)[0])["outcome"] == "done"
+        expected = ["first", LINES.format("two"), *(f"number {number}" for number in range(4))]
+        assert stage.noted("said") == expected
+    finally:
+        hosting.close()
+
+
+def test_who_types_at_the_same_time_wins(stage: Stage) -> None:
+    with Person(stage.hosting, "attach", "work") as person:
+        person.until("ready for you")
+        for number in range(5):
+            asking = stage.begin(f"number {number}")
+            person.type(b"x")
+            asking.communicate(timeout=WAIT)
+            said = stage.noted("said")
+            assert not any("x" in each for each in said)
+            assert (f"number {number}" in said) is (asking.returncode == 0)
+            person.type(b"\x7f" * 20)
+            stage.hosting.until(lambda: "> \n" in stage.hosting.screen("work").replace(">\n", "> \n"))
+
+
+def test_a_prompt_for_an_agent_that_has_ended_is_not_given_to_its_shell(
+    rules: Hosting, tmp_path: Path
+) -> None:
+    rules.run("start", "work", "-d", "--cwd", str(tmp_path), "--", "sh", "-c", "PS1='now$ ' exec sh -i")
+    rules.wait_text("work", "now$")
+    program = f"{sys.executable} {small_agent.__file__} {tmp_path}"
+    rules.run("send", "work", program, "-k", "Enter")
+    rules.wait_text("work", "ready for you")
+    stage = Stage(rules, tmp_path)
+    stage.hold()
+    stage.prompt("first")
+    waiting = [stage.prompt(text)["prompt_id"] for text in ("please quit", "touch wrong")]
+    stage.let_go()
+    ended, late = map(stage.receipt, waiting)
+    assert (ended["outcome"], ended["reason"]) == ("interrupted", "small ended, and sh is there now")
+    assert (late["outcome"], late["reason"]) == ("dropped", "it was for small, and sh is there now")
+    assert not (tmp_path / "wrong").exists()
+
+
+def test_a_shell_takes_a_command_at_its_prompt_only(rules: Hosting, tmp_path: Path) -> None:
+    rules.run("start", "work", "-d", "--cwd", str(tmp_path), "--", "bash", "--norc")
+    stage = Stage(rules, tmp_path)
+    rules.wait_text("work", "bash-")
+    assert stage.prompt("echo one > out; sleep 0.5; echo two >> out", "--wait")["outcome"] == "done"
+    assert (tmp_path / "out").read_text() == "one\ntwo\n"
+    stage.type("rm half")
+    rules.wait_text("work", "rm half")
+    assert "there is a draft in the input of bash" in stage.prompt("echo", code=1)["refused"]
+    stage.type("", "C-u")
+    stage.type("cat", "Enter")
+    refused = stage.prompt("echo", code=1)["refused"]
+    assert "cat runs there" in refused
+    assert "`fairlead send work TEXT -k Enter` types without looking" in refused
