@@ -126,11 +126,12 @@ def test_what_is_over_in_the_terminal_is_withdrawn(hosting: Hosting, tmp_path: P
     hosting.run("send", "over", "-k", "escape")  # the dialog vanishes, and no hook is called
     assert work.over(asked) == (0, "")
 
-    for event, more in [
+    endings: list[tuple[str, dict[str, Any]]] = [
         ("PostToolUse", {"tool_name": "Bash", "tool_input": {"command": "touch x"}}),
         ("UserPromptSubmit", {"prompt": "something else"}),
         ("SessionEnd", {}),
-    ]:
+    ]
+    for event, more in endings:
         asked = work.ask()
         work.question()
         assert work.over(work.call(event, **more)) == (0, "")
