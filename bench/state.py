@@ -83,7 +83,7 @@ def main() -> None:
     print("\n".join(rows))
     missing = sum(not each.path.exists() for each in all_recordings())
     if missing:
-        print(f"\n{missing} recordings are missing")
+        print(f"\nrecordings that are missing: {missing}")
     sys.exit(0 if is_good else 1)
 
 

@@ -20,7 +20,7 @@ class RecordedAgent(NamedTuple):
 
     name: str
     pin: str
-    """The package of npm's registry; or, after `pip:`, of Python's."""
+    """The package of requirements/peers-npm.txt."""
     command: tuple[str, ...]
     set_up: Callable[[Path, Path, ModelServer], dict[str, str]]
     """Writes its configuration to a home, for a project, and returns its environment."""
@@ -50,9 +50,6 @@ class RecordedAgent(NamedTuple):
     @property
     def program(self) -> Path:
         """Where its program is, if it is installed."""
-        if self.pin.startswith("pip:"):
-            place = self.pin.removeprefix("pip:").replace("==", "-")
-            return npm_peers.cache().parent / place / "bin" / self.command[0]
         return npm_peers.Package(self.pin, self.command[:1]).path(self.command[0])
 
     @property
@@ -151,10 +148,6 @@ def _patch(name: str, text: str) -> Call:
     return Shell(f"apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: {name}\n{lines}*** End Patch\nEOF")
 
 
-def _aider(home: Path, project: Path, model: ModelServer) -> dict[str, str]:
-    return {"OPENAI_API_BASE": model.url, "OPENAI_API_KEY": KEY, "AIDER_ANALYTICS_DISABLE": "true"}
-
-
 AGENTS = {
     each.name: each
     for each in (
@@ -224,7 +217,6 @@ AGENTS = {
                 ("/theme", "Select Theme", ("Escape",)),
             ),
             compact="/compress",
-            resume_by=("/resume", "Chat Sessions"),
             trust=("1. Trust",),
             untrust=_untrusted_gemini,
         ),
@@ -261,21 +253,6 @@ AGENTS = {
             ),
             resume_arguments=("--resume",),
             resume_shown="Resume Session",
-        ),
-        RecordedAgent(
-            "aider",
-            "pip:aider-chat==0.86.2",
-            (
-                "aider",
-                "--model",
-                "openai/test-model",
-                "--no-show-model-warnings",
-                "--no-check-update",
-                "--no-git",
-            ),
-            _aider,
-            ("> ",),
-            compact="",
         ),
     )
 }
