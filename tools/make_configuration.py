@@ -31,6 +31,7 @@ SEE = {
     "daemon": "[terminal.md](terminal.md#how-it-survives), [cli.md](cli.md#the-daemon-as-a-service)",
     "rpc": "[rpc.md](rpc.md)",
     "verifier": "[verify.md](verify.md)",
+    "hooks": "[state.md](state.md#hooks)",
     "passepartout": "[control.md](control.md#the-door)",
     "control": "[control.md](control.md#rules)",
     "agent": "[models.md](models.md), [cassettes](models.md#cassettes), [rules of consent](tools.md#rules)",

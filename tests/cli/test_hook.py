@@ -17,6 +17,15 @@ from tests.cli.hooked import AGENT, Verifier, Working
 from tests.cli.verifying import verifying
 from tests.hosting import WAIT, Hosting
 
+CLAUDE_EVENTS = sorted(
+    [
+        *("SessionStart", "UserPromptSubmit", "PreToolUse", "PermissionRequest", "PostToolUse"),
+        *("Notification", "SubagentStop", "Stop", "SessionEnd"),
+    ]
+)
+"""Those that every version knows: one that does not know an event ignores all settings."""
+CODEX_EVENTS = sorted({*CLAUDE_EVENTS, "Interrupt"} - {"Notification"})
+PLACES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_CONFIG_HOME")
 LONG = "line one\nline two: ü"
 
 
@@ -478,7 +487,7 @@ def test_outside_of_a_session_it_does_nothing(hosting: Hosting) -> None:
         (b"", "JSONDecodeError"),
         (b"\xff\xfe", "DecodeError"),
         (b"[1, 2]", "the hook's JSON is not an object"),
-        (b'{"hook_event_name": "PreToolUse"}', "PreToolUse events are ignored"),
+        (b'{"hook_event_name": "PreCompact"}', "PreCompact events are ignored"),
         (b'{"hook_event_name": "Stop"}', "no session"),
     ],
 )
@@ -513,7 +522,7 @@ def install(hosting: Hosting, *words: str, **places: str) -> subprocess.Complete
 def test_what_would_be_added_can_be_printed(hosting: Hosting, tmp_path: Path) -> None:
     done = install(hosting, "claude", "--print", CLAUDE_CONFIG_DIR=str(tmp_path))
     hooks = json.loads(done.stdout)["hooks"]
-    assert sorted(hooks) == ["Stop", "UserPromptSubmit"]
+    assert sorted(hooks) == CLAUDE_EVENTS
     assert hooks["Stop"][0]["hooks"][0]["command"] == f"{sys.executable} -m fairlead hook claude"
     assert hooks["Stop"][0]["hooks"][0]["timeout"] > STOP_WAIT
     done = install(hosting, "codex", "--print", CODEX_HOME=str(tmp_path))
@@ -528,7 +537,7 @@ def test_hooks_are_added_to_the_settings_of_claude_once(hosting: Hosting, tmp_pa
     places = {"CLAUDE_CONFIG_DIR": str(tmp_path / "claude")}
     path = tmp_path / "claude/settings.json"
     assert install(hosting, "claude", **places).returncode == 0
-    assert sorted(json.loads(path.read_text())["hooks"]) == ["Stop", "UserPromptSubmit"]
+    assert sorted(json.loads(path.read_text())["hooks"]) == CLAUDE_EVENTS
 
     own = {"hooks": [{"type": "command", "command": "say done"}]}
     real = tmp_path / "dotfiles.json"
@@ -566,7 +575,7 @@ def test_hooks_are_added_to_the_configuration_of_codex_once(hosting: Hosting, tm
     assert (after["model"], after["tui"], sorted(after["hooks"])) == (
         "gpt",
         {"theme": "dark"},
-        ["Stop", "UserPromptSubmit"],
+        CODEX_EVENTS,
     )
     assert "already has the hooks" in install(hosting, "codex", **places).stdout
     assert path.read_text() == text
@@ -597,23 +606,30 @@ MINE_TOML = b'# mine\r\nmodel = "gpt"\n[tui]\ntheme = "dark"'
         ("codex", "config.toml", MINE_TOML),
         ("codex", "config.toml", MINE_TOML + b"\n\n\n"),
         ("codex", "config.toml", None),
+        ("gemini", ".gemini/settings.json", MINE_JSON),
+        ("gemini", ".gemini/settings.json", None),
+        ("opencode", "opencode/plugin/fairlead.js", None),
     ],
 )
 def test_hooks_that_are_taken_out_leave_every_byte_as_it_was(
     hosting: Hosting, tmp_path: Path, agent: str, name: str, text: bytes | None
 ) -> None:
-    places = {"CLAUDE_CONFIG_DIR": str(tmp_path), "CODEX_HOME": str(tmp_path)}
+    places = {name: str(tmp_path) for name in PLACES}
     path = tmp_path / name
     if text is not None:
+        path.parent.mkdir(exist_ok=True)
         path.write_bytes(text)
     assert "does not have the hooks" in settings_command(hosting, "--uninstall", agent, **places).stdout
     for expected in ("added the hooks to", "already has the hooks"):
         assert expected in settings_command(hosting, "--install", agent, **places).stdout
-    command = f"{Path(sys.executable).with_name('fairlead')} hook {agent}"
-    assert path.read_text().count(command) == 2
+    program = str(Path(sys.executable).with_name("fairlead"))
+    command = f'["{program}", "hook", "opencode"]' if agent == "opencode" else f"{program} hook {agent}"
+    events = {"claude": len(CLAUDE_EVENTS), "codex": len(CODEX_EVENTS), "gemini": 7, "opencode": 1}
+    assert path.read_text().count(command) == events[agent]
     assert "removed the hooks from" in settings_command(hosting, "--uninstall", agent, **places).stdout
     assert (path.read_bytes() if path.exists() else None) == text
-    assert [each.name for each in tmp_path.iterdir()] == ([name] if text is not None else [])
+    there = [str(each.relative_to(tmp_path)) for each in tmp_path.rglob("*") if each.is_file()]
+    assert there == ([name] if text is not None else [])
 
 
 def test_hooks_of_others_that_came_later_stay_when_ours_are_taken_out(
@@ -641,12 +657,37 @@ def test_hooks_that_an_older_version_added_are_brought_up_to_date(hosting: Hosti
     old = {"type": "command", "command": "fairlead hook claude", "timeout": 10}
     path = tmp_path / "settings.json"
     path.write_text(
-        json.dumps({"hooks": {event: [{"hooks": [old]}] for event in ("UserPromptSubmit", "Stop")}})
+        json.dumps({"hooks": {event: [{"hooks": [old]}] for event in ("UserPromptSubmit", "Stop", "Gone")}})
     )
     settings_command(hosting, "--install", "claude", CLAUDE_CONFIG_DIR=str(tmp_path))
+    assert sorted(json.loads(path.read_text())["hooks"]) == CLAUDE_EVENTS
     ((hook,),) = [group["hooks"] for group in json.loads(path.read_text())["hooks"]["Stop"]]
     assert hook["command"].startswith("/")
     assert hook["timeout"] > STOP_WAIT
+
+
+@pytest.mark.parametrize(
+    ("version", "is_known"), [("2.0.76 (Claude Code)", False), ("2.1.197 (Claude Code)", True), ("", False)]
+)
+def test_claude_gets_no_hook_that_its_version_does_not_know(
+    hosting: Hosting, tmp_path: Path, version: str, is_known: bool
+) -> None:
+    program = tmp_path / "claude"
+    program.write_text(f"#!/bin/sh\necho '{version}'\n")
+    program.chmod(0o755)
+    places = {"CLAUDE_CONFIG_DIR": str(tmp_path), "PATH": f"{tmp_path}:{hosting.environment['PATH']}"}
+    hooks = json.loads(install(hosting, "claude", "--print", **places).stdout)["hooks"]
+    assert ("StopFailure" in hooks) is is_known
+
+
+def test_a_plugin_that_is_not_ours_stays(hosting: Hosting, tmp_path: Path) -> None:
+    path = tmp_path / "opencode/plugin/fairlead.js"
+    path.parent.mkdir(parents=True)
+    path.write_text("export const Mine = 1\n")
+    done = install(hosting, "opencode", XDG_CONFIG_HOME=str(tmp_path))
+    assert (done.returncode, "not ours" in done.stderr) == (1, True)
+    settings_command(hosting, "--uninstall", "opencode", XDG_CONFIG_HOME=str(tmp_path))
+    assert path.read_text() == "export const Mine = 1\n"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 
 from .arguments import Argument, Command, Option, UsageError, parsed
 
-AGENTS = ("claude", "codex", "other")
+AGENTS = ("claude", "codex", "gemini", "opencode", "other")
 MAX_INPUT = 4 * 1024 * 1024
 """How many bytes of a hook's JSON are read."""
 DAEMON_WAIT = 2.0
@@ -20,19 +20,23 @@ STOP_WAIT = 540.0
 STOP_TIMEOUT = 600
 """Seconds after which the agent itself gives the hook up, as `--install` sets it,"""
 START_TIMEOUT = 10
-"""and when a turn begins."""
+"""and when nothing is waited for,"""
+PERMISSION_TIMEOUT = 86_400
+"""and when it asks for a permission: longer than `[hooks] permission_seconds`."""
+WAITING = ("Stop", "AfterAgent")
+"""The events at which an agent can be answered with a correction,"""
+PASSING = ("tool", "tool-ended")
+"""and those that don't matter enough to wait for a daemon."""
 PARENT_LOOK = 0.5
 """Seconds between looks whether the agent has given the hook up while it waits."""
-EVENTS = {"UserPromptSubmit": "start", "Stop": "stop", "StopFailure": "error", "agent-turn-complete": "stop"}
-"""What the agents call the events that matter here."""
-
 COMMAND = Command(
     "hook",
-    "Report that an agent in a terminal session begins or ends a turn, so that the turn can be verified.\n"
+    "Report what an agent in a terminal session does: turns, tool calls, permissions it asks for.\n"
     "Agents call this from their hooks, with the hook's JSON on standard input or, like Codex's `notify`,\n"
-    "as the last argument. When a turn ends and the session has a verifier, it waits for the verdict; if\n"
-    "the turn failed, it returns the correction so that the agent continues. Outside a Fairlead session it\n"
-    "does nothing. Called by an agent, it always exits with 0, so a failure never blocks the agent.",
+    "as the last argument. A permission becomes a question that can be answered from anywhere, while the\n"
+    "agent's own dialog stays open. When a turn ends and the session has a verifier, it waits for the\n"
+    "verdict; if the turn failed, it returns the correction so that the agent continues. Outside a Fairlead\n"
+    "session it does nothing. Called by an agent, it always exits with 0, so a failure never blocks it.",
     takes=(
         Argument("agent", "the agent that calls the hook", choices=AGENTS, optional=True),
         Argument("json", "the hook's JSON, if not on standard input", optional=True),
@@ -56,6 +60,7 @@ COMMAND = Command(
     examples=(
         ("fairlead hook --install claude --print", "what to add to Claude Code's settings"),
         ("fairlead hook --install codex", "add it to Codex's configuration"),
+        ("fairlead hook --install opencode", "add a plugin to OpenCode's"),
         ("fairlead hook --uninstall claude", "remove it; other hooks stay"),
         ('echo \'{"hook_event_name": "Stop"}\' | fairlead hook other', "from an agent of your own"),
     ),
@@ -74,9 +79,11 @@ def main(arguments: Sequence[str]) -> int:
     if options.agent is None:
         raise UsageError("missing AGENT; usage: fairlead hook AGENT")
     try:
-        why, correction = _tell(options.agent, options.json)
-        if correction:
-            _send_back(correction)
+        why, answer = _tell(options.agent, options.json)
+        if answer is not None:
+            import json
+
+            print(json.dumps(answer), flush=True)
     except Exception as error:  # the agent must go on whatever is wrong here
         why = f"{type(error).__name__}: {error}"
     if options.verbose:
@@ -84,63 +91,62 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _send_back(correction: str) -> None:
-    """Answer the agent's stop hook so that it goes on."""
-    import json
-
-    print(json.dumps({"decision": "block", "reason": correction}), flush=True)
-
-
-def _tell(agent: str, given: str | None) -> tuple[str, str]:
-    """Tell the daemon. Returns why nothing was told, if nothing was, and the correction that is due."""
+def _tell(agent: str, given: str | None) -> tuple[str, dict[str, Any] | None]:
+    """Tell the daemon. Returns why nothing was told, if nothing was, and what the agent is answered."""
     import json
     import os
+    import uuid
 
     session = os.environ.get("FAIRLEAD_SESSION")
     if not session:
-        return "not in a Fairlead session", ""
-    text = given if given is not None else sys.stdin.read(MAX_INPUT)
-    said = json.loads(text)
+        return "not in a Fairlead session", None
+    said = json.loads(given if given is not None else sys.stdin.read(MAX_INPUT))
     if not isinstance(said, dict):
-        return "the hook's JSON is not an object", ""
-    name = said.get("hook_event_name") or said.get("type")
-    event = EVENTS.get(str(name))
-    if event is None:
-        return f"{name} events are ignored; handled are {', '.join(EVENTS)}", ""
-    if said.get("agent_id"):
-        return "sub-agents' events are ignored", ""
-    answer = _ask(
-        is_waiting=name == "Stop",
-        name=session,
-        event=event,
-        agent=agent,
-        prompt=_prompt(said),
-        path=_text(said, "transcript_path"),
-        session_id=_text(said, "session_id") or _text(said, "thread-id"),
-        owner=os.getpid(),
-    )
-    return ("" if answer["accepted"] else str(answer["reason"])), answer.get("correction") or ""
+        return "the hook's JSON is not an object", None
+    from .hook_events import EVENTS, decision, hook_call, permission
+
+    call = hook_call(agent, said)
+    if not call.event:
+        return f"{call.name} events are ignored; handled are {', '.join(EVENTS[agent])}", None
+    if call.subagent and call.event in ("start", "stop", "error"):
+        return "the turns of sub-agents are ignored", None
+    if call.event == "permission":
+        wanted = permission(agent, said, call)
+        answer = _ask("terminal_permission", name=session, request_id=uuid.uuid4().hex, **wanted)
+        option = answer.get("option")
+        reply = decision(agent, said, option, answer.get("by") or "") if option else None
+        return str(answer.get("reason") or ""), reply
+    turn: dict[str, Any] = {"prompt": call.words, "path": call.path, "session_id": call.conversation}
+    turn |= {"call_id": call.call, "subagent": call.subagent}
+    turn = {name: value for name, value in turn.items() if value}
+    if call.name in WAITING:
+        turn["request_id"] = uuid.uuid4().hex
+    answer = _ask("terminal_turn", name=session, event=call.event, agent=agent, owner=os.getpid(), **turn)
+    correction = answer.get("correction")
+    reply = {"decision": "block", "reason": correction} if correction else None
+    return ("" if answer["accepted"] else str(answer["reason"])), reply
 
 
-def _ask(*, is_waiting: bool, **turn: Any) -> dict[str, Any]:
-    """Tell the daemon, or the next one if it is killed; wait for the verdict where that can be answered."""
+def _ask(op: str, **given: Any) -> dict[str, Any]:
+    """Ask the daemon, or the next one if it is killed; where a person or a verdict is waited for, as the same
+    request."""
     import time
-    import uuid
 
     from ..client.connection import DaemonConnection
 
     began = time.monotonic()
-    tries_until = began + DAEMON_WAIT
+    is_waiting = "request_id" in given
+    patience = VERDICT_DAEMON_WAIT if is_waiting else DAEMON_WAIT
+    tries_until = began + (DAEMON_WAIT if given.get("event") not in PASSING else 0.0)
     if is_waiting:
         _end_with_parent()
-        turn["request_id"] = uuid.uuid4().hex
     while True:
         try:
             with DaemonConnection(start=False) as control:
-                if is_waiting:
-                    turn["timeout"] = max(1.0, began + STOP_WAIT - time.monotonic())
-                tries_until = time.monotonic() + (VERDICT_DAEMON_WAIT if is_waiting else DAEMON_WAIT)
-                return control.ask("terminal_turn", **turn)
+                if is_waiting and op == "terminal_turn":
+                    given["timeout"] = max(1.0, began + STOP_WAIT - time.monotonic())
+                tries_until = time.monotonic() + patience
+                return control.ask(op, **given)
         except ConnectionError:
             if time.monotonic() > tries_until:
                 raise
@@ -161,15 +167,3 @@ def _end_with_parent() -> None:
         os._exit(0)
 
     threading.Thread(target=look, daemon=True).start()
-
-
-def _text(said: dict[str, Any], key: str) -> str | None:
-    value = said.get(key)
-    return value if isinstance(value, str) and value else None
-
-
-def _prompt(said: dict[str, Any]) -> str | None:
-    asked = said.get("input-messages")
-    if isinstance(asked, list) and asked:
-        return str(asked[-1])
-    return _text(said, "prompt") or _text(said, "error")

@@ -148,7 +148,9 @@ class Daemon:
         happenings.follow(feed, clients)
         handlers = handlers_of(
             self,
-            TerminalOps(host, terminals.kind, terminals.turns, directory, terminals.all_opened),
+            TerminalOps(
+                host, terminals.kind, terminals.turns, terminals.permissions, directory, terminals.all_opened
+            ),
             SessionOps(directory, feed),
             ApprovalOps(inbox),
             VerifyOps(judging.door, directory, judging.reports),
@@ -205,6 +207,7 @@ class Daemon:
         beats.cancel()
         mending.cancel()
         self._asks.close()
+        self._terminals.permissions.close()
         self._rpc.close()
         await self._control.close()
         why = "daemon_restart" if self._again or self._handover else "daemon_stopped"
@@ -235,6 +238,7 @@ class Daemon:
             if isinstance(kind, Opening):
                 await kind.open()
         self._asks.open()
+        self._terminals.permissions.open()
         self._judging.report_lost()
         orphans = asyncio.get_running_loop().create_task(self._terminals.commands.end_orphans())
         await self._control.open()

@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from ..doors.agent_terminals import HostTerminals
 from ..doors.judging import Judging
@@ -17,10 +17,11 @@ from ..doors.rpc.handlers import Clients
 from ..sessions.feed import Feed
 from ..sessions.inbox import Inbox
 from ..sessions.questions import Answer, Question
-from ..sessions.state import States
+from ..sessions.state import DoesNow, States
 from ..system.settings import Settings
 from ..terminal.host import TerminalHost
 from ..terminal.kind import TerminalKind
+from ..terminal.permissions import TerminalPermissions, hook_says
 from ..terminal.ports import ProgramState, TerminalEvent
 from ..terminal.prompting import TerminalPrompts
 from ..terminal.session import TerminalSession
@@ -66,10 +67,19 @@ class TerminalRoom:
             feed,
             self._tell,
             judging.door.judged,
+            self._hooked,
             submitters,
             begin_wait=settings.number("verifier", "begin_seconds"),
         )
         self.trackers = Trackers(states, self.rules.of_program, self._asked)
+        self.permissions = TerminalPermissions(
+            f"{settings.state_dir}/permissions",
+            inbox,
+            host,
+            self._hook_says,
+            partial(settings.number, "hooks", "permission_seconds"),
+        )
+        """What agents in terminals ask for, as their hooks tell."""
         self.prompts = TerminalPrompts(submitters, f"{settings.state_dir}/prompts", feed)
         self.kind = TerminalKind(host, self.turns, feed, self.trackers, self.prompts, submitters)
         inbox.listen(self)
@@ -126,6 +136,21 @@ class TerminalRoom:
     def warned(self, question: Question, why: str) -> None:
         """Nothing is done about it here."""
 
+    # --- hooks ----------------------------------------------------------------------------------------------
+
+    def _hooked(self, id: str, event: str, words: str, call: str, subagent: str) -> None:
+        """An agent's hook was called."""
+        self.permissions.called(id, event, call, subagent)
+        if (says := hook_says(event, words)) is not None:
+            self._hook_says(id, says, words or event)
+
+    def _hook_says(self, id: str, says: DoesNow | Literal[""], words: str, question: str = "") -> None:
+        if (tracker := self.trackers.of(id)) is not None:
+            if says:
+                tracker.hooked(says, words, question)
+            else:
+                tracker.hook_withdrawn()
+
     # --- what happens ---------------------------------------------------------------------------------------
 
     def _happened(self, session: TerminalSession, event: TerminalEvent) -> None:
@@ -139,12 +164,14 @@ class TerminalRoom:
                 self._signals(session).take(event)
             case "forgotten":
                 self._rates.pop(session, None)
+                self.permissions.ended(session.id)
                 self.trackers.closed(session)
                 self.door.close(session)
                 self.turns.closed(session)
                 self.prompts.closed(session)
             case _:
                 if event.topic == "terminal/exited":
+                    self.permissions.ended(session.id)
                     self._signals(session).sum_up()
                     self.door.retire(session)
                     if session.note.get("exit_told"):  # by a daemon before us

@@ -12,10 +12,10 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ..system.files import replace_file
 from .inbox import AskerGone, Inbox, Unheard
@@ -49,13 +49,15 @@ class TakenToken(Exception):
     """Another question has the id."""
 
 
-class _Ask(Struct):
+class DurableAsk(Struct):
     """A question, in its file with its answer."""
 
     question: Question
     answer: Answer | None = None
     root: str = ""
     """The project as which its questions are counted, which may be around its own."""
+    note: dict[str, str] = field(default_factory=dict)
+    """What else who asks wants to know after a restart."""
 
 
 class _Waiters:
@@ -70,13 +72,18 @@ class _Waiters:
 class Asks:
     """The questions that agents ask, in a directory of files."""
 
+    max_open_each, max_an_hour = MAX_OPEN_EACH, MAX_AN_HOUR
+
     def __init__(self, directory: str, inbox: Inbox) -> None:
         self._directory = directory
         self._inbox = inbox
-        self._known: dict[str, _Ask] = {}  # the oldest first
+        self._known: dict[str, DurableAsk] = {}  # the oldest first
         self._waiters: dict[str, _Waiters] = {}  # of those that wait
         self._asked_at: dict[str, deque[float]] = {}  # by project and by session
-        inbox.register("dialog", self._fate)
+        self._register()
+
+    def _register(self) -> None:
+        self._inbox.register("dialog", self._fate)
 
     def open(self) -> None:
         """Show again what the last daemon left; call it after the inbox was loaded."""
@@ -87,7 +94,7 @@ class Asks:
                     continue
                 try:
                     with open(entry.path, "rb") as file:
-                        found.append(msgspec.json.decode(file.read(), type=_Ask))
+                        found.append(msgspec.json.decode(file.read(), type=DurableAsk))
                 except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
                     log.warning("a question can't be read from %s: %s", entry.path, error)
         for ask in sorted(found, key=lambda each: each.question.asked_at):
@@ -109,7 +116,7 @@ class Asks:
 
     # --- asking -------------------------------------------------------------------------------------------
 
-    def begin(self, question: Question, root: str = "") -> None:
+    def begin(self, question: Question, root: str = "", note: Mapping[str, str] | None = None) -> None:
         """Ask, unless that is known already. `root` is the project as which it is counted, if that is not its
         own. Raises TooManyAsked, TakenToken or OSError."""
         if (known := self._known.get(question.id)) is not None:
@@ -120,34 +127,34 @@ class Asks:
             return
         if self._inbox.is_taken(question.id):  # who asked that may be anybody
             raise TakenToken(f"another question has the id {question.id}")
-        ask = _Ask(question, root=root or question.project)
+        ask = DurableAsk(question, root=root or question.project, note=dict(note or {}))
         counted = [f"project {ask.root}"]
         counted += [f"session {question.session}"] if question.session is not None else []
         self._check(ask, counted)
         os.makedirs(self._directory, 0o700, exist_ok=True)
         self._write(ask)
         for each in counted:
-            self._asked_at.setdefault(each, deque(maxlen=MAX_AN_HOUR)).append(time.monotonic())
+            self._asked_at.setdefault(each, deque(maxlen=self.max_an_hour)).append(time.monotonic())
         while len(self._asked_at) > MAX_COUNTED:
             del self._asked_at[next(iter(self._asked_at))]
         self._known[question.id] = ask
         self._show(ask, GRACE)
 
-    def _check(self, ask: _Ask, counted: list[str]) -> None:
+    def _check(self, ask: DurableAsk, counted: list[str]) -> None:
         waiting = [each for each in self._known.values() if each.answer is None]
         session = ask.question.session
         if len(waiting) >= MAX_OPEN:
             raise TooManyAsked(f"{MAX_OPEN} questions of agents wait for a person already")
-        if sum(each.root == ask.root for each in waiting) >= MAX_OPEN_EACH:
-            raise TooManyAsked(f"{MAX_OPEN_EACH} questions of {ask.root} wait for a person already")
-        if session and sum(each.question.session == session for each in waiting) >= MAX_OPEN_EACH:
-            raise TooManyAsked(f"{MAX_OPEN_EACH} questions of this session wait for a person already")
+        if sum(each.root == ask.root for each in waiting) >= self.max_open_each:
+            raise TooManyAsked(f"{self.max_open_each} questions of {ask.root} wait for a person already")
+        if session and sum(each.question.session == session for each in waiting) >= self.max_open_each:
+            raise TooManyAsked(f"{self.max_open_each} questions of this session wait for a person already")
         for each in counted:
             asked = self._asked_at.get(each)
-            if asked is not None and len(asked) >= MAX_AN_HOUR and time.monotonic() - asked[0] < HOUR:
-                raise TooManyAsked(f"a person got {MAX_AN_HOUR} questions of the {each} within an hour")
+            if asked is not None and len(asked) >= self.max_an_hour and time.monotonic() - asked[0] < HOUR:
+                raise TooManyAsked(f"a person got {self.max_an_hour} questions of the {each} within an hour")
 
-    def _show(self, ask: _Ask, grace: float) -> None:
+    def _show(self, ask: DurableAsk, grace: float) -> None:
         waiters = self._waiters[ask.question.id] = _Waiters()
         self._leave_later(ask, waiters, grace)
         self._inbox.ask(ask.question, self)
@@ -172,10 +179,10 @@ class Asks:
         assert ask.answer is not None
         return ask.answer
 
-    def withdraw(self, id: str, why: str) -> None:
-        """Nobody waits for the answer any more."""
+    def withdraw(self, id: str, why: str, *, whoever_waits: bool = False) -> None:
+        """Nobody waits for the answer any more, or those who do need none."""
         ask, waiters = self._known.get(id), self._waiters.get(id)
-        if ask is None or waiters is None or waiters.count:
+        if ask is None or waiters is None or (waiters.count and not whoever_waits):
             return
         self._inbox.withdraw(id, why)
         try:
@@ -183,7 +190,7 @@ class Asks:
         except OSError as error:
             log.warning("can't write that %s was withdrawn: %s", id, error.strerror)
 
-    def _leave_later(self, ask: _Ask, waiters: _Waiters, grace: float) -> None:
+    def _leave_later(self, ask: DurableAsk, waiters: _Waiters, grace: float) -> None:
         loop = asyncio.get_running_loop()
         waiters.leaving = loop.call_later(grace, self.withdraw, ask.question.id, _GONE)
 
@@ -198,7 +205,7 @@ class Asks:
         except OSError as error:
             raise Unheard(f"the answer can't be written: {error.strerror}") from None
 
-    def _end(self, ask: _Ask, answer: Answer) -> None:
+    def _end(self, ask: DurableAsk, answer: Answer) -> None:
         self._write(msgspec.structs.replace(ask, answer=answer))
         ask.answer = answer
         if (waiters := self._waiters.pop(ask.question.id, None)) is not None:
@@ -207,10 +214,10 @@ class Asks:
             waiters.answered.set()
         self._forget()
 
-    def _write(self, ask: _Ask) -> None:
+    def _write(self, ask: DurableAsk) -> None:
         replace_file(self._path(ask), msgspec.json.encode(ask))
 
-    def _path(self, ask: _Ask) -> str:
+    def _path(self, ask: DurableAsk) -> str:
         return f"{self._directory}/{ask.question.id}.json"
 
     def _forget(self) -> None:

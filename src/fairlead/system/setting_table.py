@@ -122,6 +122,13 @@ SETTINGS: Mapping[str, Mapping[str, Setting]] = {
             is_left=True,
         ),
     },
+    "hooks": {
+        "permission_seconds": Setting(
+            43_200.0,
+            "seconds that an agent's hook waits for the answer to a permission; then only the agent's own "
+            "dialog counts",
+        ),
+    },
     "passepartout": {
         "enabled": Setting("true", "whether Passepartout's clients can connect", at_start=True),
         "port": Setting(9105, "TCP port on 127.0.0.1; 0 takes any free one", at_start=True),

@@ -52,6 +52,8 @@ LOOK_SECONDS = 1.0
 
 Tell = Callable[[str, Mapping[str, Any]], None]
 """Tells clients: a topic of terminals and its data."""
+Hooked = Callable[[str, str, str, str, str], None]
+"""Tells what a hook says: the session's id, the event, the words, the call, and the sub-agent."""
 Judged = Callable[[str, float], Coroutine[Any, Any, None]]
 """Waits until a session's verifiers have reported on its last stop; those that were there before a restart
 have so many seconds to come back."""
@@ -254,6 +256,7 @@ class TerminalTurns:
         feed: Feed,
         tell: Tell,
         judged: Judged,
+        hooked: Hooked,
         submitters: Submitters,
         *,
         begin_wait: float,
@@ -265,6 +268,7 @@ class TerminalTurns:
         self._feed = feed
         self._tell = tell
         self._judged = judged
+        self._hooked = hooked
         self._live: dict[str, LiveTerminal] = {}
         self._transcripts = TranscriptLines()
         self._looking: dict[str, asyncio.Task[None]] = {}
@@ -299,14 +303,20 @@ class TerminalTurns:
         owner: int | None = None,
         request_id: str = "",
         timeout: float = 0.0,
+        call: str = "",
+        subagent: str = "",
     ) -> Mapping[str, Any]:
-        """A hook reports that a turn began, ended (it may wait for a correction) or failed. Returns what the
-        hook is answered. Raises HostError."""
+        """A hook reports that a turn began, ended (it may wait for a correction) or failed, or what else the
+        agent does. Returns what the hook is answered. Raises HostError."""
         session = self._host.find(name)
-        live = self.live(session)
-        known = live.known
-        if live.is_other(session_id, owner):
+        is_turn = event in ("start", "stop", "error")
+        seen = self.live(session) if is_turn else self._live.get(session.id)
+        if seen is not None and seen.is_other(session_id, owner):
             return {"accepted": False, "reason": "it is of another agent that runs in this terminal"}
+        self._hooked(session.id, event, prompt, call, subagent)
+        if seen is None or not is_turn:
+            return {"accepted": True}
+        live, known = seen, seen.known
         try:
             lines = await self._transcripts.count(path or known.file)
         except TooMany as error:

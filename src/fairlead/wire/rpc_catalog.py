@@ -116,9 +116,12 @@ PARAMS: Mapping[str, ParamType] = MappingProxyType(
         "agent": STRING,
         "allowed": BOOLEAN,
         "always": BOOLEAN,
+        "always-label": STRING,
         "argv": COMMAND,
         "behavior": _one_word_of("steer", "queue"),
         "brief": BOOLEAN,
+        "by-keys": BOOLEAN,
+        "call-id": STRING,
         "client-info": MAP,
         "continue": BOOLEAN,
         "cols": COUNT,
@@ -133,7 +136,10 @@ PARAMS: Mapping[str, ParamType] = MappingProxyType(
         "env": MAP,
         "entry-id": NON_BLANK._replace(wanted="non-empty entry id"),
         "error-message": STRING,
-        "event": _one_of("start", "stop", "error"),
+        "event": _one_of(
+            *("start", "stop", "error", "interrupted", "tool", "tool-ended", "replied", "notification"),
+            *("subagent-ended", "session-started", "session-ended"),
+        ),
         "exit": BOOLEAN,
         "follow": BOOLEAN,
         "follower": NON_BLANK,
@@ -153,6 +159,7 @@ PARAMS: Mapping[str, ParamType] = MappingProxyType(
         "model": NON_BLANK._replace(wanted="PROVIDER/ID"),
         "model-id": NON_BLANK,
         "limit": COUNT,
+        "may-allow": BOOLEAN,
         "mode": NON_BLANK,
         "name": NON_BLANK,
         "needle": STRING,
@@ -169,6 +176,7 @@ PARAMS: Mapping[str, ParamType] = MappingProxyType(
         "provider": WORD,
         "query": NON_BLANK,
         "python": STRING,
+        "reason": STRING,
         "record": RECORD,
         "regex": STRING,
         "request-id": NON_BLANK,
@@ -181,10 +189,12 @@ PARAMS: Mapping[str, ParamType] = MappingProxyType(
         "session-id": NON_BLANK,
         "session-path": NON_BLANK._replace(wanted="non-empty path string"),
         "since": NON_BLANK,
+        "shows": STRING,
         "stage": _one_of("written", "accepted", "started", "ended"),
         "status": _one_word_of("submitted", "cancelled", "failed"),
         "statuses": VECTOR,
         "stop": BOOLEAN,
+        "subagent": STRING,
         "tags": STRINGS,
         "text": STRING,
         "timeout": SECONDS,
@@ -194,6 +204,8 @@ PARAMS: Mapping[str, ParamType] = MappingProxyType(
         "ui/action": ANYTHING,
         "value": ANYTHING,
         "variable": NON_BLANK,
+        "what": NON_BLANK,
+        "whole": STRING,
     }
 )
 
@@ -260,9 +272,13 @@ verify_target: / name session-id -> session-id kind socket project file model li
     where a session's verifiers connect [beside reads]
 verify_reports: / session-id limit -> reports
     verifiers' reports [reads]
-terminal_turn: name event / agent prompt path session-id owner request-id timeout \
+terminal_turn: name event / agent prompt path session-id owner request-id timeout call-id subagent \
 -> accepted reason turn correction
-    report an agent's turns (called by its hooks) [beside]
+    report an agent's turns and what it does in them (called by its hooks) [beside]
+terminal_permission: name request-id what whole / agent title reason always-label may-allow call-id \
+subagent by-keys shows -> accepted option by reason
+    ask for a permission that an agent in a terminal needs, and wait for the answer (called by its hooks) \
+[beside cancellable]
 config: -> rows
     the settings in force [reads]
 daemon_status: -> version pid started-at sessions supervised runtime-dir log-path passepartout-port

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import contextlib
 import os
+import re
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -22,12 +23,13 @@ from ....sessions.inbox import calling_agent
 from ....terminal.host import HostError, TerminalHost
 from ....terminal.kind import MAX_UNTYPED, TerminalKind
 from ....terminal.lines import Followers, LineFollower, LoggedLines, kept
+from ....terminal.permissions import AskedPermission, TerminalPermissions
 from ....terminal.ports import ProgramState
 from ....terminal.session import TerminalSession
 from ....terminal.turns import TerminalTurns
 from ....terminal.watch import MAX_REQUEST_ID, TextWatch
 from ....wire.rpc import ErrorCode, fields
-from ..handlers import FAULTS, MISSING, Data, OpError, invalid, op, outside_sandbox
+from ..handlers import FAULTS, MISSING, Call, Data, OpError, invalid, op, outside_sandbox
 
 DEFAULT_COLS, DEFAULT_ROWS = 80, 24
 MAX_WAIT = 24 * 3600.0
@@ -56,6 +58,7 @@ LISTED = (
     *("exit_code", "recording", "recording_error", "cpu_percent", "cpu_seconds", "memory", "stray_pid"),
 )
 """What `terminal_list` tells of a session."""
+_REQUEST = re.compile(r"[0-9a-f]{8,64}")
 FAULTS[NameTaken] = ErrorCode.SESSION_NOT_IDLE
 
 _CODES = {
@@ -77,11 +80,13 @@ class TerminalOps:
         host: TerminalHost,
         kind: TerminalKind,
         turns: TerminalTurns,
+        permissions: TerminalPermissions,
         directory: Directory,
         opened: Callable[[], Awaitable[None]],
     ) -> None:
         self._host = host
         self._turns = turns
+        self._permissions = permissions
         self._kind = kind
         self._directory = directory
         self._opened = opened
@@ -100,6 +105,8 @@ class TerminalOps:
         owner: int | None = None,
         request_id: str = "",
         timeout: float = 0.0,
+        call_id: str = "",
+        subagent: str = "",
     ) -> Data:
         answer = await self._turns.report(
             name,
@@ -111,8 +118,49 @@ class TerminalOps:
             owner=owner,
             request_id=request_id,
             timeout=timeout,
+            call=call_id,
+            subagent=subagent,
         )
         return fields(**answer)
+
+    @op
+    async def terminal_permission(
+        self,
+        call: Call,
+        name: str,
+        request_id: str,
+        what: str,
+        whole: str,
+        agent: str = "",
+        title: str = "",
+        reason: str = "",
+        always_label: str = "",
+        may_allow: bool = True,
+        call_id: str = "",
+        subagent: str = "",
+        by_keys: bool = False,
+        shows: str = "",
+    ) -> Data:
+        if not _REQUEST.fullmatch(request_id):
+            raise invalid("request-id", "8 to 64 hexadecimal digits")
+        behind = await call.caller.session_behind()
+        if behind and behind != self._host.find(name).id:
+            raise OpError(ErrorCode.FAILED, f"it is asked from session {behind}, not from {name}")
+        asked = AskedPermission(
+            request_id,
+            agent,
+            title,
+            what,
+            whole,
+            reason,
+            always_label,
+            may_allow,
+            call_id,
+            subagent,
+            shows,
+            by_keys,
+        )
+        return fields(**await self._permissions.ask(name, asked))
 
     @op
     async def terminal_start(

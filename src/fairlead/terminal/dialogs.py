@@ -1,0 +1,100 @@
+"""Permission dialogs of agents as their screens show them: whether one is there, its whole text, and the
+keys that answer it. Does no I/O.
+
+A dialog is read from its last option, which is near the bottom of the screen, up to the row that begins it.
+Text further up, such as an answer that quotes a dialog, never counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+MAX_DIALOG = 100
+"""How many rows a dialog has at the most."""
+_FRAME = re.compile(r"[\s\u2500-\u259f]+")
+
+
+class DialogLook(NamedTuple):
+    """How an agent's permission dialog looks."""
+
+    begins: re.Pattern[str]
+    """Its first row."""
+    ends: re.Pattern[str]
+    """Its last option,"""
+    below: int
+    """with so many rows below it at the most."""
+    keys: Mapping[str, tuple[str, str]] = {}
+    """For an option of a question: what is in the row of the dialog's own, and the key that takes it. Only
+    keys that do no harm where no dialog is: none sends anything."""
+    hidden: re.Pattern[str] = re.compile(r"lines? hidden|\.\.\. \d+ more")
+    """A row that says that not all is shown."""
+
+
+LOOKS: Mapping[str, DialogLook] = {
+    "claude": DialogLook(
+        re.compile(r"^ ?[─╭]{10}"),
+        re.compile(r"^[ │]*(❯ )?\d\. (No\b|Type here to tell Claude)"),
+        4,
+    ),
+    "codex": DialogLook(
+        re.compile(r"^ +(Would you like to|Do you want to|Allow )"),
+        re.compile(r"^(›| ) \d\. No, "),
+        3,
+        {"allow": ("Yes, proceed (y)", "y"), "deny": ("(esc)", "\x1b")},
+    ),
+    "gemini": DialogLook(
+        re.compile(r"^╭─{10}"),
+        re.compile(r"^│ (●| ) \d\. No, suggest changes"),
+        3,
+        {"allow": ("1. Allow once", "1"), "deny": ("(esc)", "\x1b")},
+    ),
+    "opencode": DialogLook(
+        re.compile(r"△ Permission required"),
+        re.compile(r"Allow once +Allow always +Reject"),
+        3,
+    ),
+}
+
+
+class ShownDialog(NamedTuple):
+    """A dialog on a screen."""
+
+    text: str
+    is_whole: bool
+    """Whether all of what it asks for is on the screen."""
+    keys: Mapping[str, str]
+    """The key for each option of a question that it can be answered with."""
+
+    def shows(self, text: str) -> bool:
+        """Whether a text is in it, however its rows are wrapped and framed."""
+        return _FRAME.sub("", text) in _FRAME.sub("", self.text)
+
+    def is_same(self, other: str) -> bool:
+        """Whether this is the text of the same dialog, whichever option is marked."""
+        return _marked(other) == _marked(self.text)
+
+
+def _marked(text: str) -> str:
+    return re.sub(r"[●❯›]", "", _FRAME.sub("", text))
+
+
+def shown_dialog(agent: str, rows: Sequence[str]) -> ShownDialog | None:
+    """The permission dialog of an agent that is on a screen with these rows, if one is."""
+    look = LOOKS.get(agent)
+    if look is None:
+        return None
+    rows = [row.rstrip() for row in rows]
+    while rows and not rows[-1]:
+        rows.pop()
+    last = next((at for at in range(len(rows) - 1, -1, -1) if look.ends.search(rows[at])), -1)
+    if last < 0 or len(rows) - 1 - last > look.below:
+        return None
+    first = next(
+        (at for at in range(last, max(-1, last - MAX_DIALOG), -1) if look.begins.search(rows[at])), -1
+    )
+    shown = rows[max(first, 0) : last + 1]
+    keys = {option: key for option, (words, key) in look.keys.items() if any(words in row for row in shown)}
+    is_whole = first >= 0 and not any(look.hidden.search(row) for row in shown)
+    return ShownDialog("\n".join(shown), is_whole, keys)

@@ -1,0 +1,201 @@
+"""Permissions that hooks of agents in terminals ask for: questions that are answered from elsewhere, and
+closed when the terminal shows that they are over."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.hosting import WAIT, Hosting
+
+DIALOG = {
+    "claude": ("─" * 60, " Bash command", "   {}", " Do you want to proceed?", " ❯ 1. Yes", "   2. No"),
+    "gemini": (
+        "╭" + "─" * 60,
+        "│ ? Shell {}",
+        "│ Allow execution of [Shell]?",
+        "│ ● 1. Allow once",
+        "│   2. No, suggest changes (esc)",
+        "╰" + "─" * 60,
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def hosting() -> Iterator[Hosting]:
+    hosting = Hosting({"FAIRLEAD_DAEMON_RESTART_PAUSE": "0"})
+    hosting.run("ls")
+    yield hosting
+    hosting.close()
+
+
+class Hooked:
+    """A terminal that shows a dialog until a key comes, and a hook that tells of it."""
+
+    def __init__(self, hosting: Hosting, place: Path, name: str, agent: str = "claude") -> None:
+        self.hosting, self.name, self.agent = hosting, name, agent
+        self.place = place
+        (place / "dialog").write_text("\r\n".join(DIALOG[agent]).format("touch x"))
+        script = f"stty raw -echo; clear; cat {place}/dialog; dd bs=1 count=1 2>/dev/null >{place}/key; "
+        hosting.start(name, f"{script} clear; echo went on; sleep 600", "--cwd", str(place))
+
+    def call(self, event: str, **more: Any) -> subprocess.Popen[bytes]:
+        given = {"hook_event_name": event, "session_id": "one", **more}
+        process = subprocess.Popen(
+            [sys.executable, "-m", "fairlead", "hook", "-v", self.agent],
+            env={**self.hosting.environment, "FAIRLEAD_SESSION": self.name},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(given).encode())
+        process.stdin.close()
+        process.stdin = None
+        return process
+
+    def ask(self, command: str = "touch x", **more: Any) -> subprocess.Popen[bytes]:
+        if self.agent == "gemini":
+            details = {"type": "exec", "title": "Confirm Shell Command", "command": command}
+            return self.call("Notification", notification_type="ToolPermission", details=details)
+        return self.call("PermissionRequest", tool_name="Bash", tool_input={"command": command}, **more)
+
+    def questions(self) -> list[dict[str, Any]]:
+        asked = self.hosting.ask("approvals")["approvals"]
+        return [each for each in asked if each["session_name"] == self.name]
+
+    def question(self) -> dict[str, Any]:
+        self.hosting.until(lambda: bool(self.questions()))
+        (question,) = self.questions()
+        return question
+
+    def settle(self, **said: Any) -> None:
+        self.hosting.ask("approval_settle", token=self.question()["token"], **said)
+
+    def over(self, process: subprocess.Popen[bytes]) -> tuple[int, str]:
+        printed, _ = process.communicate(timeout=WAIT)
+        self.hosting.until(lambda: not self.questions())
+        return process.returncode, printed.decode()
+
+
+def decided(printed: str) -> dict[str, Any]:
+    decision: dict[str, Any] = json.loads(printed)["hookSpecificOutput"]["decision"]
+    return decision
+
+
+def test_a_permission_is_shown_whole_and_answered_in_the_agents_own_form(
+    hosting: Hosting, tmp_path: Path
+) -> None:
+    work = Hooked(hosting, tmp_path, "answered")
+    command = "echo one\n" + "echo two\n" * 40 + "touch x"
+    rule = {"toolName": "Bash", "ruleContent": "touch:*"}
+    suggested = [{"type": "addRules", "behavior": "allow", "rules": [rule], "destination": "session"}]
+    asked = work.ask(command, permission_suggestions=suggested, agent_id="a1", agent_type="Explore")
+    question = work.question()
+    assert (question["kind"], question["title"], question["preview"]) == ("permission", "Bash", command)
+    assert question["reason"] == "claude's sub-agent Explore a1 asks for permission"
+    assert question["labels"][1] == "Always allow: Bash(touch:*) (session)"
+
+    def state() -> str:
+        return str(hosting.ask("session_state", name="answered")["session"]["activity"]["state"])
+
+    hosting.until(lambda: state() == "waits")
+    work.settle(allowed=True, always=True)
+    code, printed = work.over(asked)
+    assert (code, decided(printed)) == (0, {"behavior": "allow", "updatedPermissions": suggested})
+
+    asked = work.ask()
+    work.settle(allowed=False)
+    code, printed = work.over(asked)
+    assert (code, decided(printed)["behavior"]) == (0, "deny")
+    assert "denied by a person" in decided(printed)["message"]
+
+
+def test_what_is_over_in_the_terminal_is_withdrawn(hosting: Hosting, tmp_path: Path) -> None:
+    work = Hooked(hosting, tmp_path, "over")
+    asked = work.ask()
+    work.question()
+    hosting.wait_text("over", "Do you want to proceed")
+    hosting.run("send", "over", "-k", "escape")  # the dialog vanishes, and no hook is called
+    assert work.over(asked) == (0, "")
+
+    endings: list[tuple[str, dict[str, Any]]] = [
+        ("PostToolUse", {"tool_name": "Bash", "tool_input": {"command": "touch x"}}),
+        ("UserPromptSubmit", {"prompt": "something else"}),
+        ("SessionEnd", {}),
+    ]
+    for event, more in endings:
+        asked = work.ask()
+        work.question()
+        assert work.over(work.call(event, **more)) == (0, "")
+        assert work.over(asked) == (0, "")
+
+    asked = work.ask()
+    work.question()
+    asked.send_signal(signal.SIGTERM)  # as the agent does
+    work.over(asked)
+
+
+def test_a_tool_call_of_another_agent_closes_nothing(hosting: Hosting, tmp_path: Path) -> None:
+    work = Hooked(hosting, tmp_path, "others")
+    asked = work.ask()
+    work.question()
+    more = {"tool_name": "Read", "tool_input": {"file_path": "/x"}}
+    for each in ({"agent_id": "a2"}, {}):  # a sub-agent's, and its own while the dialog is there
+        hosting.wait_text("others", "Do you want to proceed")
+        called = work.call("PreToolUse", **more, **each)
+        called.communicate(timeout=WAIT)
+        assert work.questions()
+    work.settle(allowed=True)
+    assert decided(work.over(asked)[1]) == {"behavior": "allow"}
+
+
+def test_a_daemon_that_is_killed_costs_neither_question_nor_answer(hosting: Hosting, tmp_path: Path) -> None:
+    work = Hooked(hosting, tmp_path, "killed")
+    asked = work.ask()
+    token = work.question()["token"]
+    hosting.kill_daemon()
+    hosting.until(lambda: [each["token"] for each in work.questions()] == [token])
+    work.settle(allowed=True)
+    assert decided(work.over(asked)[1]) == {"behavior": "allow"}
+
+
+def test_what_is_too_long_can_only_be_denied(hosting: Hosting, tmp_path: Path) -> None:
+    work = Hooked(hosting, tmp_path, "long")
+    asked = work.ask("x" * 130_000)
+    question = work.question()
+    assert question["options"] == ["deny"]
+    assert "can only be denied" in question["reason"]
+    work.settle(allowed=False)
+    assert decided(work.over(asked)[1])["behavior"] == "deny"
+
+
+def test_an_answer_is_given_to_the_dialog_itself_where_no_hook_can(hosting: Hosting, tmp_path: Path) -> None:
+    work = Hooked(hosting, tmp_path, "keys", agent="gemini")
+    assert work.ask().communicate(timeout=WAIT)[0] == b""  # it does not wait
+    question = work.question()
+    assert question["options"] == ["allow", "deny"]
+    assert "Allow execution of" in question["preview"]
+    work.settle(allowed=True)
+    hosting.wait_text("keys", "went on")
+    assert (tmp_path / "key").read_bytes() == b"1"
+    hosting.until(lambda: not work.questions())
+
+
+def test_a_dialog_that_does_not_show_what_was_told_can_only_be_denied(
+    hosting: Hosting, tmp_path: Path
+) -> None:
+    work = Hooked(hosting, tmp_path, "lies", agent="gemini")
+    work.ask("ls").communicate(timeout=WAIT)
+    question = work.question()  # when its dialog did not come in time
+    assert question["options"] == ["deny"]
+    work.settle(allowed=False)
+    hosting.wait_text("lies", "went on")
+    assert (tmp_path / "key").read_bytes() == b"\x1b"
