@@ -145,6 +145,8 @@ class ShapeWord(NamedTuple):
     has_cursor: bool
     is_shown: bool
     is_lazy: bool
+    is_beside: bool = False
+    """True if the cursor must not be in it: it is in the input, and this is none of its rows."""
 
 
 class Rule(NamedTuple):
@@ -241,6 +243,8 @@ class AgentRules:
 
     def _is_word(self, word: ShapeWord, texts: Sequence[str], row: int, view: LiveView) -> bool:
         if word.has_cursor and (view.cursor[1] != row or not view.cursor[2]):
+            return False
+        if word.is_beside and view.cursor[1] == row:
             return False
         is_kind = self.is_kind(texts[row], word.kind, view.cols)
         if is_kind and word.kind in self._kinds and (look := self._kinds[word.kind].look):
@@ -387,7 +391,10 @@ class _RuleFile:
             if cursor not in ("", *_CURSORS):
                 raise self.wrong("cursor", f"expected {' or '.join(_CURSORS)}, not {cursor!r}")
             title = self.pattern(each, "title") if "title" in each else None
-            yield Rule(name, state, self._shape(each, kinds), title, wanted, cursor)  # type: ignore[arg-type]
+            shape = self._shape(each, kinds)
+            if cursor == "input":
+                shape = tuple(word._replace(is_beside=not word.is_input) for word in shape)
+            yield Rule(name, state, shape, title, wanted, cursor)  # type: ignore[arg-type]
         self._rule = ""
 
     def _shape(self, table: Mapping[str, Any], kinds: Mapping[str, RowKind]) -> tuple[ShapeWord, ...]:
