@@ -192,10 +192,11 @@ class Tracker:
         if self.agent is None:
             return
         now = time.time()
-        found = self.agent.look(live_view(self.session.screen))
+        view = live_view(self.session.screen)
+        found = self.agent.look(view) if not view.repaints else None
         shown = self._claims.get("screen")
         if found is None:
-            if shown is not None and now - self._matched_at < GAP:
+            if (shown is not None or view.repaints) and now - self._matched_at < GAP:
                 self.look_soon(GAP)
             else:
                 self._claims.pop("screen", None)
