@@ -66,11 +66,9 @@ def front_of(pid: int, before: Front | None, rules_of: RulesOf) -> Front | None:
     found = processes.process(program.pid) if program is not None else None
     if program is None or found is None:
         return None
-    if before is not None and before.program == program:
-        arguments, rules = before.arguments, before.rules
-    else:
-        arguments = processes.arguments(program.pid)
-        rules = rules_of(program.name, arguments)
+    arguments = processes.arguments(program.pid)
+    is_same = before is not None and (before.program, before.arguments) == (program, arguments)
+    rules = before.rules if before is not None and is_same else rules_of(program.name, arguments)
     return Front(program, arguments, rules, processes.waits_in(program.pid), found.cpu_seconds)
 
 
@@ -174,7 +172,7 @@ class Tracker:
         elapsed = time.monotonic() - self._looked_at
         self._looked_at = time.monotonic()
         self._front = front
-        if front is None or before is None or front.program != before.program:
+        if front is None or before is None or front[:2] != before[:2]:  # a process may run another program
             self._claims.pop("screen", None)
             self._claims.pop("process", None)
             if before is not None:  # what another program's hooks said is not said of this one
@@ -193,10 +191,13 @@ class Tracker:
             return
         now = time.time()
         view = live_view(self.session.screen)
-        found = self.agent.look(view) if not view.repaints else None
+        if view.repaints and now - self._matched_at < GAP:
+            self.look_soon(LOOK_AFTER)
+            return
+        found = self.agent.look(view)
         shown = self._claims.get("screen")
         if found is None:
-            if (shown is not None or view.repaints) and now - self._matched_at < GAP:
+            if shown is not None and now - self._matched_at < GAP:
                 self.look_soon(GAP)
             else:
                 self._claims.pop("screen", None)
