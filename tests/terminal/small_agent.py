@@ -59,6 +59,7 @@ class Small:
         self.is_working = False
         self.is_deaf = False
         self.draws_at = 0.0
+        self.works_until = 0.0
 
     def note(self, name: str, value: str) -> None:
         with (self.here / name).open("a") as file:
@@ -93,6 +94,7 @@ class Small:
             self.open = MENU
         else:
             self.is_working = True
+            self.works_until = time.monotonic() + 0.6
 
     def take(self, data: str) -> None:
         """What was typed or pasted."""
@@ -120,7 +122,7 @@ class Small:
                 while data.startswith(b"\x1b[200~") and b"\x1b[201~" not in data:
                     data += os.read(0, 65536)
                 self.take(data.decode())
-            elif self.is_working and not (self.here / "hold").exists():
+            elif self.is_working and not (self.here / "hold").exists() and time.monotonic() > self.works_until:
                 self.is_working = False
             else:
                 continue
