@@ -199,3 +199,51 @@ def test_a_dialog_that_does_not_show_what_was_told_can_only_be_denied(
     work.settle(allowed=False)
     hosting.wait_text("lies", "went on")
     assert (tmp_path / "key").read_bytes() == b"\x1b"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what is below a program for sure")
+def test_an_agent_does_not_answer_its_own_permission(hosting: Hosting, tmp_path: Path) -> None:
+    fairlead = " ".join(hosting.command)
+    tool = {"tool_name": "Bash", "tool_input": {"command": "touch x"}}
+    said: dict[str, dict[str, Any]] = {"UserPromptSubmit": {"prompt": "go"}, "PermissionRequest": tool}
+    for name, more in said.items():
+        given = {"hook_event_name": name, "session_id": "one", **more}
+        (tmp_path / name).write_text(json.dumps(given))
+    agent = tmp_path / "agent.sh"
+    agent.write_text(
+        f"cd {tmp_path}\n{fairlead} hook claude <UserPromptSubmit\n"
+        f"{fairlead} hook claude <PermissionRequest >decided &\n"
+        "while [ ! -e asked ]; do sleep 0.1; done\n"
+        f"env -u FAIRLEAD_SESSION {fairlead} approvals allow $(cat asked) >answered 2>&1\n"
+        "touch done; sleep 100\n"
+    )
+    hosting.start("selfish", f"sh {agent}; exec sh")
+
+    def asked() -> list[str]:
+        rows = hosting.ask("approvals")["approvals"]
+        return [row["token"] for row in rows if row["session_name"] == "selfish"]
+
+    hosting.until(lambda: bool(asked()))
+    (tmp_path / "part").write_text(asked()[0])
+    (tmp_path / "part").rename(tmp_path / "asked")
+    hosting.until((tmp_path / "done").exists)
+    assert "only a person may" in " ".join((tmp_path / "answered").read_text().split())
+    assert len(asked()) == 1
+    assert (tmp_path / "decided").read_bytes() == b""
+    hosting.ask("approval_settle", token=asked()[0], allowed=True)
+    hosting.until(lambda: b"allow" in (tmp_path / "decided").read_bytes())
+
+
+def test_a_hook_speaks_only_for_its_own_session(hosting: Hosting, tmp_path: Path) -> None:
+    hosting.start("victim", "sleep 600")
+    fairlead = " ".join(hosting.command)
+    given = {"hook_event_name": "PermissionRequest", "tool_name": "Bash", "tool_input": {"command": "ls"}}
+    (tmp_path / "said").write_text(json.dumps(given))
+    hosting.start(
+        "liar",
+        f"cd {tmp_path}; FAIRLEAD_SESSION=victim {fairlead} hook -v claude <said >out 2>&1; "
+        "touch done; sleep 600",
+    )
+    hosting.until((tmp_path / "done").exists)
+    assert "it is asked from session liar, not from victim" in (tmp_path / "out").read_text()
+    assert not [row for row in hosting.ask("approvals")["approvals"] if row["session_name"] == "victim"]

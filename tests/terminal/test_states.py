@@ -30,7 +30,7 @@ def until(hosting: Hosting, wanted: str, name: str = "work") -> dict[str, Any]:
 def test_a_shell_is_idle_at_its_prompt_and_works_while_a_command_runs(lent: Hosting, shell: str) -> None:
     lent.run("start", "work", "-d", "--", *shell.split())
     found = until(lent, "idle")
-    assert found["evidence"]["source"] == "process"
+    assert (found["evidence"]["source"], found["seen"]) == ("process", True)
     lent.run("send", "work", "sleep 60", "-k", "Enter")
     found = until(lent, "working")
     assert "sleep" in found["evidence"]["words"]

@@ -7,12 +7,17 @@ it, or the words of the menu that was opened.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import random
+import signal
 import tempfile
 import time
+import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from tests import leftovers
 from tests.agent.openai_server import failure
 from tests.model_server import Says, Shell, WriteFile
 
@@ -98,6 +103,7 @@ class Scene:
         self.size = size
         self.random = random.Random(f"{agent.name} {size} {seed}")
         self.argv, self.environment, self.project = place_for(agent, home, model)
+        self.environment[leftovers.VARIABLE] = uuid.uuid4().hex
         self.stage: Stage | None = None
         self._words = 0
 
@@ -380,5 +386,8 @@ def record(agent: RecordedAgent, name: str, size: tuple[int, int], seed: int, pa
             model.gate.set()
             if scene.stage is not None:
                 scene.stage.close()
+            for left in leftovers.marked(scene.environment[leftovers.VARIABLE]):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(left, signal.SIGKILL)  # Codex has a server of its own, which outlives it
         scene.on.save(path, f"{agent.name} {name} {size[0]}x{size[1]} {seed}")
         time.sleep(0.1)

@@ -186,6 +186,8 @@ def _json_agent(path: str, hooks: Hooks) -> _Agent:
 def _hooks(agent: str, events: Iterable[str], *, in_milliseconds: bool = False) -> Hooks:
     unit = 1000 if in_milliseconds else 1
     hook = {"type": "command", "command": _command(agent)}
+    if agent == "gemini":  # which shows this while the hook runs
+        hook["name"] = "fairlead"
     return {event: {**hook, "timeout": _LONG.get(event, START_TIMEOUT) * unit} for event in events}
 
 

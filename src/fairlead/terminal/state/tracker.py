@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -191,10 +192,11 @@ class Tracker:
         if self.agent is None:
             return
         now = time.time()
-        found = self.agent.look(live_view(self.session.screen))
+        view = live_view(self.session.screen)
+        found = self.agent.look(view) if not view.repaints else None
         shown = self._claims.get("screen")
         if found is None:
-            if shown is not None and now - self._matched_at < GAP:
+            if (shown is not None or view.repaints) and now - self._matched_at < GAP:
                 self.look_soon(GAP)
             else:
                 self._claims.pop("screen", None)
@@ -220,7 +222,7 @@ class Tracker:
         """A program without rules: a shell at its prompt, one that reads its terminal, or one that works."""
         says: DoesNow = "unknown"
         name = front.program.name
-        is_shell = name.lstrip("-") in SHELLS and not _has_script(front.arguments)
+        is_shell = _is_shell(name, front.arguments)
         used = front.cpu_seconds - before.cpu_seconds if before and before.program == front.program else 0.0
         question = ""
         if is_shell and front.waits_in in ("read", "poll"):
@@ -232,6 +234,9 @@ class Tracker:
             says, words = "working", f"{name} used {used:.2f} s of processor time in {elapsed:.1f} s"
         elif front.waits_in != "poll":
             says, words = "working", f"{name} runs in the foreground"
+        own = self.session.command
+        if says == "working" and not self.session.inputs and _is_shell(own[0], own):
+            says = "unknown"  # it starts, and nobody has asked it for anything yet
         if says == "unknown":
             self._claims.pop("process", None)
         else:
@@ -272,13 +277,15 @@ class Tracker:
             self.look_soon(self._settling[0] - now)
 
 
-def _has_script(words: Sequence[str]) -> bool:
-    """Whether a shell runs a script, and not what somebody types.
+def _is_shell(name: str, words: Sequence[str]) -> bool:
+    """Whether a program is a shell that runs what somebody types, and no script.
 
-    >>> _has_script(["bash", "-i", "--norc"]), _has_script(["sh", "-ec", "make"]), _has_script(["sh", "x.sh"])
-    (False, True, True)
+    >>> _is_shell("bash", ["bash", "-i", "--norc"]), _is_shell("sh", ["sh", "-ec", "make"])
+    (True, False)
     """
-    return any(not each.startswith("-") or re.fullmatch("-[a-z]*c[a-z]*", each) for each in words[1:])
+    if os.path.basename(name).lstrip("-") not in SHELLS:
+        return False
+    return all(each.startswith("-") and not re.fullmatch("-[a-z]*c[a-z]*", each) for each in words[1:])
 
 
 class Trackers:
