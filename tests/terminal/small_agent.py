@@ -61,6 +61,10 @@ class Small:
         self.draws_at = 0.0
         self.works_until = 0.0
 
+    @property
+    def is_held(self) -> bool:
+        return (self.here / "hold").exists()
+
     def note(self, name: str, value: str) -> None:
         with (self.here / name).open("a") as file:
             file.write(json.dumps(value) + "\n")
@@ -122,7 +126,7 @@ class Small:
                 while data.startswith(b"\x1b[200~") and b"\x1b[201~" not in data:
                     data += os.read(0, 65536)
                 self.take(data.decode())
-            elif self.is_working and not (self.here / "hold").exists() and time.monotonic() > self.works_until:
+            elif self.is_working and time.monotonic() > self.works_until and not self.is_held:
                 self.is_working = False
             else:
                 continue
