@@ -59,6 +59,11 @@ class Small:
         self.is_working = False
         self.is_deaf = False
         self.draws_at = 0.0
+        self.works_until = 0.0
+
+    @property
+    def is_held(self) -> bool:
+        return (self.here / "hold").exists()
 
     def note(self, name: str, value: str) -> None:
         with (self.here / name).open("a") as file:
@@ -93,6 +98,7 @@ class Small:
             self.open = MENU
         else:
             self.is_working = True
+            self.works_until = time.monotonic() + 0.6
 
     def take(self, data: str) -> None:
         """What was typed or pasted."""
@@ -120,7 +126,7 @@ class Small:
                 while data.startswith(b"\x1b[200~") and b"\x1b[201~" not in data:
                     data += os.read(0, 65536)
                 self.take(data.decode())
-            elif self.is_working and not (self.here / "hold").exists():
+            elif self.is_working and time.monotonic() > self.works_until and not self.is_held:
                 self.is_working = False
             else:
                 continue

@@ -102,14 +102,14 @@ def test_while_it_works_prompts_wait_here_in_their_order(stage: Stage) -> None:
     stage.hold()
     first = stage.prompt("first")
     assert first["state"] in ("accepted", "started")
-    waiting = [stage.prompt(LINES.format(number)) for number in range(3)]
-    assert [each["state"] for each in waiting] == ["queued"] * 3
-    assert [each["place"] for each in waiting] == [1, 2, 3]
+    waiting = [stage.prompt(LINES.format(number)) for number in range(2)]
+    assert [each["state"] for each in waiting] == ["queued"] * 2
+    assert [each["place"] for each in waiting] == [1, 2]
     assert stage.noted("said") == ["first"]
     stage.let_go()
     for each in waiting:
         assert stage.receipt(each["prompt_id"])["outcome"] == "done"
-    assert stage.noted("said") == ["first", *map(LINES.format, range(3))]
+    assert stage.noted("said") == ["first", *map(LINES.format, range(2))]
 
 
 def test_a_dialog_a_menu_and_a_draft_get_nothing_and_are_named(stage: Stage) -> None:
@@ -151,29 +151,40 @@ def test_enter_is_pressed_again_if_it_was_not_taken(stage: Stage) -> None:
     assert stage.noted("said") == ["be deaf", "and again"]
 
 
-def test_a_prompt_is_said_once_although_the_daemon_is_killed(tmp_path: Path) -> None:
+@pytest.fixture
+def killed(tmp_path: Path) -> Iterator[Stage]:
+    """The same with a daemon of its own, which may be killed."""
     hosting = Hosting({"FAIRLEAD_DAEMON_RESTART_PAUSE": "0"})
     add_rules(hosting)
-    try:
-        stage = Stage(hosting, tmp_path).start()
-        stage.hold()
-        first = stage.prompt("first")
-        waiting = stage.prompt(LINES.format("two"))
-        hosting.kill_daemon()
-        assert stage.receipt(first["prompt_id"], "started")["state"] == "started"
-        assert hosting.ask("prompt_receipt", name="work", prompt_id=waiting["prompt_id"])["place"] == 1
-        stage.let_go()
-        assert stage.receipt(waiting["prompt_id"])["outcome"] == "done"
-        for number in range(4):  # at any moment
-            asking = stage.begin(f"number {number}", "--wait")
-            if number:
-                hosting.until(lambda n=number: n > 2 or f"number {n}" in hosting.screen("work"))  # type: ignore[misc]
-            hosting.kill_daemon()
-            assert json.loads(asking.communicate(timeout=WAIT)[0])["outcome"] == "done"
-        expected = ["first", LINES.format("two"), *(f"number {number}" for number in range(4))]
-        assert stage.noted("said") == expected
-    finally:
-        hosting.close()
+    yield Stage(hosting, tmp_path).start()
+    hosting.close()
+
+
+def test_what_waits_is_said_once_although_the_daemon_is_killed(killed: Stage) -> None:
+    killed.hold()
+    first = killed.prompt("first")
+    waiting = killed.prompt(LINES.format("two"))
+    killed.hosting.kill_daemon()
+    assert killed.receipt(first["prompt_id"], "started")["state"] == "started"
+    found = killed.hosting.ask("prompt_receipt", name="work", prompt_id=waiting["prompt_id"])
+    assert (found["state"], found["place"]) == ("queued", 1)
+    killed.let_go()
+    assert killed.receipt(waiting["prompt_id"])["outcome"] == "done"
+    assert killed.noted("said") == ["first", LINES.format("two")]
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("moment", ["at once", "in the input", "said"])
+def test_a_prompt_is_said_once_whenever_the_daemon_is_killed(killed: Stage, moment: str) -> None:
+    for number in range(3):
+        asking = killed.begin(f"number {number}", "--wait")
+        if moment == "in the input":
+            killed.hosting.wait_text("work", f"number {number}")
+        if moment == "said":
+            killed.hosting.until(lambda n=number: len(killed.noted("said")) > n)  # type: ignore[misc]
+        killed.hosting.kill_daemon()
+        assert json.loads(asking.communicate(timeout=WAIT)[0])["outcome"] == "done"
+    assert killed.noted("said") == [f"number {number}" for number in range(3)]
 
 
 def test_who_types_at_the_same_time_wins(stage: Stage) -> None:

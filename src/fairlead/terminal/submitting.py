@@ -180,7 +180,8 @@ class Submitter:
         return InputView(program, "", is_below_shell=self.shell != "" and program.pid != self.session.pid)
 
     def _by_rules(self, program: Program, rules: AgentRules) -> InputView:
-        found = rules.look(live_view(self.session.screen))
+        shown_now = live_view(self.session.screen)
+        found = rules.look(shown_now) if not shown_now.repaints else None
         said = self._activity_of(self.session.id) or UNKNOWN
         shown, typed = (found.input, found.typed) if found is not None else ("", ())
         is_told = said.evidence is not None and said.evidence.source in _TOLD
