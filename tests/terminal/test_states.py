@@ -58,12 +58,12 @@ def test_what_nothing_is_known_of_is_unknown(lent: Hosting) -> None:
 
 
 def test_progress_is_believed_until_the_program_reads_its_terminal(lent: Hosting) -> None:
-    lent.run(
-        "start", "work", "-d", "--", "python3", "-c", "import time; print('\\033]9;4;3\\007'); time.sleep(60)"
-    )
-    assert until(lent, "working")["evidence"]["source"] == "osc"
+    progress = "import time; print('\\033]9;4;3\\007')"
+    lent.run("start", "work", "-d", "--", "python3", "-c", f"{progress}; time.sleep(60)")
+    lent.until(lambda: (state(lent)["evidence"] or {}).get("source") == "osc")
+    assert state(lent)["state"] == "working"
     assert "osc is stronger" in lent.run("state", "work", "--explain").stdout
-    lent.run("start", "two", "-d", "--", "python3", "-c", "print('\\033]9;4;3\\007'); input('Delete all? ')")
+    lent.run("start", "two", "-d", "--", "python3", "-c", f"{progress}; input('Delete all? ')")
     assert until(lent, "waits", "two")["question"] == "Delete all?"
     assert "the process shows something else: waits" in lent.run("state", "two", "--explain").stdout
 

@@ -31,7 +31,7 @@ LOOK_AFTER = 0.15
 LOOK_EVERY = 0.3
 """and between two looks at one that keeps changing."""
 REST = 4.0
-"""How many times as long as a look took nobody is looked at: with slow screens a fifth of the time is for looks."""
+"""How many times as long as a look took nobody is looked at: at most a fifth of the time is for looks."""
 LOOKS_AT_ONCE = 4
 """How many sessions are looked at at a time."""
 HOLD = 0.3

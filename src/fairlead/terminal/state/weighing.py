@@ -60,8 +60,8 @@ def weigh(claims: Mapping[Source, Claim], now: float) -> Sequence[Weighed]:
 
 
 def _closer(source: Source, claims: Mapping[Source, Claim]) -> Claim | None:
-    """What can close what a hook says, or a program tells its terminal: its screen; where that is not known, its
-    process closes what it tells, for anything may print that."""
+    """What can close what a hook says, or a program tells its terminal: its screen; where that is not known,
+    its process closes what it tells, for anything may print that."""
     if source not in ("hook", "osc"):
         return None
     process = claims.get("process") if source == "osc" else None
@@ -79,9 +79,8 @@ def next_look(claims: Mapping[Source, Claim], now: float) -> float | None:
     left = []
     for source, claim in claims.items():
         closer = _closer(source, claims)
-        seconds = (
-            CLOSES.get(claim.evidence.says, {}).get(closer.evidence.says) if closer is not None else None
-        )
-        if closer is not None and seconds is not None and not _closes(claim, closer, now):
+        if closer is None or _closes(claim, closer, now):
+            continue
+        if (seconds := CLOSES.get(claim.evidence.says, {}).get(closer.evidence.says)) is not None:
             left.append(max(claim.evidence.at, closer.since) + seconds - now)
     return min(left, default=None)
