@@ -57,21 +57,28 @@ def test_what_nothing_is_known_of_is_unknown(lent: Hosting) -> None:
     assert "because: nothing says what it does" in lent.run("state", "work").stdout
 
 
-def test_a_shell_that_marks_its_prompts_is_believed_and_so_is_progress(lent: Hosting) -> None:
-    script = (
-        r"printf '\033]133;C\007'; read a; printf '\033]133;A\007'; read a;"
-        r"printf '\033]9;4;3\007'; read a; printf '\033]9;4;0\007'; read a"
-    )
-    lent.start("work", script)
-    lent.until(lambda: (state(lent)["evidence"] or {}).get("words") == "OSC 133;C")
+def test_progress_is_believed_until_the_program_reads_its_terminal(lent: Hosting) -> None:
+    progress = "import time; print('\\033]9;4;3\\007')"
+    lent.run("start", "work", "-d", "--", "python3", "-c", f"{progress}; time.sleep(60)")
+    lent.until(lambda: (state(lent)["evidence"] or {}).get("source") == "osc")
+    assert state(lent)["state"] == "working"
+    assert "osc is stronger" in lent.run("state", "work", "--explain").stdout
+    lent.run("start", "two", "-d", "--", "python3", "-c", f"{progress}; input('Delete all? ')")
+    assert until(lent, "waits", "two")["question"] == "Delete all?"
+    assert "the process shows something else: waits" in lent.run("state", "two", "--explain").stdout
+
+
+@pytest.mark.parametrize(
+    "said", ["133;C", "133;A", "9;4;3", "9;needs your permission", "777;notify;x;approval is needed"]
+)
+def test_what_a_file_says_to_the_terminal_hides_no_question_and_asks_none(lent: Hosting, said: str) -> None:
+    lent.run("start", "work", "-d", "--", "bash", "--norc")
+    until(lent, "idle")
+    lent.run("send", "work", f"printf '\\033]{said}\\007'", "-k", "Enter")
+    lent.run("send", "work", "python3 -c 'input(\"Delete all? \")'", "-k", "Enter")
+    lent.until(lambda: state(lent)["question"] == "Delete all?")
     lent.run("send", "work", "-k", "Enter")
-    assert until(lent, "idle")["evidence"]["words"] == "OSC 133;A"
-    lent.run("send", "work", "-k", "Enter")
-    assert until(lent, "working")["evidence"]["words"] == "OSC 9;4 progress: indeterminate"
-    explained = lent.run("state", "work", "--explain").stdout
-    assert "osc is stronger" in explained
-    lent.run("send", "work", "-k", "Enter")
-    assert until(lent, "waits")["evidence"]["source"] == "process"
+    until(lent, "idle")
 
 
 def test_a_program_that_has_ended_has_ended(lent: Hosting) -> None:

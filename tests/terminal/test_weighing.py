@@ -56,6 +56,14 @@ def test_a_screen_closes_what_a_hook_said_after_it_had_time_to_be_drawn(
     assert next_look({"hook": said, "screen": later}, 103.0) == pytest.approx(closes_after)
 
 
+def test_a_process_closes_what_is_told_to_the_terminal_and_no_hook() -> None:
+    reads = claim("process", "waits", 100.0, "Delete all?", since=100.0)
+    assert counting(101.0, claim("osc", "working", 90.0), reads) == ("process", "waits", "Delete all?")
+    assert counting(101.0, claim("hook", "working", 90.0), reads)[:2] == ("hook", "working")
+    runs = claim("process", "working", 100.0, since=50.0)
+    assert counting(101.0, claim("osc", "idle", 90.0), runs)[:2] == ("osc", "idle")
+
+
 def test_a_hook_that_agrees_with_the_screen_counts_with_the_dialogs_words() -> None:
     said, shown = claim("hook", "waits", 1.0), claim("screen", "waits", 2.0, "Do you want to run make?")
     assert counting(60.0, said, shown) == ("hook", "waits", "Do you want to run make?")

@@ -250,6 +250,15 @@ class CellRow:
         self.suffixes: dict[int, str] | None = None
         """By column, what follows a cell's first character in the same cell."""
 
+    def cut(self, columns: int) -> CellRow:
+        """Its first columns."""
+        size = columns << self.width
+        if len(self.cells) <= size:
+            return self
+        row = CellRow(self.page, self.flags, self.cells[:size])
+        row.suffixes = self.suffixes
+        return row
+
     @property
     def wraps(self) -> bool:
         """Whether the line goes on in the next row."""

@@ -88,7 +88,7 @@ class LiveView:
     title, and how far the program said it is (OSC 9;4)."""
 
     def __init__(self, last: LastRows, cols: int, title: str, progress: Progress | None) -> None:
-        texts = [row_text(row)[:MAX_COLUMNS].replace("\u00a0", " ").rstrip() for row in last.rows]
+        texts = [row_text(row.cut(MAX_COLUMNS)).replace("\u00a0", " ").rstrip() for row in last.rows]
         while texts and not texts[-1]:
             texts.pop()
         self.texts = texts

@@ -30,6 +30,8 @@ LOOK_AFTER = 0.15
 """Seconds after a change until the screen is looked at: it is drawn in pieces,"""
 LOOK_EVERY = 0.3
 """and between two looks at one that keeps changing."""
+REST = 4.0
+"""How many times as long as a look took nobody is looked at: at most a fifth of the time is for looks."""
 LOOKS_AT_ONCE = 4
 """How many sessions are looked at at a time."""
 HOLD = 0.3
@@ -86,6 +88,7 @@ class Tracker:
         self._claims: dict[Source, Claim] = {}
         self._front: Front | None = None
         self._looked_at = 0.0
+        self._looked_last = 0.0  # the same, in seconds since 1970
         self._matched_at = 0.0  # when the screen last showed something that is known
         self._begun: tuple[str, float] | None = None  # what a screen shows that has to hold, and since when
         self._timer: asyncio.TimerHandle | None = None
@@ -172,17 +175,26 @@ class Tracker:
         elapsed = time.monotonic() - self._looked_at
         self._looked_at = time.monotonic()
         self._front = front
+        async with self._owner.turn:  # so that all looks together leave others most of the time
+            began = time.perf_counter()
+            self._weigh_anew(front, before, elapsed)
+            await asyncio.sleep(REST * (time.perf_counter() - began))
+
+    def _weigh_anew(self, front: Front | None, before: Front | None, elapsed: float) -> None:
         if front is None or before is None or front[:2] != before[:2]:  # a process may run another program
             self._claims.pop("screen", None)
             self._claims.pop("process", None)
             if before is not None:  # what another program's hooks said is not said of this one
                 self._claims.pop("hook", None)
+                if (osc := self._claims.get("osc")) is not None and osc.evidence.at < self._looked_last:
+                    del self._claims["osc"]
             self.screen = self._begun = None
             self.agent = front.rules if front is not None else None
         with contextlib.suppress(RuntimeError):  # the screen went meanwhile
             self._look_at_screen()
         if front is not None and self.agent is None:
             self._look_at_process(front, before, elapsed)
+        self._looked_last = time.time()
         self._report()
         self._look_again()
 
@@ -241,7 +253,9 @@ class Tracker:
         if says == "unknown":
             self._claims.pop("process", None)
         else:
-            self._claims["process"] = Claim(Evidence("process", says, time.time(), words), question)
+            known = self._claims.get("process")
+            since = known.since if known is not None and known.evidence.says == says else time.time()
+            self._claims["process"] = Claim(Evidence("process", says, time.time(), words), question, since)
 
     def _prompt(self) -> str:
         """What a program asks that reads its terminal: what is before the cursor, or else the last line if
@@ -256,8 +270,10 @@ class Tracker:
     def _report(self) -> None:
         now = time.time()
         claims = dict(self._claims)
-        if self.agent is not None and (osc := claims.get("osc")) and osc.evidence.words.startswith("OSC 133"):
-            del claims["osc"]  # it is of the shell that the agent was started from
+        front, osc = self._front, claims.get("osc")
+        is_shell = front is not None and _is_shell(front.program.name, front.arguments)
+        if osc is not None and osc.evidence.words.startswith("OSC 133") and not is_shell:
+            del claims["osc"]  # it is of the shell below, or of no shell at all
         if (question := self._owner.asked(self.session.id)) is not None:
             evidence = Evidence("protocol", "waits", question.asked_at, question.what[:MAX_WORDS])
             claims["protocol"] = Claim(evidence, question.what)
@@ -299,6 +315,7 @@ class Trackers:
         self._trackers: dict[str, Tracker] = {}
         self._looking: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(LOOKS_AT_ONCE)
+        self.turn = asyncio.Lock()
 
     def opened(self, session: TerminalSession) -> Tracker:
         """Follow a session from now on."""

@@ -36,12 +36,11 @@ class Claim(NamedTuple):
     evidence: Evidence
     question: str = ""
     since: float = 0.0
-    """Of a screen: since when it shows that."""
+    """Of a screen or a process: since when it shows that."""
 
 
 def weigh(claims: Mapping[Source, Claim], now: float) -> Sequence[Weighed]:
     """All that is said, the strongest source first; at most one of them counts."""
-    screen = claims.get("screen")
     found = []
     winner: Source | None = None
     for source in SOURCES:
@@ -49,32 +48,39 @@ def weigh(claims: Mapping[Source, Claim], now: float) -> Sequence[Weighed]:
             continue
         if winner is not None:
             fate = f"{winner} is stronger"
-        elif source in ("hook", "osc") and screen is not None and _closes(claim, screen, now):
-            fate = f"the screen shows something else: {screen.evidence.says}"
+        elif (closer := _closer(source, claims)) is not None and _closes(claim, closer, now):
+            fate = f"the {closer.evidence.source} shows something else: {closer.evidence.says}"
         else:
             winner, fate = source, "counts"
         question = claim.question
-        if fate == "counts" and screen is not None and claim.evidence.says == screen.evidence.says == "waits":
-            question = question or screen.question
+        if fate == "counts" and closer is not None and claim.evidence.says == closer.evidence.says == "waits":
+            question = question or closer.question
         found.append(Weighed(claim.evidence, question, fate))
     return found
 
 
-def _closes(claim: Claim, screen: Claim, now: float) -> bool:
-    """Whether a screen has shown for long enough that a claim does not hold any more."""
-    seconds = CLOSES.get(claim.evidence.says, {}).get(screen.evidence.says)
-    return seconds is not None and now - max(claim.evidence.at, screen.since) >= seconds
+def _closer(source: Source, claims: Mapping[Source, Claim]) -> Claim | None:
+    """What can close what a hook says, or a program tells its terminal: its screen; where that is not known,
+    its process closes what it tells, for anything may print that."""
+    if source not in ("hook", "osc"):
+        return None
+    process = claims.get("process") if source == "osc" else None
+    return claims.get("screen") or (process if process and process.evidence.says != "working" else None)
+
+
+def _closes(claim: Claim, closer: Claim, now: float) -> bool:
+    """Whether something has shown for long enough that a claim does not hold any more."""
+    seconds = CLOSES.get(claim.evidence.says, {}).get(closer.evidence.says)
+    return seconds is not None and now - max(claim.evidence.at, closer.since) >= seconds
 
 
 def next_look(claims: Mapping[Source, Claim], now: float) -> float | None:
     """In how many seconds a screen that does not change may close what is believed now."""
-    screen = claims.get("screen")
     left = []
-    for source in ("hook", "osc"):
-        claim = claims.get(source)
-        if claim is None or screen is None:
+    for source, claim in claims.items():
+        closer = _closer(source, claims)
+        if closer is None or _closes(claim, closer, now):
             continue
-        seconds = CLOSES.get(claim.evidence.says, {}).get(screen.evidence.says)
-        if seconds is not None and not _closes(claim, screen, now):
-            left.append(max(claim.evidence.at, screen.since) + seconds - now)
+        if (seconds := CLOSES.get(claim.evidence.says, {}).get(closer.evidence.says)) is not None:
+            left.append(max(claim.evidence.at, closer.since) + seconds - now)
     return min(left, default=None)
