@@ -2,7 +2,7 @@
 
 Started with a directory: what it is asked is appended to `said` there, one JSON text a line; `hold` keeps it
 at work. A prompt says what it does: `ask` opens a dialog, `menu` a menu, `deaf` does not take the first Enter
-for the next prompt, `slow` draws late, `quit` ends it.
+for the next prompt, `slow` draws late, `quit` ends it; `stall` reads nothing for a while after its paste.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ state = "idle"
 shape = "line =prompt =!line* line <ready>"
 """
 DIALOG = ["May it run this?", " > 1. Yes", "   2. No", "  enter accepts"]
+STALL = 4.0
+"""Seconds: longer than it takes until Enter is pressed again."""
 MENU = ["Choose a colour", " > red", "   blue"]
 
 
@@ -134,6 +136,8 @@ class Small:
                 time.sleep(max(0.0, self.draws_at - time.monotonic()))
                 self.draws_at = 0.0
             self.draw()
+            if "stall" in self.text:
+                time.sleep(STALL)
 
 
 if __name__ == "__main__":

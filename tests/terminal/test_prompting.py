@@ -253,3 +253,45 @@ def test_a_hook_with_half_of_a_character_harms_no_later_one(rules: Hosting) -> N
     for number, (prompt, path) in enumerate([("a \ud83d b", "/no\udce9"), ("fine", "")], 1):
         given = {"name": "work", "event": "start", "agent": "other", "prompt": prompt, "path": path}
         assert rules.ask("terminal_turn", **given) == {"accepted": True, "turn": number}
+
+
+def test_an_agent_that_stalls_gets_one_enter_and_its_dialog_none(stage: Stage) -> None:
+    receipt = stage.prompt("stall and ask", "--timeout", str(WAIT))
+    assert receipt["state"] in ("accepted", "started")
+    stage.hosting.wait_text("work", "May it run this?")
+    assert (stage.noted("said"), stage.noted("pressed")) == (["stall and ask"], [])
+
+
+def test_the_question_of_a_script_gets_nothing_and_is_named(rules: Hosting, tmp_path: Path) -> None:
+    script = 'read -p "Really delete? type yes > " a; touch deleted'
+    rules.run("start", "work", "-d", "--cwd", str(tmp_path), "--", "bash", "-c", script)
+    rules.wait_text("work", "Really delete?")
+    rules.until(lambda: "waits" in rules.run("state", "work").stdout)
+    refused = Stage(rules, tmp_path).prompt("yes", code=1)["refused"]
+    assert "bash asks: Really delete? type yes >" in refused
+    assert not (tmp_path / "deleted").exists()
+
+
+def test_what_only_looks_like_the_prompt_of_a_shell_gets_nothing(rules: Hosting, tmp_path: Path) -> None:
+    (tmp_path / "rc").write_text("PS1='\\W$ '\n")
+    rules.run("start", "work", "-d", "--cwd", str(tmp_path), "--", "bash", "--rcfile", "rc")
+    stage = Stage(rules, tmp_path)
+    rules.wait_text("work", f"{tmp_path.name}$")
+    stage.type("echo draft > ")
+    rules.wait_text("work", "echo draft >")
+    assert "there is a draft in the input of bash" in stage.prompt("victim", code=1)["refused"]
+    stage.type("", "C-u")
+    stage.type("cat <<EOF", "Enter")
+    rules.until(lambda: rules.screen("work").rstrip().endswith("\n>"))
+    other = "something else than the prompt that it began with; `fairlead send work TEXT -k Enter`"
+    assert other in stage.prompt("touch wrong", code=1)["refused"]
+    stage.type("", "C-c")
+    for option, asked in (("", "bash asks: Overwrite? y/n >"), ("-e", other)):
+        stage.type(f'read {option} -p "Overwrite? y/n > " a', "Enter")
+        rules.until(lambda: rules.screen("work").rstrip().endswith("\nOverwrite? y/n >"))
+        assert asked in stage.prompt("touch wrong", code=1)["refused"]
+        stage.type("", "C-c")
+    stage.type("cd /tmp", "Enter")
+    stage.prompt(f"touch {tmp_path}/right", "--timeout", str(WAIT))
+    rules.until(lambda: (tmp_path / "right").exists())
+    assert {each.name for each in tmp_path.iterdir()} == {"rc", "right"}

@@ -91,6 +91,8 @@ class TerminalSession:
         """How many seconds ago the program ended, if that was before the keeper told us of it."""
         self.ready = False
         """Whether the keeper has told its state."""
+        self.has_had_writer = False
+        """Whether a client was attached that may have typed, also without our seeing it."""
         self.note = note or {}
         self.is_typed_by_agent = False
         """Whether a command of an agent session has typed since the last turn of an agent in it began."""
@@ -150,6 +152,11 @@ class TerminalSession:
     def offset(self) -> int:
         """How many bytes the program has printed."""
         return self._offset
+
+    @property
+    def terminal(self) -> int:
+        """The program's terminal, if the daemon has it; else -1."""
+        return self._link.terminal
 
     @property
     def viewers(self) -> int:
@@ -653,6 +660,7 @@ class TerminalSession:
             self._wishes[viewer] = wishes
         if hello.role is Role.WRITER:
             self._writer = viewer
+            self.has_had_writer = True
             self._tell_former_writers(who)
             size = (hello.cols, hello.rows)
             if not starts and all(size) and size != (screen.cols, screen.rows):

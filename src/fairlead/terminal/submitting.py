@@ -21,10 +21,12 @@ from weakref import WeakKeyDictionary
 from ..sessions.inbox import calling_agent
 from ..sessions.state import UNKNOWN, Activity, DoesNow
 from ..system.processes import Program
+from ..system.terminal_input import unread
 from .ports import ProgramState
 from .session import TerminalSession
 from .state.rules import AgentRules, live_view, shipped
-from .state.tracker import SHELLS, Front, RulesOf, front_of
+from .state.shell_prompt import asks, known_prompt, learn, shell_line
+from .state.tracker import SHELLS, Front, RulesOf, front_of, is_shell
 
 LOOK = 0.1
 """Seconds between two looks at the screen."""
@@ -35,6 +37,8 @@ STILL = 0.25
 part of it."""
 ENTER_WAIT = 2.5
 """Seconds until Enter is pressed again, if the input still shows what was pasted."""
+READ_WAIT = 30.0
+"""Seconds until a program is given up that has not read Enter, or has shown nothing since."""
 MAX_ENTERS = 3
 GONE_LOOKS = 2
 """How often in a row the input must be seen without the text."""
@@ -54,11 +58,11 @@ _PROMPTS = frozenset(">❯›*!$#%»┃│")
 """What stands before an input."""
 _TOLD = ("protocol", "hook", "osc")
 """Where what a session does is known from that counts more than its screen."""
-_SHELL_PROMPT = re.compile(r"[$#%>❯»] ?$")
+_NOT_SEEN = "it was submitted, and it was not seen whether it was taken"
 _OPENS_MENU = "@/$#"
 """With what a word begins for which agents offer a choice: Enter would choose."""
 
-Shown = Literal["", "empty", "draft"]
+Shown = Literal["", "empty", "draft", "other"]
 ActivityOf = Callable[[str], Activity | None]
 """What a session does, as all that is known of it says."""
 
@@ -110,10 +114,10 @@ class InputView(NamedTuple):
     def obstacle(self, name: str) -> Obstacle | None:
         """What is in the way of a text for the session of this name."""
         agent = self.agent
+        blind = f"`fairlead send {name} TEXT -k Enter` types without looking"
         match self.state, self.input:
             case _ if not agent:
                 there = self.program.name if self.program is not None else "an unknown program"
-                blind = f"`fairlead send {name} TEXT -k Enter` types without looking"
                 why = f"{there} runs there, and it is not known when that takes a prompt; {blind}"
                 return Obstacle(why, passes=self.is_below_shell)
             case "waits", _:
@@ -122,6 +126,9 @@ class InputView(NamedTuple):
                 return Obstacle(f"{agent} is working", passes=True)
             case "idle", "draft":
                 return Obstacle(f"there is a draft in the input of {agent}", passes=True)
+            case "idle", "other":
+                why = f"{agent} shows something else than the prompt that it began with; {blind}"
+                return Obstacle(why, passes=True)
             case "idle", "empty":
                 return None
         return Obstacle(f"{agent} does not show an input that takes a prompt", passes=True)
@@ -175,8 +182,11 @@ class Submitter:
         with contextlib.suppress(RuntimeError):  # the screen went meanwhile
             if rules is not None:
                 return self._by_rules(program, rules)
-            if program.name.lstrip("-") in SHELLS and program.pid == self.session.pid:
+            if program.pid == self.session.pid and is_shell(program.name, front.arguments):
                 return self._shell(program, front.waits_in)
+        said = self._activity_of(self.session.id) or UNKNOWN
+        if program.name in SHELLS and said.state == "waits":  # a script's question
+            return InputView(program, program.name, "waits", said.question)
         return InputView(program, "", is_below_shell=self.shell != "" and program.pid != self.session.pid)
 
     def _by_rules(self, program: Program, rules: AgentRules) -> InputView:
@@ -192,22 +202,25 @@ class Submitter:
         return InputView(program, rules.agent, found.state, found.question, shown, typed)
 
     def _shell(self, program: Program, waits: str) -> InputView:
-        """A shell that reads its terminal: its line is empty if a prompt ends it, and the cursor is there."""
-        screen = self.session.screen
-        cursor = screen.cursor
-        rows = screen.text().split("\n")
-        before = rows[cursor.y][: cursor.x] if cursor.y < len(rows) else ""
+        """A shell that reads its terminal: its line is empty if its prompt is before the cursor, alone."""
+        session, name = self.session, program.name
         if waits not in ("read", "poll"):
-            return InputView(program, program.name, "working")
-        is_end = cursor.y < len(rows) and not rows[cursor.y][cursor.x :].strip()
-        if is_end and _SHELL_PROMPT.search(before.ljust(cursor.x)):
-            return InputView(program, program.name, "idle", "", "empty", [before])
-        prompt = self._shell_prompt.rstrip()
-        typed = next((at for at in range(cursor.y, -1, -1) if prompt and rows[at].startswith(prompt)), None)
+            return InputView(program, name, "working")
+        line = shell_line(session)
+        learn(session, line)
+        if asks(session, line):
+            return InputView(program, name, "waits", line.before.strip())
+        if (prompt := known_prompt(session, line)) and prompt == line.before and not line.after.strip():
+            return InputView(program, name, "idle", "", "empty", [line.before])
+        if not self._shell_prompt:
+            return InputView(program, name, "idle", "", "draft" if prompt else "other", [line.before])
+        bare = self._shell_prompt.rstrip()
+        at = session.screen.cursor.y
+        rows = session.screen.text().split("\n")[: at + 1]
+        typed = next((each for each in reversed(range(len(rows))) if rows[each].startswith(bare)), None)
         if typed is None:
-            return InputView(program, program.name, "idle", "", "draft", [before])
-        lines = [rows[typed][len(prompt) :], *rows[typed + 1 : cursor.y + 1]]
-        return InputView(program, program.name, "idle", "", "draft", lines)
+            return InputView(program, name, "idle", "", "other", [line.before])
+        return InputView(program, name, "idle", "", "draft", [rows[typed][len(bare) :], *rows[typed + 1 :]])
 
     def check(self, view: InputView) -> None:
         """Raises Obstacle if something is in the way of a text."""
@@ -245,28 +258,44 @@ class Submitter:
             self._shell_prompt = view.typed[-1] if view.typed else ""
             pasted()
             self._give(self.session.screen.paste(text + _close_menu(text)), by)
-            return await self._submit(text, view, by, taken or asyncio.Event(), entering)
+            try:
+                return await self._submit(text, view, by, taken or asyncio.Event(), entering)
+            finally:
+                self._shell_prompt = ""
 
     async def resume(
         self, text: str, *, by: str, taken: asyncio.Event, was_entered: bool, entering: Callable[[], None]
     ) -> bool | None:
         """Go on where a daemon before us has typed a text, or has submitted it; None if it was not typed."""
         async with self._lock:
-            deadline = time.monotonic() + PASTE_WAIT
-            while (view := await self.view()).input == "" and view.state in ("unknown", "idle"):
-                if time.monotonic() > deadline:
-                    break
-                await asyncio.sleep(LOOK)
-            await asyncio.sleep(STILL)
-            view = await self.view()
-            text = _typed(text)
-            if view.shows(text):
-                return await self._submit(text, view, by, taken, entering)
+            self._shell_prompt = str((self.session.note.get("shell_prompt") or [""])[0])
+            try:
+                return await self._resume(_typed(text), by, taken, was_entered, entering)
+            finally:
+                self._shell_prompt = ""
+
+    async def _resume(
+        self, text: str, by: str, taken: asyncio.Event, was_entered: bool, entering: Callable[[], None]
+    ) -> bool | None:
+        deadline = time.monotonic() + PASTE_WAIT
+        while (view := await self.view()).input == "" and view.state in ("unknown", "idle"):
+            if time.monotonic() > deadline:
+                break
+            await asyncio.sleep(LOOK)
+        await asyncio.sleep(STILL)
+        view = await self.view()
+        if view.shows(text):
             if was_entered:
-                return view.state in ("working", "waits")
-            if view.is_free:
-                return None
-            raise Obstacle("the daemon restarted while it was typed, and it was not submitted")
+                began = await self._until_gone(text, view, taken, -1)
+                if began is not None:
+                    return began
+                await self._check_again(text, self.session.inputs)
+            return await self._submit(text, view, by, taken, entering)
+        if was_entered:
+            return view.state in ("working", "waits")
+        if view.is_free:
+            return None
+        raise Obstacle("the daemon restarted while it was typed, and it was not submitted")
 
     def _checked(self, text: str, view: InputView) -> str:
         text = _typed(text)
@@ -289,16 +318,31 @@ class Submitter:
         await self._until_shown(text, before, inputs)
         entering()
         for _ in range(MAX_ENTERS):
+            printed = self.session.offset
             self._give(self.session.screen.key("Enter"), by)
-            began = await self._until_gone(text, before, taken)
+            inputs += 1
+            began = await self._until_gone(text, before, taken, printed)
             if began is not None:
                 return began
-            inputs += 1
-            view = await self.view()
-            if self.session.inputs != inputs or not view.shows(text):
-                raise NotSeen("it was submitted, and it was not seen whether it was taken")
-        await self._take_out(text, by)
-        raise Obstacle(f"{before.agent} did not take it; it was deleted from its input")
+            await self._check_again(text, inputs)
+            if self.session.offset == printed:
+                raise NotSeen(_NOT_SEEN)
+        try:
+            await self._take_out(text, by)
+        except Obstacle as obstacle:
+            raise NotSeen(f"Enter was pressed {MAX_ENTERS} times, and {obstacle}") from None
+        raise NotSeen(f"{before.agent} was not seen to take it; it was deleted from its input")
+
+    async def _check_again(self, text: str, inputs: int) -> None:
+        """Raises NotSeen unless the program has read an Enter and shows the text as before."""
+        view = await self.view()
+        if self.session.inputs != inputs or not view.shows(text) or not self._has_read:
+            raise NotSeen(_NOT_SEEN)
+
+    @property
+    def _has_read(self) -> bool:
+        """False if the program has not read all that was typed, as far as that is known."""
+        return not self.session.untyped and not unread(self.session.terminal)
 
     async def _until_shown(self, text: str, before: InputView, inputs: int) -> None:
         began = time.monotonic()
@@ -330,12 +374,16 @@ class Submitter:
         """What is in the way."""
         return str(view.obstacle(self.session.id) or "nothing is in the way")
 
-    async def _until_gone(self, text: str, before: InputView, taken: asyncio.Event) -> bool | None:
+    async def _until_gone(
+        self, text: str, before: InputView, taken: asyncio.Event, printed: int
+    ) -> bool | None:
         """Wait until the input does not show a text any more; true if the program has begun with it, None if
-        it is still there."""
-        deadline = time.monotonic() + ENTER_WAIT
+        it is still there. Longer if the program has not read Enter, or printed no more than `printed`."""
+        entered = time.monotonic()
         gone = 0
-        while time.monotonic() < deadline:
+        while (passed := time.monotonic() - entered) < READ_WAIT:
+            if passed > ENTER_WAIT and self.session.offset != printed and self._has_read:
+                break
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK):
                     await taken.wait()
@@ -356,6 +404,8 @@ class Submitter:
 
     async def _take_out(self, text: str, by: str) -> None:
         """Delete what was pasted, which alone is in the input. Raises Obstacle if it stays there."""
+        if not (await self.view()).shows(text) or not self._has_read:
+            raise Obstacle("it was typed, and it is not known whether it is still in the input")
         self._give(self.session.screen.key("BSpace") * (len(text) + 1), by)
         deadline = time.monotonic() + TAKE_OUT_WAIT
         while (await self.view()).input != "empty":

@@ -13,6 +13,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from ...sessions.questions import Question
@@ -22,6 +23,7 @@ from ..ports import ProgramState, TerminalEvent
 from ..session import TerminalSession
 from .marks import PromptMarks
 from .rules import AgentRules, Found, live_view
+from .shell_prompt import learn, shell_line
 from .weighing import Claim, Weighed, next_look, weigh
 
 log = logging.getLogger("fairlead")
@@ -43,6 +45,8 @@ SETTLE = (1.0, 3.0)
 USED = 0.05
 """Seconds of processor time a second with which a program is at work."""
 SHELLS = frozenset({"bash", "zsh", "fish", "sh", "dash", "ksh", "ash", "tcsh", "nu", "xonsh", "pwsh"})
+_WITH_VALUE = ("--rcfile", "--init-file", "-o", "+o", "-O", "+O")
+"""Options of shells after which a word is no script."""
 _ASKING = ("permission", "approval", "approve")
 """Words of notifications by which agents ask for a permission."""
 
@@ -235,10 +239,13 @@ class Tracker:
         """A program without rules: a shell at its prompt, one that reads its terminal, or one that works."""
         says: DoesNow = "unknown"
         name = front.program.name
-        is_shell = _is_shell(name, front.arguments)
+        shell = is_shell(name, front.arguments)
         used = front.cpu_seconds - before.cpu_seconds if before and before.program == front.program else 0.0
         question = ""
-        if is_shell and front.waits_in in ("read", "poll"):
+        if shell and front.waits_in in ("read", "poll"):
+            if front.program.pid == self.session.pid:
+                with contextlib.suppress(RuntimeError):  # the screen went meanwhile
+                    learn(self.session, shell_line(self.session))
             says, words = "idle", f"{name} reads its terminal"
         elif front.waits_in == "read":
             says, words = "waits", f"{name} reads its terminal"
@@ -248,7 +255,7 @@ class Tracker:
         elif front.waits_in != "poll":
             says, words = "working", f"{name} runs in the foreground"
         own = self.session.command
-        if says == "working" and not self.session.inputs and _is_shell(own[0], own):
+        if says == "working" and not self.session.inputs and is_shell(own[0], own):
             says = "unknown"  # it starts, and nobody has asked it for anything yet
         if says == "unknown":
             self._claims.pop("process", None)
@@ -271,8 +278,8 @@ class Tracker:
         now = time.time()
         claims = dict(self._claims)
         front, osc = self._front, claims.get("osc")
-        is_shell = front is not None and _is_shell(front.program.name, front.arguments)
-        if osc is not None and osc.evidence.words.startswith("OSC 133") and not is_shell:
+        of_shell = front is not None and is_shell(front.program.name, front.arguments)
+        if osc is not None and osc.evidence.words.startswith("OSC 133") and not of_shell:
             del claims["osc"]  # it is of the shell below, or of no shell at all
         if (question := self._owner.asked(self.session.id)) is not None:
             evidence = Evidence("protocol", "waits", question.asked_at, question.what[:MAX_WORDS])
@@ -294,15 +301,16 @@ class Tracker:
             self.look_soon(self._settling[0] - now)
 
 
-def _is_shell(name: str, words: Sequence[str]) -> bool:
+def is_shell(name: str, words: Sequence[str]) -> bool:
     """Whether a program is a shell that runs what somebody types, and no script.
 
-    >>> _is_shell("bash", ["bash", "-i", "--norc"]), _is_shell("sh", ["sh", "-ec", "make"])
+    >>> is_shell("bash", ["bash", "--rcfile", "mine", "-i"]), is_shell("sh", ["sh", "-ec", "make"])
     (True, False)
     """
     if os.path.basename(name).lstrip("-") not in SHELLS:
         return False
-    return all(each.startswith("-") and not re.fullmatch("-[a-z]*c[a-z]*", each) for each in words[1:])
+    given = [word for option, word in pairwise(words) if option not in _WITH_VALUE]
+    return all(each.startswith(("-", "+")) and not re.fullmatch("-[a-z]*c[a-z]*", each) for each in given)
 
 
 class Trackers:
