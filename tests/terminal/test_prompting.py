@@ -234,3 +234,22 @@ def test_a_shell_takes_a_command_at_its_prompt_only(rules: Hosting, tmp_path: Pa
     refused = stage.prompt("echo", code=1)["refused"]
     assert "cat runs there" in refused
     assert "`fairlead send work TEXT -k Enter` types without looking" in refused
+
+
+def test_bytes_that_are_no_utf_8_and_half_characters_are_replaced_and_harm_no_other(
+    stage: Stage,
+) -> None:
+    words = [*stage.hosting.command, "prompt", "work"]
+    given = [([b"caf\xe9", b"--wait"], b""), ([b"-", b"--wait"], b"na\xefve")]
+    for more, typed in given:
+        subprocess.run([*words, *more], input=typed, env=stage.hosting.environment, check=True, timeout=WAIT)
+    stage.hosting.ask("session_prompt", name="work", text="half \ud83d of it", timeout=WAIT)
+    assert stage.prompt("a good one", "--wait")["outcome"] == "done"
+    assert stage.noted("said") == ["caf\ufffd", "na\ufffdve", "half \ufffd of it", "a good one"]
+
+
+def test_a_hook_with_half_of_a_character_harms_no_later_one(rules: Hosting) -> None:
+    rules.run("start", "work", "-d", "--", "cat")
+    for number, (prompt, path) in enumerate([("a \ud83d b", "/no\udce9"), ("fine", "")], 1):
+        given = {"name": "work", "event": "start", "agent": "other", "prompt": prompt, "path": path}
+        assert rules.ask("terminal_turn", **given) == {"accepted": True, "turn": number}

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .arguments import Argument, Command, Option, UsageError, parsed
+from .given_text import given_text
 
 AGENTS = ("claude", "codex", "gemini", "opencode", "other")
 MAX_INPUT = 4 * 1024 * 1024
@@ -100,7 +101,7 @@ def _tell(agent: str, given: str | None) -> tuple[str, dict[str, Any] | None]:
     session = os.environ.get("FAIRLEAD_SESSION")
     if not session:
         return "not in a Fairlead session", None
-    said = json.loads(given if given is not None else sys.stdin.read(MAX_INPUT))
+    said = json.loads(given_text("-", MAX_INPUT) if given is None else given)
     if not isinstance(said, dict):
         return "the hook's JSON is not an object", None
     from .hook_events import EVENTS, decision, hook_call, permission

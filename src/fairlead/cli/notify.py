@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 from .arguments import Argument, Command, Option, parsed
+from .given_text import given_text
 
 COMMAND = Command(
     "notify",
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
     from ..client.connection import DaemonConnection
 
-    text = sys.stdin.read() if options.text == "-" else options.text
+    text = given_text(options.text)
     with DaemonConnection() as control:
         control.ask("notify", text=text, title=options.title)
     return 0

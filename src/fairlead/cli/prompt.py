@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from .arguments import JSON, SESSION, Argument, Command, Option, UsageError, parsed, seconds
+from .given_text import given_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ COMMAND = Command(
 
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
-    text = sys.stdin.read() if options.text == "-" else options.text
+    text = given_text(options.text)
     if not text.strip():
         raise UsageError("missing TEXT: the prompt is empty")
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from .arguments import JSON, SESSION, Argument, Command, Option, UsageError, parsed
+from .given_text import given_text
 
 COMMAND = Command(
     "send",
@@ -36,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
         raise UsageError("missing TEXT or --key")
     if options.paste and options.text is None:
         raise UsageError("--paste needs a TEXT")
-    text = sys.stdin.read() if options.text == "-" else options.text
+    text = given_text(options.text) if options.text is not None else None
 
     from ..client.connection import DaemonConnection, RequestError
 

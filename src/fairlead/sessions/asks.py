@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Struct, field
 
 from ..system.files import replace_file
+from ..wire.jsonrpc import json_bytes
 from .inbox import AskerGone, Inbox, Unheard
 from .questions import WITHDRAWN, Answer, Question
 
@@ -215,7 +216,7 @@ class Asks:
         self._forget()
 
     def _write(self, ask: DurableAsk) -> None:
-        replace_file(self._path(ask), msgspec.json.encode(ask))
+        replace_file(self._path(ask), json_bytes(ask))
 
     def _path(self, ask: DurableAsk) -> str:
         return f"{self._directory}/{ask.question.id}.json"

@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from ..formats.shown import middle
 from ..system.files import replace_file
+from ..wire.jsonrpc import json_bytes
 from .questions import DENY, WITHDRAWN, Answer, Kind, Question
 
 log = logging.getLogger("fairlead")
@@ -424,4 +425,4 @@ def _filed(question: Question) -> Question:
 
 
 def _encoded(line: _Line) -> bytes:
-    return msgspec.json.encode(line) + b"\n"
+    return json_bytes(line) + b"\n"

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from ..system.files import replace_file
 from ..system.opening import read_file
+from ..wire.jsonrpc import json_bytes
 from . import feed
 from .questions import Question
 
@@ -116,7 +117,7 @@ class States:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-            _write(self._path, msgspec.json.encode(self._known))
+            _write(self._path, json_bytes(self._known))
 
     def of(self, id: str) -> Activity | None:
         """What a session does, if anything is known of it."""
@@ -171,7 +172,7 @@ class States:
 
     def _save(self) -> None:
         self._timer = None
-        data = msgspec.json.encode(self._known)
+        data = json_bytes(self._known)
         self._saving = asyncio.get_running_loop().run_in_executor(None, _write, self._path, data)
 
 

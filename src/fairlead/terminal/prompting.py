@@ -18,6 +18,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct, field
 
+from ..formats.halves import encodable
 from ..sessions import feed
 from ..sessions.directory import NotSupported
 from ..sessions.feed import Feed, FeedEvent
@@ -25,6 +26,7 @@ from ..sessions.inbox import calling_agent
 from ..sessions.session import STAGES, Prompt, PromptOutcome, PromptStage, Receipt, Turn
 from ..system.files import replace_file
 from ..system.opening import read_file
+from ..wire.jsonrpc import json_bytes
 from .ports import ProgramState
 from .session import TerminalSession
 from .submitting import MAX_SUBMITTED, InputView, NotSeen, Obstacle, Submitter, Submitters, same_text
@@ -152,11 +154,12 @@ class PromptQueue:
             patience = prompt.patience or QUEUE_WAIT
             agent = view.agent or self._submitter.shell
             given = GivenPrompt(
-                prompt.id, prompt.text, calling_agent.get(), agent, deadline=time.time() + patience
+                prompt.id, encodable(prompt.text), calling_agent.get(), agent, deadline=time.time() + patience
             )
             is_first = not any(each.state != "ended" for each in self._known.prompts)
+            self._write([*self._known.prompts, given])
             self._known.prompts.append(given)
-            self._save()
+            self._tell()
             self._go_on()
             return None if is_free and is_first else len(self.waiting)
 
@@ -352,11 +355,17 @@ class PromptQueue:
         ended = [each for each in self._known.prompts if each.ended]
         for each in ended[: max(0, len(ended) - MAX_KEPT)]:
             self._known.prompts.remove(each)
+        self._write(self._known.prompts)
+        self._tell()
+
+    def _tell(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
+
+    def _write(self, prompts: list[GivenPrompt]) -> None:
         try:
             os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
-            replace_file(self._path, msgspec.json.encode(self._known))
+            replace_file(self._path, json_bytes(KnownPrompts(self._known.began, prompts)))
         except OSError as error:
             log.warning("the prompts of %s can't be kept: %s", self._session.id, error)
 

@@ -27,6 +27,7 @@ from ..sessions.inbox import calling_agent
 from ..system.files import replace_file
 from ..system.opening import read_file
 from ..system.processes import depth_below, foreground, running
+from ..wire.jsonrpc import json_bytes
 from ..wire.verifier import Outcome
 from . import corrections
 from .corrections import RETURN_WAIT, Delivery
@@ -240,7 +241,7 @@ class LiveTerminal:
     def _save(self) -> None:
         try:
             os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
-            replace_file(self._path, msgspec.json.encode(self.known))
+            replace_file(self._path, json_bytes(self.known))
         except OSError as error:
             log.warning("the turns of %s can't be kept: %s", self.id, error)
 

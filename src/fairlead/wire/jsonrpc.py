@@ -15,6 +15,8 @@ from typing import Any
 
 import msgspec
 
+from ..formats.halves import encodable
+
 MAX_DEPTH = 100
 """How deeply arrays and objects may be nested in a line."""
 MAX_ID = 1024
@@ -210,8 +212,13 @@ def error(id: Id | None, error: Error) -> bytes:
 
 
 def _line(message: _Call | _Answer) -> bytes:
+    return json_bytes(message) + b"\n"
+
+
+def json_bytes(value: Any) -> bytes:
+    """The value as JSON, whatever is in its texts."""
     try:
-        return msgspec.json.encode(message) + b"\n"
-    except UnicodeEncodeError:  # half of a surrogate pair in a text
-        text = json.dumps(msgspec.to_builtins(message), separators=(",", ":"), ensure_ascii=False)
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode() + b"\n"
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        text = json.dumps(msgspec.to_builtins(value), separators=(",", ":"), ensure_ascii=False)
+        return encodable(text).encode()

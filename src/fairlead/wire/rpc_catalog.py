@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..formats.edn import Keyword
+from ..formats.halves import encodable
 
 
 class ParamType(NamedTuple):
@@ -70,6 +71,8 @@ def _is_strings(value: Any) -> bool:
 
 STRING = ParamType("a string", lambda value: type(value) is str)
 NON_BLANK = ParamType("non-empty string", lambda value: type(value) is str and value.strip() != "")
+TEXT = STRING._replace(read=encodable)
+"""One that is kept or told, and no name of a file."""
 WORD = ParamType(
     "a non-empty string or a keyword",
     lambda value: isinstance(value, Keyword) or (type(value) is str and value.strip() != ""),
@@ -113,15 +116,15 @@ VECTOR = ParamType("a vector", lambda value: isinstance(value, list | tuple | fr
 PARAMS: Mapping[str, ParamType] = MappingProxyType(
     {
         "action-name": WORD,
-        "agent": STRING,
+        "agent": TEXT,
         "allowed": BOOLEAN,
         "always": BOOLEAN,
-        "always-label": STRING,
+        "always-label": TEXT,
         "argv": COMMAND,
         "behavior": _one_word_of("steer", "queue"),
         "brief": BOOLEAN,
         "by-keys": BOOLEAN,
-        "call-id": STRING,
+        "call-id": TEXT,
         "client-info": MAP,
         "continue": BOOLEAN,
         "cols": COUNT,
@@ -170,42 +173,42 @@ PARAMS: Mapping[str, ParamType] = MappingProxyType(
         "paste": STRING,
         "path": STRING,
         "project": DIRECTORY,
-        "prompt": STRING,
-        "prompt-id": NON_BLANK,
+        "prompt": TEXT,
+        "prompt-id": NON_BLANK._replace(read=encodable),
         "protocol-version": STRING,
         "provider": WORD,
         "query": NON_BLANK,
         "python": STRING,
-        "reason": STRING,
+        "reason": TEXT,
         "record": RECORD,
         "regex": STRING,
-        "request-id": NON_BLANK,
+        "request-id": NON_BLANK._replace(read=encodable),
         "result": ANYTHING,
         "rows": COUNT,
         "scrollback": BOOLEAN,
         "sandbox": BOOLEAN,
         "mcp-servers": VECTOR,
         "once": BOOLEAN,
-        "session-id": NON_BLANK,
+        "session-id": NON_BLANK._replace(read=encodable),
         "session-path": NON_BLANK._replace(wanted="non-empty path string"),
         "since": NON_BLANK,
-        "shows": STRING,
+        "shows": TEXT,
         "stage": _one_of("written", "accepted", "started", "ended"),
         "status": _one_word_of("submitted", "cancelled", "failed"),
         "statuses": VECTOR,
         "stop": BOOLEAN,
-        "subagent": STRING,
+        "subagent": TEXT,
         "tags": STRINGS,
-        "text": STRING,
+        "text": TEXT,
         "timeout": SECONDS,
-        "title": STRING,
+        "title": TEXT,
         "token": NON_BLANK,
         "topics": STRINGS,
         "ui/action": ANYTHING,
         "value": ANYTHING,
         "variable": NON_BLANK,
-        "what": NON_BLANK,
-        "whole": STRING,
+        "what": NON_BLANK._replace(read=encodable),
+        "whole": TEXT,
     }
 )
 
