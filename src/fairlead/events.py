@@ -8,6 +8,8 @@ from typing import Any, Literal
 from .formats.record import Record
 
 Outcome = Literal["done", "aborted", "interrupted", "failed"]
+PromptStage = Literal["queued", "written", "accepted", "started", "ended"]
+"""How far a prompt has got."""
 
 
 class Event(Record):

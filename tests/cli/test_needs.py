@@ -133,6 +133,8 @@ def test_next_attaches_to_who_has_waited_longest_then_to_what_nobody_has_seen(
     assert hosting.run("next", "--print").stdout == "first\n"
     with Person(hosting, "next", cols=100) as person:
         person.until_all(["first has waited", "touch made"])
+        hosting.until(lambda: hosting.run("next", "--print").stdout == "second\n")  # the first is looked at
+    assert hosting.run("next", "--print").stdout == "second\n"
     (asked,) = (each for each in hosting.ask("approvals")["approvals"] if each["session_id"] == first)
     hosting.run("approvals", "deny", asked["token"])
     hosting.until(lambda: hosting.run("next", "--print").stdout == "second\n")

@@ -56,8 +56,9 @@ def test_agents_type_into_no_terminal_that_a_person_started(lent: Hosting, tmp_p
     lent.ask("terminal_start", name="mine", argv=["cat"], cwd=str(tmp_path))
     with McpClient(lent, tmp_path) as agent:
         assert "is a person's terminal" in agent.fault("prompt_session", session="mine", text="y")
-        agent.call("start_session", name="theirs", command=["cat"])
-        assert agent.call("prompt_session", session="theirs", text="y")["state"] == "typed"
+        agent.call("start_session", name="theirs", command=["sh", "-i"])
+        lent.until(lambda: lent.ask("session_state", name="theirs")["session"]["activity"]["state"] == "idle")
+        assert agent.call("prompt_session", session="theirs", text="true")["state"] in ("accepted", "ended")
     assert lent.screen("mine").strip() == ""
 
 

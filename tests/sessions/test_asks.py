@@ -207,7 +207,7 @@ def test_one_project_and_one_session_have_few_questions_open_and_all_together_no
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def work() -> None:
-        monkeypatch.setattr(module, "MAX_OPEN_EACH", 2)
+        monkeypatch.setattr(module.Asks, "max_open_each", 2)
         monkeypatch.setattr(module, "MAX_OPEN", 4)
         inbox, asks = desk(tmp_path)
         for number in range(2):

@@ -61,7 +61,6 @@ COMMAND = Command(
     examples=(
         ("fairlead hook --install claude --print", "what to add to Claude Code's settings"),
         ("fairlead hook --install codex", "add it to Codex's configuration"),
-        ("fairlead hook --install opencode", "add a plugin to OpenCode's"),
         ("fairlead hook --uninstall claude", "remove it; other hooks stay"),
         ('echo \'{"hook_event_name": "Stop"}\' | fairlead hook other', "from an agent of your own"),
     ),

@@ -38,13 +38,14 @@ def rank(session: Row) -> int:
 
 
 def by_need(sessions: list[Row]) -> list[Row]:
-    """Sessions in the order in which they need a person: who has waited longest is the first."""
+    """Sessions in the order in which they need a person: who has waited longest is the first, and those that
+    somebody has looked at come after those that nobody has."""
 
-    def order(session: Row) -> tuple[int, float]:
+    def order(session: Row) -> tuple[int, bool, float]:
         needs, since = rank(session), activity_of(session)["since"] or 0.0
         if needs in (WAITS, DONE):
-            return needs, since or time.time()
-        return needs, -since if needs == IDLE else 0.0  # the last used first
+            return needs, needs == WAITS and activity_of(session)["seen"], since or time.time()
+        return needs, False, -since if needs == IDLE else 0.0  # the last used first
 
     return sorted(sessions, key=order)
 

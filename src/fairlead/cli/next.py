@@ -47,12 +47,13 @@ def _first(sessions: list[dict[str, Any]]) -> dict[str, Any] | None:
     """The session that needs a person most, but for that in whose terminal we are."""
     import os
 
-    from .needs import DONE, by_need, is_done_with, rank
+    from .needs import DONE, activity_of, by_need, is_done_with, rank
 
     here = os.environ.get("FAIRLEAD_SESSION", "")
     others = [each for each in sessions if each["id"] != here or not here]
     found = [each for each in others if rank(each) <= DONE and not is_done_with(each)]
-    return by_need(found)[0] if found else None
+    unseen = [each for each in found if not activity_of(each)["seen"]]  # so that one that stays is passed by
+    return by_need(unseen or found)[0] if found else None
 
 
 def _why(session: dict[str, Any]) -> str:

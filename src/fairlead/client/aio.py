@@ -21,8 +21,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from ..events import Approve, Outcome
-from ..sessions.session import PromptStage
+from ..events import Approve, Outcome, PromptStage
 from ..system.settings import Settings
 from . import calls
 from .aio_streams import AgentEvents, Attached, Connection, Events, answer

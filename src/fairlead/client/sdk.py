@@ -22,8 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from ..events import Approve, Outcome
-from ..sessions.session import PromptStage
+from ..events import Approve, Outcome, PromptStage
 from ..system.settings import Settings
 from . import calls
 from .calls import Answer, Call, Ended, Format, OpenedAgent, RequestError, nothing

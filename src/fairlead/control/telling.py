@@ -18,6 +18,8 @@ from datetime import datetime, timedelta
 from shlex import quote
 from typing import NamedTuple
 
+import msgspec
+
 from ..formats.columns import printable
 from ..formats.shown import middle, one_line
 from ..sessions.feed import FeedEvent
@@ -338,7 +340,7 @@ class Appeals:
             return None  # which is told as a question
         evidence = activity.evidence
         words = evidence.words if evidence is not None and evidence.source in ("hook", "osc") else ""
-        asks = activity.question or words or "an answer"
+        asks = self._cleaner.text(activity.question or words or "an answer")
         line = f"{name} waits: {one_line(asks, MAX_LINE)}; {how}"
         return Appeal(key, session, f"{name} waits for you", f"{asks}\n\n{how} shows it.", line)
 
@@ -352,6 +354,9 @@ class Appeals:
         elif not question.is_consent:
             how = f"`fairlead attach {quote(name)}`, or `fairlead approvals dismiss {question.id}`"
             allow, verb = "`fairlead approvals`", "needs a person"
+        question = msgspec.structs.replace(  # before anything is cut: of a key nothing may be left
+            question, what=self._cleaner.text(question.what), whole=self._cleaner.text(question.whole)
+        )
         whole = middle(
             question.text(lines=WHOLE_LINES, characters=WHOLE_CHARACTERS),
             2 * WHOLE_CHARACTERS,

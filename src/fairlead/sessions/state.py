@@ -70,7 +70,7 @@ class Activity(Struct, frozen=True, omit_defaults=True):
     question: str = ""
     """What it waits for, in one line."""
     is_seen: bool = True
-    """False if it is idle and nobody has looked at it since its turn ended."""
+    """False if nobody has looked at it since its turn ended, or since it waits."""
     evidence: Evidence | None = None
 
     @property
@@ -140,8 +140,11 @@ class States:
         since = before.since if before.state == state and before.since else time.time()
         if before.state != state and evidence is not None:
             since = min(since, evidence.at)
-        is_done = state == "idle" and before.state in ("working", "waits")
-        is_seen = before.is_seen if state == "idle" and not is_done else not is_done
+        if (state, question) == (before.state, before.question):
+            is_seen = before.is_seen
+        else:
+            is_done = state == "idle" and before.state in ("working", "waits")
+            is_seen = not is_done and state != "waits"
         now = Activity(state, since, question, is_seen or self._is_watched(id), evidence)
         self._known[id] = now
         if len(self._known) > MAX_KNOWN:

@@ -140,14 +140,16 @@ class TerminalKind:
             self._session(id)
 
     async def type(self, id: str, text: str, *, enter: bool) -> None:
-        """Type a text. With Enter it is a prompt where it is known what the program takes."""
+        """Type a text. With Enter it is a prompt if the program is an agent; others get it as it is."""
         session = self._running(id)
         view = await self._submitters.of(session).view()
-        if view.agent and enter:
-            await self._prompts.of(session).add(Prompt(new_id(), text))
-            return
-        if view.agent and (obstacle := view.obstacle(id)) is not None:
-            raise NotSupported(str(obstacle))
+        tracker = self._trackers.of(id)
+        if tracker is not None and tracker.agent is not None:
+            if enter:
+                await self._prompts.of(session).add(Prompt(new_id(), text))
+                return
+            if (obstacle := view.obstacle(id)) is not None:
+                raise NotSupported(str(obstacle))
         session.send_input(text.encode("utf-8", "replace") + (b"\r" if enter else b""))
 
     async def interrupt(self, id: str, prompt: str | None = None) -> None:

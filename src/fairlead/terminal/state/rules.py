@@ -37,6 +37,7 @@ from typing import Any, Literal, NamedTuple
 from msgspec import Struct
 
 from ...formats.patterns import Pattern, PatternError, compiled
+from ...system.opening import read_file
 from ...system.settings import SettingError
 from ..screen.cells import Run, runs, style_of
 from ..screen.events import Progress
@@ -421,8 +422,7 @@ class _RuleFile:
 def read_rules(path: Path, base: AgentRules | None = None, among: Sequence[AgentRules] = ()) -> AgentRules:
     """The rules of a file, which go before those for the same agent `among` others. Raises SettingError."""
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE + 1)
+        data = read_file(path, MAX_FILE + 1)  # of a pipe nothing is read
         if len(data) > MAX_FILE:
             raise SettingError(f"{path}: at most {MAX_FILE} bytes")
         table = tomllib.loads(data.decode())

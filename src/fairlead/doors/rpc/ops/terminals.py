@@ -96,6 +96,7 @@ class TerminalOps:
     @op
     async def terminal_turn(
         self,
+        call: Call,
         name: str,
         event: str,
         agent: str = "",
@@ -108,6 +109,7 @@ class TerminalOps:
         call_id: str = "",
         subagent: str = "",
     ) -> Data:
+        await self._check_behind(call, name)
         answer = await self._turns.report(
             name,
             event,
@@ -122,6 +124,12 @@ class TerminalOps:
             subagent=subagent,
         )
         return fields(**answer)
+
+    async def _check_behind(self, call: Call, name: str) -> None:
+        """Raises OpError if who calls a hook runs in another session than the hook speaks for."""
+        behind = await call.caller.session_behind()
+        if behind and behind != self._host.find(name).id:
+            raise OpError(ErrorCode.FAILED, f"it is asked from session {behind}, not from {name}")
 
     @op
     async def terminal_permission(
@@ -143,9 +151,7 @@ class TerminalOps:
     ) -> Data:
         if not _REQUEST.fullmatch(request_id):
             raise invalid("request-id", "8 to 64 hexadecimal digits")
-        behind = await call.caller.session_behind()
-        if behind and behind != self._host.find(name).id:
-            raise OpError(ErrorCode.FAILED, f"it is asked from session {behind}, not from {name}")
+        await self._check_behind(call, name)
         asked = AskedPermission(
             request_id,
             agent,
