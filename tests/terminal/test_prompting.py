@@ -293,5 +293,5 @@ def test_what_only_looks_like_the_prompt_of_a_shell_gets_nothing(rules: Hosting,
         stage.type("", "C-c")
     stage.type("cd /tmp", "Enter")
     stage.prompt(f"touch {tmp_path}/right", "--timeout", str(WAIT))
-    rules.until(lambda: (tmp_path / "right").exists())
+    rules.until((tmp_path / "right").exists)
     assert {each.name for each in tmp_path.iterdir()} == {"rc", "right"}
