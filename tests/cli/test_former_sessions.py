@@ -110,13 +110,13 @@ def test_no_command_of_an_agent_dismisses_a_call_by_asking_for_something(hosting
     person, hosting.environment = hosting.environment, {**hosting.environment, "FAIRLEAD_AGENT": "evil"}
     hook = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "never mind"}
     hosting.environment["FAIRLEAD_SESSION"] = "work"
-    hosting.run("hook", "claude", input=json.dumps(hook))
-    verifier.told("terminal/turn-began")
+    refused = hosting.run("hook", "claude", "-v", input=json.dumps(hook)).stderr
+    assert "it is asked from session evil, not from work" in refused
     assert calls(hosting) == called
     hosting.run("send", "work", "help")
     hosting.environment = person
     hosting.ask("terminal_turn", name="work", event="start", agent="other", prompt="help", session_id="s")
-    assert verifier.told("terminal/turn-began")["turn"] == 3
+    assert verifier.told("terminal/turn-began")["turn"] == 2
     assert calls(hosting) == called  # an agent's command typed it
 
     hosting.environment = {**person, "FAIRLEAD_AGENT": "evil"}

@@ -127,8 +127,8 @@ class TerminalOps:
 
     async def _check_behind(self, call: Call, name: str) -> None:
         """Raises OpError if who calls a hook runs in another session than the hook speaks for."""
-        behind = await call.caller.session_behind()
-        if behind and behind != self._host.find(name).id:
+        behind, session = await call.caller.session_behind(), self._host.find(name)
+        if behind and behind not in (session.id, session.started_by):
             raise OpError(ErrorCode.FAILED, f"it is asked from session {behind}, not from {name}")
 
     @op
