@@ -110,8 +110,8 @@ def test_no_command_of_an_agent_dismisses_a_call_by_asking_for_something(hosting
     person, hosting.environment = hosting.environment, {**hosting.environment, "FAIRLEAD_AGENT": "evil"}
     hook = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "never mind"}
     hosting.environment["FAIRLEAD_SESSION"] = "work"
-    refused = hosting.run("hook", "claude", "-v", input=json.dumps(hook)).stderr
-    assert "it is asked from session evil, not from work" in refused
+    told = hosting.run("hook", "claude", "-v", input=json.dumps(hook)).stderr
+    assert "it is asked from session evil, not from work" in told
     assert calls(hosting) == called
     hosting.run("send", "work", "help")
     hosting.environment = person
