@@ -17,7 +17,7 @@ from tests.hosting import Hosting
 from tests.model_server import ModelServer, Says, Shell
 
 pytestmark = pytest.mark.peers
-ESCAPE_SECONDS = 2.0
+ESCAPE_SECONDS = 10.0
 SCRIPT = {
     "usetool": [Says("Now.", Shell("touch ran.txt")), Says("Done with it.")],
     "greet": [Says("Hello there.")],
