@@ -130,8 +130,8 @@ def _last(body: dict[str, Any]) -> tuple[str, bool]:
     return "\n".join(text for text in texts if not text.startswith("<system-reminder>")), is_result
 
 
-def environment(config: Path, project: Path, model: Model) -> dict[str, str]:
-    """The environment for a Claude Code that asks nothing at its start; makes its configuration."""
+def trust(config: Path, project: Path, key: str) -> None:
+    """Have a Claude Code with this directory of settings ask nothing at its start."""
     config.mkdir(parents=True, exist_ok=True)
     trusted = {
         "hasTrustDialogAccepted": True,
@@ -141,10 +141,15 @@ def environment(config: Path, project: Path, model: Model) -> dict[str, str]:
     settings = {
         "hasCompletedOnboarding": True,
         "theme": "dark",
-        "customApiKeyResponses": {"approved": [KEY[-20:]], "rejected": []},
+        "customApiKeyResponses": {"approved": [key[-20:]], "rejected": []},
         "projects": {str(project): trusted},
     }
     (config / ".claude.json").write_text(json.dumps(settings))
+
+
+def environment(config: Path, project: Path, model: Model) -> dict[str, str]:
+    """The environment for a Claude Code that asks nothing at its start; makes its configuration."""
+    trust(config, project, KEY)
     return {
         "ANTHROPIC_BASE_URL": model.url,
         "ANTHROPIC_API_KEY": KEY,

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.cli import claude_code
 from tests.hosted.real import KEY, REAL
 from tests.model_server import Call, CallTool, ModelServer, Shell
 from tools import npm_peers
@@ -72,20 +73,7 @@ class RecordedAgent(NamedTuple):
 
 
 def _claude(home: Path, project: Path, model: ModelServer) -> dict[str, str]:
-    trusted = {
-        "hasTrustDialogAccepted": True,
-        "hasCompletedProjectOnboarding": True,
-        "projectOnboardingSeenCount": 1,
-    }
-    settings = {
-        "hasCompletedOnboarding": True,
-        "theme": "dark",
-        "customApiKeyResponses": {"approved": [KEY[-20:]], "rejected": []},
-        "projects": {str(project): trusted},
-    }
-    place = home / ".claude"
-    place.mkdir(exist_ok=True)
-    (place / ".claude.json").write_text(json.dumps(settings))
+    claude_code.trust(home / ".claude", project, KEY)
     return REAL["claude"].set_up(home, model)
 
 

@@ -11,9 +11,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from .state.rules import bare
+
 MAX_DIALOG = 100
 """How many rows a dialog has at the most."""
-_FRAME = re.compile(r"[\s\u2500-\u259f]+")
 
 
 class DialogLook(NamedTuple):
@@ -69,7 +70,7 @@ class ShownDialog(NamedTuple):
 
     def shows(self, text: str) -> bool:
         """Whether a text is in it, however its rows are wrapped and framed."""
-        return _FRAME.sub("", text) in _FRAME.sub("", self.text)
+        return bare(text) in bare(self.text)
 
     def is_same(self, other: str) -> bool:
         """Whether this is the text of the same dialog, whichever option is marked."""
@@ -77,7 +78,7 @@ class ShownDialog(NamedTuple):
 
 
 def _marked(text: str) -> str:
-    return re.sub(r"[●❯›]", "", _FRAME.sub("", text))
+    return re.sub(r"[●❯›]", "", bare(text))
 
 
 def shown_dialog(agent: str, rows: Sequence[str]) -> ShownDialog | None:

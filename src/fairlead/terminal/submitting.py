@@ -24,9 +24,9 @@ from ..system.processes import Program
 from ..system.terminal_input import unread
 from .ports import ProgramState
 from .session import TerminalSession
-from .state.rules import AgentRules, live_view, shipped
+from .state.front import SHELLS, Front, RulesOf, front_of, is_shell
+from .state.rules import AgentRules, bare, live_view, shipped
 from .state.shell_prompt import asks, known_prompt, learn, shell_line
-from .state.tracker import SHELLS, Front, RulesOf, front_of, is_shell
 
 LOOK = 0.1
 """Seconds between two looks at the screen."""
@@ -51,7 +51,6 @@ COMPARED = 200
 MIN_SCROLLED = 5
 """How many rows of a long text an input must show if it scrolls."""
 
-_FRAME = re.compile(r"[\s\u2500-\u259f]+")
 _MARK = re.compile(r"\[Pasted[^\]]*\]")
 """What agents show instead of a long paste, without blanks."""
 _PROMPTS = frozenset(">❯›*!$#%»┃│")
@@ -102,8 +101,8 @@ class InputView(NamedTuple):
         """True if the input has this text and nothing else, or a mark that something was pasted alone."""
         if self.input != "draft":
             return False
-        wanted = _bare(text)
-        rows = [_bare(row) for row in self.typed]
+        wanted = bare(text)
+        rows = [bare(row) for row in self.typed]
         shown = "".join(rows)
         whole = (shown, shown[1:]) if shown[:1] in _PROMPTS else (shown,)
         if any(each == wanted or _MARK.fullmatch(each) for each in whole):
@@ -132,11 +131,6 @@ class InputView(NamedTuple):
             case "idle", "empty":
                 return None
         return Obstacle(f"{agent} does not show an input that takes a prompt", passes=True)
-
-
-def _bare(text: str) -> str:
-    """A text without blanks and frames."""
-    return _FRAME.sub("", text)
 
 
 class Submitter:
@@ -214,13 +208,13 @@ class Submitter:
             return InputView(program, name, "idle", "", "empty", [line.before])
         if not self._shell_prompt:
             return InputView(program, name, "idle", "", "draft" if prompt else "other", [line.before])
-        bare = self._shell_prompt.rstrip()
+        prompt = self._shell_prompt.rstrip()
         at = session.screen.cursor.y
         rows = session.screen.text().split("\n")[: at + 1]
-        typed = next((each for each in reversed(range(len(rows))) if rows[each].startswith(bare)), None)
+        typed = next((each for each in reversed(range(len(rows))) if rows[each].startswith(prompt)), None)
         if typed is None:
             return InputView(program, name, "idle", "", "other", [line.before])
-        return InputView(program, name, "idle", "", "draft", [rows[typed][len(bare) :], *rows[typed + 1 :]])
+        return InputView(program, name, "idle", "", "draft", [rows[typed][len(prompt) :], *rows[typed + 1 :]])
 
     def check(self, view: InputView) -> None:
         """Raises Obstacle if something is in the way of a text."""

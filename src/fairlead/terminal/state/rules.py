@@ -79,6 +79,7 @@ _BUILT_IN = {"any", "blank", "text", *_LINES}
 _CURSORS = ("input", "hidden")
 _INPUTS = ("empty", "draft", "none")
 _FRAME = re.compile(r"[\s\u2500-\u259f]+")
+"""Blanks, and what boxes are drawn with."""
 _INTERPRETERS = ("node", "nodejs", "bun", "deno", "python", "python3", "sh", "bash", "env")
 _KEYS = {"agent", "version", "programs", "hints", "rows", "rule", "recorded"}
 _RULE_KEYS = {"name", "state", "shape", "title", "input", "cursor"}
@@ -304,6 +305,11 @@ class AgentRules:
     def _looks(self, run: Run) -> set[str]:
         style = style_of(run.style)
         return {*attributes(style), str(color_name(style.foreground))}
+
+
+def bare(text: str) -> str:
+    """A text without blanks and frames."""
+    return _FRAME.sub("", text)
 
 
 def _cut(text: str, limit: int) -> str:

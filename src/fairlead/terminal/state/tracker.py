@@ -9,18 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
-import re
 import time
 from collections.abc import Callable, Sequence
-from itertools import pairwise
-from typing import NamedTuple
 
 from ...sessions.questions import Question
 from ...sessions.state import MAX_WORDS, DoesNow, Evidence, Source, States
-from ...system import processes
 from ..ports import ProgramState, TerminalEvent
 from ..session import TerminalSession
+from .front import Front, RulesOf, front_of, is_shell
 from .marks import PromptMarks
 from .rules import AgentRules, Found, live_view
 from .shell_prompt import learn, shell_line
@@ -44,38 +40,11 @@ SETTLE = (1.0, 3.0)
 """Seconds after the last change when a program is looked at whose screen is not known."""
 USED = 0.05
 """Seconds of processor time a second with which a program is at work."""
-SHELLS = frozenset({"bash", "zsh", "fish", "sh", "dash", "ksh", "ash", "tcsh", "nu", "xonsh", "pwsh"})
-_WITH_VALUE = ("--rcfile", "--init-file", "-o", "+o", "-O", "+O")
-"""Options of shells after which a word is no script."""
 _ASKING = ("permission", "approval", "approve")
 """Words of notifications by which agents ask for a permission."""
 
-RulesOf = Callable[[str, Sequence[str]], AgentRules | None]
-"""The rules for a program, by its name and its arguments, if it is an agent."""
 Asked = Callable[[str], Question | None]
 """The oldest question that a session asks a person."""
-
-
-class Front(NamedTuple):
-    """The program in the foreground of a terminal."""
-
-    program: processes.Program
-    arguments: Sequence[str]
-    rules: AgentRules | None
-    waits_in: str
-    cpu_seconds: float
-
-
-def front_of(pid: int, before: Front | None, rules_of: RulesOf) -> Front | None:
-    """The program in the foreground of the terminal of a process. May block for a moment."""
-    program = processes.foreground(pid)
-    found = processes.process(program.pid) if program is not None else None
-    if program is None or found is None:
-        return None
-    arguments = processes.arguments(program.pid)
-    is_same = before is not None and (before.program, before.arguments) == (program, arguments)
-    rules = before.rules if before is not None and is_same else rules_of(program.name, arguments)
-    return Front(program, arguments, rules, processes.waits_in(program.pid), found.cpu_seconds)
 
 
 class Tracker:
@@ -97,7 +66,7 @@ class Tracker:
         self._begun: tuple[str, float] | None = None  # what a screen shows that has to hold, and since when
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0.0
-        self._settling: list[float] = []
+        self._changed_at = 0.0
         self._marks = PromptMarks()
         session.watchers.add(self._changed)
         session.taps.add(self._printed)
@@ -145,8 +114,7 @@ class Tracker:
     # --- looking --------------------------------------------------------------------------------------------
 
     def _changed(self) -> None:
-        now = time.monotonic()
-        self._settling = [now + each for each in SETTLE]
+        self._changed_at = now = time.monotonic()
         if self._timer is None or self._due > now + LOOK_EVERY:
             self.look_soon(LOOK_AFTER)
 
@@ -295,22 +263,9 @@ class Tracker:
 
     def _look_again(self) -> None:
         """A program whose screen is not known may do something else without printing anything."""
-        now = time.monotonic()
-        self._settling = [each for each in self._settling if each > now]
-        if self.agent is None and self._settling:
-            self.look_soon(self._settling[0] - now)
-
-
-def is_shell(name: str, words: Sequence[str]) -> bool:
-    """Whether a program is a shell that runs what somebody types, and no script.
-
-    >>> is_shell("bash", ["bash", "--rcfile", "mine", "-i"]), is_shell("sh", ["sh", "-ec", "make"])
-    (True, False)
-    """
-    if os.path.basename(name).lstrip("-") not in SHELLS:
-        return False
-    given = [word for option, word in pairwise(words) if option not in _WITH_VALUE]
-    return all(each.startswith(("-", "+")) and not re.fullmatch("-[a-z]*c[a-z]*", each) for each in given)
+        passed = time.monotonic() - self._changed_at
+        if self.agent is None and (left := [each - passed for each in SETTLE if each > passed]):
+            self.look_soon(left[0])
 
 
 class Trackers:
