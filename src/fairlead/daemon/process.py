@@ -31,6 +31,7 @@ from ..doors.rpc.ops.approvals import ApprovalOps
 from ..doors.rpc.ops.asks import AskOps
 from ..doors.rpc.ops.sessions import SessionOps
 from ..doors.rpc.ops.terminals import TerminalOps
+from ..doors.rpc.ops.timeline import TimelineOps
 from ..doors.rpc.ops.verify import VerifyOps
 from ..doors.rpc.server import RpcDoor
 from ..hosted.room import HostedRoom
@@ -154,6 +155,7 @@ class Daemon:
             SessionOps(directory, feed),
             ApprovalOps(inbox),
             VerifyOps(judging.door, directory, judging.reports),
+            TimelineOps(directory, inbox, judging.reports),
             self._control.ops,
             AskOps(self._asks, directory, settings),
         )

@@ -22,7 +22,7 @@ from msgspec import Struct
 from ..formats.shown import middle
 from ..system.files import replace_file
 from ..wire.jsonrpc import json_bytes
-from .questions import DENY, WITHDRAWN, Answer, Kind, Question
+from .questions import DENY, WITHDRAWN, Answer, AskedQuestion, Kind, Question, asked_of
 
 log = logging.getLogger("fairlead")
 
@@ -109,6 +109,9 @@ class _Closed(Struct, frozen=True):
     id: str
     what: str
     answer: Answer
+    session: str | None = None
+    title: str = ""
+    asked_at: float = 0.0
 
 
 class _Lost(Struct, frozen=True):
@@ -164,6 +167,12 @@ class Inbox:
         """The question of this id, if it waits, or waited when the last daemon ended."""
         waiting = self._open.get(id)
         return waiting.question if waiting is not None else self._unclaimed.get(id)
+
+    def asked_in(self, session: str) -> list[AskedQuestion]:
+        """The questions of the session of this id, with their answers, as far as they are remembered."""
+        closed = [each for each in self._closed.values() if each.session == session]
+        found = [AskedQuestion(each.id, each.title, each.what, each.asked_at, each.answer) for each in closed]
+        return found + [asked_of(each) for each in self.open() if each.session == session]
 
     def is_taken(self, id: str) -> bool:
         """Whether a question of this id waits, or did."""
@@ -302,7 +311,8 @@ class Inbox:
         if self._open.get(question.id) is not waiting:
             return  # its asker was quicker
         del self._open[question.id]
-        self._remember(_Closed(question.id, question.what, answer))
+        about = question.session, question.title, question.asked_at
+        self._remember(_Closed(question.id, question.what, answer, *about))
         self._write(_Line(closed=self._closed[question.id]))
         self._tell(lambda listener: listener.closed(question, answer))
 

@@ -169,3 +169,18 @@ class Answer(Struct, frozen=True):
         if self.text:
             return f"was answered already by {self.by} at {moment}"
         return f"was answered already: {said.get(self.option, self.option)} by {self.by} at {moment}"
+
+
+class AskedQuestion(Struct, frozen=True):
+    """A question of a session, and what became of it."""
+
+    id: str
+    title: str
+    what: str
+    asked_at: float
+    answer: Answer | None = None
+
+
+def asked_of(question: Question, answer: Answer | None = None) -> AskedQuestion:
+    """A question without all that only who answers it needs."""
+    return AskedQuestion(question.id, question.title, question.what, question.asked_at, answer)

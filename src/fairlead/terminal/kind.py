@@ -14,6 +14,7 @@ import msgspec
 from ..sessions.directory import NoSession, NotSupported, Summary
 from ..sessions.feed import Exited, Feed, Signalled
 from ..sessions.session import Prompt, PromptStage, Receipt, new_id
+from ..sessions.timeline import HooksTold
 from ..system import processes
 from .host import HostError, TerminalHost
 from .lines import kept
@@ -132,6 +133,12 @@ class TerminalKind:
 
     async def receipt(self, id: str, prompt: str) -> Receipt | None:
         return self._prompts.of(self._session(id)).receipt(prompt)
+
+    def told_by_hooks(self, id: str) -> HooksTold:
+        self._session(id)
+        live, queue = self._turns.seen(id), self._prompts.get(id)
+        prompts = queue.timed if queue is not None else ()
+        return HooksTold(live, prompts, tuple(live.known.tools) if live is not None else ())
 
     async def reached(self, id: str, prompt: str, stage: PromptStage) -> None:
         queue = self._prompts.of(self._session(id))

@@ -24,6 +24,7 @@ from ..sessions.directory import NotSupported
 from ..sessions.feed import Feed, FeedEvent
 from ..sessions.inbox import calling_agent
 from ..sessions.session import STAGES, Prompt, PromptOutcome, PromptStage, Receipt, Turn
+from ..sessions.timeline import TimedPrompt
 from ..system.files import replace_file
 from ..system.opening import read_file
 from ..wire.jsonrpc import json_bytes
@@ -127,6 +128,12 @@ class PromptQueue:
         place = self.waiting.index(found) + 1 if found.state == "queued" else 0
         times = {stage: getattr(found, stage) for stage in STAGES[1:]}
         return Receipt(found.state, **times, place=place, outcome=found.outcome, reason=found.reason)
+
+    @property
+    def timed(self) -> list[TimedPrompt]:
+        """How far each prompt has got that began a turn."""
+        prompts = self._known.prompts
+        return [TimedPrompt(each.id, each.turn, each.written, each.accepted) for each in prompts if each.turn]
 
     async def changed(self) -> None:
         """Wait until a prompt has got further."""

@@ -24,6 +24,7 @@ from ..sessions import feed
 from ..sessions.endings import SessionEnding, ending_in
 from ..sessions.feed import Feed
 from ..sessions.inbox import calling_agent
+from ..sessions.timeline import MAX_TOOLS, HookedTool
 from ..system.files import replace_file
 from ..system.opening import read_file
 from ..system.processes import depth_below, foreground, running
@@ -44,6 +45,8 @@ MAX_PROMPT = 64 * 1024
 """How many characters of a prompt are kept."""
 MAX_KNOWN = 64 * 1024 * 1024
 """How many bytes the file may have in which a session's turns are kept: more than as many prompts take."""
+MAX_TITLE = 160
+"""How many characters of a tool's name, and of a call's id, are kept."""
 MAX_STOP_WAIT = 3600.0
 """Seconds that a stop hook may wait for what verifiers say."""
 
@@ -71,6 +74,10 @@ class TerminalTurn(Struct, frozen=True):
     outcome: Outcome = "aborted"
     """How it ended. An agent that a person stops calls no hook, so that is what a turn is until it does."""
     fault: str = ""
+    began: float = 0.0
+    """When it began, in seconds since 1970,"""
+    ended: float = 0.0
+    """and when its last run ended; 0 if that is not known."""
 
 
 class KnownTurns(corrections.KnownAgentInput, kw_only=True):
@@ -85,6 +92,8 @@ class KnownTurns(corrections.KnownAgentInput, kw_only=True):
     """The agent's own id of its conversation, if it tells one."""
     depth: int | None = None
     """How many processes its hooks are below it; those of agents that it starts are deeper."""
+    tools: list[HookedTool] = field(default_factory=list)
+    """The last tools that its hooks told of; written down when something else is."""
 
 
 class LiveTerminal:
@@ -167,11 +176,12 @@ class LiveTerminal:
             self.delivery.went_on()
             last = known.turns[-1]
             known.turns[-1] = msgspec.structs.replace(
-                last, last_line=max(last.last_line, lines + 1), outcome="aborted", fault=""
+                last, last_line=max(last.last_line, lines + 1), outcome="aborted", fault="", ended=0.0
             )
         else:
             number = known.turns[-1].number + 1 if known.turns else 1
-            known.turns.append(TerminalTurn(number, prompt[:MAX_PROMPT], lines + 1, lines + 1))
+            turn = TerminalTurn(number, prompt[:MAX_PROMPT], lines + 1, lines + 1, began=time.time())
+            known.turns.append(turn)
             del known.turns[:-MAX_TURNS]
             self.delivery.superseded()
         known.is_working = True
@@ -195,6 +205,7 @@ class LiveTerminal:
             last_line=max(last.first_line, lines),
             outcome="done" if outcome in (None, "lost") else outcome,  # its hook says that it has ended
             fault=fault,
+            ended=known.ended,
         )
         self._save()
         return known.turns[-1]
@@ -204,7 +215,9 @@ class LiveTerminal:
         self.known.is_working = False
         self.known.ended = time.time()
         last = self.known.turns[-1]
-        self.known.turns[-1] = msgspec.structs.replace(last, last_line=lines, outcome="aborted")
+        self.known.turns[-1] = msgspec.structs.replace(
+            last, last_line=lines, outcome="aborted", ended=self.known.ended
+        )
         self.delivery.superseded("a person has stopped the agent")
         self._save()
         return self.known.turns[-1]
@@ -214,9 +227,24 @@ class LiveTerminal:
         self.known.is_working = False
         turns = self.known.turns
         if turns:
-            turns[-1] = msgspec.structs.replace(turns[-1], outcome="failed", fault=fault)
+            turns[-1] = msgspec.structs.replace(turns[-1], outcome="failed", fault=fault, ended=time.time())
         self.delivery.go_on()
         return turns[-1] if turns else None
+
+    def tool(self, title: str, call: str, *, is_over: bool) -> None:
+        """The agent runs a tool, or has run it."""
+        known = self.known
+        if not known.turns or not known.is_working:
+            return
+        if not is_over:
+            number = known.turns[-1].number
+            known.tools.append(HookedTool(number, time.time(), title[:MAX_TITLE], call[:MAX_TITLE]))
+            del known.tools[:-MAX_TOOLS]
+            return
+        for each in reversed(known.tools):
+            if not each.ended and (each.call == call[:MAX_TITLE] if call else True):
+                each.ended = time.time()
+                return
 
     # --- corrections ----------------------------------------------------------------------------------------
 
@@ -315,6 +343,8 @@ class TerminalTurns:
         if seen is not None and seen.is_other(session_id, owner):
             return {"accepted": False, "reason": "it is of another agent that runs in this terminal"}
         self._hooked(session.id, event, prompt, call, subagent)
+        if seen is not None and event in ("tool", "tool-ended") and not subagent:
+            seen.tool(prompt, call, is_over=event == "tool-ended")
         if seen is None or not is_turn:
             return {"accepted": True}
         live, known = seen, seen.known
@@ -421,6 +451,10 @@ class TerminalTurns:
             self._feed.post(feed.Closed(session.id))
             self._feed.post(feed.Opened(session.id, found))
         return found
+
+    def seen(self, id: str) -> LiveTerminal | None:
+        """A session, if its turns are followed."""
+        return self._live.get(id)
 
     def _path(self, session: TerminalSession) -> str:
         return f"{self._directory}/{session.id}.json"

@@ -1,9 +1,9 @@
 """Plots in text: numbers over time, marks on a ladder, bars. Pure functions that return lines.
 
-A curve is drawn with braille dots, of which a cell has two by four; where only ASCII can be shown, with stars.
-No line is wider than the given width, and no more points are drawn than there is room for, so that any number
-may be given. Numbers that are not finite are left out. Times are seconds since 1970, shown in local time, with
-the day where it changes. Who calls knows what the terminal can show: see `Look`.
+A curve is drawn with braille dots, of which a cell has two by four; where only ASCII can be shown, with
+stars. No line is wider than the given width, and no more points are drawn than there is room for, so any
+number may be given. Numbers that are not finite are left out. Times are seconds since 1970, shown in local
+time, with the day where it changes. Who calls knows what the terminal can show: see `Look`.
 """
 
 from __future__ import annotations
@@ -106,8 +106,12 @@ def dollars(value: float) -> str:
     """
     if 0 < value < 1e-4:
         return "<$0.0001"
-    return "$0" if not value else f"${value:.2g}" if value < 0.01 else (
-        f"${value:.2f}" if value < 1000 else f"${short(value)}"
+    return (
+        "$0"
+        if not value
+        else f"${value:.2g}"
+        if value < 0.01
+        else (f"${value:.2f}" if value < 1000 else f"${short(value)}")
     )
 
 
@@ -186,7 +190,7 @@ def ladder(
     """
     width = _size(width)
     known = {name for name, _ in steps}
-    ordered = sorted((each for each in marks if math.isfinite(each.at) and each.step in known))[-MAX_POINTS:]
+    ordered = sorted(each for each in marks if math.isfinite(each.at) and each.step in known)[-MAX_POINTS:]
     if not ordered:
         return [*_title(title, "", width, look), look.fit("nothing to plot", width)]
     names = [look.fit(name, width // 3) for name, _ in steps]
@@ -201,7 +205,8 @@ def ladder(
     for (step, colour), name in zip(steps, names):
         cells = [counts.get((step, column), 0) for column in range(columns)]
         one = "*" if look.ascii else "●"
-        text = "".join(" " if not each else one if each == 1 else str(each) if each < 10 else "+" for each in cells)
+        signs = [" " if not each else str(each) if each < 10 else "+" for each in cells]
+        text = "".join(one if each == "1" else each for each in signs)
         gap = " " * (gutter - width_of(name))
         sign = "|" if look.ascii else "┤"
         text = look.paint(colour, text.rstrip())

@@ -271,6 +271,9 @@ session_lines: / name session-id limit from timeout -> lines first oldest comple
 `from` [beside repeatable reads]
 session_wait: / name session-id timeout -> matched reason outcome
     wait until a program or an agent's turn has ended [beside cancellable repeatable reads]
+timeline: / name session-id limit -> session turns total aside
+    a session's last turns: when they began and ended, tools, questions, checks, tokens and cost \
+[beside repeatable reads]
 verify_target: / name session-id -> session-id kind socket project file model line turns
     where a session's verifiers connect [beside reads]
 verify_reports: / session-id limit -> reports

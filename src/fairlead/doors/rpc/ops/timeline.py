@@ -1,0 +1,109 @@
+"""The op of rpc-edn that tells what happened in a session: its turns, from all that is known of them.
+
+Files and reports are read in threads, for one request after the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from ....sessions.directory import Directory, Kind, NotSupported
+from ....sessions.inbox import Inbox
+from ....sessions.session import Session
+from ....sessions.timeline import (
+    MAX_TEXT,
+    MAX_TURNS,
+    TURNS,
+    HooksTold,
+    TimedTurn,
+    ToldByHooks,
+    TurnStep,
+    bounded,
+    join_prompts,
+    join_questions,
+    join_tools,
+    read_turns,
+    trim,
+)
+from ....verify.store import ListedReport, Pending, ReportStore
+from ....wire.rpc import fields
+from ..frames import plain
+from ..handlers import Call, Data, op
+from .sessions import meant, row_of
+
+MAX_REPORTS = 1000
+"""How many reports of a session are looked at: the last ones."""
+MAX_ASIDE = 100
+"""How many questions are told that were asked in no turn: the last ones."""
+_NOTHING = HooksTold(None, (), ())
+
+
+class TimelineOps:
+    """What happened in the sessions of a directory, with the questions of an inbox and the reports."""
+
+    def __init__(self, directory: Directory, inbox: Inbox, store: ReportStore) -> None:
+        self._directory = directory
+        self._inbox = inbox
+        self._store = store
+        self._reading = asyncio.Lock()
+
+    @op
+    async def timeline(self, call: Call, name: str = "", limit: int = TURNS) -> Data:
+        kind, found = (await meant(self._directory, call, name))[0]
+        told = kind.told_by_hooks(found.id) if isinstance(kind, ToldByHooks) else _NOTHING
+        live = told.live if isinstance(kind, ToldByHooks) else await _live(kind, found.id)
+        all_turns = list(live.turns) if live is not None else []
+        wanted = all_turns[-max(1, min(limit, MAX_TURNS)) :]
+        path = live.file if live is not None else ""
+        async with self._reading:
+            turns, known = await asyncio.to_thread(read_turns, path, wanted)
+            began = (found.started_at or 0.0) if live is None else live.began
+            reports, pending = await self._store.thread.run(lambda: self._checks(found.id, began))
+        if turns and live is not None and live.is_working:
+            turns[-1].outcome, turns[-1].ended = "working", 0.0
+        join_tools(turns, told.tools)
+        join_prompts(turns, told.prompts)
+        aside = join_questions(turns, known, self._inbox.asked_in(found.id))
+        _join_checks(turns, reports, pending)
+        bounded(turns)
+        trim(aside, MAX_ASIDE)
+        return fields(
+            session=row_of(found),
+            turns=[plain(msgspec.to_builtins(each)) for each in turns],
+            total=len(all_turns),
+            aside=[plain(msgspec.to_builtins(each)) for each in aside],
+        )
+
+    def _checks(self, id: str, began: float) -> tuple[list[ListedReport], list[Pending]]:
+        reports = self._store.list(session_id=id, since=began or None, limit=MAX_REPORTS)
+        running = [each for each in self._store.unfinished(everyones=True) if each.session_id == id]
+        return reports, [each for each in running if each.begun >= began]
+
+
+async def _live(kind: Kind, id: str) -> Session | None:
+    try:
+        return await kind.live(id)
+    except NotSupported:
+        return None
+
+
+def _join_checks(turns: list[TimedTurn], reports: list[ListedReport], pending: list[Pending]) -> None:
+    by_number = {each.number: each for each in turns}
+    for report in reports:
+        if (turn := by_number.get(report.turn)) is not None:
+            turn.steps.append(
+                TurnStep(
+                    "check",
+                    report.time - report.duration,
+                    report.verifier[:MAX_TEXT],
+                    report.summary[:MAX_TEXT],
+                    report.time,
+                    report.confidence.word,
+                    cost=report.cost,
+                )
+            )
+    for check in pending:
+        if (turn := by_number.get(check.turn)) is not None:
+            turn.steps.append(TurnStep("check", check.begun, check.verifier[:MAX_TEXT]))
