@@ -1,8 +1,8 @@
-"""Confidence over time as a picture and as bars."""
+"""Confidence over time as a picture."""
 
 from xml.etree import ElementTree
 
-from fairlead.verify.plot import COLOURS, MAX_POINTS, Point, bars, svg
+from fairlead.verify.plot import COLOURS, MAX_POINTS, Point, svg
 from fairlead.verify.report import Confidence
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -53,11 +53,3 @@ def test_no_text_can_break_out_of_the_picture() -> None:
     assert not list(picture.iter(f"{SVG}script"))
     assert picture.get("aria-label", "").startswith('"><script>')
     assert len(picture.get("aria-label", "")) <= 120
-
-
-def test_bars_show_the_last_reports_the_newest_at_the_right() -> None:
-    points = [Point(float(5 - each.rank), each) for each in reversed(Confidence)]
-    assert bars(points) == "█▆▄▃▁"
-    assert bars(points, 2) == "▃▁"
-    assert bars(points, 0) == bars([]) == bars([], colour=True) == ""
-    assert bars(points, colour=True) == "\x1b[32m█▆\x1b[33m▄▃\x1b[31m▁\x1b[0m"

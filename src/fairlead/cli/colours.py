@@ -7,6 +7,10 @@ import sys
 
 from ..formats.ladder import LADDER
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..ui.plot import Look
+
 _NUMBERS = {"red": "31", "green": "32", "yellow": "33"}
 """Colours as terminals count them."""
 _STATES = {"waits": "1;7;33", "done": "1;32", "failed": "31", "lost,": "31", "working": "36"}
@@ -16,6 +20,15 @@ _STATES = {"waits": "1;7;33", "done": "1;32", "failed": "31", "lost,": "31", "wo
 def has_colours() -> bool:
     """Whether standard output is a terminal with colours, and they are wanted."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def look() -> Look:
+    """What standard output can show of plots."""
+    from ..ui.plot import Look
+    from .output import has_ascii
+
+    is_dumb = os.environ.get("TERM") == "dumb"
+    return Look(ascii=is_dumb or has_ascii(), colour=has_colours())
 
 
 def coloured_name(word: str, shown: str | None = None) -> str:

@@ -6,15 +6,22 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ..formats.columns import width_of
+from ..formats.ladder import LADDER
 from .arguments import JSON, Argument, Command, Failure, Option, count, parsed
 
 if TYPE_CHECKING:
+    from ..ui.plot import Look
     from ..verify.store import ListedReport, ReportStore
 
 SHOWN = 30
 """How many reports are shown unless more are asked for."""
 PLOTTED = 1000
 """How many a picture has."""
+PLOT_WIDTH, COST_HEIGHT = 80, 5
+"""How wide a plot is that does not go to a terminal, and how many rows costs have."""
+MAX_PROJECTS, MAX_SESSIONS = 5, 12
+"""How many projects are plotted if none is asked for, and how many sessions of each have a line."""
 DROPS = ("VERIFIER", "WHEN", "TURN", "SESSION")
 """Which columns a narrow terminal does without, the least important one first."""
 MAX_SUMMARY, MAX_VERIFIER = 70, 24
@@ -40,14 +47,18 @@ COMMAND = Command(
         Option("-n", "--limit", value="COUNT", kind=count, help=f"how many to show ({SHOWN})"),
         Option("--show", value="ID", kind=count, help="print one report in full"),
         Option(
-            "--plot", value="FILE", bare="-", help="plot confidence over time: as an SVG file, or as one line"
+            "--plot",
+            value="FILE",
+            bare="-",
+            help="plot confidence and cost over time, here or as an SVG file",
         ),
         JSON,
     ),
     examples=(
         ("fairlead reports", "the latest reports"),
         ("fairlead reports work", "of one session"),
-        ("fairlead reports . --plot=confidence.svg", "plot this project's reports"),
+        ("fairlead reports . --plot", "plot this project's reports, and each of its sessions"),
+        ("fairlead reports . --plot=confidence.svg", "the same as a picture"),
         ("fairlead reports --show 12", "one report in full"),
     ),
     codes={0: "reports were found", 1: "no reports, or no such session, project or report"},
@@ -75,7 +86,7 @@ def main(arguments: Sequence[str]) -> int:
     elif not rows:
         raise Failure(_none(options.of))
     elif options.plot:
-        _plot(rows, options.plot)
+        _plot(rows, options.of, options.plot)
     else:
         _table(rows)
     return 0 if rows else 1
@@ -145,20 +156,74 @@ def _whole(store: ReportStore, id: int, *, as_json: bool) -> int:
     return 0
 
 
-def _plot(rows: list[ListedReport], path: str) -> None:
-    from ..verify.plot import Point, bars, svg
-    from .colours import has_colours
+def _plot(rows: list[ListedReport], of: str | None, path: str) -> None:
+    if path == "-":
+        print("\n".join(_plotted(rows, of)))
+        return
+    from ..verify.plot import Point, svg
 
     points = [Point(row.time, row.confidence, f"turn {row.turn}: {row.summary}") for row in reversed(rows)]
-    if path == "-":
-        print(bars(points, colour=has_colours()))
-        return
     try:
         with open(path, "w", encoding="utf-8") as file:
             file.write(svg(points))
     except OSError as error:
         raise Failure(f"can't write {path}: {error.strerror}") from None
     print(path)
+
+
+def _plotted(rows: list[ListedReport], of: str | None) -> list[str]:
+    """Confidence over time, and what verification has cost, for what was asked for: a session, a project with
+    a line for each of its sessions, or each project."""
+    from ..ui.plot import strip
+    from .colours import look
+    from .columns import terminal_width
+
+    width, shows = terminal_width() or PLOT_WIDTH, look()
+    if of is None:
+        projects: dict[str, list[ListedReport]] = {}
+        for row in rows:
+            projects.setdefault(row.project, []).append(row)
+        groups = [(project or "no project", each) for project, each in list(projects.items())[:MAX_PROJECTS]]
+        left_out = len(projects) - len(groups)
+    else:
+        groups, left_out = [(of, rows)], 0
+    lines: list[str] = []
+    for name, group in groups:
+        lines += ["", *_ladder(name, group, width, shows)] if lines else _ladder(name, group, width, shows)
+        sessions: dict[str, list[ListedReport]] = {}
+        for row in group:
+            sessions.setdefault(row.session_id, []).append(row)
+        if len(sessions) > 1:
+            for id, each in list(sessions.items())[:MAX_SESSIONS]:
+                called = shows.fit(f"{id[:SHOWN_ID]:<{SHOWN_ID}}", width // 3)
+                latest = list(reversed(each))
+                levels = [row.confidence.rank / (len(LADDER) - 1) for row in latest]
+                colours = [LADDER[row.confidence.word] for row in latest]
+                room = width - width_of(called) - 1
+                lines.append(f"{called} {strip(levels, room, colours=colours, look=shows)}")
+            if len(sessions) > MAX_SESSIONS:
+                lines.append(shows.fit(f"({len(sessions) - MAX_SESSIONS} more sessions)", width))
+    if left_out:
+        lines += ["", shows.fit(f"({left_out} more; `fairlead reports DIR --plot` plots one)", width)]
+    return lines
+
+
+def _ladder(name: str, rows: list[ListedReport], width: int, shows: Look) -> list[str]:
+    """The plots of some reports, the newest first."""
+    from ..ui.plot import Mark, curve, dollars, ladder
+
+    steps = [(word.upper(), colour) for word, colour in LADDER.items()]
+    marks = (Mark(row.time, row.confidence.word.upper()) for row in rows)
+    lines = ladder(marks, steps, width, title=f"Confidence of {name}", look=shows)
+    total, costs = 0.0, []
+    for row in reversed(rows):
+        if row.cost > 0:
+            total += row.cost
+            costs.append((row.time, total))
+    if costs:
+        title = "Cost of verification so far"
+        lines += ["", *curve(costs, width, COST_HEIGHT, title=title, value=dollars, look=shows)]
+    return lines
 
 
 def _table(rows: list[ListedReport]) -> None:

@@ -312,8 +312,8 @@ class Host(Connection):
         return await self._links.call(Call("session_list", {"kind": kind}, itemgetter("sessions")))
 
     async def timeline(self, name: str, *, turns: int | None = None) -> dict[str, Any]:
-        """Return what happened in the last turns of a session of any kind, as `fairlead timeline --json`: when
-        they began and ended, tools, questions, checks, tokens and cost."""
+        """Return what happened in the last turns of a session of any kind, as `fairlead timeline --json`:
+        when they began and ended, tools, questions, checks, tokens and cost."""
         return await self._links.call(Call("timeline", {"name": name, "limit": turns}, dict))
 
     async def status(self) -> dict[str, Any]:

@@ -309,6 +309,11 @@ class Host(Connection):
         """List the sessions of all kinds, or of one, as `fairlead ls --json` shows them."""
         return self._control.call(Call("session_list", {"kind": kind}, itemgetter("sessions")))
 
+    def timeline(self, name: str, *, turns: int | None = None) -> dict[str, Any]:
+        """Return what happened in the last turns of a session of any kind, as `fairlead timeline --json`:
+        when they began and ended, tools, questions, checks, tokens and cost."""
+        return self._control.call(Call("timeline", {"name": name, "limit": turns}, dict))
+
     def status(self) -> dict[str, Any]:
         """Return how the daemon is: its version, process id and more, as `fairlead daemon status --json`."""
         return self._control.call(Call("daemon_status", {}, dict))

@@ -1,8 +1,8 @@
 """What happened in a session, turn by turn: tools, questions, checks, what was said, and how long it took.
 
 A turn's lines are read from the session's file, in Pi's format or in Claude Code's. What is not in there,
-such as when a terminal's turns began, what verifiers said and who answered, is joined to it. Only `read_turns`
-does I/O, in a thread of whoever calls it. Everything is bounded: turns, steps, texts and bytes.
+such as when a terminal's turns began, what verifiers said and who answered, is joined to it. Only
+`read_turns` does I/O, in a thread of whoever calls it. Everything is bounded: turns, steps, texts and bytes.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class Look(NamedTuple):
 
     def fit(self, text: str, width: int) -> str:
         """A text from anywhere, safe and in so many columns at most."""
-        text = " ".join(clean(text[:MAX_TEXT]).split())
+        text = clean(text[:MAX_TEXT]).replace("\n", " ").strip()
         if self.ascii and not text.isascii():
             text = text.replace("…", "...").replace("·", ".").encode("ascii", "replace").decode()
         return cut(text, max(1, width), self.mark)

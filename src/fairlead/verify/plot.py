@@ -1,4 +1,4 @@
-"""Confidence over time, as a picture (SVG) and as a line of bars for a terminal."""
+"""Confidence over time, as a picture (SVG)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ MAX_TITLE = 120
 MAX_LABEL = 200
 TICKS = 5
 """How many moments are named below a picture."""
-BAR_WIDTH = 60
-"""How many reports a line shows: the last ones."""
 
 COLOURS = {
     Confidence.PERFECT: "#1a7f37",
@@ -28,8 +26,6 @@ COLOURS = {
     Confidence.FAILED: "#cf222e",
 }
 """Of the ladder; green, orange and red as in a status bar, in two shades each."""
-_TERMINAL = {"green": "\x1b[32m", "orange": "\x1b[33m", "red": "\x1b[31m"}
-_BARS = "▁▃▄▆█"
 _FORMS = ((600, "%H:%M:%S"), (86_400, "%H:%M"), (7 * 86_400, "%m-%d %H:%M"))
 """How moments are written, by how many seconds there are in all."""
 _LEFT, _RIGHT, _TOP, _BOTTOM = 92, 24, 44, 44
@@ -82,24 +78,6 @@ def svg(points: Sequence[Point], title: str = "Confidence over time") -> str:
             f"<title>{_text(told, MAX_LABEL)}</title></circle>"
         )
     return "\n".join([*parts, "</svg>\n"])
-
-
-def bars(points: Sequence[Point], width: int = BAR_WIDTH, *, colour: bool = False) -> str:
-    """The last reports as bars, the newest at the right.
-
-    >>> bars([Point(1, Confidence.FAILED), Point(2, Confidence.VERIFIED), Point(3, Confidence.PERFECT)])
-    '▁▆█'
-    """
-    shown = sorted(points, key=lambda point: point.time)[-max(0, width) :] if width > 0 else []
-    if not colour:
-        return "".join(_BARS[point.confidence.rank] for point in shown)
-    pieces: list[str] = []
-    last = ""
-    for point in shown:
-        sign = _TERMINAL[point.confidence.colour]
-        pieces.append(f"{sign if sign != last else ''}{_BARS[point.confidence.rank]}")
-        last = sign
-    return "".join(pieces) + ("\x1b[0m" if pieces else "")
 
 
 def _axis(start: float, end: float) -> list[str]:
