@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..formats.columns import width_of
+from ..formats.columns import padded, width_of
 from ..formats.ladder import LADDER
 from .arguments import JSON, Argument, Command, Failure, Option, count, parsed
 
@@ -30,6 +30,8 @@ SHOWN_ID = 8
 """How many characters of a session's id are shown; `fairlead reports` takes them,"""
 MIN_PREFIX = 4
 """and as few as these."""
+UUID_LENGTH = 36
+"""How long the id of an agent session is."""
 
 COMMAND = Command(
     "reports",
@@ -99,7 +101,7 @@ SCAN_SECONDS = 0.1
 def _reports_of(store: ReportStore, of: str | None, limit: int, settings: object) -> list[ListedReport]:
     if of is None:
         return store.list(limit=limit)
-    if os.path.isdir(of) and ("/" in of or of in (".", "..")):
+    if os.path.isdir(of) and _is_place(of):
         places = {os.path.realpath(of), os.path.abspath(of)}  # a session may know it by either
         rows = [row for place in places for row in store.list(project=place, limit=limit)]
         return sorted(rows, key=lambda row: (row.time, row.id), reverse=True)[:limit]
@@ -110,11 +112,16 @@ def _reports_of(store: ReportStore, of: str | None, limit: int, settings: object
     )
 
 
+def _is_place(of: str) -> bool:
+    """Whether a directory is meant, and no session."""
+    return "/" in of or of in (".", "..")
+
+
 def _none(of: str | None) -> str:
     """Why nothing is found."""
     if of is None:
         return "no reports yet"
-    if "/" in of or of in (".", ".."):
+    if _is_place(of):
         return f"no reports for the project {of}" if os.path.isdir(of) else f"no such directory: {of}"
     if len(of) < MIN_PREFIX:
         least = f"a prefix of an id needs at least {MIN_PREFIX} characters"
@@ -186,7 +193,8 @@ def _plotted(rows: list[ListedReport], of: str | None) -> list[str]:
         groups = [(project or "no project", each) for project, each in list(projects.items())[:MAX_PROJECTS]]
         left_out = len(projects) - len(groups)
     else:
-        groups, left_out = [(of, rows)], 0
+        name = os.path.abspath(of) if _is_place(of) else of
+        groups, left_out = [(name, rows)], 0
     lines: list[str] = []
     for name, group in groups:
         lines += ["", *_ladder(name, group, width, shows)] if lines else _ladder(name, group, width, shows)
@@ -194,18 +202,24 @@ def _plotted(rows: list[ListedReport], of: str | None) -> list[str]:
         for row in group:
             sessions.setdefault(row.session_id, []).append(row)
         if len(sessions) > 1:
-            for id, each in list(sessions.items())[:MAX_SESSIONS]:
-                called = shows.fit(f"{id[:SHOWN_ID]:<{SHOWN_ID}}", width // 3)
-                latest = list(reversed(each))
-                levels = [row.confidence.rank / (len(LADDER) - 1) for row in latest]
-                colours = [LADDER[row.confidence.word] for row in latest]
-                room = width - width_of(called) - 1
-                lines.append(f"{called} {strip(levels, room, colours=colours, look=shows)}")
+            names = {id: _called(id) for id in list(sessions)[:MAX_SESSIONS]}
+            gutter = min(width // 3, max(map(width_of, names.values())))
+            for id, called in names.items():
+                oldest_first = sessions[id][::-1]
+                levels = [row.confidence.rank / (len(LADDER) - 1) for row in oldest_first]
+                colours = [LADDER[row.confidence.word] for row in oldest_first]
+                drawn = strip(levels, width - gutter - 1, colours=colours, look=shows)
+                lines.append(f"{padded(shows.fit(called, gutter), gutter)} {drawn}")
             if len(sessions) > MAX_SESSIONS:
                 lines.append(shows.fit(f"({len(sessions) - MAX_SESSIONS} more sessions)", width))
     if left_out:
         lines += ["", shows.fit(f"({left_out} more; `fairlead reports DIR --plot` plots one)", width)]
     return lines
+
+
+def _called(id: str) -> str:
+    """What a line says of a session: the name of a terminal is its id."""
+    return id[:SHOWN_ID] if len(id) == UUID_LENGTH else id
 
 
 def _ladder(name: str, rows: list[ListedReport], width: int, shows: Look) -> list[str]:

@@ -306,30 +306,32 @@ def _axis(start: float, end: float, columns: int, indent: int, look: Look) -> tu
         return found
 
     count = MAX_TICKS if end > start else 1
-    while count > 1 and sum(len(each) + 3 for each in names(count)) > columns + 3:
+    while (placed := _spread(names(count), columns, is_span=end > start)) is None:
         count -= 1
-    if count == 1 and end > start:
-        is_both = len(_local(start, "%m-%d")) * 2 + 1 <= columns and not is_one_day
-        labels = [_local(each, "%m-%d") for each in (start, end)] if is_both else names(1)
-    else:
-        labels = names(count)
     ruler, text = ["-" if look.ascii else "─"] * columns, [" "] * columns
-    taken = 0
-    for number, label in enumerate(labels):
-        label = cut(label, columns, look.mark)
-        middle = (columns - 1) * number // max(1, len(labels) - 1) if end > start else (columns - 1) // 2
-        left = max(0, min(columns - len(label), middle - len(label) // 2))
-        if left < taken:  # a first one that has the day may be wide
-            continue
+    for middle, left, label in placed:
         ruler[middle] = "+" if look.ascii else "┬"
         text[left : left + len(label)] = label
-        taken = left + len(label) + 1
     corner = "+" if look.ascii else "└"
     blank = " " * indent
     return day_of(start) if is_one_day else "", [
         f"{blank}{corner}{''.join(ruler)}",
         f"{blank} {''.join(text)}".rstrip(),
     ]
+
+
+def _spread(labels: Sequence[str], columns: int, *, is_span: bool) -> list[tuple[int, int, str]] | None:
+    """Where each label has its tick and where it begins, or None if there is no room for so many."""
+    placed, taken = [], 0
+    for number, label in enumerate(labels):
+        label = label[:columns]
+        middle = (columns - 1) * number // max(1, len(labels) - 1) if is_span else (columns - 1) // 2
+        left = max(0, min(columns - len(label), middle - len(label) // 2))
+        if left < taken:
+            return None
+        placed.append((middle, left, label))
+        taken = left + len(label) + 1
+    return placed
 
 
 def _title(title: str, day: str, width: int, look: Look) -> list[str]:
