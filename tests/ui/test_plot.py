@@ -41,9 +41,9 @@ def test_values_over_time_are_a_line_between_axes_with_names() -> None:
     ]
     assert curve(points, 28, 3, title="Cost so far", value=dollars, look=ASCII) == [
         "Cost so far, 2025-11-19",
-        "$16.00 +               *****",
-        "       |          *****",
-        "    $0 +**********",
+        "$16.00 +                 ***",
+        "       |             ****",
+        "    $0 +*************",
         "       ++------------------+",
         "        01:40:00    01:44:00",
     ]

@@ -233,6 +233,7 @@ class _Drawing:
                 yield self._cut(line)
 
     def _plain(self, text: str) -> str:
+        text = clean(text).replace("\n", " ")
         if self._look.ascii and not text.isascii():
             text = text.replace("…", "...").encode("ascii", "replace").decode()
         return text

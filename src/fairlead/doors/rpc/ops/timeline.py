@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asyncio
 
-import msgspec
-
 from ....sessions.directory import Directory, Kind, NotSupported
 from ....sessions.inbox import Inbox
 from ....sessions.session import Session
@@ -29,7 +27,6 @@ from ....sessions.timeline import (
 )
 from ....verify.store import ListedReport, Pending, ReportStore
 from ....wire.rpc import fields
-from ..frames import plain
 from ..handlers import Call, Data, op
 from .sessions import meant, row_of
 
@@ -71,15 +68,21 @@ class TimelineOps:
         trim(aside, MAX_ASIDE)
         return fields(
             session=row_of(found),
-            turns=[plain(msgspec.to_builtins(each)) for each in turns],
+            turns=[{**_known(each), **fields(steps=list(map(_known, each.steps)))} for each in turns],
             total=len(all_turns),
-            aside=[plain(msgspec.to_builtins(each)) for each in aside],
+            aside=[_known(each) for each in aside],
         )
 
     def _checks(self, id: str, began: float) -> tuple[list[ListedReport], list[Pending]]:
         reports = self._store.list(session_id=id, since=began or None, limit=MAX_REPORTS)
         running = [each for each in self._store.unfinished(everyones=True) if each.session_id == id]
         return reports, [each for each in running if each.begun >= began]
+
+
+def _known(value: TimedTurn | TurnStep) -> Data:
+    """What is known of a turn or a step: what is empty or 0 is left out."""
+    found = {name: getattr(value, name) for name in value.__struct_fields__ if name != "steps"}
+    return fields(**{name: each for name, each in found.items() if each})
 
 
 async def _live(kind: Kind, id: str) -> Session | None:

@@ -1,0 +1,180 @@
+"""`fairlead timeline` of sessions of each kind, and `fairlead reports --plot`, with a daemon."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.client.sdk import Host
+from fairlead.system.settings import Settings
+from fairlead.verify.report import Confidence, Report, Status
+from fairlead.verify.store import ReportStore
+from tests.hosting import WAIT, Hosting
+
+DIALOG = ("─" * 60, " Bash command", "   touch x", " Do you want to proceed?", " ❯ 1. Yes", "   2. No")
+"""What a terminal shows while it asks for a permission."""
+
+
+@pytest.fixture(scope="module")
+def hosting() -> Iterator[Hosting]:
+    hosting = Hosting({"FAIRLEAD_DAEMON_RESTART_PAUSE": "0"})
+    hosting.run("ls")
+    yield hosting
+    hosting.close()
+
+
+def told(hosting: Hosting, name: str, *words: str) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(hosting.run("timeline", name, "--json", *words).stdout)
+    return answer
+
+
+def keep(
+    hosting: Hosting, session: str, turn: int, confidence: Confidence, project: Path, cost: float = 0.0
+) -> None:
+    with ReportStore(Settings(hosting.environment).reports_path) as store:
+        store.add(
+            Report(
+                status=Status.VERIFIED,
+                confidence=confidence,
+                summary="it was looked at",
+                session_id=session,
+                project=str(project),
+                verifier="pytest",
+                turn=turn,
+                duration=1.0,
+                cost=cost,
+            )
+        )
+
+
+def test_an_agents_turns_have_tools_questions_and_checks_also_after_a_restart(
+    hosting: Hosting, tmp_path: Path
+) -> None:
+    hosting.run("agent", "garden", "-n", "garden", "-C", str(tmp_path), "-p", "say: hello", check=False)
+    hosting.run("send", "garden", "write out.txt: hello")
+    hosting.until(lambda: bool(hosting.ask("approvals")["approvals"]))
+    waits = told(hosting, "garden")["turns"][-1]
+    assert (waits["outcome"], waits.get("ended")) == ("working", None)
+    assert [each["what"] for each in waits["steps"]] == ["tool", "question"]
+    [asked] = hosting.ask("approvals")["approvals"]
+    assert "waits " in hosting.run("timeline", "garden").stdout
+    hosting.run("approvals", "allow", asked["token"])
+    hosting.run("wait", "garden", "--exit")
+    keep(hosting, asked["session_id"], 2, Confidence.PERFECT, tmp_path)
+    hosting.kill_daemon()
+    answer = told(hosting, "garden")
+    first, second = answer["turns"]
+    assert (answer["total"], first["number"], second["number"]) == (2, 1, 2)
+    assert (second["prompt"], second["outcome"]) == ("write out.txt: hello", "done")
+    assert first["began"] <= first["ended"] <= second["began"] <= second["ended"]
+    steps = {each["what"]: each for each in second["steps"]}
+    assert (steps["tool"]["title"], steps["tool"]["outcome"]) == ("write", "done")
+    assert (steps["question"]["outcome"], bool(steps["question"]["by"])) == ("allow", True)
+    assert (steps["check"]["title"], steps["check"]["outcome"]) == ("pytest", "perfect")
+    assert second["input_tokens"] > 0
+    lines = hosting.run("timeline", "garden", "-n", "1").stdout.splitlines()
+    assert lines[1].startswith("2 turns, the last 1 shown; ")
+    assert any("#2 write out.txt: hello" in line and line.endswith(" done") for line in lines)
+    assert any("✓ pytest  it was looked at" in line and line.endswith("1s PERFECT") for line in lines)
+    assert "Time by turn" in hosting.run("timeline", "garden", "--plot").stdout
+    with Host(Settings(hosting.environment)) as host:
+        assert host.timeline("garden", turns=1)["turns"][0]["number"] == 2
+
+
+def test_an_agent_in_a_terminal_has_turns_by_its_hooks_and_its_transcript(
+    hosting: Hosting, tmp_path: Path
+) -> None:
+    (tmp_path / "dialog").write_text("\r\n".join(DIALOG))
+    script = f"stty raw -echo; clear; cat {tmp_path}/dialog; sleep 600"
+    hosting.start("work", script, "--cwd", str(tmp_path))
+    hosting.wait_text("work", "proceed")
+    none = hosting.run("timeline", "work", check=False)
+    assert (none.returncode, none.stdout) == (1, "")
+    assert "work has reported no turns yet; `fairlead hook --install AGENT`" in none.stderr
+
+    def hook(event: str, **more: Any) -> subprocess.Popen[bytes]:
+        given = {"hook_event_name": event, "session_id": "one", **more}
+        process = subprocess.Popen(
+            [*hosting.command, "hook", "claude"],
+            env={**hosting.environment, "FAIRLEAD_SESSION": "work"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+        )
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(given).encode())
+        process.stdin.close()
+        return process
+
+    bash = {"tool_name": "Bash", "tool_input": {"command": "touch x"}}
+    assert hook("UserPromptSubmit", prompt="touch it").wait(WAIT) == 0
+    assert hook("PreToolUse", tool_use_id="c1", **bash).wait(WAIT) == 0
+    asking = hook("PermissionRequest", **bash)
+    hosting.until(lambda: bool(hosting.ask("approvals")["approvals"]))
+    hosting.run("approvals", "allow", "work")
+    assert asking.wait(WAIT) == 0
+    assert hook("PostToolUse", tool_use_id="c1", **bash).wait(WAIT) == 0
+    assert hook("Stop").wait(WAIT) == 0
+    hosting.kill_daemon()
+    [turn] = told(hosting, "work")["turns"]
+    assert (turn["prompt"], turn["outcome"]) == ("touch it", "done")
+    assert turn["began"] < turn["ended"]
+    tool, question = turn["steps"]
+    assert (tool["what"], tool["title"], tool["outcome"]) == ("tool", "Bash", "done")
+    assert (
+        turn["began"] <= tool["at"] <= question["at"] <= question["ended"] <= tool["ended"] <= turn["ended"]
+    )
+    assert (question["what"], question["outcome"], bool(question["by"])) == ("question", "allow", True)
+
+    transcript = tmp_path / "transcript.jsonl"
+    use = {"type": "tool_use", "id": "t", "name": "Read", "input": {"file_path": "/x"}}
+    lines = [
+        {"type": "user", "message": {"role": "user", "content": "look"}},
+        {
+            "type": "assistant",
+            "message": {"role": "assistant", "content": [use], "usage": {"output_tokens": 5}},
+        },
+    ]
+    hosting.ask(
+        "terminal_turn", name="work", event="start", prompt="look", path=str(transcript), session_id="one"
+    )
+    transcript.write_text("".join(json.dumps(each) + "\n" for each in lines))
+    assert told(hosting, "work", "-n", "1")["turns"][0]["outcome"] == "working"
+    hosting.ask("terminal_turn", name="work", event="stop", path=str(transcript), session_id="one")
+    [turn] = told(hosting, "work", "-n", "1")["turns"]
+    assert [(each["title"], each["text"]) for each in turn["steps"]] == [("Read", "/x")]
+    assert (turn["number"], turn["output_tokens"]) == (2, 5)
+
+
+def test_who_has_had_no_turns_and_who_is_not_there_is_said(hosting: Hosting) -> None:
+    missing = hosting.run("timeline", "nobody", check=False)
+    assert (missing.returncode, missing.stderr) == (1, "fairlead timeline: no session 'nobody'\n")
+    usage = hosting.run("timeline", check=False)
+    assert (usage.returncode, "missing NAME" in usage.stderr) == (2, True)
+
+
+def test_reports_are_plotted_by_project_and_by_session(hosting: Hosting, tmp_path: Path) -> None:
+    for turn, confidence in enumerate(Confidence, 1):
+        keep(hosting, "left", turn, confidence, tmp_path, cost=0.25)
+    keep(hosting, "right", 1, Confidence.PARTIAL, tmp_path)
+    words = [sys.executable, "-m", "fairlead", "reports", str(tmp_path), "--plot"]
+    shown = subprocess.run(words, env=hosting.environment, capture_output=True, text=True, check=True).stdout
+    lines = shown.splitlines()
+    assert lines[0].startswith(f"Confidence of {tmp_path}, ")
+    assert [line.split()[0] for line in lines[1:6]] == ["PERFECT", "VERIFIED", "PARTIAL", "FAILED", "ERROR"]
+    assert sum(line.count("●") + 2 * line.count("2") for line in lines[1:6]) == 6
+    assert lines[8:10] == [
+        "",
+        next(line for line in lines if line.startswith("Cost of verification so far, ")),
+    ]
+    assert any(line.startswith("$1.25 ") for line in lines)
+    assert {"left  █▆▄▃▁", "right ▄"} <= set(lines)
+    dumb = subprocess.run(
+        words, env={**hosting.environment, "TERM": "dumb"}, capture_output=True, text=True, check=True
+    )
+    assert dumb.stdout.isascii() and "left  #=-._" in dumb.stdout
