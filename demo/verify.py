@@ -61,6 +61,7 @@ def main() -> int:
         code = fairlead("run", "--yes", "--verify", "pytest -q", PROMPT)
         print(paint("32", f"exit code {code}; calc.py now says: {(project / 'calc.py').read_text()!r}"))
         fairlead("reports")
+        fairlead("reports", ".", "--plot")
     finally:
         command = [sys.executable, "-m", "fairlead", "daemon", "stop"]
         subprocess.run(command, env=environment, check=False, capture_output=True, timeout=WAIT)

@@ -231,9 +231,9 @@ class LiveTerminal:
         self.delivery.go_on()
         return turns[-1] if turns else None
 
-    def tool(self, title: str, call: str, *, is_over: bool) -> None:
-        """The agent runs a tool, or has run it."""
-        known = self.known
+    def tool(self, words: str, call: str, *, is_over: bool) -> None:
+        """The agent runs a tool, or has run it. The words are the event's name and the tool's."""
+        known, title = self.known, words.partition(" ")[2] or words
         if not known.turns or not known.is_working:
             return
         if not is_over:
