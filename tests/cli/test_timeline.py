@@ -175,4 +175,5 @@ def test_reports_are_plotted_by_project_and_by_session(hosting: Hosting, tmp_pat
     dumb = subprocess.run(
         words, env={**hosting.environment, "TERM": "dumb"}, capture_output=True, text=True, check=True
     )
-    assert dumb.stdout.isascii() and "left  #=-._" in dumb.stdout
+    assert dumb.stdout.isascii()
+    assert "left  #=-._" in dumb.stdout

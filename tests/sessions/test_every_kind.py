@@ -375,6 +375,11 @@ def test_it_is_verified_by_a_command_and_the_verdict_is_listed(
         assert verdict in line.split()
     reports = hosting.ask("verify_reports", session_id=row(hosting, name)["id"])["reports"]
     assert [each["status"] for each in reports] == ["failed", "verified"]
+    turns = json.loads(hosting.run("timeline", name, "--json").stdout)["turns"]
+    steps = [each for turn in turns for each in turn.get("steps", ())]
+    checks = [each["outcome"] for each in steps if each["what"] == "check"]
+    assert checks == ["verified", "failed"]
+    assert [turn["outcome"] for turn in turns[-2:]] == ["done", "done"]
 
 
 @every_kind
@@ -447,6 +452,12 @@ def test_it_asks_a_person_who_answers_from_any_door(
 
     hosting.ask("resolve_dialog", dialog_id=asked(hosting, case, name), result=True)
     hosting.until(lambda: lines(hosting, name).count(case.allowed) == 3)
+    answer = hosting.ask("timeline", name=name)
+    steps = [each for turn in answer["turns"] for each in turn.get("steps", ())]
+    steps += answer["aside"]  # where a kind says nothing of when its turns began
+    questions = [each for each in steps if each["what"] == "question"]
+    assert [each["outcome"] for each in questions] == ["allow", "allow", "deny", "allow"]
+    assert all(each["by"] and each["at"] <= each["ended"] for each in questions)
 
 
 @pytest.mark.parametrize("case", ASKING, ids=str)

@@ -58,7 +58,6 @@ COMMAND = Command(
     ),
     examples=(
         ("fairlead reports", "the latest reports"),
-        ("fairlead reports work", "of one session"),
         ("fairlead reports . --plot", "plot this project's reports, and each of its sessions"),
         ("fairlead reports . --plot=confidence.svg", "the same as a picture"),
         ("fairlead reports --show 12", "one report in full"),
