@@ -1,6 +1,7 @@
 """What all tests share: the hypothesis profiles, the `peer` fixture, and the watch over daemons' loops."""
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,10 @@ from hypothesis import HealthCheck, settings
 
 from tests import hosting, leftovers, lending, peers
 from tests.scheduling import Groups
+
+# A shell lets what it runs in the background ignore ^C, and so would all that the tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Coverage and a busy machine make single examples slow, which says nothing about the code under test.
 settings.register_profile(
