@@ -25,7 +25,7 @@ MEASURED := $(filter-out %_limits.py %_against_clojure.py %_sbcl.py,$(wildcard t
 # mypy refuses a directory that has no Python in it.
 CHECKED := $(foreach dir,src tests bench fuzz demo tools,$(if $(wildcard $(dir)/*.py $(dir)/*/*.py),$(dir)))
 
-.PHONY: help setup peers install uninstall test test-peers soak coverage lint types imports pytest format sdk pages lock demo bench-formats bench-terminal bench-agent bench-verify bench-control bench-hosted bench-state fuzz clean
+.PHONY: help setup peers install uninstall test test-peers slow soak coverage lint types imports pytest format sdk pages lock demo bench-formats bench-terminal bench-agent bench-verify bench-control bench-hosted bench-state fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -53,14 +53,25 @@ install: ## put fairlead on your PATH (uv, pipx or a venv; INSTALLER= and EXTRAS
 uninstall: ## take away what `make install` installed
 	tools/install --remove
 
-test: setup peers lint types imports ## run every check and the tests
+# Tests that take long (tests/slow.txt) run in test-peers, so that `make test` stays short; SLOW_TESTS=all runs them in both.
+SLOW_TESTS ?= peers
+
+test test-peers: export SLOW_TESTS := $(SLOW_TESTS)
+
+test: setup peers lint types imports ## run every check and the tests but the slow ones
 	$(BIN)/pytest -n auto -q --cov=fairlead.formats --cov=fairlead.wire --cov-report= $(MEASURED)
 	$(BIN)/python tools/coverage_floor.py
 	tools/pytest-again -n $(JOBS) --durations=30 $(ARGS) $(MEASURED:%=--ignore=%)
 
-test-peers: setup ## the tests that take long or need others: installing, many sessions, real peers
+test-peers: setup ## slow tests, and those that need others: installing, many sessions, real peers
 	tools/peers --python --npm
 	PATH="$$PATH:$(CURDIR)/.venv/peers/bin" tools/pytest-again -m peers -n $(JOBS) $(ARGS)
+
+slow: setup peers ## find out which tests are slow, and write tests/slow.txt
+	rm -f .times
+	-TEST_TIMES=$(CURDIR)/.times SLOW_TESTS=all $(BIN)/pytest -n $(JOBS) -q $(ARGS)
+	$(BIN)/python tools/slow_tests.py .times
+	rm -f .times
 
 soak: setup ## the tests that kill daemons, with 200 kills each
 	$(BIN)/pytest -m soak -n $(JOBS) $(ARGS)

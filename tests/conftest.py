@@ -1,8 +1,10 @@
 """What all tests share: the hypothesis profiles, the `peer` fixture, and the watch over daemons' loops."""
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,10 @@ from hypothesis import HealthCheck, settings
 
 from tests import hosting, leftovers, lending, peers
 from tests.scheduling import Groups
+
+# A shell lets what it runs in the background ignore ^C, and so would all that the tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Coverage and a busy machine make single examples slow, which says nothing about the code under test.
 settings.register_profile(
@@ -28,12 +34,23 @@ settings.load_profile(
 )
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep tests that share something, such as a daemon, in one process: another one would start it again.
+SLOW = Path(__file__).parent / "slow.txt"
+"""The tests that take long (`make slow` writes it). With SLOW_TESTS=peers they have the mark `peers`."""
 
-    These are the tests of a group (`pytest.mark.xdist_group`) and those of a module that use a fixture of its
-    scope. xdist 3.8 reads groups from the end of a test's id, but can't write them there with pytest 9.2.
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark slow tests, and keep those together that share something, such as a daemon.
+
+    Another process would start it again. These are the tests of a group (`pytest.mark.xdist_group`) and those
+    of a module that use a fixture of its scope. xdist 3.8 reads groups from the end of a test's id, but can't
+    write them there with pytest 9.2.
     """
+    if os.environ.get("SLOW_TESTS") == "peers":
+        slow = frozenset(SLOW.read_text().splitlines())
+        for item in items:
+            if item.nodeid.partition("[")[0] in slow:
+                item.add_marker("peers")
     if not getattr(config.option, "loadgroup", False):
         return
     for item in items:
@@ -50,7 +67,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Groups:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Write down which tests fail, for `tools/pytest-again`."""
+    """Write down which tests fail, for `tools/pytest-again`, and how long all take, for `make slow`."""
     if report.failed and (path := os.environ.get("FAILED_TESTS")) and "PYTEST_XDIST_WORKER" not in os.environ:
         name = report.nodeid
         with open(path, "a+") as file:
@@ -59,6 +76,10 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
                 name = name.rpartition("@")[0]
             if f"{name}\n" not in file.readlines():
                 file.write(f"{name}\n")
+
+    if (path := os.environ.get("TEST_TIMES")) and "PYTEST_XDIST_WORKER" not in os.environ:
+        with open(path, "a") as file:
+            file.write(f"{report.duration:.3f} {report.nodeid.partition('@')[0]}\n")
 
 
 def pytest_runtest_logstart(nodeid: str) -> None:

@@ -120,9 +120,9 @@ def test_a_permission_is_shown_whole_and_answered_in_the_agents_own_form(
 
 def test_what_is_over_in_the_terminal_is_withdrawn(hosting: Hosting, tmp_path: Path) -> None:
     work = Hooked(hosting, tmp_path, "over")
+    hosting.wait_text("over", "Do you want to proceed")
     asked = work.ask()
     work.question()
-    hosting.wait_text("over", "Do you want to proceed")
     hosting.run("send", "over", "-k", "escape")  # the dialog vanishes, and no hook is called
     assert work.over(asked) == (0, "")
 

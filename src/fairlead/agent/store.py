@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import glob
 import os
 import re
@@ -22,6 +21,7 @@ from typing import NamedTuple
 from ..sessions.directory import NameTaken
 from ..sessions.inbox import Asker, AskerGone, Inbox, Unheard
 from ..sessions.questions import ALWAYS, Answer, Question
+from ..system.garbage import lasting
 from . import context
 from .consent.approvals import question_of
 from .conversation import Conversation
@@ -416,14 +416,9 @@ def _read(path: str) -> tuple[Journal, context.Past]:
 
 
 def _read_apart(path: str) -> tuple[Journal, context.Past]:
-    """The same in a thread. A long journal has millions of values and no cycles, and each full collection of
-    garbage would look at them all, for a second, while nothing else runs: so they are left out of it."""
-    gc.disable()
-    try:
+    """The same in a thread. A long journal has millions of values and no cycles."""
+    with lasting():
         return _read(path)
-    finally:
-        gc.freeze()
-        gc.enable()
 
 
 def _marks_in(directory: str) -> str:

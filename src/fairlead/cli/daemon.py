@@ -230,12 +230,14 @@ def _is_text(text: str) -> bool:
 
 
 def _run(*, supervised: bool, asked_at: float | None, news: int | None) -> int:
+    from ..system.garbage import lasting
     from .news import News
 
     told = News(news)
     try:
-        from ..daemon.process import AlreadyRunning, Outdated, run
-        from ..system.settings import Settings
+        with lasting():
+            from ..daemon.process import AlreadyRunning, Outdated, run
+            from ..system.settings import Settings
 
         told.began()
 

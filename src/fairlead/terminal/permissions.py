@@ -237,6 +237,7 @@ class TerminalPermissions(Asks):
         if id in self._asking:
             return
         opened = self._asking[id] = _OpenPermission(session, note)
+        opened.was_seen = opened.was_seen or _dialog(session, opened.agent) is not None
         if opened.dialog:  # nobody else waits for the answer
             opened.holding = asyncio.get_running_loop().create_task(self.wait(id))
         if session.id not in self._watched:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
@@ -17,6 +18,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ...system.extras import is_missing, missing
+from ...system.garbage import lasting
 from ..messages import (
     Assistant,
     Image,
@@ -114,6 +116,9 @@ def _needs(package: str) -> str:
 
 def _open(kind: Kind, base_url: str, key: str | None, request: ModelRequest) -> _Opened:
     """All that is needed to ask. It blocks: the imports, and the certificates that a client reads."""
+    if "pydantic_ai.direct" not in sys.modules:
+        with lasting():
+            pass
     import httpx2
     from pydantic_ai.direct import model_request_stream
     from pydantic_ai.messages import InstructionPart
