@@ -6,11 +6,21 @@ import sys
 from collections.abc import Sequence
 
 from ..formats.columns import printable
-from ..formats.ladder import word_for
+from ..ui.needs import (
+    SHORT_ID,
+    branch_cell,
+    by_need,
+    check_cell,
+    from_home,
+    is_done_with,
+    question_of,
+    shown_name,
+    span,
+    state_cell,
+)
 from .arguments import Argument, Command, Option, UsageError, parsed
 from .colours import coloured_check, coloured_state
 from .kinds import NOT_FOUND
-from .needs import by_need, is_done_with, question_of, state_cell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,12 +74,6 @@ LEAST_QUESTION = 40
 """How many columns of a question are shown, as long as others can be left out instead;"""
 MAX_WHAT = 40
 """and how many of what a session is about, beside a question."""
-COMMIT_LENGTH, SHORT_COMMIT = 40, 7
-"""How long a commit is that is checked out without a branch, and how much of it is shown."""
-SHORT_ID = 8
-"""How much of the id of a session without a name is shown; it is found by that."""
-UUID_LENGTH, UUID_DASHES = 36, 4
-"""What such an id looks like."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -181,21 +185,6 @@ def lines_of(sessions: list[dict[str, Any]]) -> list[str]:
     )
 
 
-def _check(session: dict[str, Any]) -> str:
-    """What was said of its last turn, if anything was; with a mark if a person is needed."""
-    verdict = session.get("verdict")
-    if not verdict:
-        return "-"
-    said = "-" if verdict.get("stale") else word_for(verdict["confidence"])
-    return f"{said}!" if verdict["escalated"] else said
-
-
-def _branch(session: dict[str, Any]) -> str:
-    branch = printable(session.get("branch") or "-")
-    is_commit = len(branch) == COMMIT_LENGTH and not branch.strip("0123456789abcdef")
-    return branch[:SHORT_COMMIT] if is_commit else branch
-
-
 def _row(session: dict[str, Any]) -> tuple[str, ...]:
     percent, memory = session.get("cpu_percent"), session.get("memory")
     what = printable(" ".join(session.get("argv") or [session["what"]]))
@@ -206,8 +195,8 @@ def _row(session: dict[str, Any]) -> tuple[str, ...]:
         question_of(session) or "-",
         printable(f"{session['kind']} {session.get('agent') or ''}".strip()),
         printable(from_home(session["project"])),
-        _branch(session),
-        _check(session),
+        branch_cell(session),
+        check_cell(session),
         f"{session['cols']}×{session['rows']}" if "cols" in session else "-",
         str(session["clients"]) if "cols" in session else "-",
         span(session["idle"]),
@@ -218,14 +207,6 @@ def _row(session: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def shown_name(session: dict[str, Any]) -> str:
-    """What a session is called in a table."""
-    name: str = session["name"]
-    is_made_up = name == session["id"] and len(name) == UUID_LENGTH and name.count("-") == UUID_DASHES
-    is_chosen = "screen" in session["can"]  # people give programs their names
-    return printable(name[:SHORT_ID] if is_made_up and not is_chosen else name)
-
-
 def needed(called: list[tuple[str, str]]) -> None:
     """Say which sessions need a person, and why: one line, however many they are."""
     if len(called) > 1:
@@ -234,20 +215,3 @@ def needed(called: list[tuple[str, str]]) -> None:
         print(
             f"{name} needs a person: {why}; `fairlead approvals dismiss {name}` dismisses it", file=sys.stderr
         )
-
-
-def from_home(path: str) -> str:
-    import os
-
-    home = os.path.expanduser("~")
-    return "~" + path[len(home) :] if path == home or path.startswith(f"{home}/") else path
-
-
-def span(seconds: float | None) -> str:
-    """How long something took, in its largest unit."""
-    if seconds is None:
-        return "-"
-    for unit, length in (("d", 86_400), ("h", 3600), ("m", 60)):
-        if seconds >= length:
-            return f"{seconds / length:.0f}{unit}"
-    return f"{seconds:.0f}s"

@@ -16,11 +16,11 @@ from ..client.streams import Events
 from ..events import Event, SessionState
 from ..formats.columns import printable
 from ..system.settings import Settings
+from ..ui.needs import activity_of, question_of, shown_name, state_word
 from ..wire.rpc_catalog import TOPICS
 from . import output
 from .columns import terminal_width
-from .ls import lines_of, listed, shown_name
-from .needs import activity_of, question_of, state_word
+from .ls import lines_of, listed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

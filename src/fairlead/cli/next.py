@@ -47,7 +47,7 @@ def _first(sessions: list[dict[str, Any]]) -> dict[str, Any] | None:
     """The session that needs a person most, but for that in whose terminal we are."""
     import os
 
-    from .needs import DONE, activity_of, by_need, is_done_with, rank
+    from ..ui.needs import DONE, activity_of, by_need, is_done_with, rank
 
     here = os.environ.get("FAIRLEAD_SESSION", "")
     others = [each for each in sessions if each["id"] != here or not here]
@@ -59,8 +59,7 @@ def _first(sessions: list[dict[str, Any]]) -> dict[str, Any] | None:
 def _why(session: dict[str, Any]) -> str:
     import time
 
-    from .ls import shown_name, span
-    from .needs import DONE, WAITS, activity_of, question_of, rank
+    from ..ui.needs import DONE, WAITS, activity_of, question_of, rank, shown_name, span
 
     name, needs, since = shown_name(session), rank(session), activity_of(session)["since"]
     age = span(max(0.0, time.time() - since)) if since else ""

@@ -62,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _agreed(session: dict[str, Any]) -> bool:
     from ..formats.columns import printable
-    from .ls import shown_name
+    from ..ui.needs import shown_name
 
     about = f" ({printable(session['what'])})" if session["what"] else ""
     try:

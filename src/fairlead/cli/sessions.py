@@ -6,10 +6,11 @@ import os
 import sys
 from collections.abc import Sequence
 
+from ..ui.needs import SHORT_ID, from_home
 from . import columns
 from .arguments import JSON, Argument, Command, Option, count, parsed
 from .colours import coloured_check
-from .ls import SHORT_ID, from_home, needed
+from .ls import needed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

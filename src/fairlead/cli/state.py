@@ -100,7 +100,7 @@ def _record(control: DaemonConnection, name: str, path: str, state: str, length:
 
 def _print(session: dict[str, Any]) -> None:
     from ..formats.columns import printable
-    from .ls import shown_name
+    from ..ui.needs import shown_name
 
     activity = session["activity"]
     print(f"{shown_name(session)}: {shown_state(activity)}")
@@ -116,7 +116,7 @@ def shown_state(activity: dict[str, Any]) -> str:
     """What a session does, and for how long, in a few words."""
     import time
 
-    from .ls import span
+    from ..ui.needs import span
 
     state: str = activity["state"]
     if state == "idle" and not activity["seen"]:
@@ -136,8 +136,8 @@ def _basis(evidence: dict[str, Any]) -> str:
 def _explain(weighed: list[dict[str, Any]]) -> None:
     import time
 
+    from ..ui.needs import span
     from .columns import table
-    from .ls import span
 
     if not weighed:
         return

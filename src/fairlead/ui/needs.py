@@ -1,4 +1,7 @@
-"""Who needs a person: the order of sessions in lists, and what each of them does in a few words."""
+"""Who needs a person: the order of sessions in lists, and what each of them is and does in a few words.
+
+`ls`, `next` and the dashboard show the same from here. `ls` uses it, so it imports little. Does no I/O.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,13 @@ WAITS, CALLED, DONE, WORKING, UNKNOWN, IDLE, ENDED = range(7)
 """Who comes first: a session that waits for an answer, one whose verifier calls for a person, one whose turn
 ended and that nobody has looked at since; the others don't need anybody."""
 _RANKS = {"waits": WAITS, "working": WORKING, "unknown": UNKNOWN, "ended": ENDED}
+
+COMMIT_LENGTH, SHORT_COMMIT = 40, 7
+"""How long a commit is that is checked out without a branch, and how much of it is shown."""
+SHORT_ID = 8
+"""How much of the id of a session without a name is shown; it is found by that."""
+UUID_LENGTH, UUID_DASHES = 36, 4
+"""What such an id looks like."""
 
 
 def activity_of(session: Row) -> Row:
@@ -87,8 +97,6 @@ def state_word(session: Row) -> str:
 
 def state_cell(session: Row) -> str:
     """The same with how long it has done that, and how many prompts wait."""
-    from .ls import span
-
     word, activity = state_word(session), activity_of(session)
     if queued := session.get("queued"):
         word += f"+{queued}"
@@ -106,3 +114,44 @@ def question_of(session: Row) -> str:
         words = evidence.get("words", "") if evidence.get("source") in ("hook", "osc") else ""
         return printable(activity["question"] or session["waits_for"] or words) or "an answer"
     return printable(session["verdict"]["escalated"]) if needs == CALLED else ""
+
+
+def check_cell(session: dict[str, Any]) -> str:
+    """What was said of its last turn, if anything was; with a mark if a person is needed."""
+    verdict = session.get("verdict")
+    if not verdict:
+        return "-"
+    said = "-" if verdict.get("stale") else word_for(verdict["confidence"])
+    return f"{said}!" if verdict["escalated"] else said
+
+
+def branch_cell(session: dict[str, Any]) -> str:
+    """The branch that is checked out, or the beginning of a commit."""
+    branch = printable(session.get("branch") or "-")
+    is_commit = len(branch) == COMMIT_LENGTH and not branch.strip("0123456789abcdef")
+    return branch[:SHORT_COMMIT] if is_commit else branch
+
+
+def shown_name(session: dict[str, Any]) -> str:
+    """What a session is called in a table."""
+    name: str = session["name"]
+    is_made_up = name == session["id"] and len(name) == UUID_LENGTH and name.count("-") == UUID_DASHES
+    is_chosen = "screen" in session["can"]  # people give programs their names
+    return printable(name[:SHORT_ID] if is_made_up and not is_chosen else name)
+
+
+def from_home(path: str) -> str:
+    import os
+
+    home = os.path.expanduser("~")
+    return "~" + path[len(home) :] if path == home or path.startswith(f"{home}/") else path
+
+
+def span(seconds: float | None) -> str:
+    """How long something took, in its largest unit."""
+    if seconds is None:
+        return "-"
+    for unit, length in (("d", 86_400), ("h", 3600), ("m", 60)):
+        if seconds >= length:
+            return f"{seconds / length:.0f}{unit}"
+    return f"{seconds:.0f}s"

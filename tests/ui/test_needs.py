@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.cli.needs import by_need, question_of, state_cell
+from fairlead.ui.needs import by_need, question_of, state_cell
 from tests.cli.terminals import on_a_terminal
 from tests.client.persons import Person
 from tests.hosting import WAIT, Hosting
