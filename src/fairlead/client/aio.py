@@ -316,6 +316,13 @@ class Host(Connection):
         when they began and ended, tools, questions, checks, tokens and cost."""
         return await self._links.call(Call("timeline", {"name": name, "limit": turns}, dict))
 
+    async def diff(self, name: str, other: str | None = None, *, brief: bool = False) -> dict[str, Any]:
+        """Return what a session changed since it began in its directory, as `fairlead diff --json`: `files`,
+        `insertions`, `deletions`, `commits`, the `patch`. With another session, how that one's files differ
+        from its own; `brief` leaves out the patch."""
+        given = {"name": name, "other": other, "brief": brief or None}
+        return await self._links.call(Call("session_diff", given, dict))
+
     async def status(self) -> dict[str, Any]:
         """Return how the daemon is: its version, process id and more, as `fairlead daemon status --json`."""
         return await self._links.call(Call("daemon_status", {}, dict))

@@ -26,13 +26,13 @@ from ..agent.session import AgentSession, Decision
 from ..agent.tools import Guarded, Result, Tool, ToolContext, Touch, standard_tools
 from ..agent.tools.terminals import LocalTerminals
 from ..system.settings import SettingError, Settings
+from ..system.tree import Changes, Tree, TreeFault, Watch
 from ..verify.checks import command, panel
 from ..verify.checks.command import Commands
 from ..verify.checks.panel import Quorum
 from ..verify.checks.persona import Persona, stop_prompt
 from ..verify.checks.sandbox import ReadOnly
 from ..verify.project.places import Secrets
-from ..verify.project.tree import Changes, Tree, TreeFault, Watch
 from ..verify.report import (
     Confidence,
     Report,

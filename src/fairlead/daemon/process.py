@@ -32,6 +32,7 @@ from ..doors.rpc.ops.asks import AskOps
 from ..doors.rpc.ops.sessions import SessionOps
 from ..doors.rpc.ops.terminals import TerminalOps
 from ..doors.rpc.ops.timeline import TimelineOps
+from ..doors.rpc.ops.trees import TreeOps
 from ..doors.rpc.ops.verify import VerifyOps
 from ..doors.rpc.server import RpcDoor
 from ..hosted.room import HostedRoom
@@ -51,6 +52,7 @@ from ..system.settings import SettingError, Settings, safe_dir
 from ..system.sockets import is_served
 from ..system.whereabouts import write_whereabouts
 from ..terminal.host import TerminalHost
+from ..trees.room import TreeRoom
 from ..wire.rpc import ErrorCode, fields
 from . import agents as agent_room
 from . import control as control_room
@@ -110,6 +112,7 @@ class Daemon:
         self._terminals = terminals = TerminalRoom(
             settings, host, clients, feed, inbox, judging, self._agent_programs, states
         )
+        self._trees = trees = TreeRoom(settings)
         directory = Directory(
             inbox, judging.shown, states, {settings.text("control", "session"): AgentKind.names[0]}
         )
@@ -156,6 +159,7 @@ class Daemon:
             ApprovalOps(inbox),
             VerifyOps(judging.door, directory, judging.reports),
             TimelineOps(directory, inbox, judging.reports),
+            TreeOps(directory, trees),
             self._control.ops,
             AskOps(self._asks, directory, settings),
         )
@@ -222,6 +226,7 @@ class Daemon:
         await self._judging.close()
         await self._terminals.close(for_good=not self._again and not self._handover)
         self._states.close()
+        self._trees.close()
         return self._python if self._again else ""
 
     async def _open_all(self) -> asyncio.Task[None]:
@@ -230,6 +235,7 @@ class Daemon:
         self._inbox.load()
         self._states.load()
         await self._judging.open()
+        await self._trees.open()
         await self._terminals.open(None if self._supervised else [*COMMAND, "--asked-at", "{now}"])
         await self._hosted.open()
         await self._agents.store.prepare_waiting()

@@ -169,6 +169,7 @@ PARAMS: Mapping[str, ParamType] = MappingProxyType(
         "parent-session": ANYTHING,
         "option": NON_BLANK,
         "options": STRINGS,
+        "other": NON_BLANK._replace(read=encodable),
         "owner": PID,
         "paste": STRING,
         "path": STRING,
@@ -273,6 +274,11 @@ session_wait: / name session-id timeout -> matched reason outcome
     wait until a program or an agent's turn has ended [beside cancellable repeatable reads]
 timeline: / name session-id limit -> session turns total aside
     a session's last turns: when they began and ended, tools, questions, checks, tokens and cost \
+[beside repeatable reads]
+session_diff: / name session-id other brief -> session other since base branch commits ahead files \
+total insertions deletions patch cut left-out
+    what changed in a session's directory since it began there: commits, what is not committed and new \
+files together, or how the files of another session differ from its own; `brief` leaves out the patch \
 [beside repeatable reads]
 verify_target: / name session-id -> session-id kind socket project file model line turns
     where a session's verifiers connect [beside reads]

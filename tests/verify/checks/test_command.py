@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from fairlead.system.tree import Watch
 from fairlead.verify.checks import process
 from fairlead.verify.checks.command import Commands, verify
 from fairlead.verify.checks.exits import blind
@@ -19,7 +20,6 @@ from fairlead.verify.checks.problems import problem
 from fairlead.verify.checks.process import Ran, Stage
 from fairlead.verify.project import scratch
 from fairlead.verify.project.scratch import Scratch, ScratchFault, remove_stale
-from fairlead.verify.project.tree import Watch
 from fairlead.verify.report import Confidence, Report, Status, correction, parse_report
 from tests.hosting import is_alive
 from tests.verify import attacks

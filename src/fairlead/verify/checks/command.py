@@ -23,8 +23,8 @@ from msgspec import Struct
 
 from ...formats.shown import counted
 from ...system.opening import open_file
+from ...system.tree import Changes, Tree, TreeFault, Watch
 from ..project.scratch import Scratch, ScratchFault
-from ..project.tree import Changes, Tree, TreeFault, Watch
 from ..report import FOCUS, CommandRun, Confidence, Report, Status, fenced, not_verified, render, sections_of
 from .exits import script_of
 from .output import OutputSummary, coverage, summaries, useful_part

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from ...system.opening import read_file
-from ..project.repository import git_environment
+from ...system.repository import git_environment
 from .exits import NOTHING, blind, script_of
 from .output import OutputSummary, summaries
 from .process import Ran

@@ -23,9 +23,9 @@ import msgspec
 from msgspec import Struct
 
 from ...system.bubblewrap import LIMITED, Bubblewrap, bubblewrap, sockets_of_all
+from ...system.repository import BASE, NoRepository, Shadow, git_directories, kept_config
 from ..project import places
 from ..project.places import Sight, is_within
-from ..project.repository import BASE, NoRepository, Shadow, git_directories, kept_config
 from ..report import CommandRun, Section
 from .allowed import git_words, leaving_out, refusal
 from .process import Ran, Stage, run

@@ -1,1 +1,1 @@
-"""A project as verifiers see it: its tree, its repository, a scratch copy, and what of it may be seen."""
+"""A project as verifiers see it: a scratch copy, and what of it may be seen."""

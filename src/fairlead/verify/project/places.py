@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...system.opening import read_file
-from .repository import GitFault, NoRepository, Shadow, repository_of
-from .tree import LEFT_OUT
+from ...system.repository import GitFault, NoRepository, Shadow, repository_of
+from ...system.tree import LEFT_OUT
 
 MAX_WALKED = 50_000
 """How many files of a project are looked at for secrets, and of homes for other names of its files,"""

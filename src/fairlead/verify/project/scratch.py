@@ -17,8 +17,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ...system.processes import is_there
-from .repository import GitFault, NoRepository, Shadow
-from .tree import walk
+from ...system.repository import GitFault, NoRepository, Shadow
+from ...system.tree import walk
 
 MAX_FILES = 200_000
 """How many files are copied,"""

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ...system.opening import open_file
+from .opening import open_file
 from .repository import GitFault, NoRepository, Shadow
 
 TREE_SECONDS = 30.0
@@ -32,8 +32,6 @@ MAX_NAMED = 20
 CLOCK_SECONDS = 0.05
 """By how much the times of files may be behind those of events."""
 CHUNK = 1024 * 1024
-AT_ONCE = 500
-"""How many files are named to one call of git."""
 
 LEFT_OUT = frozenset(
     {".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv", ".tox", ".nox", "target"}
@@ -197,15 +195,18 @@ class Watch:
 
     @staticmethod
     def _see_all(shadow: Shadow, writing: Mapping[str, str], deadline: float) -> None:
-        """Look at files that our index has marked as not to be looked at, if they are there."""
+        """Look at files that our index has marked as not to be looked at. One that is left out of a sparse
+        checkout is not there, and that is no change."""
         listed = shadow.run("ls-files", "-v", "-z", deadline=deadline, env=writing)
-        marked = [each.split(" ", 1) for each in listed.decode("utf-8", "surrogateescape").split("\0")[:-1]]
-        paths = [path for mark, path in marked if mark == "S" or mark.islower()]
-        there = [path for path in paths if os.path.lexists(shadow.root / path)]
-        for at in range(0, len(there), AT_ONCE):
-            for option in ("--no-assume-unchanged", "--no-skip-worktree"):
-                some = there[at : at + AT_ONCE]
-                shadow.run("update-index", option, "--", *some, deadline=deadline, env=writing)
+        marked = [os.fsdecode(each).split(" ", 1) for each in listed.split(b"\0")[:-1]]
+        assumed = [path for mark, path in marked if mark.islower()]
+        skipped = [path for mark, path in marked if mark in "Ss" and os.path.lexists(shadow.root / path)]
+        for option, paths in (("--no-assume-unchanged", assumed), ("--no-skip-worktree", skipped)):
+            if paths:
+                given = os.fsencode("\0".join(paths))
+                shadow.run(
+                    "update-index", option, "-z", "--stdin", deadline=deadline, env=writing, input=given
+                )
 
     @staticmethod
     def _without_modules(shadow: Shadow, writing: Mapping[str, str], deadline: float) -> dict[str, str]:

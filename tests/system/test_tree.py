@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.verify.project import repository as repositories
-from fairlead.verify.project import tree as trees
-from fairlead.verify.project.repository import NoRepository, Shadow
-from fairlead.verify.project.tree import Changes, TreeFault, Watch
+from fairlead.system import repository as repositories
+from fairlead.system import tree as trees
+from fairlead.system.repository import NoRepository, Shadow
+from fairlead.system.tree import Changes, TreeFault, Watch
 from tests.verify.projects import fingerprint, git, repository, write
 
 

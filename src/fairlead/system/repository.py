@@ -13,11 +13,12 @@ import os
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ...system.opening import read_file
+from .opening import read_file
 
 GIT_SECONDS = 30.0
 """How long one call of git may take."""
@@ -59,6 +60,8 @@ _CONFIG = """\
 [commit]
 \tgpgSign = false
 """
+_SHOWN = "* !diff\n"
+"""What git is told about all files, after the repository's own attributes: none of them hides changes."""
 BASE = ("git", "--no-pager", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
 
 
@@ -67,7 +70,11 @@ class NoRepository(Exception):
 
 
 class GitFault(Exception):
-    """A call of git that did not work. Says which, and what it said."""
+    """A call of git that did not work. Says which, and what it said; `code` is how it ended, if it did."""
+
+    def __init__(self, message: str, code: int = -1) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 def git_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -81,6 +88,7 @@ def git_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
         "GIT_ATTR_NOSYSTEM": "1",
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_NO_LAZY_FETCH": "1",
+        "GIT_NO_REPLACE_OBJECTS": "1",
         "GIT_ALLOW_PROTOCOL": "",
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_PAGER": "cat",
@@ -139,8 +147,10 @@ class Shadow:
         deadline: float | None = None,
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
+        input: bytes | None = None,
+        limit: int | None = None,
     ) -> bytes:
-        """What git prints. Raises GitFault, also when it takes too long."""
+        """What git prints, or the first `limit` bytes of it. Raises GitFault, also when it takes too long."""
         seconds = GIT_SECONDS if deadline is None else min(GIT_SECONDS, deadline - time.monotonic())
         if seconds <= 0:
             raise GitFault(f"there was no time left for git {arguments[0]}")
@@ -149,6 +159,8 @@ class Shadow:
             cwd or self.root,
             {**self.environment, **(env or {})},
             seconds,
+            input,
+            limit,
         )
 
     def _make(self, real: Path, common: Path) -> None:
@@ -165,6 +177,8 @@ class Shadow:
         _copy(real / "HEAD", self.directory / "HEAD")
         for name in ("packed-refs", "shallow", "info/exclude", "info/attributes"):
             _copy(common / name, self.directory / name)
+        with open(self.directory / "info/attributes", "a") as attributes:
+            attributes.write(f"\n{_SHOWN}")
         _copy(real / "index", self.directory / "index", MAX_INDEX)
         for shared in sorted(real.glob("sharedindex.*"))[:8]:
             _copy(shared, self.directory / shared.name, MAX_INDEX)
@@ -189,6 +203,8 @@ def repository_of(project: Path) -> tuple[Path, Path, Path]:
         if (common / "reftable").exists():
             raise NoRepository(f"{common} keeps its refs in a reftable, which is not understood")
         return top, real, common
+    if (start / "HEAD").is_file() and (start / "objects").is_dir():
+        raise NoRepository(f"{project} is a bare repository: it has no files of its own")
     raise NoRepository(f"{project} is not in a git repository")
 
 
@@ -279,25 +295,63 @@ def _quoted(path: str) -> str:
     return '"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _call(arguments: Sequence[str], cwd: Path, env: Mapping[str, str], seconds: float) -> bytes:
-    named = f"git {next((each for each in arguments[1:] if not each.startswith('-')), '')}"
+def _call(
+    arguments: Sequence[str],
+    cwd: Path,
+    env: Mapping[str, str],
+    seconds: float,
+    input: bytes | None = None,
+    limit: int | None = None,
+) -> bytes:
+    named = (
+        f"git {next((each for each in arguments[1:] if not each.startswith('-') and '=' not in each), '')}"
+    )
     try:
-        done = subprocess.run(
-            arguments,
-            check=False,
-            cwd=cwd,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=seconds,
-        )
+        code, told, complained = _ended(arguments, cwd, env, seconds, input or b"", limit)
     except subprocess.TimeoutExpired:
         raise GitFault(f"{named} took longer than {seconds:.1f} seconds") from None
     except OSError as error:
         raise GitFault(f"can't run git: {error.strerror}") from None
-    if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip() or f"exit code {done.returncode}"
-        raise GitFault(f"{named}: {said[:500]}")
-    if len(done.stdout) > MAX_LISTED:
+    if code:
+        said = complained.decode("utf-8", "replace").strip() or f"exit code {code}"
+        raise GitFault(f"{named}: {said[:500]}", code)
+    if len(told) > MAX_LISTED:
         raise GitFault(f"{named} printed more than {MAX_LISTED} bytes")
-    return done.stdout
+    return told
+
+
+def _ended(
+    arguments: Sequence[str],
+    cwd: Path,
+    env: Mapping[str, str],
+    seconds: float,
+    input: bytes,
+    limit: int | None,
+) -> tuple[int, bytes, bytes]:
+    """Run git to its end, or until it has printed `limit` bytes, which is no failure."""
+    if limit is None:
+        done = subprocess.run(
+            arguments, check=False, cwd=cwd, env=env, input=input, capture_output=True, timeout=seconds
+        )
+        return done.returncode, done.stdout, done.stderr
+    with tempfile.TemporaryFile() as complaints:
+        with subprocess.Popen(
+            arguments, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints
+        ) as running:
+            timer = threading.Timer(seconds, running.kill)
+            timer.start()
+            try:
+                assert running.stdout is not None
+                told = running.stdout.read(limit)
+                if len(told) == limit:
+                    running.kill()
+                    running.wait()
+                    return 0, told, b""
+                code = running.wait()
+            finally:
+                is_late = not timer.is_alive()
+                timer.cancel()
+        if is_late:
+            raise subprocess.TimeoutExpired(list(arguments), seconds)
+        complaints.seek(0)
+        return code, told, complaints.read()
