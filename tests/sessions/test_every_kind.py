@@ -308,6 +308,29 @@ def test_an_answer_streams_to_the_lisp_client_that_asked_which_can_cancel_it(
     hosting.until(lambda: row(hosting, name)["state"] == "idle")
 
 
+@pytest.mark.parametrize("case", [case for case in CASES if case.kind != "echo"], ids=str)
+def test_a_prompt_that_waits_is_withdrawn_and_the_receipts_say_so(
+    hosting: Hosting, host: Host, case: Case, name: str
+) -> None:
+    session = host.session(name)
+    running = session.prompt(case.hang, timeout=WAIT)
+    session.receipt(running, stage="started", timeout=WAIT)
+    waiting = session.prompt("never mind", timeout=WAIT)
+    assert session.receipt(waiting)["state"] == "queued"
+    assert session.withdraw(waiting)
+    assert not session.withdraw(waiting)
+    assert not session.withdraw(running)
+    found = [(each["id"], each["words"], each.get("outcome", "")) for each in session.receipts()]
+    assert found == [(running, case.hang, ""), (waiting, "never mind", "dropped")]
+    assert session.receipts(1)[0]["reason"] == "withdrawn before it was said"
+    assert session.receipts(1)[0]["asked"] > 0
+    hosting.run("stop", name)
+    if case.kind != "terminal":
+        send(hosting, name, "hello")
+        until_said(hosting, name, "hello")
+        assert "\n> never mind" not in hosting.run("logs", name).stdout
+
+
 # --- verified ---------------------------------------------------------------------------------------------
 
 

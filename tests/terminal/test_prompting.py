@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,8 @@ from tests.client.persons import Person
 from tests.hosting import WAIT, Hosting
 from tests.terminal import small_agent
 
+BLOCKED, TIMED_OUT = 3, 124
+"""The exit codes if a person has to clear something away first, and if the agent worked for too long."""
 LINES = "first line of {0}\nsecond line of {0}\n\nlast line of {0}"
 
 
@@ -40,7 +43,19 @@ class Stage:
 
     def begin(self, text: str, *options: str) -> subprocess.Popen[str]:
         words = [*self.hosting.command, "prompt", "work", text, "--json", *options]
-        return subprocess.Popen(words, env=self.hosting.environment, stdout=subprocess.PIPE, text=True)
+        to, environment = subprocess.PIPE, self.hosting.environment
+        return subprocess.Popen(words, env=environment, text=True, stdout=to, stderr=to)
+
+    def held(self) -> str:
+        """Begin a turn that goes on until `let_go`; returns the prompt's id."""
+        self.hold()
+        return str(self.prompt("first")["prompt_id"])
+
+    def receipts(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(
+            self.hosting.run("prompt", "work", "--receipts", "--json").stdout
+        )
+        return found
 
     def receipt(self, prompt: str, stage: str = "ended") -> dict[str, Any]:
         given = {"name": "work", "prompt_id": prompt, "timeout": WAIT, "stage": stage}
@@ -115,15 +130,15 @@ def test_while_it_works_prompts_wait_here_in_their_order(stage: Stage) -> None:
 def test_a_dialog_a_menu_and_a_draft_get_nothing_and_are_named(stage: Stage) -> None:
     stage.type("ask", "Enter")
     stage.hosting.wait_text("work", "May it run this?")
-    assert "small asks: May it run this?" in stage.prompt("no", code=1)["refused"]
+    assert "small asks: May it run this?" in stage.prompt("no", code=BLOCKED)["refused"]
     stage.type("", "Escape")
     stage.type("menu", "Enter")
     stage.hosting.wait_text("work", "Choose a colour")
-    assert "small does not show an input that takes a prompt" in stage.prompt("no", code=1)["refused"]
+    assert "small does not show an input that takes a prompt" in stage.prompt("no", code=BLOCKED)["refused"]
     stage.type("", "Escape")
     stage.type("half a thought")
     stage.hosting.wait_text("work", "half a thought")
-    assert "there is a draft in the input of small" in stage.prompt("no", code=1)["refused"]
+    assert "there is a draft in the input of small" in stage.prompt("no", code=BLOCKED)["refused"]
     assert "> half a thought" in stage.hosting.screen("work")
     assert stage.noted("pressed") == ["\x1b"] * 2
     assert stage.noted("said") == ["ask", "menu"]
@@ -132,7 +147,7 @@ def test_a_dialog_a_menu_and_a_draft_get_nothing_and_are_named(stage: Stage) -> 
 def test_with_a_timeout_it_waits_until_the_way_is_free_or_is_refused_with_the_reason(stage: Stage) -> None:
     stage.type("half a thought")
     stage.hosting.wait_text("work", "half a thought")
-    late = stage.prompt("too late", "--timeout", "1", code=1)
+    late = stage.prompt("too late", "--timeout", "1", code=BLOCKED)
     assert (late["outcome"], late["state"]) == ("dropped", "ended")
     assert late["reason"] == "there is a draft in the input of small, and it was not said in time"
     assert "written" not in late
@@ -143,6 +158,90 @@ def test_with_a_timeout_it_waits_until_the_way_is_free_or_is_refused_with_the_re
     receipt = json.loads(waiting.communicate(timeout=WAIT)[0])
     assert receipt["state"] in ("accepted", "started")
     assert stage.noted("said") == ["half a thought", "in time"]
+
+
+def test_who_waits_is_told_for_what_and_when_that_changes_and_interrupting_it_withdraws_it(
+    stage: Stage,
+) -> None:
+    first = stage.held()
+    asking = [stage.begin(f"number {number}", "--wait") for number in range(2)]
+    for each in asking:
+        assert each.stderr is not None
+        assert "queued" in each.stderr.readline()
+        assert "work is working" in stage.hosting.run("prompt", "work", "--receipts").stdout
+    queued = {each["words"] for each in stage.receipts() if each["state"] == "queued"}
+    assert queued == {"number 0", "number 1"}
+    asking[0].send_signal(signal.SIGINT)
+    _, told = asking[0].communicate(timeout=WAIT)
+    assert asking[0].returncode == 130
+    assert told.endswith("fairlead prompt: work: withdrawn; it was not sent\n")
+    stage.let_go()
+    assert json.loads(asking[1].communicate(timeout=WAIT)[0])["outcome"] == "done"
+    assert stage.receipt(first)["outcome"] == "done"
+    assert stage.noted("said") == ["first", "number 1"]
+
+
+def test_what_is_in_the_way_is_told_while_it_waits_and_one_that_was_taken_is_not_withdrawn(
+    stage: Stage,
+) -> None:
+    stage.type("ask", "Enter")
+    stage.hosting.wait_text("work", "May it run this?")
+    with stage.begin("next", "--wait") as asking:
+        assert asking.stderr is not None
+        assert asking.stderr.readline() == "fairlead prompt: work: queued: small asks: May it run this?\n"
+        stage.hold()
+        stage.type("", "Escape")
+        for line in asking.stderr:
+            if line == "fairlead prompt: work: started\n":
+                break
+        asking.send_signal(signal.SIGINT)
+        told = asking.communicate(timeout=WAIT)[1]
+    assert told.endswith("fairlead prompt: work: it was sent already, and the agent goes on with it\n")
+    stage.let_go()
+    assert stage.noted("said") == ["ask", "next"]
+
+
+def test_a_prompt_that_waits_can_be_withdrawn_later_and_what_became_of_each_is_listed(stage: Stage) -> None:
+    stage.held()
+    waiting = [stage.prompt(text)["prompt_id"] for text in ("two", "three")]
+    run = stage.hosting.run
+    many = run("prompt", "work", "--cancel", check=False)
+    ids = ", ".join(each[:8] for each in waiting)
+    assert (many.returncode, many.stderr) == (
+        1,
+        f"fairlead prompt: 2 prompts wait for work; give the id of one: {ids}\n",
+    )
+    assert run("prompt", "work", "--cancel", waiting[0][:8]).stderr == "withdrawn: two\n"
+    assert run("prompt", "work", "--cancel").stderr == "withdrawn: three\n"
+    none = run("prompt", "work", "--cancel", check=False)
+    assert (none.returncode, "no prompt waits for work" in none.stderr) == (1, True)
+    stage.let_go()
+    assert stage.prompt("four", "--wait")["outcome"] == "done"
+    found = [(each["words"], each["outcome"], each.get("reason", "")) for each in stage.receipts()]
+    gone = "withdrawn before it was said"
+    assert found == [
+        ("first", "done", ""),
+        ("two", "dropped", gone),
+        ("three", "dropped", gone),
+        ("four", "done", ""),
+    ]
+    table = run("prompt", "work", "--receipts").stdout.splitlines()
+    assert [line.split()[0] for line in table] == ["ID", *(each["id"][:8] for each in stage.receipts())]
+    assert "not delivered" in table[2]
+    assert gone in table[2]
+    assert stage.noted("said") == ["first", "four"]
+
+
+def test_the_end_of_its_time_while_the_agent_works_has_a_code_of_its_own_and_withdraws_it(
+    stage: Stage,
+) -> None:
+    stage.held()
+    late = stage.prompt("late", "--wait", "--timeout", "1", code=TIMED_OUT)
+    assert late["outcome"] == "dropped"
+    assert late["reason"].endswith(" is working, and it was not said in time")
+    stage.let_go()
+    assert stage.prompt("then", "--wait")["outcome"] == "done"
+    assert stage.noted("said") == ["first", "then"]
 
 
 def test_enter_is_pressed_again_if_it_was_not_taken(stage: Stage) -> None:
@@ -228,10 +327,10 @@ def test_a_shell_takes_a_command_at_its_prompt_only(rules: Hosting, tmp_path: Pa
     assert (tmp_path / "out").read_text() == "one\ntwo\n"
     stage.type("rm half")
     rules.wait_text("work", "rm half")
-    assert "there is a draft in the input of bash" in stage.prompt("echo", code=1)["refused"]
+    assert "there is a draft in the input of bash" in stage.prompt("echo", code=BLOCKED)["refused"]
     stage.type("", "C-u")
     stage.type("cat", "Enter")
-    refused = stage.prompt("echo", code=1)["refused"]
+    refused = stage.prompt("echo", code=BLOCKED)["refused"]
     assert "cat runs there" in refused
     assert "`fairlead send work TEXT -k Enter` types without looking" in refused
 
@@ -267,7 +366,7 @@ def test_the_question_of_a_script_gets_nothing_and_is_named(rules: Hosting, tmp_
     rules.run("start", "work", "-d", "--cwd", str(tmp_path), "--", "bash", "-c", script)
     rules.wait_text("work", "Really delete?")
     rules.until(lambda: "waits" in rules.run("state", "work").stdout)
-    refused = Stage(rules, tmp_path).prompt("yes", code=1)["refused"]
+    refused = Stage(rules, tmp_path).prompt("yes", code=BLOCKED)["refused"]
     assert "bash asks: Really delete? type yes >" in refused
     assert not (tmp_path / "deleted").exists()
 
@@ -279,17 +378,17 @@ def test_what_only_looks_like_the_prompt_of_a_shell_gets_nothing(rules: Hosting,
     rules.wait_text("work", f"{tmp_path.name}$")
     stage.type("echo draft > ")
     rules.wait_text("work", "echo draft >")
-    assert "there is a draft in the input of bash" in stage.prompt("victim", code=1)["refused"]
+    assert "there is a draft in the input of bash" in stage.prompt("victim", code=BLOCKED)["refused"]
     stage.type("", "C-u")
     stage.type("cat <<EOF", "Enter")
     rules.until(lambda: rules.screen("work").rstrip().endswith("\n>"))
     other = "something else than the prompt that it began with; `fairlead send work TEXT -k Enter`"
-    assert other in stage.prompt("touch wrong", code=1)["refused"]
+    assert other in stage.prompt("touch wrong", code=BLOCKED)["refused"]
     stage.type("", "C-c")
     for option, asked in (("", "bash asks: Overwrite? y/n >"), ("-e", other)):
         stage.type(f'read {option} -p "Overwrite? y/n > " a', "Enter")
         rules.until(lambda: rules.screen("work").rstrip().endswith("\nOverwrite? y/n >"))
-        assert asked in stage.prompt("touch wrong", code=1)["refused"]
+        assert asked in stage.prompt("touch wrong", code=BLOCKED)["refused"]
         stage.type("", "C-c")
     stage.type("cd /tmp", "Enter")
     stage.prompt(f"touch {tmp_path}/right", "--timeout", str(WAIT))

@@ -6,24 +6,23 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any
 from weakref import WeakValueDictionary
 
 from ..formats.shown import visible
 from ..sessions.directory import NoSession, NotSupported, Summary
 from ..sessions.feed import Changed, Feed, FeedEvent, PromptEnded, PromptStarted, TurnEnded
-from ..sessions.session import Prompt, PromptStage, Receipt
+from ..sessions.session import PastPrompt, Prompt, PromptStage, Receipt
 from ..system.database import DatabaseFault
-from .context import DROPPED, LOST, QUEUED
 from .conversation import Conversation
 from .events import Outcome
-from .journal import Custom, Entry, JournalError, Said
+from .journal import JournalError, Said
 from .live import LiveAgent
 from .log_lines import log_lines
-from .messages import Assistant, User, text_of
+from .messages import User, text_of
 from .ports import Busy, Refused
 from .recall.transcripts import Transcript, Transcripts
+from .receipts import moment, past_prompts, receipt_of
 from .store import AgentStore, NotFound
 
 LISTED = 1000
@@ -75,7 +74,7 @@ class AgentKind:
             rows = await self._transcripts.thread.run(self._scanned)
         except DatabaseFault:  # those that are open are worth more than the others
             return []
-        return [row for row in rows if row.message_count and _moment(row.modified) > oldest]
+        return [row for row in rows if row.message_count and moment(row.modified) > oldest]
 
     def _scanned(self) -> Sequence[Transcript]:
         """On the index's thread: what it knows, after a short look at what changed."""
@@ -153,31 +152,15 @@ class AgentKind:
     async def receipt(self, id: str, prompt: str) -> Receipt | None:
         session = await self._conversation(id)
         session.go_on()
-        waiting = [each.prompt for each in session.prompts.waiting]
-        written, _ = _noted(session, QUEUED, prompt) or (0.0, "")
-        if prompt in waiting:
-            return Receipt("queued", written, place=waiting.index(prompt) + 1)
-        said = _entry_of(session, prompt)
-        at = _moment(said.timestamp) if said is not None else 0.0
-        begun = Receipt("started", written or at, at, at)
-        if session.prompts.is_running(prompt):
-            return begun
-        turns = session.turns
-        line = said.line if said is not None else 0
-        turn = next((each for each in turns if each.first_line <= line <= each.last_line), None)
-        if turn is not None and not session.is_idle and turn is turns[-1]:
-            return begun
-        if turn is not None:
-            outcome = "interrupted" if turn.outcome == "lost" else turn.outcome
-            last = next(each for each in reversed(session.journal.entries) if each.line <= turn.last_line)
-            text = _last_said(session, turn.first_line, turn.last_line)
-            reason = LOST if turn.outcome == "lost" else turn.fault
-            ended = _moment(last.timestamp)
-            return Receipt("ended", written or at, at, at, ended, 0, outcome, reason, text)
-        if (dropped := _noted(session, DROPPED, prompt)) is not None:
-            ended, reason = dropped
-            return Receipt("ended", written, ended=ended, outcome="dropped", reason=reason)
-        return None
+        return receipt_of(session, prompt)
+
+    async def receipts(self, id: str) -> Sequence[PastPrompt]:
+        session = await self._conversation(id)
+        session.go_on()
+        return past_prompts(session)
+
+    async def withdraw(self, id: str, prompt: str, reason: str) -> bool:
+        return (await self._conversation(id)).prompts.drop(reason, prompt)
 
     async def reached(self, id: str, prompt: str, stage: PromptStage) -> None:
         changed = self._changed.setdefault(id, asyncio.Event())
@@ -226,35 +209,6 @@ def _check_rest(session: Conversation) -> None:
         raise NotSupported(f"{name} is working; `fairlead stop {name}` ends its turn")
 
 
-def _entry_of(session: Conversation, prompt: str) -> Entry | None:
-    """Where a prompt was said, which may have begun a turn or steered one; None if it was not."""
-    for entry in reversed(session.journal.branch):
-        match entry.body:
-            case Said(message=User(prompt=id)) if id == prompt:
-                return entry
-    return None
-
-
-def _noted(session: Conversation, kind: str, prompt: str) -> tuple[float, str] | None:
-    """When the journal was told that a prompt is queued, or dropped, and why."""
-    for entry in reversed(session.journal.entries):
-        match entry.body:
-            case Custom(custom_type=found, data={"id": id, **more}) if found == kind and id == prompt:
-                return _moment(entry.timestamp), str(more.get("reason") or "")
-    return None
-
-
-def _last_said(session: Conversation, first: int, last: int) -> str:
-    """What the agent said last in some lines of the journal."""
-    for entry in reversed(session.journal.entries):
-        if entry.line < first:
-            break
-        said = entry.body.message if isinstance(entry.body, Said) else None
-        if entry.line <= last and isinstance(said, Assistant) and (text := text_of(said)):
-            return text
-    return ""
-
-
 def _last_prompt(session: Conversation) -> str:
     """What was said to it last."""
     for entry in reversed(session.journal.entries):
@@ -267,16 +221,9 @@ def _short(text: str) -> str:
     return visible(" ".join(text[: 4 * MAX_WHAT].split()))[:MAX_WHAT]
 
 
-def _moment(stamp: str) -> float:
-    try:
-        return datetime.fromisoformat(stamp).timestamp()
-    except ValueError:
-        return 0.0
-
-
 def _of_open(session: Conversation) -> Summary:
     entries = session.journal.entries
-    last = _moment(entries[-1].timestamp if entries else session.journal.header.timestamp)
+    last = moment(entries[-1].timestamp if entries else session.journal.header.timestamp)
     return Summary(
         id=session.id,
         kind=session.kind,
@@ -284,7 +231,7 @@ def _of_open(session: Conversation) -> Summary:
         project=str(session.cwd),
         state=session.state,
         what=_short(_last_prompt(session)),
-        started_at=_moment(session.journal.header.timestamp),
+        started_at=moment(session.journal.header.timestamp),
         idle=max(0.0, time.time() - last) if session.is_idle else 0.0,
         can=("chat",),
         more={
@@ -305,8 +252,8 @@ def _of_row(row: Transcript) -> Summary:
         state="failed" if row.is_failed else "idle",
         is_open=False,
         what=_short(row.last_prompt or row.first_message),
-        started_at=_moment(row.created),
-        idle=max(0.0, time.time() - _moment(row.modified)),
+        started_at=moment(row.created),
+        idle=max(0.0, time.time() - moment(row.modified)),
         can=("chat",),
         more={
             "file": row.path,

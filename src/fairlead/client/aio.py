@@ -241,6 +241,15 @@ class Session:
         given = {"prompt_id": prompt, "stage": stage, "timeout": timeout}
         return await self._ask("prompt_receipt", dict, **given)
 
+    async def receipts(self, limit: int | None = None) -> list[dict[str, Any]]:
+        """Return the receipts of its last prompts, each with its `id`, when it was `asked`, and its first
+        `words`."""
+        return await self._ask("prompt_receipts", itemgetter("receipts"), limit=limit)
+
+    async def withdraw(self, prompt: str) -> bool:
+        """Take back a prompt that waits; returns False if it was said already."""
+        return bool(await self._ask("prompt_withdraw", itemgetter("withdrawn"), prompt_id=prompt))
+
     async def lines(self, limit: int | None = None) -> list[str]:
         """Return what was said or printed, or the last lines of it."""
         return await self._ask("session_lines", itemgetter("lines"), limit=limit)

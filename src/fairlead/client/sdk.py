@@ -242,6 +242,15 @@ class Session:
         given = {"prompt_id": prompt, "stage": stage, "timeout": timeout}
         return self._ask("prompt_receipt", dict, **given)
 
+    def receipts(self, limit: int | None = None) -> list[dict[str, Any]]:
+        """Return the receipts of its last prompts, each with its `id`, when it was `asked`, and its first
+        `words`."""
+        return self._ask("prompt_receipts", itemgetter("receipts"), limit=limit)
+
+    def withdraw(self, prompt: str) -> bool:
+        """Take back a prompt that waits; returns False if it was said already."""
+        return bool(self._ask("prompt_withdraw", itemgetter("withdrawn"), prompt_id=prompt))
+
     def lines(self, limit: int | None = None) -> list[str]:
         """Return what was said or printed, or the last lines of it."""
         return self._ask("session_lines", itemgetter("lines"), limit=limit)

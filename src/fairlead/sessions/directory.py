@@ -92,6 +92,10 @@ class NotSupported(Exception):
     """Sessions of this kind can't do that. Says what to use instead."""
 
 
+class InTheWay(NotSupported):
+    """A person has to clear something away first, such as a dialog or a draft. Nothing was typed."""
+
+
 class NoKind(Exception):
     """There is no such kind of sessions. Says which there are."""
 

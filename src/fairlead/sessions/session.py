@@ -18,6 +18,12 @@ PromptOutcome = Literal["done", "failed", "aborted", "interrupted", "dropped"]
 """How a prompt ended. One that is dropped was accepted and never said."""
 RESTARTED = "the daemon restarted before it was said"
 """Why what waited for the last daemon is dropped."""
+WITHDRAWN = "withdrawn before it was said"
+"""Why a prompt is dropped that a person takes back."""
+MAX_RECEIPTS = 100
+"""Of how many prompts of a session the receipts are listed, the last ones."""
+MAX_WORDS = 80
+"""How many characters of a prompt stand beside its receipt."""
 
 
 class Prompt(Struct, frozen=True):
@@ -136,14 +142,36 @@ class Receipt(Struct, frozen=True):
     reason: str = ""
     text: str = ""
     """What the agent said last in answer to it."""
+    waits_for: str = ""
+    """What is in the way of one that waits, if that is known."""
+    blocked: bool = False
+    """True if that is, or was until it was dropped, something that a person has to clear away: a dialog, a
+    menu, a draft, another program. An agent that works is not."""
 
     def has_reached(self, stage: PromptStage) -> bool:
         return STAGES.index(self.state) >= STAGES.index(stage)
 
 
+class PastPrompt(Struct, frozen=True):
+    """A prompt that a session got, and what became of it."""
+
+    id: str
+    asked: float
+    """When it was given, in seconds since 1970; 0 if that is not known."""
+    words: str
+    """How it begins, in one line."""
+    receipt: Receipt
+
+
 @runtime_checkable
 class Receiving(Protocol):
     """A kind that knows what became of each prompt, also of those before a restart."""
+
+    async def receipts(self, id: str) -> Sequence[PastPrompt]:
+        """The last prompts of a session, in their order. Raises NoSession."""
+
+    async def withdraw(self, id: str, prompt: str, reason: str) -> bool:
+        """Don't say a prompt that waits; true if it did. Raises NoSession."""
 
     async def receipt(self, id: str, prompt: str) -> Receipt | None:
         """How far a session has got with a prompt; None if it has none of this id. Raises NoSession."""

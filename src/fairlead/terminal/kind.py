@@ -13,7 +13,7 @@ import msgspec
 
 from ..sessions.directory import NoSession, NotSupported, Summary
 from ..sessions.feed import Exited, Feed, Signalled
-from ..sessions.session import Prompt, PromptStage, Receipt, new_id
+from ..sessions.session import PastPrompt, Prompt, PromptStage, Receipt, new_id
 from ..sessions.timeline import HooksTold
 from ..system import processes
 from .host import HostError, TerminalHost
@@ -133,6 +133,12 @@ class TerminalKind:
 
     async def receipt(self, id: str, prompt: str) -> Receipt | None:
         return self._prompts.of(self._session(id)).receipt(prompt)
+
+    async def receipts(self, id: str) -> Sequence[PastPrompt]:
+        return self._prompts.of(self._session(id)).past
+
+    async def withdraw(self, id: str, prompt: str, reason: str) -> bool:
+        return await self._prompts.of(self._session(id)).withdraw(prompt, reason)
 
     def told_by_hooks(self, id: str) -> HooksTold:
         self._session(id)

@@ -13,17 +13,29 @@ import contextlib
 import logging
 import os
 import time
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
 from msgspec import Struct, field
 
 from ..formats.halves import encodable
+from ..formats.shown import one_line
 from ..sessions import feed
-from ..sessions.directory import NotSupported
+from ..sessions.directory import InTheWay, NotSupported
 from ..sessions.feed import Feed, FeedEvent
 from ..sessions.inbox import calling_agent
-from ..sessions.session import STAGES, Prompt, PromptOutcome, PromptStage, Receipt, Turn
+from ..sessions.session import (
+    MAX_RECEIPTS,
+    MAX_WORDS,
+    STAGES,
+    PastPrompt,
+    Prompt,
+    PromptOutcome,
+    PromptStage,
+    Receipt,
+    Turn,
+)
 from ..sessions.timeline import TimedPrompt
 from ..system.files import replace_file
 from ..system.opening import read_file
@@ -36,7 +48,7 @@ log = logging.getLogger("fairlead")
 
 MAX_QUEUED = 20
 """How many prompts may wait for one session."""
-MAX_KEPT = 100
+MAX_KEPT = MAX_RECEIPTS
 """Of how many prompts of a session it is known what became of them."""
 MAX_FILE = 16 * 1024 * 1024
 """How many bytes that may have on the disk."""
@@ -79,6 +91,12 @@ class GivenPrompt(Struct):
     reason: str = ""
     turn: int = 0
     """The turn that it began, if a hook has said so."""
+    asked: float = 0.0
+    """When it was given,"""
+    words: str = ""
+    """and how it begins."""
+    blocked: bool = False
+    """Whether something that a person has to clear away was in its way when it was dropped."""
 
     @property
     def state(self) -> PromptStage:
@@ -107,6 +125,8 @@ class PromptQueue:
         self._hook_ended: Turn | None = None
         self._wake = asyncio.Event()
         self._adding = asyncio.Lock()
+        self._obstacle: Obstacle | None = None
+        """What is in the way of the first one that waits."""
         self._task: asyncio.Task[None] | None = None
         self._go_on()
 
@@ -123,11 +143,26 @@ class PromptQueue:
 
     def receipt(self, id: str) -> Receipt | None:
         found = next((each for each in self._known.prompts if each.id == id), None)
-        if found is None:
-            return None
-        place = self.waiting.index(found) + 1 if found.state == "queued" else 0
-        times = {stage: getattr(found, stage) for stage in STAGES[1:]}
-        return Receipt(found.state, **times, place=place, outcome=found.outcome, reason=found.reason)
+        return self._receipt(found) if found is not None else None
+
+    def _receipt(self, found: GivenPrompt) -> Receipt:
+        is_queued, obstacle = found.state == "queued", self._obstacle
+        return Receipt(
+            found.state,
+            **{stage: getattr(found, stage) for stage in STAGES[1:]},
+            place=self.waiting.index(found) + 1 if is_queued else 0,
+            outcome=found.outcome,
+            reason=found.reason,
+            waits_for=str(obstacle) if is_queued and obstacle is not None else "",
+            blocked=obstacle.blocks if is_queued and obstacle is not None else found.blocked,
+        )
+
+    @property
+    def past(self) -> Sequence[PastPrompt]:
+        """All prompts of which it is known what became of them, in their order."""
+        return [
+            PastPrompt(each.id, each.asked, each.words, self._receipt(each)) for each in self._known.prompts
+        ]
 
     @property
     def timed(self) -> list[TimedPrompt]:
@@ -157,11 +192,18 @@ class PromptQueue:
             except Obstacle as obstacle:
                 is_free = False
                 if view.state != "working" and not (obstacle.passes and prompt.patience):
-                    raise NotSupported(str(obstacle)) from None
+                    raise (InTheWay if obstacle.blocks else NotSupported)(str(obstacle)) from None
             patience = prompt.patience or QUEUE_WAIT
             agent = view.agent or self._submitter.shell
+            text, now = encodable(prompt.text), time.time()
             given = GivenPrompt(
-                prompt.id, encodable(prompt.text), calling_agent.get(), agent, deadline=time.time() + patience
+                prompt.id,
+                text,
+                calling_agent.get(),
+                agent,
+                deadline=now + patience,
+                asked=now,
+                words=one_line(text[: 4 * MAX_WORDS], MAX_WORDS),
             )
             is_first = not any(each.state != "ended" for each in self._known.prompts)
             self._write([*self._known.prompts, given])
@@ -170,12 +212,19 @@ class PromptQueue:
             self._go_on()
             return None if is_free and is_first else len(self.waiting)
 
-    def drop(self, id: str) -> bool:
+    def drop(self, id: str, reason: str = "aborted before it was said") -> bool:
         """Don't say a prompt that waits; true if it did."""
         found = next((each for each in self.waiting if each.id == id), None)
         if found is not None:
-            self._end(found, "dropped", "aborted before it was said")
+            found.blocked = self._obstacle is not None and self._obstacle.blocks
+            self._end(found, "dropped", reason)
+            self._wake.set()
         return found is not None
+
+    async def withdraw(self, id: str, reason: str) -> bool:
+        """The same, also for a prompt that is being taken now."""
+        async with self._adding:
+            return self.drop(id, reason)
 
     def is_running(self, id: str) -> bool:
         return any(each.id == id and each.state in ("accepted", "started") for each in self._known.prompts)
@@ -207,6 +256,7 @@ class PromptQueue:
                 try:
                     await self._say(given)
                 except Obstacle as obstacle:
+                    given.blocked = obstacle.blocks
                     self._end(given, "dropped", str(obstacle))
                 except NotSeen as unsure:
                     self._end(given, "failed", str(unsure))
@@ -240,14 +290,21 @@ class PromptQueue:
                 given.text,
                 by=given.by,
                 taken=self._taken,
-                pasted=lambda: self._step(given, "pasted"),
+                pasted=lambda: self._pasting(given),
                 entering=lambda: self._step(given, "entered"),
             )
         except Obstacle as obstacle:
             if not obstacle.passes:
                 raise
-            self._step(given, "")
+            if not given.ended:
+                self._step(given, "")
             return None
+
+    def _pasting(self, given: GivenPrompt) -> None:
+        """Its text is about to be typed. Raises Obstacle if it was dropped meanwhile."""
+        if given.ended:
+            raise Obstacle(given.reason, passes=True)
+        self._step(given, "pasted")
 
     async def _resumed(self, given: GivenPrompt) -> bool | None:
         """Go on with a prompt that another daemon has begun to type."""
@@ -262,23 +319,29 @@ class PromptQueue:
     async def _way(self, given: GivenPrompt) -> None:
         """Wait until the way is free for a prompt. Raises Obstacle."""
         free_since = 0.0
-        while not given.ended:
-            view = await self._known_view()
-            self._check_agent(given, view)
-            try:
-                self._submitter.check(view)
-            except Obstacle as obstacle:
-                free_since = 0.0
-                if not obstacle.passes:
-                    raise
-                if time.time() > given.deadline:
-                    raise Obstacle(f"{obstacle}, and it was not said in time") from None
-                await self._next_look(given.deadline - time.time())
-            else:
-                free_since = free_since or time.monotonic()
-                if time.monotonic() >= free_since + FREE_FOR:
-                    return
-                await asyncio.sleep(LOOK_EVERY)
+        try:
+            while not given.ended:
+                view = await self._known_view()
+                self._check_agent(given, view)
+                try:
+                    self._submitter.check(view)
+                except Obstacle as obstacle:
+                    free_since = 0.0
+                    if not obstacle.passes:
+                        raise
+                    if time.time() > given.deadline:
+                        late = f"{obstacle}, and it was not said in time"
+                        raise Obstacle(late, blocks=obstacle.blocks) from None
+                    self._obstacle = obstacle
+                    await self._next_look(given.deadline - time.time())
+                else:
+                    self._obstacle = None
+                    free_since = free_since or time.monotonic()
+                    if time.monotonic() >= free_since + FREE_FOR:
+                        return
+                    await asyncio.sleep(LOOK_EVERY)
+        finally:
+            self._obstacle = None
 
     def _check_agent(self, given: GivenPrompt, view: InputView) -> None:
         """Raises Obstacle if another program takes prompts now: a shell would run one as a command."""

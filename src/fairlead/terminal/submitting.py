@@ -68,11 +68,12 @@ ActivityOf = Callable[[str], Activity | None]
 
 class Obstacle(ValueError):
     """Something is in the way of a text. Says what. If it `passes`, it may be gone in a while, and nothing of
-    the text is in the input."""
+    the text is in the input. If it `blocks`, a person has to clear it away: then it is no work."""
 
-    def __init__(self, reason: str, *, passes: bool = False) -> None:
+    def __init__(self, reason: str, *, passes: bool = False, blocks: bool = False) -> None:
         super().__init__(reason)
         self.passes = passes
+        self.blocks = blocks
 
 
 class NotSeen(Exception):
@@ -118,19 +119,20 @@ class InputView(NamedTuple):
             case _ if not agent:
                 there = self.program.name if self.program is not None else "an unknown program"
                 why = f"{there} runs there, and it is not known when that takes a prompt; {blind}"
-                return Obstacle(why, passes=self.is_below_shell)
+                return Obstacle(why, passes=self.is_below_shell, blocks=True)
             case "waits", _:
-                return Obstacle(f"{agent} asks: {self.question or 'a dialog is open'}", passes=True)
+                asks = self.question or "a dialog is open"
+                return Obstacle(f"{agent} asks: {asks}", passes=True, blocks=True)
             case "working", _:
                 return Obstacle(f"{agent} is working", passes=True)
             case "idle", "draft":
-                return Obstacle(f"there is a draft in the input of {agent}", passes=True)
+                return Obstacle(f"there is a draft in the input of {agent}", passes=True, blocks=True)
             case "idle", "other":
                 why = f"{agent} shows something else than the prompt that it began with; {blind}"
-                return Obstacle(why, passes=True)
+                return Obstacle(why, passes=True, blocks=True)
             case "idle", "empty":
                 return None
-        return Obstacle(f"{agent} does not show an input that takes a prompt", passes=True)
+        return Obstacle(f"{agent} does not show an input that takes a prompt", passes=True, blocks=True)
 
 
 class Submitter:

@@ -264,9 +264,14 @@ session_prompt: text / name session-id prompt-id timeout -> accepted session que
     prompt an agent, also one in a terminal; with a client's id only once, however often it is requested. \
 What is in the way in a terminal, such as a dialog or a draft, is an error, with a timeout after so long
 prompt_receipt: prompt-id / name session-id timeout stage \
--> state written accepted started ended place outcome reason text
-    how far an agent has got with a prompt, and when; with a timeout, waits until it is that far or ended \
+-> state written accepted started ended place outcome reason text waits-for blocked
+    how far an agent has got with a prompt, and when; with a timeout, waits until it is that far or ended. \
+`waits-for` is what is in its way, or what its agent asks; `blocked` if a person has to clear that away \
 [beside cancellable repeatable reads]
+prompt_receipts: / name session-id limit -> session receipts
+    the last prompts of a session and what became of them [beside repeatable reads]
+prompt_withdraw: prompt-id / name session-id reason -> withdrawn
+    take back a prompt that waits: it will not be said [beside repeatable]
 session_lines: / name session-id limit from timeout -> lines first oldest complete next
     a program's output, or an agent's messages and calls, as text: the last lines, or those after \
 `from` [beside repeatable reads]

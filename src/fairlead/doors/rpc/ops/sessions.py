@@ -5,19 +5,34 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 from weakref import WeakValueDictionary
 
-from ....sessions.directory import Directory, Kind, NoKind, NoSession, NotSupported, Summary
+from msgspec import structs
+
+from ....sessions.directory import Directory, InTheWay, Kind, NoKind, NoSession, NotSupported, Summary
 from ....sessions.feed import Feed, FeedEvent, SaidPiece
 from ....sessions.inbox import calling_agent
-from ....sessions.session import Explaining, Prompt, PromptStage, Receiving, Removing, new_id
+from ....sessions.session import (
+    MAX_RECEIPTS,
+    NOT_BY_A_PERSON,
+    WITHDRAWN,
+    Explaining,
+    Prompt,
+    PromptStage,
+    Receipt,
+    Receiving,
+    Removing,
+    new_id,
+)
 from ....wire.rpc import ErrorCode, fields
 from ..frames import plain
 from ..handlers import FAULTS, Call, Data, OpError, accepted, invalid, op
 
 MAX_LINES = 50_000
 """How many lines `session_lines` gives at the most."""
+MAX_REASON = 400
+"""How many characters are kept of why a prompt is withdrawn."""
 MAX_ID = 100
 """How many characters the id of a prompt may have."""
 FOLLOW_WAIT = 30.0
@@ -29,6 +44,7 @@ MAX_WAIT = 24 * 3600.0
 FAULTS |= {
     NoSession: ErrorCode.NOT_FOUND,
     NotSupported: ErrorCode.FAILED,
+    InTheWay: lambda error: OpError(ErrorCode.FAILED, str(error), fields(blocked=True)),
     NoKind: ErrorCode.INVALID_PARAMS,
 }
 
@@ -127,8 +143,36 @@ class SessionOps:
                     await kind.reached(found.id, prompt_id, cast(PromptStage, stage))
         if (receipt := await kind.receipt(found.id, prompt_id)) is None:
             raise OpError(ErrorCode.NOT_FOUND, f"{found.name!r} has no prompt {prompt_id!r:.80}")
-        known = {name: getattr(receipt, name) for name in receipt.__struct_fields__}
-        return fields(**{name: value for name, value in known.items() if value})
+        if timeout:
+            _, found = await self._directory.with_id(found.id)
+        return _receipt_row(receipt, found)
+
+    @op
+    async def prompt_receipts(self, call: Call, name: str = "", limit: int = MAX_RECEIPTS) -> Data:
+        kind, found = (await meant(self._directory, call, name))[0]
+        if not isinstance(kind, Receiving):
+            raise NotSupported(f"{kind.name} sessions give no receipts for prompts")
+        rows = [
+            {**_receipt_row(each.receipt, found), **fields(id=each.id, asked=each.asked, words=each.words)}
+            for each in (await kind.receipts(found.id))[-limit:]
+        ]
+        return fields(session=row_of(found), receipts=rows)
+
+    @op
+    async def prompt_withdraw(
+        self, call: Call, prompt_id: str, name: str = "", reason: str = WITHDRAWN
+    ) -> Data:
+        kind, found = (await meant(self._directory, call, name))[0]
+        if not isinstance(kind, Receiving):
+            raise NotSupported(f"{kind.name} sessions give no receipts for prompts")
+        if (agent := calling_agent.get()) and not prompt_id.startswith(NOT_BY_A_PERSON):
+            id = new_id(prompt_id)  # what an agent sent is known by this
+            if await kind.receipt(found.id, id) is None:
+                why = f"only a person may withdraw a person's prompt, and an agent session ({agent:.80}) asks"
+                raise OpError(ErrorCode.FAILED, why)
+            prompt_id = id
+        withdrawn = await kind.withdraw(found.id, prompt_id, reason[:MAX_REASON])
+        return fields(withdrawn=withdrawn)
 
     @op
     async def session_lines(
@@ -183,6 +227,19 @@ async def meant(directory: Directory, call: Call, name: str) -> Sequence[tuple[K
     if call.session_id is None:
         raise OpError(ErrorCode.INVALID_PARAMS, "expected :name or :session-id")
     return [await directory.with_id(call.session_id)]
+
+
+def _receipt_row(receipt: Receipt, found: Summary) -> dict[Any, Any]:
+    """A receipt, with what a prompt that is not ended waits for as far as the session's state tells that."""
+    activity, waits_for = found.activity, receipt.waits_for
+    if not waits_for and receipt.state != "ended" and activity.state == "waits":
+        waits_for = f"{found.name} asks: {activity.question or found.waits_for or 'something'}"
+        receipt = structs.replace(receipt, blocked=True)
+    elif not waits_for and receipt.state == "queued" and activity.state == "working":
+        waits_for = f"{found.name} is working"
+    receipt = structs.replace(receipt, waits_for=waits_for)
+    known = {name: getattr(receipt, name) for name in receipt.__struct_fields__}
+    return dict(fields(**{name: value for name, value in known.items() if value}))
 
 
 def without_end(texts: Sequence[str]) -> Sequence[str]:
