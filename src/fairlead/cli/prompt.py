@@ -265,8 +265,8 @@ def _list(options: Any) -> int:
 
     from ..client.connection import DaemonConnection
     from ..formats.columns import printable
+    from ..ui.needs import span
     from .columns import table
-    from .ls import span
 
     with DaemonConnection() as control:
         answer = control.ask("prompt_receipts", name=options.name)
