@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import shutil
+import signal
+import subprocess
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +16,7 @@ import pytest
 
 from fairlead.terminal.screen.screen import Screen
 from fairlead.terminal.state.rules import AgentRules, live_view
-from tests.hosting import Hosting
+from tests.hosting import WAIT, Hosting
 from tools.states import recordings
 
 
@@ -47,6 +51,37 @@ def test_a_program_that_reads_its_terminal_waits_and_its_last_line_is_the_questi
     assert "waits for: Overwrite the file?" in lent.run("state", "work").stdout
     lent.run("send", "work", "yes", "-k", "Enter")
     until(lent, "working")
+
+
+def test_a_menu_is_asked_with_its_choices(lent: Hosting) -> None:
+    lent.start("work", 'echo "Which bed?"; echo "1) rose"; echo "2) tulip"; read -p "#? " answer')
+    lent.until(lambda: state(lent)["question"] == "Which bed? · 1) rose · 2) tulip · #?")
+    until(lent, "waits")
+
+
+PROGRAMS = {
+    "less": "#!/bin/sh\nprintf 'Which of the roses?'; read key",
+    "man": "#!/bin/sh\n{place}/less\ntrue",
+    "edit": "#!/bin/sh\nprintf '\\033[?1049hWhich of the roses?'; read key",
+}
+"""Small programs that have the names or the manners of others."""
+
+
+@pytest.mark.parametrize("command", ["cat", "less", "man", "edit", "sh -c 'man; true'"])
+def test_what_only_reads_its_terminal_reads_and_needs_nobody(
+    lent: Hosting, tmp_path: Path, command: str
+) -> None:
+    for name, text in PROGRAMS.items():
+        (tmp_path / name).write_text(text.format(place=tmp_path))
+        (tmp_path / name).chmod(0o755)
+    path = f"PATH={tmp_path}:{os.environ['PATH']}"
+    lent.run("start", "work", "-d", "--", "env", path, *shlex.split(command))
+    lent.until(lambda: "reads its terminal for " in lent.run("state", "work").stdout)
+    found = state(lent)
+    assert (found["state"], found["question"]) == ("unknown", "")
+    assert found["evidence"]["words"].endswith(" reads its terminal")
+    assert " reads " in lent.run("ls", "work").stdout
+    assert lent.run("next", "--print", check=False).returncode == 1
 
 
 def test_what_nothing_is_known_of_is_unknown(lent: Hosting) -> None:
@@ -194,3 +229,18 @@ def test_a_recording_shows_what_a_session_does_for_a_rule(tiny: Hosting, tmp_pat
     assert tiny.run("state", "work", "--record", str(path), "--as", "waits", check=False).returncode == 1
     assert tiny.run("state", "work", "--as", "waits", check=False).returncode == 2
     assert tiny.run("state", "work", "--record", "x.cast", "--as", "asleep", check=False).returncode == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_recording_that_is_ended_by_a_signal_has_ended(lent: Hosting, tmp_path: Path, number: int) -> None:
+    lent.start("work", "sleep 600")
+    path = tmp_path / "cut.cast"
+    words = [*lent.command, "state", "work", "--record", str(path), "--as", "working", "--seconds", "600"]
+    recording = subprocess.Popen(words, env=lent.environment, stdout=subprocess.PIPE, text=True)
+    lent.until(lambda: bool(lent.ask("session_state", name="work")["session"]["recording"]))
+    recording.send_signal(number)
+    assert recording.communicate(timeout=WAIT)[0].strip() == str(path)
+    assert recording.returncode == 128 + number
+    assert not lent.ask("session_state", name="work")["session"]["recording"]
+    _, _, (label,) = recordings.read(path)
+    assert label.state == "working"

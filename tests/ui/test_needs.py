@@ -18,7 +18,7 @@ from tests.client.persons import Person
 from tests.hosting import WAIT, Hosting
 
 ASKS = "run: touch made"
-READS = {"source": "process", "says": "waits", "words": "cat reads its terminal"}
+READS = {"source": "process", "says": "unknown", "words": "cat reads its terminal"}
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_sessions_are_in_the_order_in_which_they_need_a_person() -> None:
         row("seen-long-ago", "idle", 900),
         row("seen", "idle", 9),
         row("program", "unknown", 0),
-        row("cat", "waits", 7, question=READS["words"], evidence=READS),
+        row("cat", "unknown", 7, evidence=READS),
         row("works", "working", 12),
         row("done", "idle", 30, seen=False),
         row("done-before", "idle", 300, seen=False),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from .arguments import JSON, Argument, Command, Option, UsageError, parsed, seconds
 
@@ -78,24 +79,51 @@ def main(arguments: Sequence[str]) -> int:
 def _record(control: DaemonConnection, name: str, path: str, state: str, length: float) -> int:
     """Record a session for a while, and mark what it did then."""
     import os
-    import time
 
     from ..formats.asciicast import MARKER, event_line
     from .kinds import with_screen
 
     path = os.path.abspath(path)
-    with_screen(control, "terminal_record", name, path=path)
-    try:
-        time.sleep(length)
-    finally:
-        control.ask("terminal_record", name=name, stop=True)
+    with _signals_held() as wait:
+        with_screen(control, "terminal_record", name, path=path)
+        try:
+            ended_by = wait(length)
+        finally:
+            control.ask("terminal_record", name=name, stop=True)
     with open(path, "r+b") as file:
         header, screen, *events = file.read().splitlines(keepends=True)
         file.seek(0)
         begun, ended = event_line(0, MARKER, f"state {state} {name}"), event_line(0, MARKER, "state -")
         file.writelines([header, screen, begun, *events, ended])
     print(path)
-    return 0
+    return 128 + ended_by if ended_by else 0
+
+
+@contextmanager
+def _signals_held() -> Iterator[Callable[[float], int]]:
+    """Signals that would end us wait meanwhile: what goes on in the daemon has to be stopped first. What is
+    returned waits for so many seconds, or for one of them, and returns which that was, or 0."""
+    import os
+    import select
+    import signal
+
+    heard, told = os.pipe()
+
+    def hear(number: int, frame: object) -> None:
+        os.write(told, bytes([number]))
+
+    before = {each: signal.signal(each, hear) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+
+    def wait(length: float) -> int:
+        return os.read(heard, 1)[0] if select.select([heard], [], [], length)[0] else 0
+
+    try:
+        yield wait
+    finally:
+        for each, how in before.items():
+            signal.signal(each, how)
+        os.close(heard)
+        os.close(told)
 
 
 def _print(session: dict[str, Any]) -> None:
@@ -116,9 +144,9 @@ def shown_state(activity: dict[str, Any]) -> str:
     """What a session does, and for how long, in a few words."""
     import time
 
-    from ..ui.needs import span
+    from ..ui.needs import only_reads, span
 
-    state: str = activity["state"]
+    state: str = "reads its terminal" if only_reads(activity) else activity["state"]
     if state == "idle" and not activity["seen"]:
         state = "idle, not seen yet,"
     return f"{state} for {span(max(0.0, time.time() - activity['since']))}" if activity["since"] else state

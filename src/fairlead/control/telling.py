@@ -185,7 +185,7 @@ class Appeals:
     def _look(self, session: str, activity: Activity) -> None:
         """A session does something else."""
         key = ""
-        if activity.state == "waits" and not _only_reads(activity):
+        if activity.state == "waits":
             digest = hashlib.sha256(activity.question.encode("utf-8", "replace")).hexdigest()[:8]
             key = f"waits:{session}:{activity.since:.3f}:{digest}"
         elif activity.state == "idle" and not activity.is_seen and self.options.done:
@@ -365,13 +365,6 @@ class Appeals:
         choices = "".join(f"\n{number}: {each}" for number, each in enumerate(question.choices, 1))
         line = f"{name} {verb}: {one_line(question.what, MAX_LINE)}; {allow}"
         return Appeal(key, session, f"{name} {verb}", f"{whole}{choices}\n\n{how}", line)
-
-
-def _only_reads(activity: Activity) -> bool:
-    """Whether all that is known of a program is that it reads its terminal, as `cat` does."""
-    evidence = activity.evidence
-    is_weak = evidence is not None and evidence.source == "process"
-    return is_weak and activity.question in ("", evidence.words if evidence is not None else "")
 
 
 def _key(question: Question) -> str:

@@ -40,8 +40,6 @@ def rank(session: Row) -> int:
     state: str = "ended" if session["exit_code"] is not None else activity["state"]
     if state != "waits" and (session.get("verdict") or {}).get("escalated"):
         return CALLED
-    if state == "waits" and _only_reads(session):
-        return UNKNOWN
     if state == "idle":
         return IDLE if activity["seen"] else DONE
     return _RANKS[state]
@@ -60,12 +58,10 @@ def by_need(sessions: list[Row]) -> list[Row]:
     return sorted(sessions, key=order)
 
 
-def _only_reads(session: Row) -> bool:
-    """Whether all that is known of a program that waits is that it reads its terminal, as `cat` does: it has
+def only_reads(activity: Row) -> bool:
+    """Whether all that is known of a program is that it reads its terminal, as `cat` and `less` do: it has
     printed no question."""
-    activity = activity_of(session)
-    evidence = activity.get("evidence") or {}
-    return evidence.get("source") == "process" and activity["question"] in ("", evidence.get("words"))
+    return activity["state"] == "unknown" and activity.get("evidence") is not None
 
 
 def is_done_with(session: Row) -> bool:
@@ -86,10 +82,10 @@ def state_word(session: Row) -> str:
         return f"exit {session['exit_code']}"
     activity = activity_of(session)
     word: str = activity["state"]
-    if word == "unknown" or session["state"] == "failed":
-        word = session["state"]
-    elif word == "waits" and _only_reads(session):
+    if only_reads(activity):
         word = "reads"
+    elif word == "unknown" or session["state"] == "failed":
+        word = session["state"]
     elif word == "idle" and not activity["seen"]:
         word = "done"
     return word
@@ -100,7 +96,8 @@ def state_cell(session: Row) -> str:
     word, activity = state_word(session), activity_of(session)
     if queued := session.get("queued"):
         word += f"+{queued}"
-    if not activity["since"] or activity["state"] == "unknown" or rank(session) == ENDED:
+    is_known = activity["state"] != "unknown" or only_reads(activity)
+    if not activity["since"] or not is_known or rank(session) == ENDED:
         return word
     return f"{word} {span(max(0.0, time.time() - activity['since']))}"
 

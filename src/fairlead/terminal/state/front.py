@@ -15,6 +15,11 @@ SHELLS = frozenset({"bash", "zsh", "fish", "sh", "dash", "ksh", "ash", "tcsh", "
 _WITH_VALUE = ("--rcfile", "--init-file", "-o", "+o", "-O", "+O")
 """Options of shells after which a word is no script."""
 
+PAGERS = frozenset({"less", "more", "most", "man", "info", "lv", "w3m"})
+"""Programs that show a text and read keys. What is before their cursor is no question."""
+MAX_BELOW = 16
+"""Among how many processes that a program has started the one is looked for that reads the terminal."""
+
 RulesOf = Callable[[str, Sequence[str]], AgentRules | None]
 """The rules for a program, by its name and its arguments, if it is an agent."""
 
@@ -27,6 +32,13 @@ class Front(NamedTuple):
     rules: AgentRules | None
     waits_in: str
     cpu_seconds: float
+    reader: str = ""
+    """The program that reads the terminal: this one, or one that it has started, as `man` starts `less`."""
+
+    @property
+    def is_pager(self) -> bool:
+        """True if somebody can read what it shows for as long as they like."""
+        return self.reader in PAGERS or self.program.name in PAGERS
 
 
 def front_of(pid: int, before: Front | None, rules_of: RulesOf) -> Front | None:
@@ -38,7 +50,29 @@ def front_of(pid: int, before: Front | None, rules_of: RulesOf) -> Front | None:
     arguments = processes.arguments(program.pid)
     is_same = before is not None and (before.program, before.arguments) == (program, arguments)
     rules = before.rules if before is not None and is_same else rules_of(program.name, arguments)
-    return Front(program, arguments, rules, processes.waits_in(program.pid), found.cpu_seconds)
+    waits_in = processes.waits_in(program.pid)
+    reader = program.name if waits_in == "read" else ""
+    if not reader and rules is None and not is_shell(program.name, arguments):
+        reader = _reader_below(program.pid)
+    return Front(program, arguments, rules, waits_in, found.cpu_seconds, reader)
+
+
+def _reader_below(pid: int) -> str:
+    """The name of a program that another one has started in its group and that reads the terminal; also of a
+    pager that waits for more to show."""
+    waiting, looked = [pid], 0
+    while waiting and looked < MAX_BELOW:
+        children = processes.children(waiting.pop(0))
+        for child in children[: MAX_BELOW - looked]:
+            looked += 1
+            found = processes.process(child)
+            if found is None or found.group != found.front:
+                continue
+            waits = processes.waits_in(child)
+            if waits == "read" or (waits == "poll" and found.name in PAGERS):
+                return found.name
+            waiting.append(child)
+    return ""
 
 
 def is_shell(name: str, words: Sequence[str]) -> bool:

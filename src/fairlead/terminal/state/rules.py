@@ -103,6 +103,10 @@ class LiveView:
         self.progress = progress
         self._rows = last.rows
 
+    def wraps(self, row: int) -> bool:
+        """True if the line goes on in the next row."""
+        return self._rows[row].wraps
+
     def runs(self, row: int) -> Iterator[Run]:
         """The runs of a row."""
         return runs(self._rows[row])

@@ -16,6 +16,7 @@ from ...sessions.questions import Question
 from ...sessions.state import MAX_WORDS, DoesNow, Evidence, Source, States
 from ..ports import ProgramState, TerminalEvent
 from ..session import TerminalSession
+from .asking import asked_on
 from .front import Front, RulesOf, front_of, is_shell
 from .marks import PromptMarks
 from .rules import AgentRules, Found, live_view
@@ -209,38 +210,34 @@ class Tracker:
         name = front.program.name
         shell = is_shell(name, front.arguments)
         used = front.cpu_seconds - before.cpu_seconds if before and before.program == front.program else 0.0
-        question = ""
+        question = words = ""
         if shell and front.waits_in in ("read", "poll"):
             if front.program.pid == self.session.pid:
                 with contextlib.suppress(RuntimeError):  # the screen went meanwhile
                     learn(self.session, shell_line(self.session))
             says, words = "idle", f"{name} reads its terminal"
-        elif front.waits_in == "read":
-            says, words = "waits", f"{name} reads its terminal"
-            question = self._prompt() or words
+        elif front.reader or (front.is_pager and front.waits_in == "poll"):
+            question = self._question(front)
+            says, words = "waits" if question else "unknown", f"{front.reader or name} reads its terminal"
         elif elapsed and used / elapsed > USED:
             says, words = "working", f"{name} used {used:.2f} s of processor time in {elapsed:.1f} s"
         elif front.waits_in != "poll":
             says, words = "working", f"{name} runs in the foreground"
         own = self.session.command
         if says == "working" and not self.session.inputs and is_shell(own[0], own):
-            says = "unknown"  # it starts, and nobody has asked it for anything yet
-        if says == "unknown":
+            says, words = "unknown", ""  # it starts, and nobody has asked it for anything yet
+        if not words:
             self._claims.pop("process", None)
         else:
             known = self._claims.get("process")
             since = known.since if known is not None and known.evidence.says == says else time.time()
             self._claims["process"] = Claim(Evidence("process", says, time.time(), words), question, since)
 
-    def _prompt(self) -> str:
-        """What a program asks that reads its terminal: what is before the cursor, or else the last line if
-        that is a question. What it has merely printed is none."""
-        view = live_view(self.session.screen)
-        at = view.cursor[1]
-        if at < len(view.texts) and (before := view.texts[at].strip()):
-            return before[:MAX_WORDS]
-        last = view.texts[-1].strip() if view.texts else ""
-        return last[:MAX_WORDS] if last.endswith(("?", ":")) else ""
+    def _question(self, front: Front) -> str:
+        """What a program asks that reads its terminal. Pagers and editors ask nothing, and what others have
+        merely printed is no question."""
+        screen = self.session.screen
+        return "" if front.is_pager or screen.alternate else asked_on(live_view(screen))
 
     def _report(self) -> None:
         now = time.time()

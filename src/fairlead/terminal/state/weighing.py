@@ -14,7 +14,7 @@ from ...sessions.state import SOURCES, DoesNow, Evidence, Source
 
 CLOSES: Mapping[DoesNow, Mapping[DoesNow, float]] = {
     "waits": {"working": 1.0, "idle": 1.0},
-    "working": {"waits": 0.3, "idle": 1.5},
+    "working": {"waits": 0.3, "idle": 1.5, "unknown": 1.5},
     "idle": {"waits": 0.3, "working": 1.0},
 }
 """What is said, what a screen shows instead, and for how many seconds it must show that after it was said."""
