@@ -54,6 +54,10 @@ _SPACES = re.compile(f" {{{FEWEST_SPACES},}}")
 _EMPTY = re.compile(rf"(?:^[ \t]*\n){{{FEWEST_EMPTY},}}", re.MULTILINE)
 
 
+ASIDE = "A command that I ran meanwhile:"
+"""What stands in a prompt above a command that a person ran beside the conversation, and its output."""
+
+
 def visible(text: str) -> str:
     """A text with a name in place of each character that would not be seen, or would change how others are:
     controls, writing directions, zero-width and odd spaces. Line feeds stay, tabs become spaces.

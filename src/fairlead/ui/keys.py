@@ -21,14 +21,14 @@ key's character, or one of the names below."""
 
 ALT = 1 << 16
 """Is added to a code: pressed with Alt, or after Escape; for the named keys below also with Control."""
-UP, DOWN, RIGHT, LEFT, HOME, END, DELETE, PASTE, OTHER = range(256, 265)
+UP, DOWN, RIGHT, LEFT, HOME, END, DELETE, PASTE, OTHER, BACK_TAB = range(256, 266)
 """Keys that are no character, and a whole paste."""
 
 ESC = 0x1B
 _BEL = 0x07
 _PASTE, _PASTED = b"\x1b[200~", b"\x1b[201~"
 _NO_KEYS = (b"\x1b[I", b"\x1b[O", _PASTED)
-_FINALS = {b"A": UP, b"B": DOWN, b"C": RIGHT, b"D": LEFT, b"H": HOME, b"F": END}
+_FINALS = {b"A": UP, b"B": DOWN, b"C": RIGHT, b"D": LEFT, b"H": HOME, b"F": END, b"Z": BACK_TAB}
 _NUMBERS = {1: HOME, 7: HOME, 4: END, 8: END, 3: DELETE}
 _MODIFIER_KEYS = range(57358, 57455)
 """The codes of Shift, Control and their like where they are reported on their own."""

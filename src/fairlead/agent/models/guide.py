@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ...formats.shown import counted
+from ...formats.shown import ASIDE, counted
 from ..context import CHARS_A_TOKEN, tokens
 from ..messages import Assistant, Message, ToolResult, Usage, User, text_of
 from . import (
@@ -60,7 +60,10 @@ HELP = f"""{OFFLINE} I can:
 - `write notes.txt: some text`
 - `summarize`, which lists the requests so far
 - `when sent back:` on a line of its own, followed by what to do if verification fails
-Join several with "then" or put each on its own line. Choose another model for real conversation."""
+Join several with "then" or put each on its own line. Choose another model for real conversation:
+- `/login anthropic` (or openai, google) stores a key, and `/model` then chooses one of its models
+- `fairlead config` says where to add a server of your own, such as one that runs on this machine
+- `fairlead agent --with claude` (or codex, gemini, opencode) starts an agent that you have installed"""
 
 
 AGAIN = "Steps below a line `when sent back:` in your request would be done now."
@@ -164,7 +167,7 @@ def _decide(request: ModelRequest) -> tuple[str, list[ToolCallMade]]:
 def _wanted(asked: User, messages: Sequence[Message]) -> str:
     """What there is to do: what was asked, or, if that is a correction, what was said for that case."""
     if asked.origin != "correction":
-        return _SENT_BACK.split(text_of(asked))[0]
+        return _SENT_BACK.split(text_of(asked).split(f"\n{ASIDE}\n")[0])[0]
     times = 0
     for message in reversed(messages):
         if isinstance(message, User):

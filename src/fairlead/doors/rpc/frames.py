@@ -332,6 +332,20 @@ def footer_updated(
     )
 
 
+def footer_values(session: Conversation) -> Data:
+    """What our own clients make their footers of."""
+    return fields(
+        context_tokens=session.context_tokens,
+        context_window=session.model.window,
+        cost=session.usage.cost.total,
+        model=f"{session.model.provider}/{session.model.id}",
+        thinking=session.effective_thinking if session.model.reasoning else None,
+        mode=session.mode or None,
+        mode_name=session.mode_names.get(session.mode) if session.mode else None,
+        branch=git_branch(session.cwd),
+    )
+
+
 def _waiting_line(own: int, elsewhere: int) -> str:
     where = "in another session" if elsewhere == 1 else "in other sessions"
     if not own:

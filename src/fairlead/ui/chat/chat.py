@@ -12,6 +12,7 @@ import select
 import signal
 import socket
 import sys
+import time
 from typing import Any
 
 from ...client.calls import OpenedAgent, RequestError
@@ -33,19 +34,26 @@ from ...events import (
     TurnBegan,
     TurnEnded,
 )
+from ...formats.columns import width_of
 from ...formats.ladder import LADDER, word_for
-from ...formats.shown import clean, one_line
+from ...formats.shown import clean, counted, one_line
 from ...system.settings import Settings, safe_dir
 from ...wire.rpc import ErrorCode
 from ..own_terminal import LeftTerminal, SignalBell
 from .answering import ANSWERING, Answering
+from .complete import Completer, Known
+from .footer import FOOTER_LINES, footer
 from .line import InputHistory, InputLine, Key
 from .link import ChatLink
-from .prompts import SAYING, OwnPrompts
+from .menu import Candidate
+from .panel import Panel
+from .paths import ProjectPaths
+from .prompts import OwnPrompts
 from .questions import MAX_WHAT, pending_elsewhere
+from .shell import LocalCommand
 from .talk import TICK, ConversationView, turn_start, without_shown
 from .terminal import ChatTerminal
-from .view import ChatScreen, Paint
+from .view import ChatScreen, Paint, Row, printed
 
 ESCAPE_WAIT = 0.05
 """Seconds after which an Escape is a key and not the beginning of one."""
@@ -54,8 +62,14 @@ SHOWN_MESSAGES, SHOWN_LINES = 12, 20
 """
 TURN_MESSAGES, TURN_LINES = 400, 1000
 """The same of a turn that is still running."""
+SAYING = ("say", "command")
+"""Requests by which what was entered is sent."""
 _ANSWERED_ELSEWHERE = (ErrorCode.NO_ACTIVE_DIALOG.value, ErrorCode.DIALOG_ID_MISMATCH.value)
 """Errors of an answer to a question if another client was first."""
+LEAVING = ("/quit", "/exit", "quit", "exit")
+"""What is entered to leave."""
+MAX_ASIDE = 5
+"""How many commands' outputs go along with a prompt, the last ones."""
 MAX_STOPS = 2
 """How many ^C end a turn; the next one leaves."""
 INPUT_ROWS = 10
@@ -63,8 +77,11 @@ INPUT_ROWS = 10
 QUEUED_ROWS = 4
 """How many are shown of what waits to be said."""
 
+Readable = int | socket.socket | SignalBell | ProjectPaths | LocalCommand
+"""What may have something to be read."""
+
 _OFFLINE = "no language model is connected; choose one with /model or --model"
-_KEYS = "/help lists commands, \\ Enter inserts a line break, ^D leaves"
+_KEYS = "/help lists commands, ? shows the keys, ^D leaves"
 
 
 def chat(agent: Agent, settings: Settings, *, prompt: str = "", yes: bool = False) -> int:
@@ -113,36 +130,53 @@ class _Chat:
         # the conversation
         self._missed: list[AgentEvent] = []  # what came before we knew all of how the session is
         self._prompts = OwnPrompts()
-        self._stops = 0  # how often ^C was pressed in this turn
+        self._stops = 0  # how often the turn was told to end
+        self._typed_at = 0.0
+        self._told: dict[str, Any] = {}  # what the footer shows
+        self._local: LocalCommand | None = None
+        self._aside: list[str] = []  # what goes along with the next prompt
+        # the keys
+        self._known = Known(self._link.ask)
+        self._paths = ProjectPaths()
+        self._panel = Panel(self._line, Completer(self._known, self._paths, lambda: self._place))
         # questions
         self._answering = Answering(self._link, self._talk, self._line, self._ask, yes=yes)
-        self._action: dict[str, Any] | None = None
 
     def close(self) -> None:
         self._talk.end_line()
         self._screen.leave()
         self._link.close()
+        self._paths.close()
+        if self._local is not None:
+            self._local.close()
 
     # --- the loop -------------------------------------------------------------------------------------------
 
     def turn(self) -> None:
         """Wait until anything can be done and do it. Raises LeftTerminal in the end."""
         self._link.look()
+        self._send()
         self._draw()
-        connection = self._link.connection
-        terminal = self._terminal
-        reading: list[int | socket.socket | SignalBell] = [terminal.bell, terminal.input]
+        connection, local, terminal = self._link.connection, self._local, self._terminal
+        reading: list[Readable] = [terminal.bell, terminal.input, self._paths]
         reading += [connection] if connection is not None else []
+        reading += [local] if local is not None and not local.is_silent else []
         writing = [connection] if connection is not None and self._link.wants_to_write else []
         readable, writable, _ = select.select(reading, writing, [], self._pause())
         if terminal.bell in readable:
             self._signalled()
         if terminal.input in readable:
+            self._typed_at = time.monotonic()
             for key in terminal.typed():
                 self._pressed(key)
-        elif terminal.keys.is_pending:
+        elif terminal.keys.is_pending and time.monotonic() - self._typed_at >= ESCAPE_WAIT:
             for key in terminal.keys.flush():
                 self._pressed(key)
+        if self._paths in readable:
+            self._paths.heard()
+            self._panel.refresh()
+        if local is not None and local is self._local:
+            self._run_on(local, is_readable=local in readable)
         if connection is None or self._link.connection is not connection:
             return
         try:
@@ -159,7 +193,8 @@ class _Chat:
             return ESCAPE_WAIT
         if self._link.connection is None:
             return RETRY_PAUSE
-        return TICK if self._is_busy or self._link.is_due or self._answering else None
+        is_moving = self._is_busy or self._link.is_due or self._answering or self._local
+        return TICK if is_moving else None
 
     def _signalled(self) -> None:
         for number in self._terminal.bell.rung():
@@ -185,7 +220,10 @@ class _Chat:
 
     def _lose(self) -> None:
         self._link.lose()
-        self._action = None
+        for text in self._prompts.lose():
+            self._talk.note(f"the daemon went away before it answered: {one_line(clean(text), MAX_WHAT)}")
+        if self._panel.is_picking:
+            self._panel.close()
         if self._line.is_secret:  # who had asked for it is no more
             self._log_in("")
 
@@ -220,10 +258,12 @@ class _Chat:
             questions = self._answering.questions
             asked = list(self._link.asked.values())
             self._link.asked.clear()
-            unsaid = self._prompts.find_unsaid(asked, self._missed)
             questions.begin_again()
             self._catch_up()
-            self._give_back(unsaid)
+            self._known.forget()
+            state = self._link.state
+            if state is None or not state.data.get("pending_message_count"):
+                self._prompts.drop_taken()
             for note in questions.drop_kept([id for op, id in asked if op in ANSWERING]):
                 self._talk.note(note)
             if questions.is_meant_for_earlier(self._line.text):
@@ -243,32 +283,41 @@ class _Chat:
             self._say(prompt)
         self._catch_up()
 
-    def _give_back(self, unsaid: list[str]) -> None:
-        """The person has back what did not arrive. What waited may be gone with the daemon."""
-        for text in unsaid:
-            self._talk.note("your last prompt did not reach the daemon; press Enter to send it again")
-            self._line.set(self._line.text or text)
-        state = self._link.state
-        if state is None or not state.data.get("pending_message_count"):
-            self._prompts.queued.clear()
-
     def _ask(self, op: str, said: str = "", /, **params: Any) -> None:
         if not self._link.ask(op, said, **params):
             self._terminal.write("\a")
 
+    def _send(self) -> None:
+        """Send what was entered, as soon as it can be."""
+        if not self._link.is_ready:
+            return
+        for entered in self._prompts.unsent():
+            if entered.op == "say":
+                more = {"message": entered.text, "prompt_id": entered.id, "images": entered.images or None}
+            else:
+                if not any(op == "command" for op, _ in self._link.asked.values()):
+                    self._link.ask("ping")  # a command may take long; this shows that somebody is there
+                more = {"text": entered.text}
+            if not self._link.ask(entered.op, entered.id, **more):
+                return
+            entered.is_sent = True
+
     def _accepted(self, answer: Answered) -> None:
         """Know our own prompts: what is told of them may have come together with the answer."""
-        op, text = self._link.asked.get(answer.id, ("", ""))
+        op, id = self._link.asked.get(answer.id, ("", ""))
         if op in SAYING and answer.error is None:
-            self._prompts.take(op, answer.data.get("prompt_id") or "", text)
-        elif op == "command" and answer.data.get("prompt_id") and "fallback" not in answer.data:
-            self._prompts.shown.add(answer.data["prompt_id"])  # a command of the agent's own
+            self._prompts.confirm(id, answer.data)
+        elif op in SAYING:
+            self._prompts.refuse(id)
 
     def _answered(self, answer: Answered) -> None:
         op, text = self._link.asked.pop(answer.id, ("", ""))
         error = answer.error
         if op in ("get_state", "get_messages"):
             self._learn_state(op, text, answer)
+            return
+        if self._known.learn(op, answer.data):
+            self._panel.refresh()
             return
         if op == "approvals" and error is None:
             self._talk.show(pending_elsewhere(answer.data["approvals"], self._place), "note")
@@ -280,9 +329,6 @@ class _Chat:
         if op == "login_complete" and error is None:
             self._talk.note("the key is kept")
         if error is None or error.code in _ANSWERED_ELSEWHERE:
-            return
-        if op == "prompt" and error.code == "request/session-not-idle":
-            self._ask("steer", text, message=text)
             return
         self._talk.show([(clean(str(error)), "red")], "note")
 
@@ -314,6 +360,8 @@ class _Chat:
         self._missed.clear()
         self._answering.forget()
         self._prompts.clear()
+        self._known.forget()
+        self._told = {}
 
     # --- what is shown --------------------------------------------------------------------------------------
 
@@ -321,7 +369,7 @@ class _Chat:
     def _is_busy(self) -> bool:
         state = self._link.state
         return (state is not None and state.phase != "idle") or any(
-            op in ("prompt", "steer", "command") for op, _ in self._link.asked.values()
+            op in SAYING for op, _ in self._link.asked.values()
         )
 
     def _greet(self, before: list[dict[str, Any]]) -> None:
@@ -352,9 +400,8 @@ class _Chat:
     def _draw(self, *, always: bool = False) -> None:
         columns = self._screen.columns
         rows = self._talk.rows()
-        steering = (text for op, text in self._link.asked.values() if op == "steer")
-        waiting = [*self._prompts.queued.values(), *steering]
-        rows += [(f"↳ {clean(text).partition(chr(10))[0]}", "dim") for text in waiting[-QUEUED_ROWS:]]
+        rows += self._waiting_rows()
+        rows += self._local.tail() if self._local is not None else []
         if self._answering:
             rows += self._answering.rows(columns)
         if self._link.is_hung:
@@ -368,10 +415,33 @@ class _Chat:
         elif self._is_busy and not self._answering:
             state = self._link.state
             rows.append((self._talk.spinner(state.phase if state is not None else ""), "dim"))
-        mark = "key: " if self._line.is_secret else "number: " if self._action is not None else "> "
+        mark = "key: " if self._line.is_secret else self._panel.mark
         typed, cursor = self._line.rows(mark, columns, INPUT_ROWS)
         place = len(rows) + cursor[0], cursor[1]
-        self._screen.draw([*rows, *((row, "") for row in typed)], place, always=always)
+        lines = self._screen.lines
+        below = self._panel.rows(columns, lines - len(typed) - 3)
+        if below and self._panel.search.is_open:
+            place = len(rows) + len(typed), width_of(below[0][0])
+        if lines >= FOOTER_LINES and self._link.is_greeted:
+            below.append(footer(self._told, self._connection_word, columns))
+        self._screen.draw([*rows, *((row, "") for row in typed), *below], place, always=always)
+
+    def _waiting_rows(self) -> list[Row]:
+        """What was entered and is not said yet."""
+        is_stuck = not self._link.is_ready or self._link.is_silent
+        stuck = {each.id: each.text for each in self._prompts.waiting.values()} if is_stuck else {}
+        texts = [(text, id in stuck) for id, text in self._prompts.queued.items()]
+        texts += [(text, True) for id, text in stuck.items() if id not in self._prompts.queued]
+        return [
+            (f"↳ {one_line(clean(text), MAX_WHAT)}" + (" · not sent yet" if is_unsent else ""), "dim")
+            for text, is_unsent in texts[-QUEUED_ROWS:]
+        ]
+
+    @property
+    def _connection_word(self) -> str:
+        if self._link.connection is None or not self._link.following.ready:
+            return "○ reconnecting"
+        return "○ no answer" if self._link.is_silent else "● connected"
 
     # --- what happens ---------------------------------------------------------------------------------------
 
@@ -407,6 +477,8 @@ class _Chat:
                 self._prompt_ended(event.data)
             case Other() if event.topic == "command-result":
                 self._command_done(event.data)
+            case Other() if event.topic == "footer/updated":
+                self._told = event.data
             case Other() if event.topic == "ui/notification":
                 self._talk.show([(clean(str(event.data.get("message"))), "yellow")], "note")
             case Other() if event.topic == "ui/frontend-action-requested":
@@ -416,12 +488,13 @@ class _Chat:
 
     def _prompted(self, text: str, prompt_id: str) -> None:
         """Somebody said something. What we began a turn with is on the screen already."""
-        if mark := self._prompts.mark_of(prompt_id):
-            self._talk.prompt(text, mark)
+        mark, own = self._prompts.mark_of(prompt_id), self._prompts.said(prompt_id)
+        if mark:
+            self._talk.prompt(own or text, mark)
 
     def _prompt_ended(self, data: dict[str, Any]) -> None:
         """A prompt of ours that waited may have been dropped, by us or by others."""
-        text = self._prompts.queued.pop(data["prompt_id"], None)
+        text = self._prompts.said(data["prompt_id"])
         if text is not None and data["outcome"] == "dropped":
             self._talk.note(f"not sent ({clean(data['reason'])}): {one_line(clean(text), MAX_WHAT)}")
 
@@ -440,6 +513,7 @@ class _Chat:
         if kind != "new_session":
             self._talk.show([(line, style) for line in lines], "command")
         if kind == "login_start":
+            self._panel.close()
             self._line.set("")
             self._line.is_secret = True
         id = data.get("session_id")
@@ -447,28 +521,24 @@ class _Chat:
             self._turn_to(OpenedAgent(id, created=kind == "new_session"))
 
     def _offer(self, data: dict[str, Any]) -> None:
-        """A command wants a choice: a numbered list."""
-        self._action = data
-        items = data["ui/action"]["ui/items"]
-        rows = [(f"{number:>3}  {clean(item['ui.item/label'])}", "") for number, item in enumerate(items, 1)]
-        self._talk.show([(f"{clean(data.get('prompt') or '')}:", "bold"), *rows], "command")
+        """A command wants a choice."""
+        action = data["ui/action"]
+        candidates = [
+            Candidate(item["ui.item/label"], value=item["ui.item/value"]) for item in action["ui/items"]
+        ]
+        given = {"request_id": data["request_id"], "action_name": action["ui/action_name"]}
 
-    def _choose(self, text: str) -> None:
-        action = self._action
-        assert action is not None
-        items = action["ui/action"]["ui/items"]
-        chosen = int(text) if text.isdecimal() and text.isascii() else 0
-        if text and not 0 < chosen <= len(items):
-            numbers = "1" if len(items) == 1 else f"a number from 1 to {len(items)}"
-            self._talk.note(f"enter {numbers}, or nothing to cancel")
-            return
-        self._action = None
-        given = {"request_id": action["request_id"], "action_name": action["ui/action"]["ui/action_name"]}
-        if not text:
-            self._ask("frontend_action_result", **given, status="cancelled")
-            return
-        value = items[chosen - 1]["ui.item/value"]
-        self._ask("frontend_action_result", **given, status="submitted", value=value)
+        def chosen(candidate: Candidate | None) -> None:
+            if not self._link.is_open:
+                return
+            if candidate is None:
+                self._ask("frontend_action_result", **given, status="cancelled")
+            else:
+                value = candidate.value
+                self._ask("frontend_action_result", **given, status="submitted", value=value)
+
+        title = f"{clean(data.get('prompt') or '')}: arrow keys, a number or a part of it, and Enter"
+        self._panel.pick(title, candidates, chosen)
 
     def _log_in(self, key: str) -> None:
         """Enter a provider's key, or none."""
@@ -480,6 +550,12 @@ class _Chat:
     # --- the person -----------------------------------------------------------------------------------------
 
     def _pressed(self, key: Key) -> None:
+        """The first that takes a key: what is open below the line, the question, the turn, the line."""
+        was_open = self._panel.is_open
+        if not self._line.is_secret and self._panel.press(key):
+            if was_open and not self._panel.is_open:
+                self._answering.questions.hold()  # the next Escape may be meant for this as well
+            return
         match key:
             case "key", "suspend":
                 self._suspend()
@@ -492,49 +568,57 @@ class _Chat:
                 self._leave()
             case "key", "end-of-input":
                 self._line.press(("key", "delete"))
-            case "key", "escape" if self._answering and self._answering.questions.takes_answer:
-                self._answering.deny()
-            case "key", "escape" if self._line.is_secret:
-                self._log_in("")
-            case "key", "escape" if self._action is not None:
-                self._choose("")
+            case "key", "escape":
+                self._escape()
             case _:
                 if self._line.press(key):
                     self._entered()
 
-    def _entered(self) -> None:
-        if self._line.text.strip() in ("/quit", "/exit"):
-            self._leave()
-        if not self._link.is_ready:
-            if not self._answer_later():
-                self._talk.note("not connected to the daemon; press Enter again when it is back")
-            return
+    def _escape(self) -> None:
+        """Nothing is open: deny the question, else end what runs."""
         if self._line.is_secret:
-            self._log_in(self._line.take().strip())
+            self._log_in("")
+        elif self._answering:
+            if self._answering.questions.takes_answer:
+                self._answering.deny()
+        elif self._local is not None:
+            self._local.stop()
+        elif self._is_busy and self._stops < MAX_STOPS and self._link.is_open:
+            self._end_turn_early()
+
+    def _entered(self) -> None:
+        text = self._line.text.strip()
+        word = text.split()[0] if text else ""
+        if word in LEAVING and (text == word or word.startswith("/")):
+            self._leave()
+        if self._line.is_secret:
+            if self._link.is_ready:
+                self._log_in(self._line.take().strip())
             return
-        if self._action is not None:
-            text = self._line.text.strip()
-            self._line.set("")
-            self._choose(text)
+        is_command = text.startswith(("/", "!"))
+        if not self._link.is_ready and self._answer_later():
             return
-        is_command = self._line.text.startswith("/")
         if self._answering and not is_command:
             if not self._answering.enter(self._line.text, self._say):
                 self._terminal.write("\a")
             return
-        if not self._line.text.strip():
+        if not text:
             self._line.set("")
-            return
-        text = self._line.take()
-        word = text.split()[0]
-        if word in ("/quit", "/exit"):
-            self._leave()
+        elif self._prompts.is_full:
+            self._terminal.write("\a")
+        else:
+            self._do(self._line.take(), word)
+
+    def _do(self, text: str, word: str) -> None:
+        """Do what was entered."""
+        if word.startswith("!"):
+            self._run(text.strip().lstrip("!").strip(), for_agent=not word.startswith("!!"))
         elif word == "/answer":
             self._talk.prompt(text, ">")
-            self._answering.reply(text.removeprefix(word).strip())
+            self._answering.reply(text.strip().removeprefix(word).strip())
         elif word.startswith("/") and "/" not in word[1:]:  # a path may begin a sentence
             self._talk.prompt(text, ">")
-            self._ask("command", text, text=text)
+            self._prompts.enter("command", text, is_shown=True)
         else:
             self._say(text)
 
@@ -553,41 +637,78 @@ class _Chat:
 
     def _say(self, text: str) -> None:
         """Begin a turn, or steer the one that runs."""
-        if self._is_busy:
-            self._ask("steer", text, message=text)
-        else:
+        is_shown = self._link.is_ready and not self._is_busy
+        if is_shown:
             self._talk.prompt(text, ">")
             self._talk.begin()
-            self._ask("prompt", text, message=text)
+        whole = "\n\n".join([text, *self._aside])
+        self._aside.clear()
+        self._prompts.enter("say", whole, shown_as=text, is_shown=is_shown)
+
+    # --- commands that run here -----------------------------------------------------------------------------
+
+    def _run(self, command: str, *, for_agent: bool) -> None:
+        """Run a command beside the conversation."""
+        if not command or self._local is not None:
+            self._talk.note("a command runs; ^C ends it" if command else "!COMMAND runs a command here")
+            return
+        self._talk.prompt(command, "!")
+        try:
+            self._local = LocalCommand(command, self._place, for_agent=for_agent)
+        except OSError as error:
+            self._talk.show([(f"can't run it: {error}", "red")], "note")
+
+    def _run_on(self, local: LocalCommand, *, is_readable: bool) -> None:
+        if is_readable:
+            local.read()
+        if not local.is_over:
+            return
+        self._local = None
+        local.close()
+        self._talk.show(printed(local.output), "prompt", "  ")
+        if local.outcome:
+            self._talk.show([(local.outcome, "red")], "prompt", "  ")
+        if local.for_agent:
+            self._aside = [*self._aside[-MAX_ASIDE + 1 :], local.for_prompt()]
+            self._talk.note("the agent gets this with your next prompt")
+
+    # --- ending ---------------------------------------------------------------------------------------------
 
     def _stop(self) -> None:
         """^C: end a turn that asks; else interrupt it, then abort it, then leave; or drop what is typed."""
+        if self._local is not None:
+            self._local.stop()
+            return
         if self._link.is_hung or (self._link.connection is None and not self._line.text):
             self._leave()
         if self._link.connection is None:
             self._line.set("")
         elif self._line.is_secret:
             self._log_in("")
-        elif self._action is not None:
-            self._choose("")
         elif self._answering:  # the question goes with its turn, and nothing else of the answer is done
             self._stops += 1
             self._ask("abort")
+        elif self._is_busy and self._stops >= MAX_STOPS:
+            self._leave()
         elif self._is_busy:
-            self._stops += 1
-            if self._stops > MAX_STOPS:
-                self._leave()
-            if self._stops == 1:
-                self._talk.note("interrupting after this step; ^C again aborts it immediately")
-            self._ask("interrupt" if self._stops == 1 else "abort")
+            self._end_turn_early()
         elif self._line.text:
             self._line.set("")
         else:
             self._talk.note("press ^D or enter /quit to leave")
+
+    def _end_turn_early(self) -> None:
+        """Interrupt the turn after its step, and abort it the second time."""
+        self._stops += 1
+        if self._stops == 1:
+            self._talk.note("interrupting after this step; ^C again aborts it immediately")
+        self._ask("interrupt" if self._stops == 1 else "abort")
 
     def _leave(self) -> None:
         state = self._link.state
         name = (state.data.get("session_name") if state is not None else "") or self._name
         goes_on = "; its turn is still running" if self._is_busy else ""
         how = f"fairlead agent {clean(name)}" if name and len(name.split()) == 1 else "fairlead agent -c"
+        if waiting := len(self._prompts.waiting):
+            goes_on += f"; {counted(waiting, 'prompt')} not sent"
         raise LeftTerminal(0, f"left {clean(name) or 'the session'}{goes_on}; `{how}` continues it")

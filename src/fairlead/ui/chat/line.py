@@ -10,9 +10,10 @@ from __future__ import annotations
 import codecs
 import contextlib
 import os
+from collections.abc import Sequence
 
 from ...formats.columns import printable, width_of
-from ..keys import ALT, DELETE, DOWN, END, ESC, HOME, LEFT, PASTE, RIGHT, UP, KeyReader
+from ..keys import ALT, BACK_TAB, DELETE, DOWN, END, ESC, HOME, LEFT, PASTE, RIGHT, UP, KeyReader
 from .view import wrapped
 
 MAX_TYPED = 1024 * 1024
@@ -26,8 +27,9 @@ Key = tuple[str, str]
 
 _NAMES = {
     0x01: "home", 0x02: "left", 0x03: "interrupt", 0x04: "end-of-input", 0x05: "end", 0x06: "right",
-    0x08: "backspace", 0x0A: "enter", 0x0B: "kill", 0x0C: "redraw", 0x0D: "enter", 0x0E: "down", 0x10: "up",
-    0x15: "kill-before", 0x17: "kill-word", 0x19: "yank", 0x1A: "suspend", 0x7F: "backspace", ESC: "escape",
+    0x07: "cancel", 0x08: "backspace", 0x09: "tab", 0x0A: "enter", 0x0B: "kill", 0x0C: "redraw",
+    0x0D: "enter", 0x0E: "down", 0x10: "up", 0x12: "search", 0x15: "kill-before", 0x17: "kill-word",
+    0x19: "yank", 0x1A: "suspend", 0x7F: "backspace", ESC: "escape", BACK_TAB: "back-tab",
     UP: "up", DOWN: "down", RIGHT: "right", LEFT: "left", HOME: "home", END: "end", DELETE: "delete",
     ALT | RIGHT: "word-right", ALT | ord("f"): "word-right", ALT | LEFT: "word-left",
     ALT | ord("b"): "word-left", ALT | 0x7F: "kill-word", ALT | 0x0D: "newline", ALT | 0x0A: "newline",
@@ -43,7 +45,8 @@ class LineKeys:
 
     @property
     def is_pending(self) -> bool:
-        """True after an Escape of which it is not known whether more follows; `flush` returns it."""
+        """True after an Escape of which it is not known whether more follows; `flush` returns it, some time
+        later."""
         return self._keys.is_pending
 
     def feed(self, data: bytes) -> list[Key]:
@@ -58,8 +61,6 @@ class LineKeys:
         if code == PASTE:
             text = self._keys.pastes.pop(0).decode("utf-8", "replace")
             return "paste", text.replace("\r\n", "\n").replace("\r", "\n")
-        if code == ord("\t"):
-            return "text", "\t"
         if 0x20 <= code < 0x100 and code != 0x7F:
             return "text", self._text.decode(bytes((code,)))
         return "key", _NAMES.get(code, "")
@@ -120,9 +121,25 @@ class InputLine:
         self._back = 0  # how far back in the history we are
         self._draft = ""
 
+    @property
+    def entries(self) -> Sequence[str]:
+        """What was typed before."""
+        return self._history.entries
+
+    @property
+    def before(self) -> str:
+        """What stands before the cursor."""
+        return self.text[: self._at]
+
     def set(self, text: str) -> None:
         self.text = text
         self._at = len(text)
+
+    def replace(self, start: int, text: str) -> None:
+        """Put a text in the place of what stands between a character and the cursor."""
+        after = self.text[self._at :]
+        self.text = (self.text[:start] + text)[: max(0, MAX_TYPED - len(after))] + after
+        self._at = len(self.text) - len(after)
 
     def take(self) -> str:
         """The line, which is empty then and part of the history."""

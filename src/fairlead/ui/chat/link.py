@@ -22,6 +22,8 @@ from ...wire.rpc import MAX_PENDING
 
 MAX_ASKED = MAX_PENDING // 2
 """How many requests may be on their way; then no more is taken."""
+SILENT_SECONDS = 1.0
+"""Seconds without an answer after which a person is told that what they entered did not arrive yet."""
 SLOW = frozenset({"command", "login_complete"})
 """Requests whose answers may take longer than it takes to find a daemon hung."""
 
@@ -33,7 +35,7 @@ class ChatLink:
         self.following = _followed(agent)
         self.connection: socket.socket | None = None
         self.asked: dict[str, tuple[str, str]] = {}
-        """Op and text of requests without an answer, by their ids."""
+        """Ops of requests without an answer, and what is kept for each, by their ids."""
         self.was_lost = False
         """True from the loss of a daemon until the next one has told us how the session is."""
         self.is_greeted = False
@@ -83,9 +85,13 @@ class ChatLink:
     def is_due(self) -> bool:
         """True if the daemon should have something to say at once."""
         return self.connection is not None and (
-            not self.is_greeted
-            or any(op not in SLOW or text.split()[:1] == ["/new"] for op, text in self.asked.values())
+            not self.is_greeted or any(op not in SLOW for op, _ in self.asked.values())
         )
+
+    @property
+    def is_silent(self) -> bool:
+        """True if it has not for a while."""
+        return self.is_due and time.monotonic() - self._heard_at > SILENT_SECONDS
 
     @property
     def is_hung(self) -> bool:
@@ -145,12 +151,12 @@ class ChatLink:
             except BlockingIOError:
                 pass
 
-    def ask(self, op: str, said: str = "", /, **params: Any) -> bool:
-        """Send a request; what was `said` comes back with its answer. False if it can't be sent."""
+    def ask(self, op: str, kept: str = "", /, **params: Any) -> bool:
+        """Send a request; what is `kept` for its answer is in `asked`. False if it can't be sent."""
         if not self.is_open or len(self.asked) >= MAX_ASKED:
             return False
         id, line = self.following.request(op, **params)
-        self.asked[id] = op, said
+        self.asked[id] = op, kept
         self._unsent += line
         return True
 

@@ -1,52 +1,107 @@
-"""The prompts that this chat sent, and where each of them stands: on its way, waiting for its turn, or lost
-with a daemon. Does no I/O."""
+"""What was entered in this chat for the session, and where it stands: not sent yet, sent and not confirmed,
+waiting for its turn. Does no I/O.
+
+Each prompt has an id from the beginning. One that the daemon has not confirmed is sent again to the next one,
+which takes it only once. A command is sent once: nobody knows how far it got if the daemon goes away.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from ...events import AgentEvent, Prompted
+MAX_WAITING = 100
+"""How much may wait to be sent; then no more is taken."""
 
-SAYING = ("prompt", "steer")
-"""Requests that say something."""
+
+class Entered:
+    """Something for the session that the daemon has not confirmed: `op` is `say` or `command`. It `is_shown`
+    if it stands in the conversation already."""
+
+    def __init__(self, op: str, text: str, images: Sequence[dict[str, str]], *, is_shown: bool) -> None:
+        self.op = op
+        self.text = text
+        self.id = uuid.uuid4().hex
+        self.images = images
+        self.is_shown = is_shown
+        self.is_sent = False
 
 
 class OwnPrompts:
-    """By their prompts' ids."""
+    """The prompts and commands of this chat."""
 
     def __init__(self) -> None:
+        self.waiting: dict[str, Entered] = {}
+        """What the daemon has not confirmed, in its order."""
         self.shown: set[str] = set()
-        """Those that are on the screen before they are said."""
+        """Prompts that are on the screen before they are said."""
         self.queued: dict[str, str] = {}
-        """What waits for its turn."""
+        """What waits for its turn, by its id."""
 
     def clear(self) -> None:
+        self.waiting.clear()
         self.shown.clear()
         self.queued.clear()
 
-    def take(self, op: str, prompt_id: str, text: str) -> None:
-        """The daemon has taken what we said."""
-        if op == "prompt":
-            self.shown.add(prompt_id)
-        else:
-            self.queued[prompt_id] = text
+    @property
+    def is_full(self) -> bool:
+        return len(self.waiting) >= MAX_WAITING
+
+    def enter(
+        self, op: str, text: str, *, shown_as: str = "", images: Sequence[dict[str, str]] = (), is_shown: bool
+    ) -> None:
+        """Something is to be sent; `shown_as` is what stands for it if that is less than all."""
+        entered = Entered(op, text, images, is_shown=is_shown)
+        self.waiting[entered.id] = entered
+        if op == "say" and is_shown:
+            self.shown.add(entered.id)
+        elif op == "say":
+            self.queued[entered.id] = shown_as or text
+
+    def unsent(self) -> Iterator[Entered]:
+        """What is to be sent now."""
+        return iter([each for each in self.waiting.values() if not each.is_sent])
+
+    def confirm(self, id: str, data: dict[str, Any]) -> None:
+        """The daemon has taken it. A prompt's id may be another one there."""
+        entered = self.waiting.pop(id, None)
+        known = data.get("prompt_id") or id
+        if entered is not None and entered.op == "command":
+            if "prompt_id" in data and "fallback" not in data:
+                self.shown.add(known)  # a command of the agent's own
+        elif known != id and id in self.queued:
+            self.queued[known] = self.queued.pop(id)
+        elif known != id and id in self.shown:
+            self.shown.remove(id)
+            self.shown.add(known)
+
+    def refuse(self, id: str) -> None:
+        """The daemon refused it."""
+        self.waiting.pop(id, None)
+        self.queued.pop(id, None)
+        self.shown.discard(id)
 
     def mark_of(self, prompt_id: str) -> str:
         """Somebody's prompt is said now: how it is marked; empty if it is on the screen already."""
         if prompt_id in self.shown:
             self.shown.remove(prompt_id)
             return ""
-        return "›" if self.queued.pop(prompt_id, None) is None else ">"
+        return "›" if prompt_id not in self.queued else ">"
 
-    def find_unsaid(self, asked: Iterable[tuple[str, str]], missed: Iterable[AgentEvent]) -> list[str]:
-        """What was said to a daemon that went away before it answered, unless the session has heard it."""
-        unheard = [(op, text) for op, text in asked if op in SAYING]
-        for event in missed:
-            known = event.prompt_id in self.shown or event.prompt_id in self.queued
-            heard = next(
-                (each for each in unheard if isinstance(event, Prompted) and each[1] == event.text), None
-            )
-            if heard is not None and not known:
-                unheard.remove(heard)
-                self.take(heard[0], event.prompt_id, heard[1])
-        return [text for _, text in unheard]
+    def said(self, prompt_id: str) -> str | None:
+        """A prompt waits no longer; returns what stood for it if it was ours."""
+        return self.queued.pop(prompt_id, None)
+
+    def lose(self) -> list[str]:
+        """The daemon went away: returns the commands of which nobody knows whether they were done."""
+        lost = [each for each in self.waiting.values() if each.is_sent and each.op == "command"]
+        for each in lost:
+            del self.waiting[each.id]
+        for each in self.waiting.values():
+            each.is_sent = False
+        return [each.text for each in lost]
+
+    def drop_taken(self) -> None:
+        """Nothing waits there any more of what an earlier daemon took."""
+        self.queued = {id: text for id, text in self.queued.items() if id in self.waiting}

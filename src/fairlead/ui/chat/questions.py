@@ -53,6 +53,10 @@ class OpenQuestions:
         """Whether the question was there long enough to be answered; it may come while somebody types."""
         return time.monotonic() - self._shown_at >= CONSENT_PAUSE
 
+    def hold(self) -> None:
+        """Take no answer for a moment: the last key was meant for something else."""
+        self._shown_at = time.monotonic()
+
     def ask(self, wanted: ApprovalWanted) -> None:
         if not self.wanted:
             self._shown_at = time.monotonic()

@@ -190,7 +190,7 @@ class ConversationView:
         seconds = time.monotonic() - self._since
         picture = _SPINNER[int(seconds / TICK) % len(_SPINNER)]
         doing = phase if phase in ("retrying", "compacting") else self._doing or "thinking"
-        return f"{picture} {doing} {seconds:.0f} s · ^C interrupts"
+        return f"{picture} {doing} {seconds:.0f} s · Esc or ^C interrupts"
 
 
 def turn_start(said: Sequence[dict[str, Any]]) -> int:

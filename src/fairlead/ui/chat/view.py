@@ -71,6 +71,15 @@ def result(ended: ToolResult, *, was_previewed: bool) -> list[Row]:
         return [(f"{len(lines)} lines" if len(lines) > 1 else lines[0], "dim")]
     if lines[-1] == "[Exit code 0.]":
         lines.pop()
+    return _printed(lines)
+
+
+def printed(text: str) -> list[Row]:
+    """What a command printed, in a few lines."""
+    return _printed(clean(text).rstrip("\n").split("\n"))
+
+
+def _printed(lines: list[str]) -> list[Row]:
     left = len(lines) - PRINTED_LINES
     shown = [f"… {counted(left, 'line')} before", *lines[-PRINTED_LINES:]] if left > 0 else lines
     return [(line, "dim") for line in shown]

@@ -362,7 +362,8 @@ class AgentOps:
         if caller.project is not None:
             beside = [each for each in self.sessions_of(caller) if each is not session]
         elsewhere = sum(each.session != session.id for each in self.dialogs.waiting(caller))
-        return frames.footer_updated(session, beside, self.verdict(session), elsewhere)
+        told = frames.footer_updated(session, beside, self.verdict(session), elsewhere)
+        return {**told, **frames.footer_values(session)} if caller.increments else told
 
     def verdict(self, session: Conversation) -> str:
         """What verifiers said of a session last, in a few words."""
