@@ -41,13 +41,14 @@ _UNSEEN = frozenset(
         *map(chr, range(0xE0100, 0xE01F0)),
     ]
 )
-_SEQUENCE = re.compile(
+SEQUENCE = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[PX^_][^\x1b]*\x1b\\|[ -/]*[0-OQ-WYZ`-~])"
 )
+"""A terminal's escape sequence."""
 _UNSAFE = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
-_UNCLEAN = re.compile(f"{_SEQUENCE.pattern}|{_UNSAFE.pattern}")
+_UNCLEAN = re.compile(f"{SEQUENCE.pattern}|{_UNSAFE.pattern}")
 _PLAIN = re.compile(r"[\n -~]*\Z")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _SPACES = re.compile(f" {{{FEWEST_SPACES},}}")
@@ -78,7 +79,7 @@ def uncoloured(text: str) -> str:
     >>> uncoloured("a \\x1b[31mred\\x1b[0m word")
     'a red word'
     """
-    return _SEQUENCE.sub("", text)
+    return SEQUENCE.sub("", text)
 
 
 def clean(text: str) -> str:
@@ -88,7 +89,7 @@ def clean(text: str) -> str:
     >>> clean("a \\x1b[31mred\\x1b[0m \\u202eword")
     'a red ·word'
     """
-    return _UNSAFE.sub("·", _SEQUENCE.sub("", text.replace("\r\n", "\n").expandtabs(TAB)))
+    return _UNSAFE.sub("·", SEQUENCE.sub("", text.replace("\r\n", "\n").expandtabs(TAB)))
 
 
 def coloured(text: str) -> str:

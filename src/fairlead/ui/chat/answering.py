@@ -10,11 +10,12 @@ from typing import Any
 
 from ...events import ApprovalWanted, PersonAsked
 from ...formats.shown import clean, one_line
+from ..styled import Row
 from .line import InputLine
 from .link import ChatLink
 from .questions import ANSWERS, MAX_WHAT, OpenQuestions, answer_of, offer_of
 from .talk import ConversationView
-from .view import Row, asked, ends, marked
+from .view import asked, ends, marked
 
 ANSWERING = ("resolve_dialog", "cancel_dialog")
 """Requests that answer a question."""

@@ -40,6 +40,7 @@ from ...formats.shown import clean, counted, one_line
 from ...system.settings import Settings, safe_dir
 from ...wire.rpc import ErrorCode
 from ..own_terminal import LeftTerminal, SignalBell
+from ..styled import Paint, Row
 from .answering import ANSWERING, Answering
 from .complete import Completer, Known
 from .footer import FOOTER_LINES, footer
@@ -53,7 +54,7 @@ from .questions import MAX_WHAT, pending_elsewhere
 from .shell import LocalCommand
 from .talk import TICK, ConversationView, turn_start, without_shown
 from .terminal import ChatTerminal
-from .view import ChatScreen, Paint, Row, printed
+from .view import ChatScreen, printed
 
 ESCAPE_WAIT = 0.05
 """Seconds after which an Escape is a key and not the beginning of one."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...formats.columns import cut
 from ...formats.shown import clean
-from .view import Row
+from ..styled import Row
 
 FOOTER_LINES = 10
 """A terminal with fewer rows has none."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ...formats.columns import cut, width_of
 from ...formats.shown import one_line
-from .view import Row
+from ..styled import Row
 
 MENU_ROWS = 8
 """How many candidates are shown at once."""

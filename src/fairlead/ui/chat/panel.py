@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ..styled import Row
 from .complete import Completer, common
 from .line import InputLine, Key
 from .menu import Candidate, Menu
 from .search import HistorySearch
-from .view import Row
 
 Chosen = Callable[[Candidate | None], None]
 """Is told what a person has chosen, or that they chose nothing."""

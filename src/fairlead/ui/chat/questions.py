@@ -12,7 +12,8 @@ from typing import Any
 
 from ...events import ApprovalWanted, PersonAsked
 from ...formats.shown import clean, one_line
-from .view import Row, marked
+from ..styled import Row
+from .view import marked
 
 CONSENT_PAUSE = 0.4
 """Seconds that a question is shown before it can be answered: who is typing did not mean it."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..styled import Row
 from .line import InputLine, Key
-from .view import Row
 
 MAX_QUERY = 200
 """How many characters are looked for."""

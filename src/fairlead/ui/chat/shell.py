@@ -10,7 +10,8 @@ import subprocess
 import time
 
 from ...formats.shown import ASIDE, clean, one_line
-from .view import PRINTED_LINES, Row
+from ..styled import Row
+from .view import PRINTED_LINES
 
 MAX_HEAD, MAX_TAIL = 8 * 1024, 24 * 1024
 """How many bytes are kept of the beginning and of the end of an output."""

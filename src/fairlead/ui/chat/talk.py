@@ -24,7 +24,8 @@ from ...events import (
     TurnBegan,
 )
 from ...formats.shown import call_title, clean
-from .view import PRINTED_LINES, ChatScreen, Row, marked, question, result, wrapped
+from ..styled import Row
+from .view import PRINTED_LINES, ChatScreen, marked, question, result, wrapped
 
 OPEN_ROWS = 8
 """How many rows are shown of a line that is not at its end yet; then all of it."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from ...events import ApprovalWanted, PersonAsked, ToolResult
 from ...formats.columns import cut, width_of
 from ...formats.shown import asker, clean, counted, one_line, several_lines, visible
+from ..styled import Paint, Row
 
 ERROR_LINES = 6
 """How many lines of what went wrong are shown."""
@@ -22,10 +23,6 @@ DIFF_LINES = 40
 """How many lines of a change are shown that nobody was asked about."""
 PREVIEW_LINES, PREVIEW_CHARACTERS = 200, 16_000
 """How much is shown of what needs consent."""
-Row = tuple[str, str]
-"""A line and its style."""
-
-STYLES = {"": "", "dim": "2", "bold": "1", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
 _COUNTED = ("read", "ls", "find", "grep")
 
@@ -130,18 +127,6 @@ def asked(question: PersonAsked) -> list[Row]:
 
 
 # --- the screen -------------------------------------------------------------------------------------------
-
-
-class Paint:
-    """Styles, or none of them where nobody wants colours."""
-
-    def __init__(self, is_on: bool) -> None:
-        self._is_on = is_on
-
-    def __call__(self, row: Row) -> str:
-        text, style = row
-        code = STYLES[style]
-        return f"\x1b[{code}m{text}\x1b[0m" if code and text and self._is_on else text
 
 
 class ChatScreen:
