@@ -39,6 +39,7 @@ COMMANDS = {
     "verify": "verify every turn of a session, and send failures back",
     "reports": "show verifiers' reports",
     "timeline": "show what happened in a session, turn by turn",
+    "worktree": "list, compare or remove the git worktrees of sessions",
     "diff": "show what a session changed, or how two sessions' results differ",
     "hook": "report an agent's turns (called by its hooks)",
     "config": "show all settings and where they come from",
@@ -48,7 +49,8 @@ COMMANDS = {
 
 GROUPS = {
     "Sessions": ("start", "attach", "ls", "next", "state", "stop", "rm"),
-    "Output and input": ("screen", "logs", "timeline", "diff", "search", "prompt", "send", "wait"),
+    "Output and input": ("screen", "logs", "timeline", "search", "prompt", "send", "wait"),
+    "Changes": ("diff", "worktree"),
     "Recordings": ("record", "play"),
     "Agents": ("agent", "agents", "sessions", "rpc", "acp", "mcp"),
     "Verification": ("verify", "run", "reports", "hook"),

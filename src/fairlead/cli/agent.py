@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from .arguments import Argument, Command, Failure, Option, UsageError, parsed
 
@@ -61,6 +62,13 @@ COMMAND = Command(
         ),
         Option("--mode", value="MODE", help="with --with: switch the agent to this mode"),
         Option("--sandbox", help="with --with: let the agent write only in the directory"),
+        Option(
+            "--worktree",
+            value="BRANCH",
+            bare="",
+            help="with a NAME: in a git worktree of its own, on a new branch called like it or BRANCH",
+        ),
+        Option("--from", value="REV", help="with --worktree: begin at this commit (HEAD)"),
         Option("--model", value="PROVIDER/ID", completes="model", help="switch the session to this model"),
         Option(
             "--thinking",
@@ -80,6 +88,7 @@ COMMAND = Command(
         ("fairlead agent", "a new session here"),
         ("fairlead agent garden", "the session named garden, created if needed"),
         ("git diff | fairlead agent -p 'review this'", "in a script"),
+        ("fairlead agent roses --worktree", "in a copy of the repository, on a branch of its own"),
         ("fairlead agent --with claude garden", "with Claude Code, which keeps running when you leave"),
     ),
     codes={1: "the turn failed or was aborted", 3: "a call needed consent and was denied"},
@@ -103,6 +112,10 @@ def main(arguments: Sequence[str]) -> int:
         raise UsageError("--continue and --name can't be combined: a name already selects the session")
     if options.model is not None and not all(options.model.partition("/")[::2]):
         raise UsageError(f"--model needs PROVIDER/ID, not {options.model!r}")
+    if getattr(options, "from") is not None and options.worktree is None:
+        raise UsageError("--from needs --worktree: it is where the worktree begins")
+    if options.worktree is not None and not name:
+        raise UsageError("--worktree needs a NAME, which the branch gets: `fairlead agent NAME --worktree`")
     if sys.stdout is None:
         raise Failure("standard output is closed, so the answer can't be printed")
     try:
@@ -134,11 +147,13 @@ def main(arguments: Sequence[str]) -> int:
             name, prompt = options.prompt[0], prompt.removeprefix(options.prompt[0]).lstrip()
         more = {"agent": agent_name, "mode": options.mode, "sandbox": options.sandbox or None}
         more |= {"once": not talks, "model": options.model}
-        agent = host.agent(name, cwd=cwd, continue_last=goes_on, **more)
-        if name and options.cwd and not agent.created:
-            place = agent.state()["worktree_path"]
-            if os.path.realpath(place) != os.path.realpath(cwd):
-                raise Failure(f"session {name} works in {place}: leave out -C, or choose another name")
+        with _place(host, name or "", cwd, options) as place:
+            agent = host.agent(name, cwd=place, continue_last=goes_on, **more)
+            if name and (options.cwd or place != cwd) and not agent.created:
+                at = agent.state()["worktree_path"]
+                if os.path.realpath(at) != os.path.realpath(place):
+                    wrong = "-C" if place == cwd else "--worktree"
+                    raise Failure(f"session {name} works in {at}: leave out {wrong}, or choose another name")
         if options.thinking is not None:
             agent.set_thinking(options.thinking)
         if talks:
@@ -151,6 +166,27 @@ def main(arguments: Sequence[str]) -> int:
             if error.code != "request/session-not-idle":
                 raise
             raise _busy(agent, str(error)) from None
+
+
+@contextlib.contextmanager
+def _place(host: Host, name: str, cwd: str, options: Any) -> Iterator[str]:
+    """Where a session that is opened in the `with` works: there, or in a worktree of its own, which goes
+    again if the session can't be opened."""
+    if options.worktree is None:
+        yield cwd
+        return
+    from ..client.calls import RequestError
+    from .worktree import tell_of
+
+    made = host.worktree(name, cwd=cwd, branch=options.worktree or None, revision=getattr(options, "from"))
+    try:
+        yield made["project"]
+    except (RequestError, Failure):
+        if made["created"]:
+            with contextlib.suppress(RequestError):
+                host.remove_worktree(name)
+        raise
+    tell_of(made)
 
 
 def _said(words: list[str], *, alone: bool) -> tuple[str | None, str]:

@@ -121,6 +121,11 @@ def _sessions(answer: Answer, needed: str = "") -> Iterator[tuple[str, str]]:
             yield session["name"], session["what"]
 
 
+def _worktrees(answer: Answer) -> Iterator[tuple[str, str]]:
+    for each in answer["worktrees"]:
+        yield each["name"], each["path"]
+
+
 def _approvals(answer: Answer) -> Iterator[tuple[str, str]]:
     for row in answer["approvals"]:
         yield row["token"], f"{row['session_name'] or 'daemon'}: {row['summary']}"
@@ -128,6 +133,7 @@ def _approvals(answer: Answer) -> Iterator[tuple[str, str]]:
 
 _ASKED: dict[str, tuple[str, dict[str, Any], Callable[[Answer], Iterable[tuple[str, str]]]]] = {
     "session": ("session_list", {"brief": True}, _sessions),
+    "worktree": ("worktree_list", {}, _worktrees),
     "chat": ("session_list", {"brief": True}, lambda answer: _sessions(answer, "chat")),
     "kind": (
         "session_list",

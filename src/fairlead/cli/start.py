@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 
-from .arguments import Argument, Command, Failure, Option, count, parsed
+from .arguments import Argument, Command, Failure, Option, UsageError, count, parsed
 
 COMMAND = Command(
     "start",
@@ -26,10 +26,18 @@ COMMAND = Command(
             help="record it, to this new file or to the default path",
             completes="file",
         ),
+        Option(
+            "--worktree",
+            value="BRANCH",
+            bare="",
+            help="in a git worktree of its own, on a new branch called like the session or BRANCH",
+        ),
+        Option("--from", value="REV", help="with --worktree: begin at this commit (HEAD)"),
         Option("--json", help="print its name and process id as JSON; implies -d"),
     ),
     tail="COMMAND…",
     examples=(
+        ("fairlead start roses --worktree -- claude", "an agent that can't disturb the others' files"),
         ("fairlead start work", "your shell, in a session named work"),
         ("fairlead start agent -- claude --continue", "a program; its command follows --"),
         ("fairlead start demo --record=demo.cast", "recorded; then: fairlead play demo.cast"),
@@ -51,18 +59,22 @@ USUAL_SIZE = (80, 24)
 
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
+    revision = getattr(options, "from")
+    if revision is not None and options.worktree is None:
+        raise UsageError("--from needs --worktree: it is where the worktree begins")
 
     from ..client.connection import DaemonConnection, RequestError
+    from .worktree import worktree_for
 
     here = sys.stdin.isatty() and sys.stdout.isatty()
     size = os.get_terminal_size(sys.stdin.fileno()) if here else os.terminal_size((0, 0))
     try:
-        with DaemonConnection() as control:
+        with DaemonConnection() as control, worktree_for(control, options) as cwd:
             answer = control.ask(
                 "terminal_start",
                 name=options.name,
                 argv=options.tail or [os.environ.get("SHELL") or "/bin/sh"],
-                cwd=os.path.abspath(options.cwd or "."),
+                cwd=cwd,
                 env=dict(os.environ),
                 cols=options.cols or size.columns or USUAL_SIZE[0],  # some terminals don't know it
                 rows=options.rows or size.lines or USUAL_SIZE[1],

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
+from os.path import abspath
 from typing import Any, TypeVar
 
 from ..events import Approve, Outcome, PromptStage
@@ -329,6 +330,24 @@ class Host(Connection):
         from its own; `brief` leaves out the patch."""
         given = {"name": name, "other": other, "brief": brief or None}
         return self._control.call(Call("session_diff", given, dict))
+
+    def worktree(
+        self, name: str, *, cwd: str = ".", branch: str | None = None, revision: str | None = None
+    ) -> dict[str, Any]:
+        """Return the git worktree of a session of this name, made if there is none: with a new branch, from
+        a revision or HEAD of the repository at `cwd`. Give its `project` to `start` or `agent` as `cwd`."""
+        given = {"name": name, "project": abspath(cwd), "branch": branch, "revision": revision}
+        return self._control.call(Call("worktree_add", given, dict))
+
+    def worktrees(self) -> list[dict[str, Any]]:
+        """List the worktrees that were made for sessions."""
+        return self._control.call(Call("worktree_list", {}, itemgetter("worktrees")))
+
+    def remove_worktree(self, name: str, *, force: bool = False) -> str | None:
+        """Remove the worktree of a session. Raises RequestError if work in it is nowhere else; with `force`
+        it is then kept under a ref, which is returned."""
+        given = {"name": name, "force": force or None}
+        return self._control.call(Call("worktree_remove", given, lambda answer: answer.get("kept")))
 
     def status(self) -> dict[str, Any]:
         """Return how the daemon is: its version, process id and more, as `fairlead daemon status --json`."""

@@ -114,7 +114,11 @@ class Daemon:
         )
         self._trees = trees = TreeRoom(settings)
         directory = Directory(
-            inbox, judging.shown, states, {settings.text("control", "session"): AgentKind.names[0]}
+            inbox,
+            judging.shown,
+            states,
+            {settings.text("control", "session"): AgentKind.names[0]},
+            trees.shown,
         )
         self._hosted = hosted = HostedRoom(settings, host.nursery, os.environ)
         self._agents = agents = AgentRoom(

@@ -43,6 +43,8 @@ class Summary(Struct, frozen=True, kw_only=True):
     """The directory that it works in."""
     branch: str | None = None
     """The git branch that is checked out there, or the commit; empty if none is, None if nobody looked."""
+    worktree: Mapping[str, Any] | None = None
+    """The worktree that was made for it, if it works in one."""
     state: str
     """`running`, `waiting` or `ended` for a program; `working`, `asks`, `idle` or `failed` for an agent."""
     activity: Activity = UNKNOWN
@@ -70,7 +72,7 @@ class Summary(Struct, frozen=True, kw_only=True):
         """All of it as plain data."""
         row = {field: getattr(self, field) for field in self.__struct_fields__ if field not in _UNLISTED}
         row["activity"] = self.activity.row
-        for name in ("verdict", "branch"):
+        for name in ("verdict", "branch", "worktree"):
             if row[name] is None:
                 del row[name]
         return row | dict(self.more)
@@ -168,7 +170,8 @@ def _own_names(summaries: Sequence[Summary]) -> Sequence[Summary]:
 
 class Directory:
     """All sessions of a daemon, of the kinds that were added. `verdict` returns what was said of a session's
-    last turn; `reserved` has names that only sessions of one kind may have."""
+    last turn; `reserved` has names that only sessions of one kind may have; `worktree` what is known of the
+    worktree that a directory is in."""
 
     def __init__(
         self,
@@ -176,12 +179,14 @@ class Directory:
         verdict: Callable[[str], Mapping[str, Any] | None],
         states: States,
         reserved: Mapping[str, str] | None = None,
+        worktree: Callable[[str], Mapping[str, Any] | None] = lambda project: None,
     ) -> None:
         self.kinds: list[Kind] = []
         self.states = states
         self._reserved = reserved or {}
         self._inbox = inbox
         self._verdict = verdict
+        self._worktree = worktree
         self._branches = Branches()
 
     def add(self, kind: Kind) -> None:
@@ -279,6 +284,8 @@ class Directory:
             question, verdict = asked.get(summary.id), self._verdict(summary.id)
             asks = question is not None and question.is_consent and summary.state == "working"
             joined: dict[str, Any] = {"activity": self._activity(summary, question)}
+            if (worktree := self._worktree(summary.project)) is not None:
+                joined["worktree"] = worktree
             if question is not None or verdict is not None:
                 joined |= {
                     "waits_for": question.what if question is not None else "",

@@ -3,7 +3,8 @@
 A repository's configuration can make git run programs: filters, external diffs, file system monitors, hooks,
 aliases, pagers. So git never sees it here. A `Shadow` is a git directory of our own, in a directory that is
 removed afterwards: HEAD, refs and index are copies, objects are read from the real repository and written to
-ours, and the configuration is ours but for a few keys that run nothing. The real one is not written to.
+ours, and the configuration is ours but for a few keys that run nothing. The real one is not written to,
+except by a `LiveRepository`, whose refs and objects are the real ones.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
 from .opening import read_file
 
@@ -118,7 +120,7 @@ class Shadow:
             self.close()
             raise
 
-    def __enter__(self) -> Shadow:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -149,9 +151,10 @@ class Shadow:
         cwd: Path | None = None,
         input: bytes | None = None,
         limit: int | None = None,
+        seconds: float = GIT_SECONDS,
     ) -> bytes:
         """What git prints, or the first `limit` bytes of it. Raises GitFault, also when it takes too long."""
-        seconds = GIT_SECONDS if deadline is None else min(GIT_SECONDS, deadline - time.monotonic())
+        seconds = seconds if deadline is None else min(seconds, deadline - time.monotonic())
         if seconds <= 0:
             raise GitFault(f"there was no time left for git {arguments[0]}")
         return _call(
@@ -185,6 +188,26 @@ class Shadow:
         _copy_refs(common / "refs", self.directory / "refs")
         if real != common:
             _copy_refs(real / "refs", self.directory / "refs")
+
+
+class LiveRepository(Shadow):
+    """A project's repository, to change its refs and add objects: those are the real ones, the configuration
+    is ours, and there are no hooks. The index is a copy unless a variable says otherwise."""
+
+    @property
+    def writing(self) -> dict[str, str]:
+        return {}
+
+    def _make(self, real: Path, common: Path) -> None:
+        self.directory.mkdir(mode=0o700)
+        (self.directory / "info").mkdir()
+        (self.directory / "config").write_text(_CONFIG + _excludes() + kept_config(common / "config"))
+        for name in ("objects", "refs", "packed-refs", "logs"):
+            (self.directory / name).symlink_to(os.path.realpath(common / name))
+        _copy(real / "HEAD", self.directory / "HEAD")
+        _copy(real / "index", self.directory / "index", MAX_INDEX)
+        for name in ("shallow", "info/exclude", "info/attributes"):
+            _copy(common / name, self.directory / name)
 
 
 def repository_of(project: Path) -> tuple[Path, Path, Path]:
@@ -225,16 +248,39 @@ def git_directories(top: Path) -> tuple[Path, Path] | None:
     return real, real
 
 
-def _excludes() -> str:
-    """The line about the files that the user ignores everywhere."""
+def identity_of(common: Path) -> dict[str, str]:
+    """The variables that say who commits: as the repository's configuration or the user's own has it. Empty
+    if neither does."""
+    variables: dict[str, str] = {}
+    for key in ("user.name", "user.email"):
+        value = ""
+        with contextlib.suppress(GitFault):
+            arguments = ["git", "config", "--file", str(common / "config"), "--no-includes", "--get", key]
+            value = (
+                _call(arguments, Path("/"), git_environment(), GIT_SECONDS).decode("utf-8", "replace").strip()
+            )
+        if not (value := value or _users_own(key)):
+            return {}
+        word = key.rpartition(".")[2].upper()
+        variables |= {f"GIT_AUTHOR_{word}": value, f"GIT_COMMITTER_{word}": value}
+    return variables
+
+
+def _users_own(key: str, *options: str) -> str:
+    """A value of the user's own configuration; empty if it has none."""
     environment = {**git_environment(), "HOME": os.path.expanduser("~")}
     del environment["GIT_CONFIG_GLOBAL"]
     environment |= {name: os.environ[name] for name in ("XDG_CONFIG_HOME",) if name in os.environ}
-    base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    path = f"{base}/git/ignore"
     with contextlib.suppress(GitFault):
-        arguments = ["git", "config", "--global", "--type=path", "--get", "core.excludesFile"]
-        path = _call(arguments, Path("/"), environment, GIT_SECONDS).decode("utf-8", "replace").strip()
+        arguments = ["git", "config", "--global", *options, "--get", key]
+        return _call(arguments, Path("/"), environment, GIT_SECONDS).decode("utf-8", "replace").strip()
+    return ""
+
+
+def _excludes() -> str:
+    """The line about the files that the user ignores everywhere."""
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    path = _users_own("core.excludesFile", "--type=path") or f"{base}/git/ignore"
     plain = path.replace("\\", "\\\\").replace('"', '\\"')
     return f'[core]\n\texcludesFile = "{plain}"\n' if "\n" not in plain else ""
 

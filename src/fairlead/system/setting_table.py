@@ -166,6 +166,13 @@ SETTINGS: Mapping[str, Mapping[str, Setting]] = {
         ),
         "rules": _table("which tool calls are allowed, asked about or denied"),
     },
+    "worktrees": {
+        "directory": Setting(
+            "beside",
+            "`beside`: the worktrees of sessions are in `REPOSITORY.worktrees` beside the repository; or the "
+            "directory for those of all repositories",
+        ),
+    },
     "mcp": {
         "reach": Setting(
             "project",

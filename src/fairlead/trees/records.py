@@ -27,7 +27,9 @@ MAX_RECORDS = 1000
 MAX_READ = 64 * 1024
 """How many bytes a record may have."""
 
-WorktreeState = Literal["making", "ready", "removing"]
+WorktreeState = Literal["making", "ready", "removing", "deleting"]
+"""What is begun is written down first. A worktree that was being made is finished by the next daemon; so is
+one that was being removed, if nothing in it has changed since. What is being deleted is deleted."""
 
 
 class WorktreeRecord(Struct, frozen=True, kw_only=True):
@@ -38,6 +40,8 @@ class WorktreeRecord(Struct, frozen=True, kw_only=True):
     path: str
     repository: str
     """The git directory that it shares with others."""
+    admin: str
+    """The directory in there that is this worktree's own."""
     origin: str
     """The top of the working tree that it was made from."""
     branch: str
@@ -49,8 +53,12 @@ class WorktreeRecord(Struct, frozen=True, kw_only=True):
     """Where in the worktree the session works, if it was started in a directory below the top."""
     made_at: float = 0.0
     state: WorktreeState = "ready"
+    aside: str = ""
+    """Where it is moved to be removed,"""
+    tree: str = ""
+    """and the files that it had when that was decided."""
     kept: str = ""
-    """The ref under which the work is kept while it is being removed."""
+    """The ref under which its work is kept then."""
 
     @property
     def project(self) -> str:

@@ -126,7 +126,10 @@ def branch_cell(session: dict[str, Any]) -> str:
     """The branch that is checked out, or the beginning of a commit."""
     branch = printable(session.get("branch") or "-")
     is_commit = len(branch) == COMMIT_LENGTH and not branch.strip("0123456789abcdef")
-    return branch[:SHORT_COMMIT] if is_commit else branch
+    shown = branch[:SHORT_COMMIT] if is_commit else branch
+    if (worktree := session.get("worktree")) is None:
+        return shown
+    return f"{shown} [+{worktree.get('ahead', '?')} ~{worktree.get('changed', '?')}]"
 
 
 def shown_name(session: dict[str, Any]) -> str:

@@ -122,6 +122,7 @@ PARAMS: Mapping[str, ParamType] = MappingProxyType(
         "always-label": TEXT,
         "argv": COMMAND,
         "behavior": _one_word_of("steer", "queue"),
+        "branch": NON_BLANK,
         "brief": BOOLEAN,
         "by-keys": BOOLEAN,
         "call-id": TEXT,
@@ -145,6 +146,7 @@ PARAMS: Mapping[str, ParamType] = MappingProxyType(
         ),
         "exit": BOOLEAN,
         "follow": BOOLEAN,
+        "force": BOOLEAN,
         "follower": NON_BLANK,
         "format": _one_of("text", "ansi", "cells", "html", "svg", "png"),
         "from": LINE,
@@ -185,6 +187,7 @@ PARAMS: Mapping[str, ParamType] = MappingProxyType(
         "regex": STRING,
         "request-id": NON_BLANK._replace(read=encodable),
         "result": ANYTHING,
+        "revision": NON_BLANK,
         "rows": COUNT,
         "scrollback": BOOLEAN,
         "sandbox": BOOLEAN,
@@ -285,6 +288,14 @@ total insertions deletions patch cut left-out
     what changed in a session's directory since it began there: commits, what is not committed and new \
 files together, or how the files of another session differ from its own; `brief` leaves out the patch \
 [beside repeatable reads]
+worktree_add: name project / branch revision -> worktree created project notes
+    a git worktree with a branch of its own for a session of this name, or the one that it has [beside]
+worktree_list: -> worktrees
+    the worktrees that were made for sessions [repeatable reads]
+worktree_losses: name -> worktree losses changed commits ignored
+    what removing a worktree would lose [beside repeatable reads]
+worktree_remove: name / force -> worktree kept
+    remove a worktree; if work in it is nowhere else, only with `force`, and it is kept under a ref [beside]
 verify_target: / name session-id -> session-id kind socket project file model line turns
     where a session's verifiers connect [beside reads]
 verify_reports: / session-id limit -> reports

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from ....sessions.directory import Directory
+from ....sessions.directory import Directory, NoSession
+from ....sessions.inbox import calling_agent
 from ....trees.diff import NoDiff, TreeDiff
-from ....trees.room import TreeRoom
+from ....trees.making import WorktreeFault
+from ....trees.records import WorktreeRecord
+from ....trees.room import TreeRoom, told
 from ....wire.rpc import ErrorCode, fields
 from ..frames import plain
-from ..handlers import FAULTS, Call, Data, op
+from ..handlers import FAULTS, Call, Data, OpError, op, outside_sandbox
 from .sessions import meant, row_of
 
-FAULTS |= {NoDiff: ErrorCode.FAILED}
+FAULTS |= {NoDiff: ErrorCode.FAILED, WorktreeFault: ErrorCode.FAILED}
+MAX_CHANGED = 1000
+"""How many files are named that would be lost."""
+AT_WORK = ("running", "working", "asks")
+"""The states of sessions that do something in their directory."""
 
 
 class TreeOps:
@@ -42,6 +51,82 @@ class TreeOps:
             ahead=told.ahead,
             **_told(told.diff, brief),
         )
+
+    @op
+    async def worktree_add(self, name: str, project: str, branch: str = "", revision: str = "") -> Data:
+        if agent := calling_agent.get():
+            with contextlib.suppress(NoSession):
+                if (await self._directory.with_id(agent))[1].more.get("sandbox"):
+                    raise outside_sandbox("making a worktree")
+        entered = await self._trees.enter(name, project, branch, revision)
+        return fields(
+            worktree=_row(entered.record),
+            created=entered.is_new,
+            project=entered.project,
+            notes=entered.notes,
+        )
+
+    @op
+    async def worktree_list(self) -> Data:
+        sessions = await self._directory.list(brief=True)
+        rows = []
+        for record in self._trees.records.all():
+            inside = [each for each in sessions if self._trees.worktree_of(each.project) == record]
+            named = [{"name": each.name, "kind": each.kind, "state": each.state} for each in inside]
+            shown = self._trees.shown(record.path) or {}
+            rows.append(fields(**told(record), **_counts(shown), sessions=[plain(each) for each in named]))
+        return fields(worktrees=rows)
+
+    @op
+    async def worktree_losses(self, name: str) -> Data:
+        record = await self._record(name)
+        lost = await self._trees.losses(record)
+        return fields(
+            worktree=_row(record),
+            losses=str(lost),
+            changed=list(lost.changed[:MAX_CHANGED]),
+            commits=lost.commits,
+            ignored=lost.ignored,
+        )
+
+    @op
+    async def worktree_remove(self, name: str, force: bool = False) -> Data:
+        _check_person("remove a worktree")
+        record = await self._record(name)
+        for each in await self._directory.list(brief=True):
+            is_inside = self._trees.worktree_of(each.project) == record
+            if is_inside and each.is_open and each.state in AT_WORK:
+                why = f"{each.name} is {each.state} in {record.path}; `fairlead stop {each.name}` first"
+                raise OpError(ErrorCode.SESSION_NOT_IDLE, why)
+        removed = await self._trees.remove(record, force=force)
+        return fields(worktree=_row(removed), kept=removed.kept or None)
+
+    async def _record(self, name: str) -> WorktreeRecord:
+        """The worktree of a session, by the name that the session had or has. Raises OpError."""
+        record = self._trees.records.named(name)
+        if record is None:
+            with contextlib.suppress(NoSession):
+                _, found = await self._directory.find(name)
+                record = self._trees.worktree_of(found.project)
+        if record is None:
+            why = f"no worktree was made for {name!r}; `fairlead worktree ls` lists them"
+            raise OpError(ErrorCode.NOT_FOUND, why)
+        return record
+
+
+def _check_person(what: str) -> None:
+    """Raises OpError if an agent's command asks."""
+    if agent := calling_agent.get():
+        why = f"only a person may {what}, and a command of an agent session ({agent:.80}) asks"
+        raise OpError(ErrorCode.FAILED, why)
+
+
+def _row(record: WorktreeRecord) -> Data:
+    return fields(**told(record))
+
+
+def _counts(shown: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: shown[name] for name in ("changed", "ahead") if name in shown}
 
 
 def _told(diff: TreeDiff, brief: bool) -> dict[str, Any]:

@@ -1,0 +1,168 @@
+"""`fairlead worktree`: the worktrees that were made for sessions."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+
+from .arguments import JSON, Argument, Command, Failure, Option, UsageError, parsed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..client.connection import DaemonConnection
+
+VERBS = ("ls", "diff", "rm")
+COMMAND = Command(
+    "worktree",
+    "List, compare and remove the git worktrees that `start --worktree` and `agent --worktree` made.\n"
+    "A worktree outlives its session. `rm` refuses while a session works there, and if files or commits\n"
+    "would be lost: with --force these are kept under a ref of the repository, which it prints.",
+    takes=(
+        Argument("what", "ls, diff NAME, rm NAME", optional=True, completes=" ".join(VERBS)),
+        Argument("name", "the session that it was made for", optional=True, completes="worktree"),
+    ),
+    options=(
+        Option("-f", "--force", help="rm: also with work that is nowhere else, which is kept under a ref"),
+        Option("-y", "--yes", help="rm: don't ask; needed without a terminal"),
+        Option("--stat", help="diff: only the files"),
+        JSON,
+    ),
+    examples=(
+        ("fairlead worktree", "list them"),
+        ("fairlead worktree diff roses --stat", "what was changed in it"),
+        ("fairlead worktree rm roses", "remove it, if nothing is lost with it"),
+    ),
+)
+SHORT = 7
+"""How many digits of a commit are shown."""
+HEAD = ("NAME", "SESSION", "BRANCH", "SINCE", "COMMITS", "CHANGED", "DIRECTORY")
+
+
+@contextlib.contextmanager
+def worktree_for(control: DaemonConnection, options: Any) -> Iterator[str]:
+    """The directory for a session that is started in the `with`: where the options say, or in a worktree of
+    its own, which goes again if the session can't be started."""
+    try:
+        here = os.path.abspath(options.cwd or ".")
+    except FileNotFoundError:
+        raise Failure("the working directory was deleted; use --cwd to give another") from None
+    if options.worktree is None:
+        yield here
+        return
+    from ..client.connection import RequestError
+
+    given = {"branch": options.worktree or None, "revision": getattr(options, "from")}
+    made = control.ask("worktree_add", name=options.name, project=here, **given)
+    try:
+        yield made["project"]
+    except RequestError:
+        if made["created"]:
+            with contextlib.suppress(RequestError):
+                control.ask("worktree_remove", name=made["worktree"]["name"])
+        raise
+    tell_of(made)
+
+
+def tell_of(made: dict[str, Any]) -> None:
+    """Say where a session's worktree is, and what somebody who works there should know."""
+    from ..formats.columns import printable
+    from ..ui.needs import from_home
+
+    worktree = made["worktree"]
+    where = f"{from_home(worktree['path'])}, branch {worktree['branch']}"
+    said = f"worktree {where}" if made["created"] else f"in the worktree that is there already: {where}"
+    for line in (said, *made["notes"]):
+        print(printable(line), file=sys.stderr)
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = parsed(COMMAND, arguments)
+    what = options.what or "ls"
+    if what not in VERBS:
+        from .arguments import nearest
+
+        raise UsageError(f"{what!r} is not one of {', '.join(VERBS)}{nearest(what, VERBS)}")
+    if (what == "ls") != (options.name is None):
+        raise UsageError(
+            f"missing NAME: `fairlead worktree {what} NAME`" if what != "ls" else "ls takes no NAME"
+        )
+    if what == "diff":
+        from .diff import main as diff
+
+        flags = [f"--{each}" for each in ("stat", "json") if getattr(options, each)]
+        return diff([*flags, "--", options.name])
+
+    from ..client.connection import DaemonConnection
+
+    with DaemonConnection() as control:
+        return _list(control, options) if what == "ls" else _remove(control, options)
+
+
+def _list(control: DaemonConnection, options: Any) -> int:
+    worktrees = control.ask("worktree_list")["worktrees"]
+    if options.json:
+        import json
+
+        print(json.dumps(worktrees, indent=2))
+        return 0
+    if not worktrees:
+        print("no worktrees; `fairlead start NAME --worktree` makes one", file=sys.stderr)
+        return 0
+    from ..ui.needs import from_home
+    from .columns import table_lines
+
+    rows = [
+        (
+            each["name"],
+            ", ".join(f"{one['name']} {one['state']}" for one in each["sessions"]) or "-",
+            each["branch"],
+            each["base"][:SHORT],
+            str(each.get("ahead", "-")),
+            str(each.get("changed", "-")),
+            from_home(each["path"]),
+        )
+        for each in worktrees
+    ]
+    for line in table_lines([HEAD, *rows], drops=("SINCE", "SESSION", "COMMITS", "CHANGED")):
+        print(line)
+    return 0
+
+
+def _remove(control: DaemonConnection, options: Any) -> int:
+    lost = control.ask("worktree_losses", name=options.name)
+    path = lost["worktree"]["path"]
+    if not options.yes and (options.force or not lost["losses"]):
+        if sys.stdin is None or not (sys.stdin.isatty() and sys.stdout.isatty()):
+            raise UsageError("nobody can be asked without a terminal; use --yes")
+        if not _agreed(lost):
+            return 1
+    answer = control.ask("worktree_remove", name=options.name, force=options.force or None)
+    if options.json:
+        import json
+
+        print(json.dumps(answer))
+        return 0
+    print(f"removed {path}")
+    if kept := answer.get("kept"):
+        print(f"its work is kept: `git -C {answer['worktree']['origin']} log {kept}`")
+    return 0
+
+
+def _agreed(lost: dict[str, Any]) -> bool:
+    from ..formats.columns import printable
+    from ..formats.shown import counted
+
+    has = [lost["losses"]] if lost["losses"] else []
+    if ignored := lost["ignored"]:
+        has.append(f"{counted(ignored, 'ignored file')}, which will be gone")
+    about = f" It has {', and '.join(has)}." if has else ""
+    try:
+        said = input(printable(f"remove {lost['worktree']['path']}?{about} [y/N] "))
+    except EOFError:
+        print()
+        return False
+    return said.strip().lower() in ("y", "yes")
