@@ -65,6 +65,7 @@ test: setup peers lint types imports ## run every check and the tests but the sl
 
 test-peers: setup ## slow tests, and those that need others: installing, many sessions, real peers
 	tools/peers --python --npm
+	$(BIN)/python -m tools.states --few
 	PATH="$$PATH:$(CURDIR)/.venv/peers/bin" tools/pytest-again -m peers -n $(JOBS) $(ARGS)
 
 slow: setup peers ## find out which tests are slow, and write tests/slow.txt

@@ -1,4 +1,4 @@
-"""Makes the recordings that are missing: `python -m tools.states [AGENT…] [--scene NAME] [--at-once N]`.
+"""Makes the recordings that are missing: `python -m tools.states [AGENT…] [--scene NAME] [--few] [--at-once N]`.
 
 They go into a cache outside of the repository, which all its copies share. On Linux this runs in a network
 namespace of its own, where there is only loopback.
@@ -7,6 +7,7 @@ namespace of its own, where there is only loopback.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import shutil
 import subprocess
@@ -19,6 +20,10 @@ from .recordings import Recording, all_recordings
 from .scenes import record
 
 _INSIDE = "FAIRLEAD_RECORDING_ALONE"
+FEW = ("turns", "permission")
+"""The scenes that `--few` makes of an agent of which there is no recording: enough to see that its rules hold."""
+TRIES = 2
+"""How often a recording is tried: programs may take longer to start than a scene waits."""
 
 
 def _alone() -> None:
@@ -33,16 +38,30 @@ def _alone() -> None:
 
 def _make(recording: Recording) -> str:
     command = [sys.executable, "-m", "tools.states", "--only", recording.name]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode == 0:
-        return "recorded"
+    for _ in range(TRIES):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            return "recorded"
     return f"failed: {done.stderr.strip()[-3000:]}"
+
+
+def _few() -> list[Recording]:
+    """A recording of each of a few scenes, or of its first one, for each agent that has none at all."""
+    chosen: list[Recording] = []
+    for _, group in itertools.groupby(all_recordings(), lambda each: each.agent):
+        of_agent = list(group)
+        if any(each.path.exists() for each in of_agent):
+            continue
+        scenes = [name for name in FEW if any(each.scene == name for each in of_agent)] or [of_agent[0].scene]
+        chosen += (next(each for each in of_agent if each.scene == name) for name in scenes)
+    return chosen
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("agents", nargs="*")
     parser.add_argument("--scene", default="")
+    parser.add_argument("--few", action="store_true", help="a few of those agents of which there is none")
     parser.add_argument("--only", default="", help="one recording by its name")
     parser.add_argument("--at-once", type=int, default=3)
     given = parser.parse_args()
@@ -53,7 +72,7 @@ def main() -> None:
         return
     wanted = [
         each
-        for each in all_recordings()
+        for each in (_few() if given.few else all_recordings())
         if not each.path.exists()
         and (not given.agents or each.agent in given.agents)
         and given.scene in ("", each.scene)
