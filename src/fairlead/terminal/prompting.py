@@ -42,6 +42,7 @@ from ..system.opening import read_file
 from ..wire.jsonrpc import json_bytes
 from .ports import ProgramState
 from .session import TerminalSession
+from .state.front import SHELLS
 from .submitting import MAX_SUBMITTED, InputView, NotSeen, Obstacle, Submitter, Submitters, same_text
 
 log = logging.getLogger("fairlead")
@@ -61,7 +62,7 @@ LOOK_EVERY = 0.25
 LOOK_AT_MOST = 1.0
 """and so many more if its screen does not change."""
 FREE_FOR = 0.3
-"""Seconds that the way must be free."""
+"""Seconds that the way must be free; a shell at its prompt draws nothing more."""
 IDLE_FOR = 1.5
 """Seconds that an agent which has worked must be idle until its turn counts as ended,"""
 UNSEEN_FOR = 4.0
@@ -337,7 +338,7 @@ class PromptQueue:
                 else:
                     self._obstacle = None
                     free_since = free_since or time.monotonic()
-                    if time.monotonic() >= free_since + FREE_FOR:
+                    if time.monotonic() >= free_since + FREE_FOR or view.agent in SHELLS:
                         return
                     await asyncio.sleep(LOOK_EVERY)
         finally:
@@ -389,7 +390,8 @@ class PromptQueue:
             if view.state == "idle":
                 idle_since = idle_since or time.monotonic()
                 wait = HOOK_LATE if given.turn else IDLE_FOR if given.started else UNSEEN_FOR
-                if time.monotonic() >= idle_since + wait:
+                reads_next = view.agent in SHELLS and view.is_free
+                if reads_next or time.monotonic() >= idle_since + wait:
                     self._start(given)
                     self._end(given, "done", "")
                     return

@@ -179,7 +179,7 @@ class Submitter:
             if rules is not None:
                 return self._by_rules(program, rules)
             if program.pid == self.session.pid and is_shell(program.name, front.arguments):
-                return self._shell(program, front.waits_in)
+                return self._shell(front)
         said = self._activity_of(self.session.id) or UNKNOWN
         if program.name in SHELLS and said.state == "waits":  # a script's question
             return InputView(program, program.name, "waits", said.question)
@@ -197,22 +197,23 @@ class Submitter:
             return InputView(program, rules.agent)
         return InputView(program, rules.agent, found.state, found.question, shown, typed)
 
-    def _shell(self, program: Program, waits: str) -> InputView:
+    def _shell(self, front: Front) -> InputView:
         """A shell that reads its terminal: its line is empty if its prompt is before the cursor, alone."""
-        session, name = self.session, program.name
-        if waits not in ("read", "poll"):
+        session, program, name = self.session, front.program, front.program.name
+        if front.waits_in not in ("read", "poll"):
             return InputView(program, name, "working")
-        line = shell_line(session)
+        line = shell_line(session, front)
         learn(session, line)
         if asks(session, line):
             return InputView(program, name, "waits", line.before.strip())
-        if (prompt := known_prompt(session, line)) and prompt == line.before and not line.after.strip():
+        prompt = known_prompt(session, line)
+        if session.screen.is_input_empty or (prompt and prompt == line.before and line.is_open):
             return InputView(program, name, "idle", "", "empty", [line.before])
         if not self._shell_prompt:
             return InputView(program, name, "idle", "", "draft" if prompt else "other", [line.before])
         prompt = self._shell_prompt.rstrip()
         at = session.screen.cursor.y
-        rows = session.screen.text().split("\n")[: at + 1]
+        rows = [*session.screen.text().split("\n")[:at], line.before]  # a shell may suggest what follows
         typed = next((each for each in reversed(range(len(rows))) if rows[each].startswith(prompt)), None)
         if typed is None:
             return InputView(program, name, "idle", "", "other", [line.before])

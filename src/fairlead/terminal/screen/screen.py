@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Self
 from .. import keys
 from ..pace import Pace, cut_down
 from . import events, picture, text
-from .cells import is_halved
+from .cells import is_halved, runs
 from .emulator import BACKGROUND, FOREGROUND, Emulator, Limits, NativeError, char_width
 from .events import Bell, Clipboard, Cwd, Event, KittyNotifications, Notification, Outbox, Progress, Title
 from .keyframe import ENVELOPE, MAGIC, RECORD, VERSION, CellRow, Keyframe, Rgb, SavedMode, ScreenState, Tag
@@ -63,6 +63,9 @@ FLOOD = 1000
 """How many bells, titles, questions and the like one slice may have before they are ignored for a while."""
 FLOOD_PAUSE = 1024 * 1024
 """For how many bytes they are then ignored: a bell costs a thousand times what a letter costs."""
+
+_INPUT, _PROMPT = 1, 2
+"""What cells are, if a shell tells (OSC 133): typed by the user, or its prompt."""
 
 # What ends a sequence that is too long, by what it begins with. All else in it can be left out.
 _ENDS = {
@@ -581,6 +584,24 @@ class Screen:
     def at_prompt(self) -> bool:
         """Whether the cursor is where a shell reads a command, if the shell tells (OSC 133)."""
         return self._open.at_prompt()
+
+    @property
+    def is_input_empty(self) -> bool:
+        """Whether the cursor is right behind a prompt that a shell has marked from its begin to its end
+        (OSC 133), and nothing was typed there."""
+        if not self.at_prompt or self.alternate:
+            return False
+        frame = self._frame()
+        cursor, screen = _cursor(frame), frame.active
+        if screen.semantic != _INPUT:
+            return False
+        own, *below = list(frame.shown(screen))[cursor.y :]
+        before = [run for run in runs(own) if run.text.strip() and run.x < cursor.x]
+        is_prompt = bool(before) and all(run.semantic == _PROMPT for run in before)
+        typed = (run for line in (own, *below) for run in runs(line) if run.text.strip())
+        is_typed = any(run.semantic == _INPUT for run in typed)
+        blank = any(run.semantic == _INPUT and run.text and run.x < cursor.x for run in runs(own))
+        return is_prompt and not own.secondary_prompt and not is_typed and not blank
 
     @property
     def scrollback_rows(self) -> int:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import NamedTuple
 
 from ...system import processes
+from ...system.worktrees import git_branch
 from .rules import AgentRules
 
 SHELLS = frozenset({"bash", "zsh", "fish", "sh", "dash", "ksh", "ash", "tcsh", "nu", "xonsh", "pwsh"})
-_WITH_VALUE = ("--rcfile", "--init-file", "-o", "+o", "-O", "+O")
+_WITH_VALUE = ("--rcfile", "--init-file", "--init-command", "-o", "+o", "-O", "+O", "-C")
 """Options of shells after which a word is no script."""
 
 PAGERS = frozenset({"less", "more", "most", "man", "info", "lv", "w3m"})
@@ -34,6 +37,10 @@ class Front(NamedTuple):
     cpu_seconds: float
     reader: str = ""
     """The program that reads the terminal: this one, or one that it has started, as `man` starts `less`."""
+    cwd: str = ""
+    """Of a shell that reads its terminal, its directory,"""
+    branch: str = ""
+    """and the git branch there."""
 
     @property
     def is_pager(self) -> bool:
@@ -54,7 +61,12 @@ def front_of(pid: int, before: Front | None, rules_of: RulesOf) -> Front | None:
     reader = program.name if waits_in == "read" else ""
     if not reader and rules is None and not is_shell(program.name, arguments):
         reader = _reader_below(program.pid)
-    return Front(program, arguments, rules, waits_in, found.cpu_seconds, reader)
+    cwd = branch = ""
+    if rules is None and waits_in in ("read", "poll") and is_shell(program.name, arguments):
+        with contextlib.suppress(OSError):
+            cwd = os.readlink(f"/proc/{program.pid}/cwd")
+            branch = git_branch(Path(cwd)) or ""
+    return Front(program, arguments, rules, waits_in, found.cpu_seconds, reader, cwd, branch)
 
 
 def _reader_below(pid: int) -> str:

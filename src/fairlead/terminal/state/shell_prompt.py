@@ -1,8 +1,9 @@
 """The prompt of a shell, by which it is known whether the shell waits for a command.
 
 A draft, a here-document and a question of `read` look like prompts, and the shell alone runs in all of them.
-So the prompt is what a shell shows before anything was typed; later its directory may be another one. It is
-kept in the session's note, for the next daemon.
+A shell that marks its prompt (OSC 133) says it itself. Of others the prompt is what they show before anything
+was typed. Later its directory, time, branch and last exit code may be others; whatever else is there, more
+than once or in another order, is no prompt. It is kept in the session's note, for the next daemon.
 """
 
 from __future__ import annotations
@@ -13,12 +14,41 @@ from typing import NamedTuple
 
 from ...system.terminal_input import takes_lines
 from ..session import TerminalSession
+from .front import Front
 
 MAX_PROMPT = 300
 """How many characters of a prompt are remembered; a longer one is not."""
+MAX_TRIED = 20
+"""How many beginnings of a line are compared with the prompt, to tell a draft from something else."""
 _NOTED = "shell_prompt"
 _LIKELY = re.compile(r"[$#%>❯»] ?$")
 """How prompts end: asked where somebody may have typed whom the daemon does not see."""
+_GAP = 2
+"""How many blanks are at least between the cursor and a prompt on the right,"""
+_RIGHT = 2
+"""and how many columns from the right edge that may end."""
+_GOES_ON = frozenset({">", "·", "..."})
+"""What shells show where a command goes on: one whose prompt is the same is never known to take a command."""
+
+_D, _T, _B, _N = "\x01", "\x02", "\x03", "\x04"
+"""Stand for a directory, a time or date, a branch or commit, and a number."""
+_TIME = re.compile(
+    r"\b\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?(?: ?[AaPp][Mm]\b)?|\b\d{4}-\d\d-\d\d\b|\b\d\d?[./]\d\d?[./]\d{2,4}\b"
+    r"|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [ \d]\d\b"
+)
+_NUMBER = re.compile(r"(?<![\w.-])(?:\d+(?:\.\d+)?(?:ms|[dhms])? ?)+(?![\w.-])")
+_COMMIT = re.compile(r"(?<!\w)[0-9a-f]{7,40}(?!\w)(?:\.\.\.)?")
+_STATUS = r"[✗✘✖✔✓●±↑↓⇡⇣≡…]"
+"""What nobody types, and prompts say of a repository or of the last command."""
+_FLAGS = rf"(?:{_STATUS}|[*+=!?%~|$<>\-\d ])*"
+_BRANCH = re.compile(
+    rf"(?:\b(?:git|hg):|\b(?:on|git) +(?:[^\w\s()\[\]<>] *)?)?"
+    rf"(?:\({_FLAGS}{_B}{_FLAGS}\)|\[{_FLAGS}{_B}{_FLAGS}\]|<{_B}>|{_B})"
+    rf"(?: *(?:{_STATUS}|\[(?:{_STATUS}|[*+=!?\d ])+\]))*"
+)
+_CODE = re.compile(rf"[\[(]{_STATUS}? ?{_N}[\])]|{_STATUS} ?{_N}|^{_N} (?=\S)|\btook {_N}")
+_ORDINARY = re.compile(rf"[^\W\d_]{{2}}|[{_D}{_T}]")
+"""What a prompt must have of which something may change."""
 
 
 class ShellLine(NamedTuple):
@@ -29,50 +59,105 @@ class ShellLine(NamedTuple):
     after: str
     takes_lines: bool
     cwd: str
+    branch: str = ""
+    cols: int = 80
+
+    @property
+    def is_open(self) -> bool:
+        """True if nothing is behind the cursor, or only a prompt on the right."""
+        right = self.after.strip()
+        if not right:
+            return True
+        edge = len(self.before) + len(self.after.rstrip())
+        is_right = self.after.startswith(" " * _GAP) and edge >= self.cols - _RIGHT
+        return is_right and _ORDINARY.search(shape(right, self.cwd, self.branch).replace(_T, "")) is None
 
 
-def shell_line(session: TerminalSession) -> ShellLine:
+def shell_line(session: TerminalSession, front: Front | None = None) -> ShellLine:
     cursor = session.screen.cursor
     rows = session.screen.text().split("\n")
     row = rows[cursor.y] if cursor.y < len(rows) else ""
-    try:
-        cwd = os.readlink(f"/proc/{session.pid}/cwd")
-    except OSError:
-        cwd = ""
-    return ShellLine(row[: cursor.x].ljust(cursor.x), row[cursor.x :], takes_lines(session.terminal), cwd)
+    place = (front.cwd, front.branch) if front is not None else ("", "")
+    before, after = row[: cursor.x].ljust(cursor.x), row[cursor.x :]
+    return ShellLine(before, after, takes_lines(session.terminal), *place, session.screen.cols)
 
 
 def learn(session: TerminalSession, line: ShellLine) -> None:
     """A shell waits for input. If nothing was typed so far, it shows its prompt."""
-    if session.inputs or not session.keeper_pid or line.after.strip() or not line.before.strip():
+    if session.inputs or not session.keeper_pid or not line.is_open or not line.before.strip():
         return
     if session.has_had_writer and not (_NOTED not in session.note and _LIKELY.search(line.before)):
         return
-    noted = [line.before, line.takes_lines, line.cwd]
+    noted = [line.before, line.takes_lines, line.cwd, line.branch]
     if len(line.before) <= MAX_PROMPT and session.note.get(_NOTED) != noted:
         session.remember(**{_NOTED: noted})
 
 
 def known_prompt(session: TerminalSession, line: ShellLine) -> str:
-    """The shell's prompt as it is in its directory now, if the line begins with it; else nothing."""
+    """The shell's prompt as it is now, if the line begins with it; else nothing."""
     match session.note.get(_NOTED):
-        case [str(prompt), bool(lines), str(cwd)] if lines == line.takes_lines:
-            forms = [("", ""), *zip(_forms(cwd), _forms(line.cwd), strict=True)]
-            found = (prompt.replace(old, new) if old and new else prompt for old, new in forms)
-            return next((each for each in found if line.before.startswith(each)), "")
+        case [str(prompt), bool(lines), str(cwd), *more] if lines == line.takes_lines:
+            if prompt.strip() in _GOES_ON and session.inputs:
+                return ""
+            if line.before.startswith(prompt):
+                return prompt
+            wanted = shape(prompt, cwd, str(more[0]) if more else "")
+            if not _ORDINARY.search(wanted):
+                return ""
+            found = _beginnings(line.before, prompt)
+            return next((each for each in found if shape(each, line.cwd, line.branch) == wanted), "")
     return ""
+
+
+def _beginnings(text: str, prompt: str) -> list[str]:
+    """What may be the prompt at the beginning of a line, the longest first: it ends as the known one does."""
+    end = prompt[-2:] if prompt[-1:] == " " else prompt[-1:]
+    if end.strip() and not end[0].isalnum():
+        at = [found.end() for found in re.finditer(re.escape(end), text)]
+        return [text[:each] for each in reversed(at[-MAX_TRIED:])]
+    return [text]
+
+
+def shape(prompt: str, cwd: str, branch: str) -> str:
+    """A prompt without what changes in it.
+
+    >>> shape("12:30:01 me@host ~/garden (main *) [1] $ ", "/home/garden", "main") == shape(
+    ...     "9:05:00 me@host ~/garden $ ", "/home/garden", ""
+    ... )
+    True
+    """
+    prompt = prompt[:MAX_PROMPT]
+    if branch:
+        prompt = re.sub(rf"(?<![\w./-]){re.escape(branch)}(?![\w/-])", _B, prompt)
+        if re.fullmatch("[0-9a-f]{40}", branch):
+            prompt = _COMMIT.sub(lambda at: _B if branch.startswith(at[0].strip(".")) else at[0], prompt)
+    prompt = _directory_of(cwd).sub(_D, prompt)
+    prompt = _NUMBER.sub(lambda at: _N + " " * at[0].endswith(" "), _TIME.sub(_T, prompt))
+    prompt = _BRANCH.sub("", prompt, count=1)
+    prompt = _CODE.sub("", prompt)
+    return re.sub(r"\s+", "", prompt)
+
+
+def _directory_of(cwd: str) -> re.Pattern[str]:
+    """All forms in which prompts show a directory: whole, from the home directory, its last part, with what
+    is above it shortened."""
+    home = os.path.expanduser("~")
+    if cwd in ("", "/"):
+        return re.compile(r"(?<![\w/~.])/(?![\w/])" if cwd else r"(?!)")
+    last = re.escape(os.path.basename(cwd))
+    forms = [re.escape(cwd)]
+    if cwd == home:
+        forms.append("~")
+    elif cwd.startswith(home + "/"):
+        forms.append(re.escape("~" + cwd[len(home) :]))
+    if cwd != home:
+        forms += [rf"(?:~|\.\.\.|…)?/?(?:[^\s/:()\[\]]*/)+{last}", last]
+    return re.compile(rf"(?<![\w.~/@-])(?:{'|'.join(forms)})(?![\w./@-])")
 
 
 def asks(session: TerminalSession, line: ShellLine) -> bool:
     """True if the shell reads a line otherwise than at its prompt."""
     match session.note.get(_NOTED):
-        case [_, bool(lines), _]:
+        case [_, bool(lines), *_]:
             return line.takes_lines and not lines
     return False
-
-
-def _forms(cwd: str) -> tuple[str, str, str]:
-    """How prompts show a directory."""
-    home = os.path.expanduser("~")
-    is_home = cwd == home or cwd.startswith(home + "/")
-    return cwd, "~" + cwd[len(home) :] if is_home else cwd, "~" if cwd == home else os.path.basename(cwd)

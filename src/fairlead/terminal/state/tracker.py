@@ -214,7 +214,7 @@ class Tracker:
         if shell and front.waits_in in ("read", "poll"):
             if front.program.pid == self.session.pid:
                 with contextlib.suppress(RuntimeError):  # the screen went meanwhile
-                    learn(self.session, shell_line(self.session))
+                    learn(self.session, shell_line(self.session, front))
             says, words = "idle", f"{name} reads its terminal"
         elif front.reader or (front.is_pager and front.waits_in == "poll"):
             question = self._question(front)

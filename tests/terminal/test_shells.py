@@ -1,0 +1,156 @@
+"""Commands for shells whose prompts change: with the time, the branch, the exit code, and on both sides."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import lending, peers
+from tests.hosting import WAIT, Hosting
+
+BLOCKED = 3
+BASH = r"""
+branch() { local it; it=$(git branch --show-current 2>/dev/null) && [ "$it" ] && echo " ($it)"; }
+PS1='\t me@host \w$(branch) [$?]\$ '
+"""
+MARKED = r"""
+count=0
+PROMPT_COMMAND='count=$((count + 1)); words=(roses tulips weeds)'
+PS1='\[\e]133;A\a\]${words[count % 3]} now % \[\e]133;B\a\]'
+PS0='\e]133;C\a'
+"""
+FISH = r"""
+function fish_prompt
+    set it $status
+    date +%T
+    set_color green
+    echo -n (prompt_pwd)"$(fish_git_prompt) [$it]> "
+end
+function fish_right_prompt; date +%T; end
+function fish_greeting; end
+"""
+
+
+class Shell:
+    """A shell in the session `work`, in a repository."""
+
+    def __init__(self, hosting: Hosting, place: Path, *words: str) -> None:
+        self.hosting, self.place = hosting, place
+        hosting.run("start", "work", "-d", "--cwd", str(place), "--cols", "200", "--", *words)
+        hosting.until(lambda: bool(hosting.screen("work").strip()))
+
+    def does(self, command: str, made: str) -> None:
+        """It takes a command, which makes a file."""
+        self.hosting.run("prompt", "work", command, "--timeout", str(WAIT))
+        self.hosting.until((self.place / made).exists)
+
+    def refuses(self, why: str) -> None:
+        done = self.hosting.run("prompt", "work", "touch wrong", check=False)
+        assert (done.returncode, why in done.stderr) == (BLOCKED, True), done.stderr
+        assert not (self.place / "wrong").exists()
+
+    def type(self, text: str, *keys: str) -> None:
+        options = [word for key in keys for word in ("-k", key)]
+        self.hosting.run("send", "work", *([text] if text else []), *options)
+
+    def shows(self, end: str) -> None:
+        self.hosting.until(lambda: self.hosting.screen("work").rstrip().endswith(end))
+
+
+@pytest.fixture(scope="module")
+def daemon() -> Iterator[Hosting]:
+    with lending.lent() as hosting:
+        yield hosting
+
+
+@pytest.fixture
+def shell(daemon: Hosting, tmp_path: Path) -> Iterator[Callable[..., Shell]]:
+    for words in (("init", "-q", "-b", "main"), ("commit", "-q", "--allow-empty", "-m", "first")):
+        subprocess.run(["git", *IDENTITY, *words], cwd=tmp_path, check=True)
+    yield lambda *words: Shell(daemon, tmp_path, *words)
+    daemon.end_sessions()
+
+
+IDENTITY = ("-c", "user.name=me", "-c", "user.email=me@example.org")
+
+
+def test_bash_with_time_branch_and_exit_code_takes_commands_and_nothing_else_gets_them(
+    shell: Callable[..., Shell], tmp_path: Path
+) -> None:
+    (tmp_path / "rc").write_text(BASH)
+    bash = shell("bash", "--rcfile", "rc")
+    bash.does("touch one; false", "one")
+    bash.does("git checkout -q -b mend/gate; touch two", "two")
+    bash.does("cd /; touch $OLDPWD/three", "three")
+    bash.type("echo 5 ")
+    bash.refuses("there is a draft in the input of bash")
+    bash.type("", "C-u")
+    bash.type("cat <<EOF", "Enter")
+    bash.shows("\n>")
+    bash.refuses("something else than the prompt")
+    bash.type("12:00", "Enter")
+    bash.shows("\n>")
+    bash.refuses("something else than the prompt")
+    bash.type("", "C-c")
+    bash.type("read -e -p '9:05:00 Overwrite /? [1]$ '", "Enter")
+    bash.shows("Overwrite /? [1]$")
+    bash.refuses("something else than the prompt")
+    bash.type("", "C-c")
+    bash.does("touch $OLDPWD/four", "four")
+
+
+def test_a_shell_that_marks_its_prompt_may_show_any_other(
+    shell: Callable[..., Shell], tmp_path: Path
+) -> None:
+    (tmp_path / "rc").write_text(MARKED)
+    bash = shell("bash", "--rcfile", "rc")
+    for name in ("one", "two", "three", "four"):
+        bash.does(f"touch {name}", name)
+    bash.type("x")
+    bash.shows("% x")
+    bash.refuses("something else than the prompt")
+    bash.type("", "BSpace")
+    bash.type("cat <<EOF", "Enter")
+    bash.shows("\n>")
+    bash.refuses("something else than the prompt")
+    bash.type("", "C-c")
+    bash.type("read -e -p 'weeds now % '", "Enter")
+    bash.shows("read -e -p 'weeds now % '\nweeds now %")
+    bash.refuses("something else than the prompt")
+    bash.type("", "C-c")
+    bash.does("touch five", "five")
+
+
+def test_zsh_with_prompts_on_both_sides_takes_commands(shell: Callable[..., Shell]) -> None:
+    peers.require("zsh")
+    zsh = shell("env", "PS1=%* %~ %(?..[%?] )%# ", "RPROMPT=%*", "zsh", "-f")
+    zsh.does("touch one; false", "one")
+    zsh.does("cd /; touch $OLDPWD/two", "two")
+    zsh.type("cat <<EOF", "Enter")
+    zsh.hosting.wait_text("work", "heredoc>")
+    zsh.refuses("something else than the prompt")
+    zsh.type("", "C-c")
+    zsh.type("echo half")
+    zsh.hosting.wait_text("work", "echo half")
+    zsh.refuses("there is a draft in the input of zsh")
+    zsh.type("", "C-u")
+    zsh.does("touch $OLDPWD/three", "three")
+
+
+def test_fish_with_prompts_on_both_sides_takes_commands(shell: Callable[..., Shell], tmp_path: Path) -> None:
+    peers.require("fish")
+    fish = shell("fish", "--no-config", "-C", FISH)
+    fish.does("touch one; false", "one")
+    fish.does("git checkout -q -b mend; touch two", "two")
+    fish.type("echo half")
+    fish.hosting.wait_text("work", "echo half")
+    fish.refuses("there is a draft in the input of fish")
+    fish.type("", "C-u")
+    fish.type("read -P 'Overwrite? y/n> ' it", "Enter")
+    fish.hosting.until(lambda: fish.hosting.screen("work").count("Overwrite? y/n>") == 2)
+    fish.refuses("something else than the prompt")
+    fish.type("", "C-c")
+    fish.does("touch three", "three")
