@@ -130,11 +130,6 @@ def test_the_help_of_all_shows_each_command_once_and_in_groups(capsys: pytest.Ca
         assert f"\n{title}:\n" in text
 
 
-def test_no_command_at_all_is_wrong_usage_and_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 2
-    assert capsys.readouterr().err.startswith("usage: fairlead COMMAND")
-
-
 @pytest.mark.parametrize(
     ("word", "hint"),
     [

@@ -10,6 +10,7 @@ from . import output
 from .arguments import USUAL_WIDTH, Command, Failure, HelpWanted, UsageError, nearest
 
 COMMANDS = {
+    "top": "show all sessions on one screen, to answer, attach and prompt from there",
     "start": "start a program in a new session",
     "attach": "attach to a session's terminal, or open an agent's chat",
     "ls": "list the sessions",
@@ -48,7 +49,7 @@ COMMANDS = {
 }
 
 GROUPS = {
-    "Sessions": ("start", "attach", "ls", "next", "state", "stop", "rm"),
+    "Sessions": ("top", "start", "attach", "ls", "next", "state", "stop", "rm"),
     "Output and input": ("screen", "logs", "timeline", "search", "prompt", "send", "wait"),
     "Changes": ("diff", "worktree"),
     "Recordings": ("record", "play"),
@@ -88,6 +89,7 @@ usage: fairlead COMMAND [ARGUMENT…]
 See `fairlead help COMMAND` for details and examples. A first session:
 
     fairlead start work -- bash     start a shell and attach to it; ctrl-\\ detaches
+    fairlead                        show all sessions, and what they ask
     fairlead ls
     fairlead attach work
 
@@ -129,8 +131,7 @@ def _chosen(words: list[str]) -> int:
     if words[:1] == ["help"] and len(words) > 1:
         words = [words[1], "--help"]
     if not words:
-        output.complain(_usage().rstrip("\n"))
-        return 2
+        words = ["top"]
     name, *rest = words
     if name in ("-h", "--help", "help"):
         print(_usage(), end="")

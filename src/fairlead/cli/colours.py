@@ -5,16 +5,11 @@ from __future__ import annotations
 import os
 import sys
 
-from ..formats.ladder import LADDER
+from ..ui.needs import STATE_LOOKS, check_look
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..ui.plot import Look
-
-_NUMBERS = {"red": "31", "green": "32", "yellow": "33"}
-"""Colours as terminals count them."""
-_STATES = {"waits": "1;7;33", "done": "1;32", "failed": "31", "lost,": "31", "working": "36"}
-"""How the first words of a session's state are shown: who waits for a person stands out."""
 
 
 def has_colours() -> bool:
@@ -34,10 +29,8 @@ def look() -> Look:
 def coloured_name(word: str, shown: str | None = None) -> str:
     """A word of the ladder, or the text that stands for it, in its colour if this is a terminal."""
     shown = word if shown is None else shown
-    colour = LADDER.get(word.lower())
-    if colour is None or not has_colours():
-        return shown
-    return f"\x1b[{_NUMBERS[colour]}m{shown}\x1b[m"
+    look = check_look(word)
+    return f"\x1b[{look}m{shown}\x1b[m" if look and has_colours() else shown
 
 
 def coloured_check(cell: str, shown: str | None = None) -> str:
@@ -47,7 +40,7 @@ def coloured_check(cell: str, shown: str | None = None) -> str:
 
 def coloured_state(cell: str, shown: str) -> str:
     """What a session does, in its colour; the spaces after it have none."""
-    look = _STATES.get(cell.partition(" ")[0].partition("+")[0])
+    look = STATE_LOOKS.get(cell.partition(" ")[0].partition("+")[0])
     if cell.startswith("exit ") and cell != "exit 0":
         look = "31"
     return f"\x1b[{look}m{cell}\x1b[m{shown[len(cell) :]}" if look and has_colours() else shown

@@ -18,8 +18,8 @@ SHOWN = 30
 """How many reports are shown unless more are asked for."""
 PLOTTED = 1000
 """How many a picture has."""
-PLOT_WIDTH, COST_HEIGHT = 80, 5
-"""How wide a plot is that does not go to a terminal, and how many rows costs have."""
+PLOT_WIDTH = 80
+"""How wide a plot is that does not go to a terminal."""
 MAX_PROJECTS, MAX_SESSIONS = 5, 12
 """How many projects are plotted if none is asked for, and how many sessions of each have a line."""
 DROPS = ("VERIFIER", "WHEN", "TURN", "SESSION")
@@ -223,20 +223,10 @@ def _called(id: str) -> str:
 
 def _ladder(name: str, rows: list[ListedReport], width: int, shows: Look) -> list[str]:
     """The plots of some reports, the newest first."""
-    from ..ui.plot import Mark, curve, dollars, ladder
+    from ..ui.reports import PlottedReport, plots
 
-    steps = [(word.upper(), colour) for word, colour in LADDER.items()]
-    marks = (Mark(row.time, row.confidence.word.upper()) for row in rows)
-    lines = ladder(marks, steps, width, title=f"Confidence of {name}", look=shows)
-    total, costs = 0.0, []
-    for row in reversed(rows):
-        if row.cost > 0:
-            total += row.cost
-            costs.append((row.time, total))
-    if costs:
-        title = "Cost of verification so far"
-        lines += ["", *curve(costs, width, COST_HEIGHT, title=title, value=dollars, look=shows)]
-    return lines
+    found = (PlottedReport(row.time, row.confidence.value, row.cost) for row in rows)
+    return plots(name, found, width, shows)
 
 
 def _table(rows: list[ListedReport]) -> None:

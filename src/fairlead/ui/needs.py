@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 WAITS, CALLED, DONE, WORKING, UNKNOWN, IDLE, ENDED = range(7)
 """Who comes first: a session that waits for an answer, one whose verifier calls for a person, one whose turn
 ended and that nobody has looked at since; the others don't need anybody."""
+STATE_LOOKS = {"waits": "1;7;33", "done": "1;32", "failed": "31", "lost,": "31", "working": "36"}
+"""How the first words of a session's state are shown, as terminals number it: who waits stands out."""
+_NUMBERS = {"red": "31", "green": "32", "yellow": "33"}
 _RANKS = {"waits": WAITS, "working": WORKING, "unknown": UNKNOWN, "ended": ENDED}
 
 COMMIT_LENGTH, SHORT_COMMIT = 40, 7
@@ -120,6 +123,11 @@ def check_cell(session: dict[str, Any]) -> str:
         return "-"
     said = "-" if verdict.get("stale") else word_for(verdict["confidence"])
     return f"{said}!" if verdict["escalated"] else said
+
+
+def check_look(cell: str) -> str:
+    """The colour of that, as terminals number it; empty if it has none."""
+    return _NUMBERS.get(LADDER.get(cell.rstrip("!").lower()) or "", "")
 
 
 def branch_cell(session: dict[str, Any]) -> str:

@@ -1,0 +1,89 @@
+"""When a key may answer a question: after all of it was shown for a moment, and not by accident.
+
+Whoever holds a key, pastes, or types on when a question comes up answers nothing. A key is an answer if none
+came shortly before it and none follows shortly after it, and if every line of the question was on the screen
+for a moment. Does no I/O and has no clock: the times of what happens are given.
+"""
+
+from __future__ import annotations
+
+MOMENT = 0.4
+"""Seconds for which each line must have been on the screen."""
+QUIET = 0.3
+"""Seconds without a key before one that answers,"""
+SETTLED = 0.25
+"""and after it: a key that is held comes again, and so does the next one of a paste."""
+
+
+class AnswerGate:
+    """Of one question, as it is shown."""
+
+    def __init__(self, now: float) -> None:
+        self._last_key = now  # the one that opened it
+        self._seen = 0  # all lines before this one were seen
+        self._window: tuple[int, int, int] | None = None  # first, end and number of lines on the screen
+        self._since = now
+        self._answer: str | None = None
+        self._answered_at = 0.0
+
+    def shown(self, now: float, first: int, end: int, total: int) -> None:
+        """These lines of so many are on the screen now."""
+        window = (first, end, total)
+        if self._window is not None and self._window[2] != total:
+            self._seen, self._window = 0, None  # they are other lines: the terminal has another width
+        if window != self._window:
+            self._note_seen(now)
+            self._window, self._since = window, now
+
+    def _note_seen(self, now: float) -> None:
+        if self._window is not None and now - self._since >= MOMENT and self._window[0] <= self._seen:
+            self._seen = max(self._seen, self._window[1])
+
+    def is_whole(self, now: float) -> bool:
+        """Whether every line was on the screen for a moment."""
+        if self._window is None:
+            return False
+        first, end, total = self._window
+        is_seen = now - self._since >= MOMENT and first <= self._seen
+        return (max(self._seen, end) if is_seen else self._seen) >= total
+
+    @property
+    def next_line(self) -> int:
+        """The first line that was not seen yet."""
+        return self._seen
+
+    def key(self, now: float, answer: str | None) -> str:
+        """A key was pressed, which means this answer if any. Returns why it is none; if it is one, it counts
+        once `settled` says so."""
+        was_quiet, self._last_key = now - self._last_key >= QUIET, now
+        was_pending, self._answer = self._answer is not None, None
+        if was_pending:
+            return "several keys at once: nothing was answered"
+        if answer is None:
+            return ""
+        if not self.is_whole(now):
+            return "read all of it first: the rest is below" if self._has_more else "read it first"
+        if not was_quiet:
+            return "several keys at once: nothing was answered"
+        self._answer, self._answered_at = answer, now
+        return ""
+
+    def pasted(self, now: float) -> str:
+        """Something was pasted."""
+        return self.key(now, None) or "a paste answers nothing"
+
+    @property
+    def _has_more(self) -> bool:
+        return self._window is not None and self._window[1] < self._window[2]
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether an answer waits until it is clear that no key follows."""
+        return self._answer is not None
+
+    def settled(self, now: float) -> str | None:
+        """The answer, once no key has followed; it is returned once."""
+        if self._answer is None or now - self._answered_at < SETTLED:
+            return None
+        answer, self._answer = self._answer, None
+        return answer

@@ -1,0 +1,138 @@
+"""The lines of what is shown above the main screen: a question, the log, the keys. Pure functions.
+
+All of it may be from strangers: what would not be seen is named, and nothing is left out of a question.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from ...formats.columns import cut, fill, width_of
+from ...formats.shown import asker, one_line, visible
+from ..plot import Look, clock
+from .model import Happening
+
+MAX_TITLE = 200
+LABEL = 7
+"""How many columns the names of a question's facts take."""
+_USUAL = {"allow": "y", "always": "a", "deny": "n"}
+_DOES = {"allow": "allow it", "always": "allow it, and the same from now on", "deny": "deny it"}
+
+KEYS = (
+    ("↑ ↓ j k", "select a session; PgUp, PgDn, Home and End go further, and so does the mouse"),
+    ("Enter", "attach to its terminal or its chat; leave that as usual (ctrl-\\ or ^D) to come back"),
+    ("y a", "show all of what it asks; there y allows it, n denies it, a allows the same from now on"),
+    ("Tab", "select the next one that needs you"),
+    ("p", "prompt it; what becomes of the prompt is said below"),
+    ("n", "start a session: a program or an agent, in which directory"),
+    ("x", "stop its program, or what its agent does; asks first"),
+    ("t", "show its timeline: turns, tools, questions, checks"),
+    ("r", "show its verifiers' reports, with confidence and cost over time"),
+    ("l", "show what happened since the dashboard was opened"),
+    ("/", "show only sessions with these words; Esc shows all again"),
+    ("?", "show these keys"),
+    ("q", "leave; all sessions keep running"),
+)
+"""What people press, and what that does."""
+
+
+def folded(text: str, width: int) -> list[str]:
+    """A text in lines of so many columns, all of it: also words that are wider than a line."""
+    lines: list[str] = []
+    for line in visible(text).split("\n"):
+        rest = line
+        while width_of(rest) > width:
+            head = _head(rest, width)
+            at = head.rfind(" ")
+            head = head[: at + 1] if at > len(head) // 2 else head
+            lines.append(head.rstrip(" "))
+            rest = rest[len(head) :]
+        lines.append(rest)
+    return lines
+
+
+def _head(text: str, width: int) -> str:
+    """As much of a text as has room; at least one character."""
+    kept = cut(text[: width + 1], width, "") if text.isascii() else _cut_wide(text, width)
+    return kept or text[:1]
+
+
+def _cut_wide(text: str, width: int) -> str:
+    room = width
+    for at, char in enumerate(text):
+        room -= width_of(char)
+        if room < 0:
+            return text[:at]
+    return text
+
+
+def question_lines(question: dict[str, Any], width: int, look: Look) -> list[str]:
+    """All that belongs to a question: what will happen, why that is asked, who asks, and the whole of it."""
+    lines = [look.paint("bold", line) for line in folded(_one(question["title"]), width)]
+    summary, whole = visible(question["summary"]).strip("\n"), visible(question["preview"]).strip("\n")
+    lines += [look.paint("yellow", line) for line in folded(summary, width)]
+    asked_at = question["asked_at"]
+    facts = {
+        "lost": question["lost"] and f"{question['lost']}; any answer dismisses it",
+        "why": question["reason"],
+        "who": asker(
+            question.get("session_name") or "", question["session_id"], question.get("project") or ""
+        ),
+        "asked": asked_at and time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(asked_at)),
+    }
+    for name, value in facts.items():
+        for number, line in enumerate(folded(_one(value), max(1, width - LABEL)) if value else ()):
+            head = "" if number else name
+            lines.append(look.paint("dim", f"{head:<{LABEL}}") + line)
+    if whole and whole != summary.removeprefix("$ "):
+        lines += ["", *folded(whole, width)]
+    return lines
+
+
+def _one(text: str) -> str:
+    return one_line(text, 100 * MAX_TITLE)
+
+
+def answers_of(question: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """The keys that answer a question, which answer each is, and what that means."""
+    labels = question.get("labels") or [""] * len(question["options"])
+    found = []
+    for number, (value, label) in enumerate(zip(question["options"], labels), 1):
+        key = _USUAL.get(value, str(number) if number <= 9 else "")
+        does = f'"{one_line(label, 80)}"' if label and value not in _DOES else _DOES.get(value, value)
+        if question["lost"] or question["kind"] == "escalation":
+            does = "dismiss it"
+        if key:
+            found.append((key, value, does))
+    if question["lost"] and not found:
+        found.append(("n", "deny", "dismiss it"))
+    if question.get("takes_text") and not question["lost"]:
+        found.append(("t", "answer", "answer in your own words"))
+    return found
+
+
+def help_lines(width: int, look: Look) -> list[str]:
+    """The keys of the main screen."""
+    lines = [look.paint("bold", "Keys"), ""]
+    for key, does in KEYS:
+        first, *more = fill(does, max(12, width - 10)).split("\n")
+        lines.append(f"{look.paint('bold', f'{key:<9}')} {first}")
+        lines += [f"{'':<10}{line}" for line in more]
+    more_help = (
+        "Nothing is answered by accident: a question can be answered once all of it was on the screen, by a "
+        "single key. The first answer counts, from whichever client it comes. For screen readers and logs, "
+        "`fairlead ls --watch` shows the same."
+    )
+    return [*lines, "", *fill(more_help, width).split("\n")]
+
+
+def log_lines(log: Sequence[Happening], width: int, look: Look) -> list[str]:
+    """What happened, the last at the end."""
+    lines = []
+    for each in log:
+        head = f"{clock(each.at)}  "
+        text = look.fit(f"{each.name}  {each.what}", max(1, width - len(head)))
+        lines.append(look.paint("dim", head) + (look.paint(each.colour, text) if each.colour else text))
+    return lines or ["nothing has happened since the dashboard was opened"]

@@ -1,0 +1,172 @@
+"""What is shown above the main screen: texts that scroll, and questions.
+
+Each is a screen of Textual's that is dismissed with what the person decided, or None.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+
+from ..plot import Look
+from .gate import AnswerGate
+from .painted import PaintedLines
+
+Lines = Callable[[int, Look], Sequence[str]]
+"""Makes the lines of a text for a width."""
+LOOK_AGAIN = 0.1
+"""Seconds between two looks whether a question may be answered, or an answer is settled."""
+
+
+class TextView(Screen[Any]):
+    """Lines that scroll, with a line below them."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "dismiss", show=False)]
+    AUTO_FOCUS = ""
+    foot = "↑ ↓ PgUp PgDn scroll  q back"
+
+    def __init__(self, lines: Lines, look: Look, *, at_end: bool = False) -> None:
+        super().__init__()
+        self._make = lines
+        self._look = look
+        self._lines: Sequence[str] = ()
+        self._top = 0
+        self._at_end = at_end
+        self.painted = PaintedLines(has_colours=look.colour, is_ascii=look.ascii)
+
+    def compose(self) -> ComposeResult:
+        yield self.painted
+
+    def on_resize(self, event: events.Resize) -> None:
+        self._lines = self._make(max(1, event.size.width), self._look)
+        if self._at_end:
+            self._top = len(self._lines)
+        self.draw()
+
+    def set_lines(self, lines: Lines) -> None:
+        """Show another text."""
+        self._make = lines
+        self._lines = lines(max(1, self.app.size.width), self._look)
+        self.draw()
+
+    @property
+    def room(self) -> int:
+        """How many lines are shown at a time."""
+        return max(1, self.app.size.height - 1)
+
+    @property
+    def end(self) -> int:
+        """The line after the last one that is shown."""
+        return min(len(self._lines), self._top + self.room)
+
+    def draw(self) -> None:
+        self._top = max(0, min(self._top, len(self._lines) - self.room))
+        shown = list(self._lines[self._top : self.end])
+        shown += [""] * (self.room - len(shown))
+        self.painted.show([*shown, self._foot()])
+
+    def _foot(self) -> str:
+        total = len(self._lines)
+        place = f"{self._top + 1}-{self.end} of {total}  " if total > self.room else ""
+        return self._look.paint("dim", self._look.fit(place + self.foot, self.app.size.width))
+
+    def scroll(self, by: int) -> None:
+        self._at_end = False
+        self._top += by
+        self.draw()
+
+    def on_key(self, event: events.Key) -> None:
+        steps = {
+            "up": -1, "k": -1, "down": 1, "j": 1, "enter": 1, "pageup": -self.room, "pagedown": self.room,
+            "space": self.room, "b": -self.room, "home": -len(self._lines), "end": len(self._lines),
+        }  # fmt: skip
+        if (by := steps.get(event.key)) is not None:
+            event.stop()
+            self.scroll(by)
+
+    def on_mouse_scroll_down(self) -> None:
+        self.scroll(3)
+
+    def on_mouse_scroll_up(self) -> None:
+        self.scroll(-3)
+
+
+class QuestionView(TextView):
+    """All of what a question is about, and the keys that answer it: each with its answer and what that does.
+    Dismissed with the answer."""
+
+    def __init__(self, lines: Lines, answers: Sequence[tuple[str, str, str]], look: Look) -> None:
+        super().__init__(lines, look)
+        self._gate = AnswerGate(time.monotonic())
+        self._note = ""
+        self._answers = {key: (value, does) for key, value, does in answers}
+        self._is_over = False
+
+    def on_mount(self) -> None:
+        self.set_interval(LOOK_AGAIN, self._look_again)
+
+    @property
+    def room(self) -> int:
+        return max(1, self.app.size.height - 1 - len(self._answer_rows()))
+
+    def _answer_rows(self) -> list[str]:
+        """How it is answered, in as many rows as there are answers; in a low terminal, in one."""
+        look, can = self._look, self._gate.is_whole(time.monotonic())
+        rows = [f"{key}  {does}" for key, (_, does) in self._answers.items()]
+        if self.app.size.height < len(rows) + 6:
+            rows = ["  ".join(rows)]
+        colour = "bold" if can else "dim"
+        return [look.paint(colour, look.fit(row, self.app.size.width)) for row in rows]
+
+    def draw(self) -> None:
+        self._top = max(0, min(self._top, len(self._lines) - self.room))
+        shown = list(self._lines[self._top : self.end])
+        shown += [""] * (self.room - len(shown))
+        self._gate.shown(time.monotonic(), self._top, self.end, len(self._lines))
+        self.painted.show([*shown, *self._answer_rows(), self._foot()])
+
+    def _foot(self) -> str:
+        if self._note:
+            return self._look.paint("yellow", self._look.fit(self._note, self.app.size.width))
+        left = len(self._lines) - self.end
+        place = f"{left} more lines below: PgDn  " if left else ""
+        return self._look.paint(
+            "dim", self._look.fit(f"{place}Esc leaves it unanswered", self.app.size.width)
+        )
+
+    def on_key(self, event: events.Key) -> None:
+        value = self._answers.get(event.character or "", (None, ""))[0] if not self._is_over else None
+        self._note = self._gate.key(time.monotonic(), value)
+        if value is not None:
+            event.stop()
+            self.draw()
+        else:
+            super().on_key(event)
+            self.draw()
+
+    def on_paste(self, event: events.Paste) -> None:
+        event.stop()
+        self._note = self._gate.pasted(time.monotonic())
+        self.draw()
+
+    def _look_again(self) -> None:
+        answer = self._gate.settled(time.monotonic())
+        if answer is not None and not self._is_over:
+            self._is_over = True
+            _ = self.dismiss(answer)
+        else:
+            self.draw()
+
+    def close(self, why: str) -> None:
+        """It is not open any more: nothing can be answered here."""
+        if not self._is_over:
+            self._is_over = True
+            self._answers = {}
+            self._note = why
+            self.draw()

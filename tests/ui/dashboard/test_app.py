@@ -1,0 +1,162 @@
+"""What a person does in the dashboard, with a daemon: each key, and what the screen shows then."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.hosting import Hosting
+from tests.ui.dashboard.driving import driven, run
+
+
+def asking(hosting: Hosting, name: str, cwd: Path, what: str = "run: touch made") -> str:
+    """An agent session that asks for consent. Returns its id."""
+    id: str = hosting.ask("open_session", name=name, cwd=str(cwd))["session_id"]
+    hosting.ask("prompt", session_id=id, message=what)
+    hosting.until(lambda: bool(hosting.ask("approvals")["approvals"]))
+    return id
+
+
+def test_sessions_are_listed_and_one_that_is_started_appears(lent: Hosting, tmp_path: Path) -> None:
+    lent.start("work", "echo hello from work; exec sleep 1000")
+
+    async def scenario() -> None:
+        async with driven() as seen:
+            await seen.until("fairlead  1 session", "work", "hello from work")
+            lent.start("more", "printf 'delete it? (y/n) '; read x; exec sleep 1000")
+            await seen.until("2 sessions", "more", "1 needs you", "delete it? (y/n)")
+            lent.ask("terminal_send", name="more", text="yes", keys=["Enter"])
+            await seen.until("more", but=("needs you",))
+            lent.run("stop", "more")
+            await seen.until("1 session", but=("more",))
+
+    run(scenario)
+
+
+def test_a_question_is_answered_after_all_of_it_was_shown(lent: Hosting, tmp_path: Path) -> None:
+    asking(lent, "garden", tmp_path)
+
+    async def scenario() -> None:
+        async with driven() as seen:
+            await seen.until("garden", "1 needs you", "y shows all of it")
+            await seen.press("y")
+            await seen.until("$ touch made", "it runs a command", "y  allow it", "n  deny it")
+            await seen.answer("y")
+            await seen.until("allowed: $ touch made", but=("needs you",))
+        assert (tmp_path / "made").exists()
+
+    run(scenario)
+
+
+def test_many_keys_at_once_answer_nothing(lent: Hosting, tmp_path: Path) -> None:
+    asking(lent, "garden", tmp_path)
+
+    async def scenario() -> None:
+        async with driven() as seen:
+            await seen.until("1 needs you")
+            await seen.press("y")
+            await seen.until("y  allow it")
+            await seen.press(*"yyyyyyyyyyyyyyyyyyyyyy")
+            await seen.press("escape")
+            await seen.until("1 needs you")
+        assert lent.ask("approvals")["approvals"]
+        assert not (tmp_path / "made").exists()
+
+    run(scenario)
+
+
+def test_a_question_that_somebody_else_answers_is_over(lent: Hosting, tmp_path: Path) -> None:
+    asking(lent, "garden", tmp_path)
+
+    async def scenario() -> None:
+        async with driven() as seen:
+            await seen.until("1 needs you")
+            await seen.press("y")
+            await seen.until("y  allow it")
+            lent.run("approvals", "deny", "garden")
+            await seen.until("it is not open any more", but=("y  allow it",))
+            await seen.press("y")
+            await seen.press("escape")
+            await seen.until("1 session", but=("needs you",))
+
+    run(scenario)
+
+
+def test_a_prompt_is_sent_and_its_end_is_said(lent: Hosting, tmp_path: Path) -> None:
+    lent.ask("open_session", name="garden", cwd=str(tmp_path))
+
+    async def scenario() -> None:
+        async with driven() as seen:
+            await seen.until("garden")
+            await seen.press("p")
+            await seen.until("Prompt to garden")
+            await seen.type("list")
+            await seen.press("enter")
+            await seen.until("garden: done", "> list")
+            await seen.press("l")
+            await seen.until("a prompt ended: done")
+            await seen.press("q")
+            await seen.until("1 session")
+
+    run(scenario)
+
+
+def test_a_session_is_started_and_stopped(lent: Hosting, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with driven() as seen:
+            await seen.until("no sessions; n starts one")
+            await seen.press("n")
+            await seen.until("Start a session", "terminal", "agent")
+            await seen.press("enter")
+            await seen.until("a name is missing")
+            await seen.type("work")
+            await seen.press("tab", "tab")
+            await seen.type("sleep 1000")
+            await seen.press("enter")
+            await seen.until("work started", "sleep 1000")
+            await seen.press("x")
+            await seen.until("Stop work?", "sleep 1000", "ends its program")
+            await seen.answer("y")
+            await seen.until("work ended with", "no sessions")
+
+    run(scenario)
+
+
+def test_a_filter_is_typed_and_escape_shows_all(lent: Hosting) -> None:
+    lent.start("roses", "exec sleep 1000")
+    lent.start("hedge", "exec sleep 1001")
+
+    async def scenario() -> None:
+        async with driven() as seen:
+            await seen.until("2 sessions", "roses", "hedge")
+            await seen.press("slash")
+            await seen.type("hed")
+            await seen.until("1 shown", "hedge", but=("roses",))
+            await seen.press("enter", "question_mark")
+            await seen.until("Keys", "Nothing is answered by accident")
+            await seen.press("q")
+            await seen.press("escape")
+            await seen.until("roses", "hedge", but=("shown",))
+
+    run(scenario)
+
+
+def test_without_a_terminal_the_list_is_printed_and_what_to_type_next(lent: Hosting) -> None:
+    lent.start("work", "exec sleep 1000")
+    done = lent.run()
+    assert "work" in done.stdout
+    assert "`fairlead attach NAME` attaches" in done.stderr
+    assert lent.run("top").stdout.split()[:1] == ["NAME"]
+
+
+def test_the_daemon_may_be_killed(lent: Hosting) -> None:
+    lent.start("work", "echo still here; exec sleep 1000")
+
+    async def scenario() -> None:
+        async with driven() as seen:
+            await seen.until("still here")
+            lent.kill_daemon()
+            await seen.until("reconnected: the daemon restarted")
+            lent.start("more", "exec sleep 1000")
+            await seen.until("2 sessions", "more")
+
+    run(scenario)
