@@ -107,7 +107,7 @@ def test_a_conversation_is_shown_as_it_goes_and_can_be_left_and_come_back_to(
         assert f"garden · offline/guide · {place}"[:70] in person.text
         assert "no language model is connected" in person.text
         say(person, "read README.md", ENDED)
-        person.until_all(["● read README.md", "  2 lines", "Done: read `README.md`.\nroses\ntulips"])
+        person.until_all(["● read README.md", "  2 lines", "Done: read README.md.\nroses\ntulips"])
         idle(person)
         assert person.leave(b"\x04") == 0
         assert "left garden; `fairlead agent garden` continues it" in person.text

@@ -51,10 +51,11 @@ from .panel import Panel
 from .paths import ProjectPaths
 from .prompts import OwnPrompts
 from .questions import MAX_WHAT, pending_elsewhere
+from .screen import ChatScreen
 from .shell import LocalCommand
 from .talk import TICK, ConversationView, turn_start, without_shown
 from .terminal import ChatTerminal
-from .view import ChatScreen, printed
+from .view import printed
 
 ESCAPE_WAIT = 0.05
 """Seconds after which an Escape is a key and not the beginning of one."""
@@ -73,6 +74,8 @@ MAX_ASIDE = 5
 """How many commands' outputs go along with a prompt, the last ones."""
 MAX_STOPS = 2
 """How many ^C end a turn; the next one leaves."""
+FRAME = 0.04
+"""Seconds between two pictures of an answer that streams; what a person does is shown at once."""
 INPUT_ROWS = 10
 """How many rows are shown of what is being typed."""
 QUEUED_ROWS = 4
@@ -125,7 +128,9 @@ class _Chat:
             lambda: terminal.size if all(terminal.size) else (80, 24),
             Paint(not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"),
         )
-        self._talk = ConversationView(self._screen)
+        is_ascii = not sys.stdout.encoding.lower().startswith("utf")
+        self._talk = ConversationView(self._screen, is_ascii=is_ascii)
+        self._drawn_at, self._is_streaming = 0.0, False
         self._line = InputLine(history)
         self._link = ChatLink(agent, settings)
         # the conversation
@@ -157,13 +162,16 @@ class _Chat:
         """Wait until anything can be done and do it. Raises LeftTerminal in the end."""
         self._link.look()
         self._send()
-        self._draw()
+        early = self._drawn_at + FRAME - time.monotonic() if self._is_streaming else 0.0
+        if early <= 0:
+            self._draw()
         connection, local, terminal = self._link.connection, self._local, self._terminal
         reading: list[Readable] = [terminal.bell, terminal.input, self._paths]
         reading += [connection] if connection is not None else []
         reading += [local] if local is not None and not local.is_silent else []
         writing = [connection] if connection is not None and self._link.wants_to_write else []
-        readable, writable, _ = select.select(reading, writing, [], self._pause())
+        readable, writable, _ = select.select(reading, writing, [], early if early > 0 else self._pause())
+        self._is_streaming = readable == [connection]
         if terminal.bell in readable:
             self._signalled()
         if terminal.input in readable:
@@ -399,6 +407,7 @@ class _Chat:
             self._talk.end_turn()
 
     def _draw(self, *, always: bool = False) -> None:
+        self._drawn_at = time.monotonic()
         columns = self._screen.columns
         rows = self._talk.rows()
         rows += self._waiting_rows()
@@ -458,7 +467,7 @@ class _Chat:
                 if outcome in ("aborted", "interrupted"):
                     self._talk.show([(outcome, "yellow")], "note")
             case Retrying():
-                self._talk.drop_answer()
+                self._talk.drop_answer(clean(event.reason))
                 self._talk.show([(clean(event.line), "yellow")], "note")
             case Failed(message):
                 self._talk.show([(clean(message), "red")], "note")

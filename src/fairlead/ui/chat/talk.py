@@ -1,7 +1,8 @@
 """What a chat shows of a conversation: text as it comes, a few lines for every tool, prompts and notes.
 
-Kinds of things stand apart by an empty line. What is not at its end yet, a line of text or a command's
-output, is in the rows below, until it is.
+Answers are drawn as Markdown. Kinds of things stand apart by an empty line. What is not at its end yet, a
+line of text or a command's output, is in the rows below, until it is. What is long is folded: a few lines
+and how many more there are, until a person opens it.
 """
 
 from __future__ import annotations
@@ -23,12 +24,18 @@ from ...events import (
     ToolUpdate,
     TurnBegan,
 )
-from ...formats.shown import call_title, clean
-from ..styled import Row
-from .view import PRINTED_LINES, ChatScreen, marked, question, result, wrapped
+from ...formats.shown import call_title, clean, counted, one_line
+from ..markdown import Markdown
+from ..styled import ASCII, Line, Marks, Row, plain
+from .screen import ChatScreen
+from .view import PRINTED_LINES, marked, question, result
 
 OPEN_ROWS = 8
-"""How many rows are shown of a line that is not at its end yet; then all of it."""
+"""How many rows are shown of what is not at its end yet; then all of it."""
+MAX_REASON = 100
+"""How many characters are shown of why a model is asked again, while that is waited for."""
+PROMPT_LINES = 12
+"""How many lines are shown of what somebody said."""
 TICK = 0.125
 """Seconds between two pictures of the spinner."""
 
@@ -38,21 +45,22 @@ _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 class ConversationView:
     """The conversation on a screen."""
 
-    def __init__(self, screen: ChatScreen) -> None:
+    def __init__(self, screen: ChatScreen, *, is_ascii: bool = False) -> None:
         self._screen = screen
-        self._open = ""  # a line that is not at its end yet
-        self._style = ""
-        self._streamed = ""  # what came of the answer that is not whole yet
+        self._marks = ASCII if is_ascii else Marks()
+        self._text = Markdown(screen.columns, self._marks, is_plain=not screen.paint.is_on)
+        self._style = ""  # of all that is drawn of the text
+        self._streamed: list[str] = []  # what came of the answer that is not whole yet
         self._last = ""  # what kind of thing was shown last
         self._tail: list[str] = []  # what a command printed last
         self._running: dict[str, str] = {}
         self._asked: dict[str, str] = {}  # calls that somebody was asked about, by their ids
-        self._doing = ""
+        self._doing = self._reason = ""
         self._since = time.monotonic()
 
     # --- lines that stay ------------------------------------------------------------------------------------
 
-    def show(self, rows: Sequence[Row], kind: str, indent: str = "") -> None:
+    def show(self, rows: Sequence[Row | Line], kind: str, indent: str = "") -> None:
         """Lines that stay, apart from what is of another kind."""
         self.end_line()
         self._apart(kind)
@@ -75,20 +83,19 @@ class ConversationView:
             self.show(question(wanted), "question")
 
     def end_line(self) -> None:
-        """Nothing more is added to the line."""
-        if self._open:
-            self._screen.say([(clean(self._open), self._style)])
-            self._open = ""
+        """Nothing more is added to the text."""
+        self._say_text(self._text.end())
 
-    def drop_answer(self) -> None:
-        """What came of an answer is void; another one will come."""
+    def drop_answer(self, reason: str) -> None:
+        """What came of an answer is void for a reason; another one will come."""
         self.end_line()
-        self._streamed = ""
+        self._streamed.clear()
         self._doing = ""
+        self._reason = one_line(reason, MAX_REASON)
 
     def end_turn(self) -> None:
         self.end_line()
-        self._streamed = ""
+        self._streamed.clear()
         self._tail = []
         self._running.clear()
         self._asked.clear()
@@ -99,7 +106,8 @@ class ConversationView:
             self._screen.say([("", "")])
         self._last = kind
 
-    def _stream(self, text: str, style: str) -> None:
+    def stream(self, text: str, style: str = "") -> None:
+        """More of an answer, or of a thought, which has a style."""
         kind = "thought" if style else "text"
         if self._last != kind:
             self.end_line()
@@ -108,22 +116,30 @@ class ConversationView:
                 return
             self._apart(kind)
         self._style = style
-        *lines, self._open = (self._open + text).split("\n")
-        self._screen.say([(clean(line), style) for line in lines])
+        self._text.width = self._screen.columns
+        self._say_text(self._text.feed(text))
+
+    def _say_text(self, rows: Sequence[Line]) -> None:
+        self._screen.say(self._toned(rows))
+
+    def _toned(self, rows: Sequence[Line]) -> list[Row | Line]:
+        """Rows of a text; those of a thought have one style."""
+        return [(plain(row), self._style) for row in rows] if self._style else list(rows)
 
     # --- what happens ---------------------------------------------------------------------------------------
 
     def happened(self, event: AgentEvent) -> None:
         match event:
             case Text(text):
-                self._streamed += text
-                self._stream(text, "")
+                self._streamed.append(text)
+                self.stream(text, "")
             case Thought(text):
-                self._stream(text, "dim")
+                self.stream(text, "dim")
             case Message(text):
-                if not self._streamed.endswith(text):  # we came in the middle of it
-                    self._stream(text.removeprefix(self._streamed), "")
-                self._streamed = ""
+                streamed = "".join(self._streamed)
+                if not streamed.endswith(text):  # we came in the middle of it
+                    self.stream(text.removeprefix(streamed), "")
+                self._streamed.clear()
                 self.end_line()
             case TurnBegan():
                 self.begin()
@@ -144,16 +160,19 @@ class ConversationView:
 
     def recall(self, said: dict[str, Any], limit: int) -> None:
         """Show a message of earlier: so many lines of its text, its calls, or a call's result."""
-        lines = clean(said.get("text") or "").strip("\n").split("\n")
-        lines = [*lines[:limit], "…"] if len(lines) > limit else lines
+        text = (said.get("text") or "").strip("\n")
         if said["role"] == "toolResult":
             text = "".join(part.get("text") or "" for part in said["content"])
             details = said.get("details") or {}
             self._ended(ToolResult(said["tool_call_id"], said["tool_name"], text, details, said["is_error"]))
         elif said["role"] == "user":
-            self.prompt("\n".join(lines), "›")
-        elif any(lines):
-            self.show([(line, "") for line in lines], "text")
+            self.prompt(text, "›")
+        elif text:
+            drawer = Markdown(self._screen.columns, self._marks, is_plain=not self._screen.paint.is_on)
+            rows = drawer.feed(text) + drawer.end()
+            left = len(rows) - limit
+            more: list[Line] = [[(f"… {counted(left, 'more line')}", "dim")]] if left > 0 else []
+            self.show([*rows[:limit], *more], "text")
         for part in said["content"] if said["role"] == "assistant" else ():
             if part["type"] == "tool-call":
                 self.happened(ToolRunning(part["id"], part["name"], part["arguments"] or {}))
@@ -177,20 +196,17 @@ class ConversationView:
 
     # --- rows that do not stay ------------------------------------------------------------------------------
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[Row | Line]:
         """What is not at its end yet."""
-        rows: list[Row] = []
-        if self._open:
-            columns = self._screen.columns
-            end = clean(self._open[-columns * (OPEN_ROWS + 1) :])  # a line may be very long
-            rows += [(row, self._style) for row in wrapped(end, columns)[-OPEN_ROWS:]]
-        return rows + [(f"  {line}", "dim") for line in self._tail]
+        rows = self._toned(self._text.open()[-OPEN_ROWS:])
+        return [*rows, *((f"  {line}", "dim") for line in self._tail)]
 
     def spinner(self, phase: str) -> str:
         """What goes on, and for how long."""
         seconds = time.monotonic() - self._since
         picture = _SPINNER[int(seconds / TICK) % len(_SPINNER)]
         doing = phase if phase in ("retrying", "compacting") else self._doing or "thinking"
+        doing += f" ({self._reason})" if phase == "retrying" and self._reason else ""
         return f"{picture} {doing} {seconds:.0f} s · Esc or ^C interrupts"
 
 

@@ -1,19 +1,15 @@
-"""How a conversation looks in a terminal: clean text, rows for tools and diffs, and a screen whose lowest
-rows are drawn again and again while the conversation grows above them.
+"""How a conversation looks in a terminal: clean text, rows for tools and diffs.
 
 What a model or a tool says goes through `clean` before it is drawn: nothing of it may control the terminal.
-What a person is asked about goes through `marked`: nothing of it is left out. Writes only through the
-function that a screen is given.
+What a person is asked about goes through `marked`: nothing of it is left out. Pure functions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 from ...events import ApprovalWanted, PersonAsked, ToolResult
-from ...formats.columns import cut, width_of
+from ...formats.columns import width_of
 from ...formats.shown import asker, clean, counted, one_line, several_lines, visible
-from ..styled import Paint, Row
+from ..styled import Row
 
 ERROR_LINES = 6
 """How many lines of what went wrong are shown."""
@@ -124,67 +120,3 @@ def asked(question: PersonAsked) -> list[Row]:
     rows += [(f"  {number}  {marked(choice)}", "") for number, choice in enumerate(question.choices, 1)]
     wanted = "NUMBER" if question.choices else "TEXT"
     return [*rows, (f"  /answer {wanted} answers it; /answer alone declines", "dim")]
-
-
-# --- the screen -------------------------------------------------------------------------------------------
-
-
-class ChatScreen:
-    """Lines that stay, and below them rows that are drawn again when anything changes.
-
-    No row is as wide as the terminal, so a resize can only break rows, never join them, and it is known how
-    many there are afterwards.
-    """
-
-    def __init__(self, write: Callable[[str], None], size: Callable[[], tuple[int, int]], paint: Paint):
-        self._write = write
-        self._size = size
-        self._paint = paint
-        self._above: list[str] = []
-        self._rows: list[Row] = []
-        self._cursor = (0, 0)
-        self._drawn = False
-
-    @property
-    def columns(self) -> int:
-        """How wide a row may be."""
-        return max(8, self._size()[0] - 1)
-
-    @property
-    def lines(self) -> int:
-        return max(4, self._size()[1])
-
-    def say(self, rows: Sequence[Row], indent: str = "") -> None:
-        """Lines that stay; they are shown when the screen is drawn next."""
-        self._above += [indent + self._paint(row) for row in rows]
-
-    def draw(self, rows: Sequence[Row], cursor: tuple[int, int], *, always: bool = False) -> None:
-        """Show what was said, and these rows below it, with the cursor in one of them."""
-        limit = self.lines - 1
-        left_out = max(0, len(rows) - limit)
-        shown = [(cut(text, self.columns), style) for text, style in rows[left_out:]]
-        place = max(0, cursor[0] - left_out), min(cursor[1], self.columns)
-        if self._drawn and not always and not self._above and (shown, place) == (self._rows, self._cursor):
-            return
-        text = self._erased() + "".join(f"{line}\n" for line in self._above)
-        text += "\n".join(map(self._paint, shown))
-        if up := len(shown) - 1 - place[0]:
-            text += f"\x1b[{up}A"
-        text += "\r" + (f"\x1b[{place[1]}C" if place[1] else "")
-        self._above.clear()
-        self._rows, self._cursor, self._drawn = shown, place, True
-        self._write(text)
-
-    def leave(self) -> None:
-        """Take the rows away; what was said stays."""
-        self._write(self._erased() + "".join(f"{line}\n" for line in self._above))
-        self._above.clear()
-        self._rows, self._cursor, self._drawn = [], (0, 0), False
-
-    def _erased(self) -> str:
-        if not self._drawn:
-            return ""
-        columns = max(1, self._size()[0])
-        before = self._rows[: self._cursor[0]]
-        up = sum(max(1, -(-width_of(text) // columns)) for text, _ in before) + self._cursor[1] // columns
-        return "\r" + (f"\x1b[{up}A" if up else "") + "\x1b[J"
