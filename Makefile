@@ -139,6 +139,7 @@ bench-control: $(READY)bench ## measure the control room: health, signals, conne
 
 bench-state: $(READY)bench ## how often screen rules are right about recordings of real agents, which it makes if missing
 	$(BIN)/python tools/npm_peers.py
+	$(BIN)/python -m tools.pip_peers
 	$(BIN)/python -m bench.state
 	$(BIN)/python bench/state_cost.py
 

@@ -72,7 +72,7 @@ def main() -> None:
         and (not given.agents or each.agent in given.agents)
     ]
     rows, is_good = [], True
-    for agent, group in itertools.groupby(wanted, lambda each: AGENTS[each.agent].rules):
+    for agent, group in itertools.groupby(wanted, lambda each: AGENTS[each.agent].rules or each.agent):
         of = judged(group)
         print_matrix(agent, of)
         rows.append(row(agent, of))

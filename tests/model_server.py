@@ -103,6 +103,8 @@ class ModelServer(OpenAiServer):
         self.script = dict(script)
         self.other = other or Says("Title")
         self.asked: list[ModelRequest] = []
+        self.answers_all = False
+        """Whether requests without tools are prompts, too, as those of an agent that has none."""
 
     def reply_to(self, path: str, request: dict[str, Any]) -> Reply:
         path = path.partition("?")[0]
@@ -124,7 +126,7 @@ class ModelServer(OpenAiServer):
         tools = list(_tools(request))
         self.asked.append(ModelRequest(end, model, messages, tools, word, number))
         steps = self.script.get(word, [self.other])
-        step = steps[min(number, len(steps) - 1)] if tools or not word else self.other
+        step = steps[min(number, len(steps) - 1)] if tools or not word or self.answers_all else self.other
         if step.error is not None:
             return step.error
         call = None if step.call is None else _named(step.call, tools)

@@ -1,4 +1,4 @@
-"""Makes the recordings that are missing: `python -m tools.states [AGENT…] [--scene NAME] [--few] [--at-once N]`.
+"""Makes the missing recordings: `python -m tools.states [AGENT…] [--scene NAME] [--few] [--at-once N]`.
 
 They go into a cache outside of the repository, which all its copies share. On Linux this runs in a network
 namespace of its own, where there is only loopback.
@@ -21,7 +21,8 @@ from .scenes import record
 
 _INSIDE = "FAIRLEAD_RECORDING_ALONE"
 FEW = ("turns", "permission")
-"""The scenes that `--few` makes of an agent of which there is no recording: enough to see that its rules hold."""
+"""The scenes that `--few` makes of an agent of which there is no recording: enough to see that its rules
+hold."""
 TRIES = 2
 """How often a recording is tried: programs may take longer to start than a scene waits."""
 
@@ -46,11 +47,12 @@ def _make(recording: Recording) -> str:
 
 
 def _few() -> list[Recording]:
-    """A recording of each of a few scenes, or of its first one, for each agent that has none at all."""
+    """A recording of each of a few scenes, or of its first one, for each agent that is installed and has none
+    at all. Shells are left out: how they are set up differs from machine to machine."""
     chosen: list[Recording] = []
-    for _, group in itertools.groupby(all_recordings(), lambda each: each.agent):
-        of_agent = list(group)
-        if any(each.path.exists() for each in of_agent):
+    for name, group in itertools.groupby(all_recordings(), lambda each: each.agent):
+        of_agent, agent = list(group), AGENTS[name]
+        if agent.is_shell or not agent.program.exists() or any(each.path.exists() for each in of_agent):
             continue
         scenes = [name for name in FEW if any(each.scene == name for each in of_agent)] or [of_agent[0].scene]
         chosen += (next(each for each in of_agent if each.scene == name) for name in scenes)

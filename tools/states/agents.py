@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +12,7 @@ from typing import NamedTuple
 from tests.cli import claude_code
 from tests.hosted.real import KEY, REAL
 from tests.model_server import Call, CallTool, ModelServer, Shell
-from tools import npm_peers
+from tools import npm_peers, pip_peers
 
 _NODE_ROOM = "--max-old-space-size=1024"
 
@@ -21,7 +22,7 @@ class RecordedAgent(NamedTuple):
 
     name: str
     pin: str
-    """The package of requirements/peers-npm.txt."""
+    """The package of requirements/peers-npm.txt or peers-pip.txt; nothing for a program of the system."""
     command: tuple[str, ...]
     set_up: Callable[[Path, Path, ModelServer], dict[str, str]]
     """Writes its configuration to a home, for a project, and returns its environment."""
@@ -47,20 +48,33 @@ class RecordedAgent(NamedTuple):
     start_pause: float = 1.5
     """Seconds after `ready` until it has settled."""
     error_pause: float = 1.0
+    kin: str = ""
+    """The agent whose rules hold for it, if not those with its own name."""
+    own_scenes: tuple[str, ...] = ()
+    """Scenes for it alone (`own_scenes.py`), instead of those of other agents or beside them."""
+    is_shell: bool = False
+    has_tools: bool = True
+    """Whether its model calls tools; other requests are not prompts then."""
 
     @property
     def program(self) -> Path:
         """Where its program is, if it is installed."""
+        if not self.pin:
+            return Path(shutil.which(self.command[0]) or self.command[0])
+        if "==" in self.pin:
+            return pip_peers.path(self.pin, self.command[0])
         return npm_peers.Package(self.pin, self.command[:1]).path(self.command[0])
 
     @property
     def rules(self) -> str:
         """The agent whose rules hold for it."""
-        return self.name.partition("-")[0]
+        return self.kin or self.name
 
     @property
     def scenes(self) -> list[str]:
         """The scenes that it has."""
+        if self.is_shell:
+            return list(self.own_scenes)
         has = {
             "permission": self.permission,
             "trust": self.trust,
@@ -69,7 +83,7 @@ class RecordedAgent(NamedTuple):
         }
         has["resume"] = self.resume_arguments or self.resume_by or ()
         names = ("turns", "prose", "errors", "permission", "menus", "compaction", "resume", "trust")
-        return [name for name in names if has.get(name, True)]
+        return [*(name for name in names if has.get(name, True)), *self.own_scenes]
 
 
 def _claude(home: Path, project: Path, model: ModelServer) -> dict[str, str]:
@@ -130,6 +144,48 @@ def _untrusted_gemini(environment: dict[str, str], project: Path) -> dict[str, s
     return {"GEMINI_CLI_TRUST_WORKSPACE": ""}
 
 
+def _aider(home: Path, project: Path, model: ModelServer) -> dict[str, str]:
+    """At its start aider asks the network for prices of models, unless it did so within a day."""
+    cache = home / ".aider" / "caches"
+    cache.mkdir(parents=True)
+    known = {
+        "max_input_tokens": 32_000,
+        "max_output_tokens": 4000,
+        "litellm_provider": "openai",
+        "mode": "chat",
+    }
+    prices = {"openai/test-model": {**known, "input_cost_per_token": 0, "output_cost_per_token": 0}}
+    (cache / "model_prices_and_context_window.json").write_text(json.dumps(prices))
+    return {
+        "OPENAI_API_BASE": model.url,
+        "OPENAI_API_KEY": KEY,
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        "AIDER_ANALYTICS_DISABLE": "true",
+        "AIDER_CHECK_UPDATE": "false",
+        "AIDER_DETECT_URLS": "false",
+        "AIDER_GIT": "false",
+        "AIDER_GITIGNORE": "false",
+        "AIDER_SHOW_MODEL_WARNINGS": "false",
+        "AIDER_SHOW_RELEASE_NOTES": "false",
+    }
+
+
+_SHELL_PROMPTS = {"bash": "garden$", "zsh": "garden %", "fish": "garden>", "dash": "$"}
+
+
+def _shell(home: Path, project: Path, model: ModelServer) -> dict[str, str]:
+    for number in range(12):
+        (project / f"leaf{number}.txt").write_text("green\n")
+    (home / ".zshrc").write_text(
+        "PS1='%1~ %% '\nsetopt correct\nLISTMAX=5\nautoload -Uz compinit; compinit\n"
+    )
+    fish = home / ".config" / "fish"
+    fish.mkdir(parents=True)
+    greeting = "set -g fish_greeting\nfunction fish_prompt; echo (basename $PWD)'> '; end\n"
+    (fish / "config.fish").write_text(greeting)
+    return {"PS1": "\\W$ "}
+
+
 def _patch(name: str, text: str) -> Call:
     """A patch, as Codex edits files."""
     lines = "".join(f"+{line}\n" for line in text.splitlines())
@@ -174,6 +230,7 @@ AGENTS = {
             resume_shown="Resume session",
             trust=("1. Yes",),
             untrust=_untrusted_claude,
+            kin="claude",
         ),
         RecordedAgent(
             "codex",
@@ -241,6 +298,38 @@ AGENTS = {
             ),
             resume_arguments=("--resume",),
             resume_shown="Resume Session",
+        ),
+        RecordedAgent(
+            "aider",
+            "aider-chat==0.86.2",
+            ("aider", "--model", "openai/test-model", "--edit-format", "diff"),
+            _aider,
+            ("Repo-map",),
+            interrupt=("C-c",),
+            compact="",
+            trust=("No git repo found", "(Y)es/(N)o"),
+            untrust=lambda environment, project: {"AIDER_GIT": "true"},
+            own_scenes=("aider-questions",),
+            has_tools=False,
+        ),
+        *(
+            RecordedAgent(
+                name,
+                "",
+                (name, *options),
+                _shell,
+                (_SHELL_PROMPTS[name],),
+                kin="shell",
+                own_scenes=("commands", "reads", *more),
+                is_shell=True,
+                start_pause=1.0,
+            )
+            for name, options, more in (
+                ("bash", ("--norc",), ("completes",)),
+                ("zsh", ("-d",), ("completes", "zsh-asks")),
+                ("fish", (), ("fish-completes",)),
+                ("dash", (), ()),
+            )
         ),
     )
 }

@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fairlead.formats import asciicast
+from fairlead.system.processes import Program
 from fairlead.terminal.screen.events import Progress
 from fairlead.terminal.screen.screen import Screen
+from fairlead.terminal.state.asking import asked_on
+from fairlead.terminal.state.front import Front, by_process, rules_now
 from fairlead.terminal.state.rules import AgentRules, Found, live_view
 
 from .recordings import Label, read
@@ -29,10 +32,12 @@ class Moment(NamedTuple):
     label: Label
     found: Found | None
     text: str
+    by_process: str = "unknown"
+    """What the process says where no rule matches: for shells, whose recordings have that, too."""
 
     @property
     def said(self) -> str:
-        return "unknown" if self.found is None else self.found.state
+        return self.by_process if self.found is None else self.found.state
 
 
 class Judgement(NamedTuple):
@@ -66,6 +71,9 @@ class Judgement(NamedTuple):
 def looks(path: Path, rules: AgentRules) -> Iterator[Moment]:
     """All looks at a recording while it is in a state that is known."""
     header, events, labels = read(path)
+    fronts = [event for event in events if event.code == asciicast.MARKER and event.data.startswith("front ")]
+    front: Front | None = None
+    process = "unknown"
     outputs = [event for event in events if event.code == asciicast.OUTPUT]
     times = set(_times(outputs, labels))
     at = 0
@@ -79,10 +87,25 @@ def looks(path: Path, rules: AgentRules) -> Iterator[Moment]:
                     progress = event if isinstance(event, Progress) else progress
                 at += 1
                 is_fresh = False
+            while fronts and fronts[0].time <= time:
+                front = _front(fronts.pop(0).data, rules)
+                is_fresh = False
             view = None if is_fresh else live_view(screen, progress)
             if view is not None and not view.repaints:
-                found, is_fresh, text = rules.look(view), True, screen.text()
-            yield Moment(time, label, found, text)
+                known = rules_now(front) if front is not None else rules
+                found, is_fresh, text = known.look(view) if known is not None else None, True, screen.text()
+                if front is not None:
+                    process = by_process(front, lambda view=view: asked_on(view))[0]  # type: ignore[misc]
+            yield Moment(time, label, found, text, process)
+
+
+def _front(words: str, rules: AgentRules) -> Front:
+    """The program in the foreground, as `stage.py` has recorded it."""
+    _, name, what, waits, reader = words.split(" ")
+    shell = rules if what == "shell" else None
+    program = Program(0, name, "")
+    arguments = [name] if shell is not None else [name, "-c", ""]
+    return Front(program, arguments, None, waits.strip("-"), 0.0, reader.strip("-"), shell)
 
 
 def _times(outputs: list[asciicast.CastEvent], labels: list[Label]) -> Iterator[tuple[float, Label]]:

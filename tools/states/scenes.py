@@ -21,6 +21,7 @@ from tests import leftovers
 from tests.agent.openai_server import failure
 from tests.model_server import Says, Shell, WriteFile
 
+from . import own_scenes
 from .agents import RecordedAgent, place_for
 from .stage import SETTLE, PacedModel, Stage
 
@@ -101,6 +102,7 @@ class Scene:
         self.agent = agent
         self.model = model
         self.size = size
+        self.model.answers_all = not agent.has_tools
         self.random = random.Random(f"{agent.name} {size} {seed}")
         self.argv, self.environment, self.project = place_for(agent, home, model)
         self.environment[leftovers.VARIABLE] = uuid.uuid4().hex
@@ -115,6 +117,7 @@ class Scene:
     def start(self, *more: str) -> None:
         """Start the program."""
         self.stage = Stage([*self.argv, *more], self.environment, self.project, *self.size)
+        self.stage.follows_front = self.agent.is_shell
 
     def ready(self, what: str = "start") -> None:
         """Wait until it takes a prompt."""
@@ -370,6 +373,7 @@ SCENES: Mapping[str, Callable[[Scene], None]] = {
     "compaction": Scene.compaction,
     "resume": Scene.resume,
     "trust": Scene.trust,
+    **own_scenes.SCENES,
 }
 
 

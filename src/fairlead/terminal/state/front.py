@@ -10,16 +10,21 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+from ...sessions.state import DoesNow
 from ...system import processes
 from ...system.worktrees import git_branch
 from .rules import AgentRules
 
 SHELLS = frozenset({"bash", "zsh", "fish", "sh", "dash", "ksh", "ash", "tcsh", "nu", "xonsh", "pwsh"})
+SHELL = "shell"
+"""The agent of the rules for shells, which count beside what their processes tell."""
 _WITH_VALUE = ("--rcfile", "--init-file", "--init-command", "-o", "+o", "-O", "+O", "-C")
 """Options of shells after which a word is no script."""
 
 PAGERS = frozenset({"less", "more", "most", "man", "info", "lv", "w3m"})
 """Programs that show a text and read keys. What is before their cursor is no question."""
+USED = 0.05
+"""The share of time for which a program uses the processor that is at work."""
 MAX_BELOW = 16
 """Among how many processes that a program has started the one is looked for that reads the terminal."""
 
@@ -33,10 +38,13 @@ class Front(NamedTuple):
     program: processes.Program
     arguments: Sequence[str]
     rules: AgentRules | None
+    """The rules for it, if it is an agent."""
     waits_in: str
     cpu_seconds: float
     reader: str = ""
     """The program that reads the terminal: this one, or one that it has started, as `man` starts `less`."""
+    shell: AgentRules | None = None
+    """The rules for it, if it is a shell that runs what somebody types."""
     cwd: str = ""
     """Of a shell that reads its terminal, its directory,"""
     branch: str = ""
@@ -56,7 +64,13 @@ def front_of(pid: int, before: Front | None, rules_of: RulesOf) -> Front | None:
         return None
     arguments = processes.arguments(program.pid)
     is_same = before is not None and (before.program, before.arguments) == (program, arguments)
-    rules = before.rules if before is not None and is_same else rules_of(program.name, arguments)
+    if before is not None and is_same:
+        rules, shell = before.rules, before.shell
+    else:
+        rules, shell = rules_of(program.name, arguments), None
+        if rules is not None and rules.agent == SHELL:
+            shell = rules if is_shell(program.name, arguments) else None
+            rules = None
     waits_in = processes.waits_in(program.pid)
     reader = program.name if waits_in == "read" else ""
     if not reader and rules is None and not is_shell(program.name, arguments):
@@ -66,7 +80,32 @@ def front_of(pid: int, before: Front | None, rules_of: RulesOf) -> Front | None:
         with contextlib.suppress(OSError):
             cwd = os.readlink(f"/proc/{program.pid}/cwd")
             branch = git_branch(Path(cwd)) or ""
-    return Front(program, arguments, rules, waits_in, found.cpu_seconds, reader, cwd, branch)
+    return Front(program, arguments, rules, waits_in, found.cpu_seconds, reader, shell, cwd, branch)
+
+
+def by_process(front: Front, asked: Callable[[], str], used: float = 0.0) -> tuple[DoesNow, str, str]:
+    """What a program without rules does, as far as its process tells: that, the words that this is based on,
+    and what it `asked`, which is called if it reads its terminal. `used` is the share of time in which it
+    used the processor. Without words nothing is known."""
+    name = front.program.name
+    if is_shell(name, front.arguments):
+        if front.waits_in in ("read", "poll"):
+            return "idle", f"{name} reads its terminal", ""
+    elif front.reader or (front.is_pager and front.waits_in == "poll"):
+        question = "" if front.is_pager else asked()
+        words = f"{front.reader or name} reads its terminal"
+        return "waits" if question else "unknown", words, question
+    if used > USED:
+        return "working", f"{name} used the processor {used:.0%} of the time", ""
+    if front.waits_in != "poll":
+        return "working", f"{name} runs in the foreground", ""
+    return "unknown", "", ""
+
+
+def rules_now(front: Front) -> AgentRules | None:
+    """The rules for the screen of the program in the foreground. Those for shells count while it reads."""
+    is_busy = front.waits_in not in ("read", "poll") and processes.has_proc()
+    return front.rules or (None if is_busy else front.shell)
 
 
 def _reader_below(pid: int) -> str:

@@ -17,7 +17,7 @@ from ...sessions.state import MAX_WORDS, DoesNow, Evidence, Source, States
 from ..ports import ProgramState, TerminalEvent
 from ..session import TerminalSession
 from .asking import asked_on
-from .front import Front, RulesOf, front_of, is_shell
+from .front import Front, RulesOf, by_process, front_of, is_shell, rules_now
 from .marks import PromptMarks
 from .rules import AgentRules, Found, live_view
 from .shell_prompt import learn, shell_line
@@ -39,8 +39,6 @@ GAP = 0.8
 """Seconds that a screen may show nothing that is known before that counts."""
 SETTLE = (1.0, 3.0)
 """Seconds after the last change when a program is looked at whose screen is not known."""
-USED = 0.05
-"""Seconds of processor time a second with which a program is at work."""
 _ASKING = ("permission", "approval", "approve")
 """Words of notifications by which agents ask for a permission."""
 
@@ -164,22 +162,23 @@ class Tracker:
             self.screen = self._begun = None
             self.agent = front.rules if front is not None else None
         with contextlib.suppress(RuntimeError):  # the screen went meanwhile
-            self._look_at_screen()
+            self._look_at_screen(rules_now(front) if front is not None else None)
         if front is not None and self.agent is None:
             self._look_at_process(front, before, elapsed)
         self._looked_last = time.time()
         self._report()
         self._look_again()
 
-    def _look_at_screen(self) -> None:
-        if self.agent is None:
+    def _look_at_screen(self, rules: AgentRules | None) -> None:
+        if rules is None:
+            self._claims.pop("screen", None)
             return
         now = time.time()
         view = live_view(self.session.screen)
         if view.repaints and now - self._matched_at < GAP:
             self.look_soon(LOOK_AFTER)
             return
-        found = self.agent.look(view)
+        found = rules.look(view)
         shown = self._claims.get("screen")
         if found is None:
             if shown is not None and now - self._matched_at < GAP:
@@ -201,28 +200,20 @@ class Tracker:
         evidence = Evidence(
             "screen", found.state, now, found.words[:MAX_WORDS], found.rule, str(found.version)
         )
-        self._claims["screen"] = Claim(evidence, found.question, since)
+        question = found.question
+        if self.agent is None and question:  # of a shell, whose questions are lines of text
+            question = asked_on(view) or question
+        self._claims["screen"] = Claim(evidence, question, since)
         self.screen = found
 
     def _look_at_process(self, front: Front, before: Front | None, elapsed: float) -> None:
         """A program without rules: a shell at its prompt, one that reads its terminal, or one that works."""
-        says: DoesNow = "unknown"
-        name = front.program.name
-        shell = is_shell(name, front.arguments)
-        used = front.cpu_seconds - before.cpu_seconds if before and before.program == front.program else 0.0
-        question = words = ""
-        if shell and front.waits_in in ("read", "poll"):
-            if front.program.pid == self.session.pid:
-                with contextlib.suppress(RuntimeError):  # the screen went meanwhile
-                    learn(self.session, shell_line(self.session, front))
-            says, words = "idle", f"{name} reads its terminal"
-        elif front.reader or (front.is_pager and front.waits_in == "poll"):
-            question = self._question(front)
-            says, words = "waits" if question else "unknown", f"{front.reader or name} reads its terminal"
-        elif elapsed and used / elapsed > USED:
-            says, words = "working", f"{name} used {used:.2f} s of processor time in {elapsed:.1f} s"
-        elif front.waits_in != "poll":
-            says, words = "working", f"{name} runs in the foreground"
+        same = before is not None and before.program == front.program
+        used = front.cpu_seconds - before.cpu_seconds if same and before is not None else 0.0
+        says, words, question = by_process(front, self._question, used / elapsed if elapsed else 0.0)
+        if says == "idle" and front.program.pid == self.session.pid:
+            with contextlib.suppress(RuntimeError):  # the screen went meanwhile
+                learn(self.session, shell_line(self.session, front))
         own = self.session.command
         if says == "working" and not self.session.inputs and is_shell(own[0], own):
             says, words = "unknown", ""  # it starts, and nobody has asked it for anything yet
@@ -233,11 +224,12 @@ class Tracker:
             since = known.since if known is not None and known.evidence.says == says else time.time()
             self._claims["process"] = Claim(Evidence("process", says, time.time(), words), question, since)
 
-    def _question(self, front: Front) -> str:
-        """What a program asks that reads its terminal. Pagers and editors ask nothing, and what others have
-        merely printed is no question."""
-        screen = self.session.screen
-        return "" if front.is_pager or screen.alternate else asked_on(live_view(screen))
+    def _question(self) -> str:
+        """What a program asks that reads its terminal. Editors and the like ask nothing."""
+        with contextlib.suppress(RuntimeError):  # the screen went meanwhile
+            screen = self.session.screen
+            return "" if screen.alternate else asked_on(live_view(screen))
+        return ""
 
     def _report(self) -> None:
         now = time.time()
