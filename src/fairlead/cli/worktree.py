@@ -15,18 +15,22 @@ if TYPE_CHECKING:
 
     from ..client.connection import DaemonConnection
 
-VERBS = ("ls", "diff", "rm")
+VERBS = ("ls", "diff", "merge", "rm")
 COMMAND = Command(
     "worktree",
-    "List, compare and remove the git worktrees that `start --worktree` and `agent --worktree` made.\n"
+    "List, compare, merge and remove the git worktrees that `start --worktree` and `agent --worktree` made.\n"
+    "`merge` merges the branch into the one that it came from, which must have no changes where it is\n"
+    "checked out. If there are conflicts it names the files, and nothing has changed.\n"
     "A worktree outlives its session. `rm` refuses while a session works there, and if files or commits\n"
     "would be lost: with --force these are kept under a ref of the repository, which it prints.",
     takes=(
-        Argument("what", "ls, diff NAME, rm NAME", optional=True, completes=" ".join(VERBS)),
+        Argument("what", "ls, diff NAME, merge NAME, rm NAME", optional=True, completes=" ".join(VERBS)),
         Argument("name", "the session that it was made for", optional=True, completes="worktree"),
     ),
     options=(
         Option("-f", "--force", help="rm: also with work that is nowhere else, which is kept under a ref"),
+        Option("--into", value="BRANCH", help="merge: into this branch"),
+        Option("-m", "--message", value="TEXT", help="merge: first commit what is not committed"),
         Option("-y", "--yes", help="rm: don't ask; needed without a terminal"),
         Option("--stat", help="diff: only the files"),
         JSON,
@@ -34,6 +38,7 @@ COMMAND = Command(
     examples=(
         ("fairlead worktree", "list them"),
         ("fairlead worktree diff roses --stat", "what was changed in it"),
+        ("fairlead worktree merge roses -m 'new roses'", "commit what was done, and merge it"),
         ("fairlead worktree rm roses", "remove it, if nothing is lost with it"),
     ),
 )
@@ -99,7 +104,8 @@ def main(arguments: Sequence[str]) -> int:
     from ..client.connection import DaemonConnection
 
     with DaemonConnection() as control:
-        return _list(control, options) if what == "ls" else _remove(control, options)
+        does = {"ls": _list, "merge": _merge, "rm": _remove}[what]
+        return does(control, options)
 
 
 def _list(control: DaemonConnection, options: Any) -> int:
@@ -129,6 +135,25 @@ def _list(control: DaemonConnection, options: Any) -> int:
     ]
     for line in table_lines([HEAD, *rows], drops=("SINCE", "SESSION", "COMMITS", "CHANGED")):
         print(line)
+    return 0
+
+
+def _merge(control: DaemonConnection, options: Any) -> int:
+    from ..formats.shown import counted
+
+    given = {"into": options.into, "message": options.message}
+    answer = control.ask("worktree_merge", name=options.name, **given)
+    if options.json:
+        import json
+
+        print(json.dumps(answer))
+        return 0
+    branch, into = answer["worktree"]["branch"], answer["into"]
+    if answer["merged"]:
+        done = f"{counted(answer['files'], 'file')} changed, {into} is now {answer['commit'][:SHORT]}"
+        print(f"merged {branch} into {into}: {done}")
+    else:
+        print(f"nothing to merge: {into} has all of {branch}")
     return 0
 
 

@@ -343,6 +343,15 @@ class Host(Connection):
         """List the worktrees that were made for sessions."""
         return self._control.call(Call("worktree_list", {}, itemgetter("worktrees")))
 
+    def merge_worktree(
+        self, name: str, *, into: str | None = None, message: str | None = None
+    ) -> dict[str, Any]:
+        """Merge what a session did in its worktree into the branch that it came from, or another; with a
+        message, commit first what is not committed. Returns the `commit` and how many `files` changed. Raises
+        RequestError if there are conflicts, or if the branch is checked out with changes."""
+        given = {"name": name, "into": into, "message": message}
+        return self._control.call(Call("worktree_merge", given, dict))
+
     def remove_worktree(self, name: str, *, force: bool = False) -> str | None:
         """Remove the worktree of a session. Raises RequestError if work in it is nowhere else; with `force`
         it is then kept under a ref, which is returned."""

@@ -31,6 +31,11 @@ def users_mode(mode: int) -> int | None:
     return mode & ~_users[0] if _users else None
 
 
+def users_mask() -> int:
+    """The user's mask, for a program that is started; -1 if it is the one that we have."""
+    return _users[0] if _users else -1
+
+
 def as_command() -> str:
     """A shell's command that sets the user's mask."""
     return f"umask {_users[0]:04o}" if _users else ":"

@@ -16,10 +16,11 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from ..keeper import masks
 from .opening import read_file
 
 GIT_SECONDS = 30.0
@@ -152,6 +153,7 @@ class Shadow:
         input: bytes | None = None,
         limit: int | None = None,
         seconds: float = GIT_SECONDS,
+        codes: Collection[int] = (0,),
     ) -> bytes:
         """What git prints, or the first `limit` bytes of it. Raises GitFault, also when it takes too long."""
         seconds = seconds if deadline is None else min(seconds, deadline - time.monotonic())
@@ -164,6 +166,7 @@ class Shadow:
             seconds,
             input,
             limit,
+            codes,
         )
 
     def _make(self, real: Path, common: Path) -> None:
@@ -348,6 +351,7 @@ def _call(
     seconds: float,
     input: bytes | None = None,
     limit: int | None = None,
+    codes: Collection[int] = (0,),
 ) -> bytes:
     named = (
         f"git {next((each for each in arguments[1:] if not each.startswith('-') and '=' not in each), '')}"
@@ -358,7 +362,7 @@ def _call(
         raise GitFault(f"{named} took longer than {seconds:.1f} seconds") from None
     except OSError as error:
         raise GitFault(f"can't run git: {error.strerror}") from None
-    if code:
+    if code not in codes:
         said = complained.decode("utf-8", "replace").strip() or f"exit code {code}"
         raise GitFault(f"{named}: {said[:500]}", code)
     if len(told) > MAX_LISTED:
@@ -377,7 +381,14 @@ def _ended(
     """Run git to its end, or until it has printed `limit` bytes, which is no failure."""
     if limit is None:
         done = subprocess.run(
-            arguments, check=False, cwd=cwd, env=env, input=input, capture_output=True, timeout=seconds
+            arguments,
+            check=False,
+            cwd=cwd,
+            env=env,
+            input=input,
+            capture_output=True,
+            timeout=seconds,
+            umask=masks.users_mask(),
         )
         return done.returncode, done.stdout, done.stderr
     with tempfile.TemporaryFile() as complaints:

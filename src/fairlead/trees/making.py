@@ -18,8 +18,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from ..formats.columns import printable
+from ..keeper import masks
 from ..system.files import replace_file
-from ..system.opening import read_file
+from ..system.opening import directory, read_file
 from ..system.repository import GitFault, LiveRepository, NoRepository, Shadow, repository_of
 from ..system.worktrees import worktrees
 from .diff import branch_of, resolved
@@ -159,12 +160,14 @@ def make(record: WorktreeRecord) -> None:
             message = f"fairlead: worktree for {record.name}"
             live.run("update-ref", "--create-reflog", "-m", message, ref, record.base, "")
         path, admin = Path(record.path), Path(record.admin)
-        admin.mkdir(parents=True, exist_ok=True)
-        path.mkdir(parents=True, exist_ok=True)
-        replace_file(str(admin / "commondir"), b"../..\n", 0o644)
-        replace_file(str(admin / "gitdir"), f"{path}/.git\n".encode(), 0o644)
-        replace_file(str(admin / "HEAD"), f"ref: {ref}\n".encode(), 0o644)
-        replace_file(str(path / ".git"), f"gitdir: {admin}\n".encode(), 0o644)
+        for each in (admin, path):
+            with directory(each, create=True):  # as the user would make it
+                pass
+        mode = masks.users_mode(0o666) or 0o644
+        replace_file(str(admin / "commondir"), b"../..\n", mode)
+        replace_file(str(admin / "gitdir"), f"{path}/.git\n".encode(), mode)
+        replace_file(str(admin / "HEAD"), f"ref: {ref}\n".encode(), mode)
+        replace_file(str(path / ".git"), f"gitdir: {admin}\n".encode(), mode)
     with worktree_faults(), Shadow(path) as shadow:
         index = {"GIT_INDEX_FILE": str(admin / "index")}
         with contextlib.suppress(FileNotFoundError):

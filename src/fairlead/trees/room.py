@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -19,8 +20,10 @@ import msgspec
 from ..system.repository import identity_of
 from ..system.settings import Settings
 from . import making
+from .changing import plans_in
 from .diff import SessionDiff, TreeDiff, compared, session_diff
 from .making import WorktreeFault, WorktreeLosses
+from .merging import WorktreeMerge, finish_merge, merge
 from .records import MAX_RECORDS, WorktreeRecord, WorktreeRecords
 
 log = logging.getLogger("fairlead")
@@ -36,7 +39,7 @@ COUNT_PAUSE = 5.0
 T = TypeVar("T")
 
 
-class Entered(NamedTuple):
+class EnteredWorktree(NamedTuple):
     """The worktree that a session is to work in."""
 
     record: WorktreeRecord
@@ -66,6 +69,7 @@ class TreeRoom:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self.records = WorktreeRecords(f"{settings.state_dir}/worktrees")
+        self._merges = Path(settings.state_dir, "merges")
         self._counts: dict[str, WorktreeCounts] = {}
         self._counting: set[str] = set()
         self._looking = ThreadPoolExecutor(THREADS, "trees")
@@ -74,8 +78,7 @@ class TreeRoom:
     async def open(self) -> None:
         """Read what is known of worktrees, and begin to finish what the last daemon did not."""
         await self._look(self.records.load)
-        if any(each.state != "ready" for each in self.records.all()):
-            self._changing.submit(self._finish)
+        self._changing.submit(self._finish)
 
     def close(self) -> None:
         """Begin nothing more; what is being done is finished or taken up by the next daemon."""
@@ -126,14 +129,14 @@ class TreeRoom:
 
     # --- changing -----------------------------------------------------------------------------------------
 
-    async def enter(self, name: str, project: str, branch: str = "", revision: str = "") -> Entered:
+    async def enter(self, name: str, project: str, branch: str = "", revision: str = "") -> EnteredWorktree:
         """The worktree of a session of this name: the one that it has, or a new one. Raises WorktreeFault."""
         return await self._change(lambda: self._enter(name, project, branch, revision))
 
-    def _enter(self, name: str, project: str, branch: str, revision: str) -> Entered:
+    def _enter(self, name: str, project: str, branch: str, revision: str) -> EnteredWorktree:
         place = self._settings.text("worktrees", "directory")
         if (found := self.records.named(name)) is not None:
-            return Entered(self._checked(found, project, branch, revision), False, [])
+            return EnteredWorktree(self._checked(found, project, branch, revision), False, [])
         if len(self.records) >= MAX_RECORDS:
             raise WorktreeFault(
                 f"there are {MAX_RECORDS} worktrees already; `fairlead worktree ls` lists them"
@@ -155,7 +158,7 @@ class TreeRoom:
             raise
         made = _ready(plan)
         self.records.put(made)
-        return Entered(made, True, making.notes_on(made))
+        return EnteredWorktree(made, True, making.notes_on(made))
 
     def _checked(self, found: WorktreeRecord, project: str, branch: str, revision: str) -> WorktreeRecord:
         """The worktree that a name has, if it is what is asked for."""
@@ -213,8 +216,19 @@ class TreeRoom:
         making.remove(record, is_kept=bool(record.kept))
         self.records.drop(record)
 
+    async def merge(self, record: WorktreeRecord, into: str = "", message: str = "") -> WorktreeMerge:
+        """Merge the work in a worktree into the branch that it came from, or another. Raises WorktreeFault,
+        and then that branch is as it was."""
+        return await self._change(lambda: merge(record, self._merges, into=into, message=message))
+
     def _finish(self) -> None:
         """Finish what the last daemon began, or take it back."""
+        for home in plans_in(self._merges):
+            try:
+                finish_merge(home)
+            except Exception as error:
+                log.warning("a merge that was not finished: %s", error)
+            shutil.rmtree(home, ignore_errors=True)
         for record in self.records.all():
             try:
                 if record.state == "making":

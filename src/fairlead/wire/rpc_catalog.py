@@ -154,6 +154,7 @@ PARAMS: Mapping[str, ParamType] = MappingProxyType(
         "idle": SECONDS,
         "images": ANYTHING,
         "input": STRING,
+        "into": NON_BLANK,
         "job-id": NON_BLANK,
         "key": STRING,
         "kind": NON_BLANK,
@@ -294,6 +295,9 @@ worktree_list: -> worktrees
     the worktrees that were made for sessions [repeatable reads]
 worktree_losses: name -> worktree losses changed commits ignored
     what removing a worktree would lose [beside repeatable reads]
+worktree_merge: name / into message -> worktree into commit files merged
+    merge what a session did in its worktree into the branch it came from; with a message, commit first what \
+is not committed [beside]
 worktree_remove: name / force -> worktree kept
     remove a worktree; if work in it is nowhere else, only with `force`, and it is kept under a ref [beside]
 verify_target: / name session-id -> session-id kind socket project file model line turns

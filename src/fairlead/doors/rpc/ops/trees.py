@@ -90,6 +90,15 @@ class TreeOps:
         )
 
     @op
+    async def worktree_merge(self, name: str, into: str = "", message: str = "") -> Data:
+        _check_person("merge the work of a session")
+        record = await self._record(name)
+        came = await self._trees.merge(record, into, message)
+        return fields(
+            worktree=_row(record), into=came.into, commit=came.commit, files=came.files, merged=came.is_merged
+        )
+
+    @op
     async def worktree_remove(self, name: str, force: bool = False) -> Data:
         _check_person("remove a worktree")
         record = await self._record(name)

@@ -1,0 +1,355 @@
+"""Merges what a session did in its worktree into another branch.
+
+The merge is made in git's object store, where it disturbs nobody; if there are conflicts, that was all. Where
+the branch is checked out, the index is locked, then the files are changed by a plan (`changing`), and branch
+and index follow. No hook, filter or merge driver runs. Everything here blocks: call it in a thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+from pathlib import Path
+from typing import Self
+
+from msgspec import Struct
+
+from ..formats.columns import printable
+from ..system.opening import read_file
+from ..system.repository import GitFault, LiveRepository, Shadow, identity_of, repository_of
+from ..system.worktrees import worktrees
+from .changing import (
+    ABSENT,
+    ChangedMeanwhile,
+    ChangePlan,
+    FileChange,
+    FileState,
+    carry_out,
+    finish,
+    is_proper,
+    mode_for,
+    others_of,
+    quoted,
+    read_plan,
+    state_of,
+    take_back,
+)
+from .making import WorktreeFault, anchor, check_own, commit, worktree_faults
+from .records import WorktreeRecord
+from .taking import MODULE, take_tree
+
+MAX_NAMED = 10
+"""How many files an answer names."""
+LOCK = "lock"
+"""The file of a plan's directory that says where the lock on the index is,"""
+OURS = b"fairlead merges\n"
+"""and what is in that lock."""
+MAX_LINK = 4096
+_UNDERWAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")
+"""What a git directory has while something is being done in its working tree."""
+
+
+class WorktreeMerge(Struct, frozen=True):
+    """What came of a merge."""
+
+    into: str
+    commit: str
+    files: int
+    """How many files of the branch were changed."""
+    is_merged: bool = True
+    """False if the branch had it all already."""
+
+
+def merge(record: WorktreeRecord, plans: Path, *, into: str = "", message: str = "") -> WorktreeMerge:
+    """Merge a worktree's branch into the one that it came from, or into another. With a message, commit first
+    what is not committed. Raises WorktreeFault, and then the branch and its files are as before."""
+    target = into or record.into
+    if not target:
+        raise WorktreeFault(f"{record.name} began at no branch: say into which one, with --into BRANCH")
+    with worktree_faults():
+        identity = identity_of(Path(record.repository))
+        _check_worktree(record, message, identity)
+        with LiveRepository(anchor(record)) as live:
+            ours, theirs = _tip(live, target), _tip(live, record.branch)
+            if not ours:
+                raise WorktreeFault(f"there is no branch {target}: choose another with --into BRANCH")
+            if not theirs or target == record.branch:
+                raise WorktreeFault(
+                    f"there is nothing to merge: the branch {record.branch} is gone, or itself"
+                )
+            if _is_ancestor(live, theirs, ours):
+                return WorktreeMerge(target, ours, 0, is_merged=False)
+            place = _checked_out_at(record, target)
+            if place is not None:
+                _check_clean(place, target)
+            made = theirs
+            if not _is_ancestor(live, ours, theirs):
+                made = _merged(live, record, target, ours, theirs, identity)
+            count = len(_differences(live, ours, made))
+            if place is None:
+                _move(live, target, made, ours, record.name)
+            else:
+                _check_out(live, place, plans, target, ours, made, record.name)
+            return WorktreeMerge(target, made, count)
+
+
+def _check_worktree(record: WorktreeRecord, message: str, identity: dict[str, str]) -> None:
+    """Commit what is not committed, or raise WorktreeFault because nobody said with which message."""
+    place = Path(record.path)
+    if not os.path.lexists(place):
+        return  # what was committed is on the branch
+    check_own(record, place)
+    with LiveRepository(place) as live:
+        head = live.run("rev-parse", "--verify", "HEAD").decode().strip()
+        tip = _tip(live, record.branch)
+        if head != tip:
+            raise WorktreeFault(f"{place} has another commit checked out than the branch {record.branch} has")
+        taken = take_tree(live)
+        if taken.left_out:
+            raise WorktreeFault(
+                f"{place} has what git can't keep: {_named(taken.left_out)}; move it away first"
+            )
+        names = _differences(live, head, taken.hash)
+        if not names:
+            return
+        if not message:
+            how = 'commit that, or let it be committed with --message "…"'
+            raise WorktreeFault(f"{place} has changes that are not committed: {_listed(names)}; {how}")
+        if not identity:
+            raise WorktreeFault("git does not know who commits: set user.name and user.email")
+        made = commit(live, taken.hash, ["-p", head], message + "\n", identity)
+        _, real, _ = repository_of(place)
+        with _IndexLock(real) as lock:
+            live.run("read-tree", taken.hash, env={"GIT_INDEX_FILE": lock.fresh})
+            _move(live, record.branch, made, head, record.name)
+            lock.replace()
+        with contextlib.suppress(GitFault):
+            live.run("update-index", "-q", "--refresh", env={"GIT_INDEX_FILE": str(real / "index")})
+
+
+def _tip(live: Shadow, branch: str) -> str:
+    with contextlib.suppress(GitFault):
+        options = ("--verify", "--quiet", f"refs/heads/{branch}^{{commit}}")
+        return live.run("rev-parse", *options).decode().strip()
+    return ""
+
+
+def _is_ancestor(live: Shadow, one: str, other: str) -> bool:
+    try:
+        live.run("merge-base", "--is-ancestor", one, other)
+    except GitFault as fault:
+        if fault.code != 1:
+            raise
+        return False
+    return True
+
+
+def _checked_out_at(record: WorktreeRecord, branch: str) -> Path | None:
+    """The working tree in which a branch is checked out."""
+    found = worktrees(anchor(record))
+    places = [Path(each.path) for each in found[1] if each.branch == branch] if found else []
+    return next((each for each in places if (each / ".git").exists()), None)
+
+
+def _check_clean(place: Path, branch: str) -> None:
+    """Raises WorktreeFault if files of a working tree are changed, or something is being done there."""
+    _, real, _ = repository_of(place)
+    if underway := next((each for each in _UNDERWAY if (real / each).exists()), ""):
+        raise WorktreeFault(
+            f"{place}, where {branch} is checked out, is in the middle of something: {underway}"
+        )
+    with Shadow(place) as shadow:
+        staged = shadow.run("diff-index", "--cached", "--name-only", "--no-renames", "-z", "HEAD", "--")
+        index = shadow.run("write-tree", "--missing-ok", env=shadow.writing).decode().strip()
+        taken = take_tree(shadow)
+        options = ("--name-only", "--no-renames", "--diff-filter=a", "-z")
+        changed = shadow.run("diff", *options, index, taken.hash, "--")
+    if names := sorted({*staged.split(b"\0"), *changed.split(b"\0")} - {b""}):
+        why = f"{place}, where {branch} is checked out, has changes: {_listed(names)}"
+        raise WorktreeFault(f"{why}; commit or stash them first")
+
+
+def _merged(
+    live: LiveRepository,
+    record: WorktreeRecord,
+    target: str,
+    ours: str,
+    theirs: str,
+    identity: dict[str, str],
+) -> str:
+    """The commit of a merge. Raises WorktreeFault if there are conflicts."""
+    if not identity:
+        raise WorktreeFault("git does not know who commits the merge: set user.name and user.email")
+    options = ("--write-tree", "--name-only", "--no-messages", "-z")
+    told = live.run("merge-tree", *options, ours, theirs, codes=(0, 1)).split(b"\0")
+    if names := [each for each in told[1:] if each]:
+        how = f"merge {target} into {record.branch} in {record.path}, mend that there, and merge again"
+        raise WorktreeFault(f"conflicts in {_listed(names)}; {target} is as it was: {how}")
+    message = f"Merge {record.branch}, the work of {record.name}\n"
+    return commit(live, told[0].decode().strip(), ["-p", ours, "-p", theirs], message, identity)
+
+
+def _differences(live: Shadow, before: str, after: str) -> list[bytes]:
+    options = ("--name-only", "--no-renames", "--no-ext-diff", "--ignore-submodules=none", "-z")
+    return live.run("diff", *options, before, after, "--").split(b"\0")[:-1]
+
+
+def _move(live: LiveRepository, branch: str, new: str, old: str, name: str) -> None:
+    """Let a branch be at another commit, if it is still where it was."""
+    live.run("update-ref", "-m", f"fairlead: merge of {name}", f"refs/heads/{branch}", new, old)
+
+
+# --- where the branch is checked out ----------------------------------------------------------------------
+
+
+class _IndexLock:
+    """git's lock on an index, and the index that will take its place. What it has says that it is ours."""
+
+    def __init__(self, real: Path) -> None:
+        self._index, self.path = real / "index", real / "index.lock"
+        self.fresh = str(real / "index.fairlead")
+
+    def __enter__(self) -> Self:
+        try:
+            with open(self.path, "xb") as file:
+                file.write(OURS)
+        except FileExistsError:
+            raise WorktreeFault(f"{self.path} is there: git is at work, or died; try again") from None
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copy2(self._index, self.fresh)
+        return self
+
+    def replace(self) -> None:
+        os.replace(self.fresh, self._index)
+
+    def __exit__(self, *error: object) -> None:
+        for each in (self.fresh, self.path):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(each)
+
+
+def _check_out(
+    live: LiveRepository, place: Path, plans: Path, branch: str, ours: str, made: str, name: str
+) -> None:
+    """Let a working tree, its index and its branch follow a merge."""
+    _, real, _ = repository_of(place)
+    id = secrets.token_hex(8)
+    home = plans / id
+    home.mkdir(parents=True, mode=0o700)
+    (home / LOCK).write_bytes(os.fsencode(real / "index.lock"))
+    is_begun = False
+    try:
+        with Shadow(place) as shadow, _IndexLock(real) as lock:
+            changes = _changes(shadow, place, home, ours, made)
+            shadow.run("read-tree", "-i", "-m", ours, made, env={"GIT_INDEX_FILE": lock.fresh})
+            then = {"branch": branch, "ours": ours, "made": made, "real": str(real), "name": name}
+            plan = ChangePlan(id=id, top=str(place), changes=changes, then=then)
+            if others := others_of(plan):
+                why = f"{_named(others)} would be overwritten in {place}, and git does not have it"
+                raise WorktreeFault(f"{why}; move it away first. {branch} is as it was")
+            shutil.copy2(lock.fresh, home / "index")
+            carry_out(plan, home)
+            is_begun = True
+            _move(live, branch, made, ours, name)
+            lock.replace()
+            is_begun = False
+    except ChangedMeanwhile as changed:
+        why = f"{_named(changed.names)} changed just now in {place}"
+        raise WorktreeFault(f"{why}; {branch} is as it was") from None
+    except GitFault:
+        if is_begun:  # somebody moved the branch: what was checked out is taken back
+            take_back(home)
+        raise
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+    _refresh(live, real)
+
+
+def _refresh(live: Shadow, real: Path) -> None:
+    """Have the index know the files as they are, so that git needn't compare them."""
+    with contextlib.suppress(GitFault):
+        env = {"GIT_INDEX_FILE": str(real / "index")}
+        live.run("update-index", "-q", "--refresh", env=env)
+
+
+def _changes(shadow: Shadow, place: Path, home: Path, ours: str, made: str) -> list[FileChange]:
+    """What becomes of each file, with the new contents in `home`."""
+    options = ("-r", "-z", "--raw", "--no-renames", "--no-abbrev")
+    told = shadow.run("diff-tree", *options, ours, made, "--").split(b"\0")[:-1]
+    rows = list(zip(told[::2], told[1::2]))
+    index = {"GIT_INDEX_FILE": str(home / "new-index")}
+    shadow.run("read-tree", made, env=index)
+    coming = [path for facts, path in rows if facts.split()[1] not in (b"000000", MODULE.encode())]
+    files = home / "files"
+    files.mkdir(mode=0o700)
+    given = b"\0".join(coming)
+    shadow.run("checkout-index", "-z", "--stdin", f"--prefix={files}/", env=index, input=given)
+    os.unlink(home / "new-index")
+    changes = []
+    for number, (facts, path) in enumerate(rows):
+        old, new, *_ = facts.lstrip(b":").split()
+        if not is_proper(path):
+            raise WorktreeFault(f"a file can't be called {os.fsdecode(path)!a}")
+        if MODULE.encode() in (old, new):
+            continue  # a submodule: its directory is its own, and only the index changes
+        now = state_of(place, os.fsdecode(path))
+        after, content = ABSENT, ""
+        if new != b"000000":
+            source = os.path.join(os.fsencode(files), path)
+            content = str(number)
+            after = _moved_in(source, home / content, new, now)
+        before = now if old != b"000000" else ABSENT
+        changes.append(FileChange(quoted(path), before, after, content))
+    shutil.rmtree(files)
+    return changes
+
+
+def _moved_in(source: bytes, content: Path, mode: bytes, now: FileState) -> FileState:
+    """Put new contents where a plan has them. Returns the state of the file that will have them."""
+    if mode == b"120000":
+        content.write_bytes(os.readlink(source))
+        state = state_of(Path(os.fsdecode(os.path.dirname(source))), os.fsdecode(os.path.basename(source)))
+        return FileState("link", 0, state.digest)
+    os.rename(source, content)
+    state = state_of(content.parent, content.name)
+    return FileState("file", mode_for(mode == b"100755", now), state.digest)
+
+
+def finish_merge(home: Path) -> None:
+    """Finish what a daemon began that died: files, index and branch; or nothing, if it had not begun with the
+    files. Raises WorktreeFault."""
+    with contextlib.suppress(OSError):
+        path = os.fsdecode(read_file(home / LOCK, MAX_LINK))
+        if read_file(path, len(OURS) + 1) == OURS:
+            os.unlink(path)
+    if (plan := read_plan(home)) is None:
+        return
+    then, place = plan.then, Path(plan.top)
+    real = Path(then["real"])
+    with worktree_faults(), LiveRepository(place) as live:
+        tip = _tip(live, then["branch"])
+        if tip not in (then["ours"], then["made"]):
+            raise WorktreeFault(f"{then['branch']} is at another commit now; {place} is left as it is")
+        left = finish(plan, home)
+        with _IndexLock(real) as lock:
+            if tip == then["ours"]:
+                _move(live, then["branch"], then["made"], then["ours"], then["name"])
+            tree = live.run("write-tree", env={"GIT_INDEX_FILE": lock.fresh}).decode().strip()
+            if tree == live.run("rev-parse", f"{then['ours']}^{{tree}}").decode().strip():
+                shutil.copy2(home / "index", lock.fresh)
+                lock.replace()
+        _refresh(live, real)
+        if left:
+            raise WorktreeFault(f"{place} was changed during the merge: {_named(left)}; look at it")
+
+
+def _listed(names: list[bytes]) -> str:
+    return _named([each.decode("utf-8", "replace") for each in names])
+
+
+def _named(names: list[str] | tuple[str, ...]) -> str:
+    """Some names, and how many more there are."""
+    more = f", {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return ", ".join(map(printable, names[:MAX_NAMED])) + more
