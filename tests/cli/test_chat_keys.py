@@ -158,7 +158,7 @@ def test_what_was_typed_before_is_searched_for(hosting: Hosting, place: Path) ->
 
 def test_a_command_runs_here_and_the_agent_is_told(hosting: Hosting, place: Path) -> None:
     environment = hosting.environment
-    environment["ROSES"] = "red"
+    environment |= {"ROSES": "red", "SHELL": "/bin/sh"}
     try:
         with talk(hosting, place, "shells") as person:
             person.type(b"!echo $ROSES; pwd; seq 30\r")
@@ -166,20 +166,20 @@ def test_a_command_runs_here_and_the_agent_is_told(hosting: Hosting, place: Path
             person.until("the agent gets this with your next prompt")
             person.type(b"!!echo only me; exit 3\r")
             person.until_all(["  only me", "  exit code 3"])
-            person.type(b"!echo begun; sleep 1000\r")
+            person.type(b"!trap 'echo stopped; exit 7' INT; echo begun; while :; do sleep 0.05; done\r")
             person.until_all(["  begun", "^C ends it"])
             person.type(b"typed meanwhile")
             person.until("> typed meanwhile")
             person.press(b"\x03")
-            person.until("ended by SIGINT")
+            person.until_all(["  stopped", "  exit code 7"])
             assert "> typed meanwhile" in person.screen.text()
             person.type(b"\x15read README.md\r")
             person.until_all(["> read README.md", "● read README.md", ENDED])
     finally:
-        del environment["ROSES"]
+        del environment["ROSES"], environment["SHELL"]
     [said] = prompts(hosting, "shells")
     assert f"$ echo $ROSES; pwd; seq 30\nred\n{place}\n1\n" in said
-    assert "$ echo begun; sleep 1000\nbegun\n```\n(ended by SIGINT)" in said
+    assert "\nbegun\nstopped\n```\n(exit code 7)" in said
     assert said.startswith("read README.md\n\n")
     assert "only me" not in said
 

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import time
 
-from ...formats.shown import ASIDE, clean, one_line
+from ...formats.shown import ASIDE, clean
 from ..styled import Row
 from .view import PRINTED_LINES
 
@@ -103,7 +103,8 @@ class LocalCommand:
         lines = clean(self._tail[-MAX_SHOWN:].decode("utf-8", "replace")).rstrip("\n").split("\n")
         seconds = time.monotonic() - self._began_at
         shown = [(f"  {line}", "dim") for line in lines[-PRINTED_LINES:] if self._tail]
-        return [*shown, (f"! {one_line(self.command, MAX_SHOWN)} {seconds:.0f} s · ^C ends it", "dim")]
+        how = "^C again kills it" if self._stops else "^C ends it"
+        return [*shown, (f"! {seconds:.0f} s · {how}", "dim")]
 
     @property
     def outcome(self) -> str:
