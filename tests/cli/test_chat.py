@@ -43,6 +43,25 @@ def test_new_begins_with_the_same_agent_as_it_is_set(small: SmallHosting) -> Non
     assert (new["agent"], new["mode"], new["sandbox"]) == ("small", "bold", True)
 
 
+def test_modes_and_options_of_a_hosted_agent_are_its_own(small: SmallHosting) -> None:
+    small.open("choosing")
+    with talk(small, "choosing") as person:
+        person.type(b"hello\r")
+        person.until_all(["mode Ask", "hello"])
+        small.wait_idle("choosing")
+        person.type(b"\x1b[Z")
+        person.until("mode Bold")
+        person.type(b"/option\r")
+        person.until("This session has no options.")
+        person.type(b"mode\r")
+        person.until("mode bold\n")
+        person.type(b"hang\r")
+        person.until("^C interrupts")
+        person.press(b"\x1b")
+        person.until("interrupting after this step")
+        person.until("interrupted")
+
+
 def test_who_comes_in_the_middle_sees_the_whole_turn(small: SmallHosting) -> None:
     small.open("middle")
     texts = " ".join(f"word{number} free" for number in range(12))

@@ -237,6 +237,36 @@ def test_the_footer_says_how_the_session_is_in_one_row(hosting: Hosting, place: 
         until_gone(person, "● connected")
 
 
+def test_shift_tab_switches_modes_and_they_hold(hosting: Hosting, place: Path) -> None:
+    with talk(hosting, place, "modes") as person, talk(hosting, place, "modes") as other:
+        person.until("mode ask")
+        person.type(b"\x1b[Z")
+        person.until("mode accept edits")
+        other.until("mode accept edits")
+        person.type(b"write src/lilies.py: white\r")
+        person.until("● write src/lilies.py")
+        until_gone(person, BUSY)
+        assert (place / "src" / "lilies.py").read_text() == "white"
+        person.type(b"write conftest.py: white\r")
+        person.until_all([KEYS, "tools run or obey what is in conftest.py"])
+        person.press(b"\x1b")
+        person.until("✗ denied")
+        until_gone(person, BUSY)
+        person.type(b"\x1b[Z")
+        person.until("mode plan")
+        person.type(b"run: touch ran\r")
+        person.until("denied: plan mode")
+        until_gone(person, BUSY)
+        assert not (place / "ran").exists()
+    hosting.run("daemon", "restart")
+    with talk(hosting, place, "modes", rows=80) as person:
+        person.until("mode plan")
+        person.type(b"/mode\r")
+        person.until("▸   3  plan")
+        person.type(b"1\r")
+        person.until_all(["Mode: ask", "mode ask"])
+
+
 def test_a_daemon_that_stands_still_holds_up_nothing(hosting: Hosting, place: Path) -> None:
     with talk(hosting, place, "still") as person:
         os.kill(pid := hosting.daemon_pid(), signal.SIGSTOP)

@@ -257,7 +257,8 @@ def test_modes_and_options_are_set(editor: AcpEditor, plain: AcpEditor) -> None:
     refused = editor.ask(acp.SetMode(session_id=session, mode_id="none"))
     assert "has no mode 'none'" in refused.message
     own = plain.ask(acp.NewSession(cwd=plain.cwd, mcp_servers=()))
-    (model,) = own.config_options
+    mode, model = own.config_options
+    assert (mode.id, mode.current_value) == ("mode", "ask")
     assert (model.category, model.current_value) == ("model", "offline/guide")
     given = acp.SetConfigOption(session_id=own.session_id, config_id="model", value="no/such")
     assert code(plain.ask(given)) == ErrorCode.INTERNAL

@@ -217,12 +217,12 @@ def test_a_name_belongs_to_one_agent(small: SmallHosting) -> None:
     assert "no agent 'nobody'; there are claude, codex" in done.stderr
 
 
-def test_a_mode_without_an_agent_is_refused_before_there_is_a_session(small: SmallHosting) -> None:
-    done = small.run("agent", "--mode", "plan", "-p", "hello", check=False)
-    assert done.returncode == 2
-    assert "--mode needs --with AGENT: Fairlead's own agent has no modes" in done.stderr
-    done = small.run("agent", "--mode", "plan", "--name", "new", "-p", "hello", check=False)
-    assert (done.returncode, "a mode needs an agent" in done.stderr) == (1, True)
+def test_a_mode_that_the_agent_does_not_have_is_refused_before_there_is_a_session(
+    small: SmallHosting,
+) -> None:
+    done = small.run("agent", "--mode", "bold", "--name", "new", "-p", "hello", check=False)
+    why = "Fairlead's own agent has no mode 'bold'; it has ask, accept, plan"
+    assert (done.returncode, why in done.stderr) == (1, True)
     assert small.ask("session_list")["sessions"] == []
 
 
@@ -474,6 +474,34 @@ def test_a_command_of_an_agent_does_not_choose_the_mode(small: SmallHosting) -> 
         assert small.found()["mode"] != "bold", words
     small.ask("set_mode", session_id=id, mode="bold")
     assert small.found()["mode"] == "bold"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a process has in its environment")
+def test_a_command_of_an_agent_of_ours_does_not_choose_its_mode(small: SmallHosting) -> None:
+    id = small.ask("open_session", name="ours", cwd=str(small.project))["session_id"]
+    ways: list[tuple[str, dict[str, Any]]] = [
+        ("set_mode", {"session_id": id, "mode": "accept"}),
+        ("command", {"session_id": id, "text": "/mode accept"}),
+        ("frontend_action_result", {
+            "session_id": id, "request_id": "1", "action_name": "select-mode", "status": "submitted",
+            "value": "accept",
+        }),
+        ("open_session", {"name": "ours", "mode": "accept"}),
+    ]  # fmt: skip
+    as_agent(small, id, *ways)
+    assert small.ask("get_view", session_id=id)["state"]["mode"] == "ask"
+    small.ask("set_mode", session_id=id, mode="accept")
+    made = small.ask("new_session", session_id=id)["session_id"]
+    as_agent(small, id, ("command", {"session_id": id, "text": "/new"}))
+    for row in small.ask("list_sessions")["sessions"]:
+        mode = small.ask("get_view", session_id=row["session_id"])["state"]["mode"]
+        assert mode == ("accept" if row["session_id"] == id else "ask")
+    assert made != id
+    small.ask("prompt", session_id=id, message="hello")
+    small.wait_idle("ours")
+    said = small.ask("get_fork_messages", session_id=id)["messages"][0]["entry_id"]
+    fork = small.ask("fork", session_id=id, entry_id=said)["session_id"]
+    assert small.ask("get_view", session_id=fork)["state"]["mode"] == "ask"
 
 
 AS_AGENT = """\

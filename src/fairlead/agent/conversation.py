@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..formats.shown import name_fault
+from ..sessions.inbox import calling_agent
 from ..sessions.session import new_id
 from . import context, events
 from .answer import AnswerSoFar
@@ -408,8 +409,14 @@ class Conversation:
         raise self._cant("changing the model")
 
     def set_mode(self, mode: str) -> str:
-        """Be in another mode; returns it. Raises Refused."""
+        """Be in another mode, in which it may ask for less; returns it. Raises Refused."""
         raise self._cant("changing the mode")
+
+    @staticmethod
+    def check_person() -> None:
+        """Raises Refused if an agent wants to choose how it is allowed to work."""
+        if agent := calling_agent.get():
+            raise Refused(f"only a person may choose the mode, and a command of an agent ({agent:.80}) asks")
 
     def set_option(self, id: str, value: str) -> None:
         """Choose one of its options. Raises Refused."""

@@ -67,12 +67,20 @@ class JudgedCall(Protocol):
     @property
     def reason(self) -> str: ...
 
+    @property
+    def is_default(self) -> bool:
+        """True if nobody has said what to do about such calls."""
+
 
 class Decision(Struct, frozen=True):
     """What is clear without a policy."""
 
     decision: str
     reason: str = ""
+
+    @property
+    def is_default(self) -> bool:
+        return False
 
 
 class Judge(Protocol):

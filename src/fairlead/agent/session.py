@@ -16,6 +16,7 @@ from typing import Any
 from ..keeper.credentials import AGENT_MARK
 from . import context, events
 from .answer import AnswerSoFar
+from .consent import modes
 from .consent.approvals import CHANGED, denied
 from .conversation import Aborted, Conversation
 from .events import Approval, ConversationEvent
@@ -23,6 +24,7 @@ from .gathering import gather
 from .half import HalfAnswer
 from .journal import (
     Compaction,
+    Custom,
     CustomMessage,
     Entry,
     Journal,
@@ -107,11 +109,17 @@ class AgentSession(Conversation):
         self._environment = {**(environment or {}), AGENT_MARK: self.id}
         self._sleep = pause
         self._half = HalfAnswer(journal.path)
+        self._mode = modes.ASK
+        self._project = self.cwd.resolve()
         for body in past.states:
             if isinstance(body, ModelChange):
                 self.model = models.find(body.provider, body.model_id) or self.model
             elif isinstance(body, ThinkingLevelChange):
                 self.thinking_level = body.thinking_level
+            elif is_ours and isinstance(body, Custom) and body.custom_type == context.MODE:
+                self._mode = str(body.data) if body.data in modes.NAMES else modes.ASK
+        if is_fork and self._mode == modes.ACCEPT:  # that was meant for the other session
+            self._take_mode(modes.ASK)
         for approval in self._approvals.lasting:
             self._remember(approval)
         if is_ours and not is_fork:
@@ -143,6 +151,32 @@ class AgentSession(Conversation):
     @property
     def effective_thinking(self) -> str:
         return self.thinking_level if self.model.reasoning else "off"
+
+    @property
+    def mode(self) -> str:
+        return self._mode
+
+    @property
+    def modes(self) -> Sequence[str]:
+        return tuple(modes.NAMES)
+
+    @property
+    def mode_names(self) -> Mapping[str, str]:
+        return modes.NAMES
+
+    def set_mode(self, mode: str) -> str:
+        """What may be done without asking from now on. Raises Refused."""
+        self.check_person()
+        if mode not in modes.NAMES:
+            raise Refused(f"there is no mode {mode[:80]!r}; there are {', '.join(modes.NAMES)}")
+        if mode != self._mode:
+            self._take_mode(mode)
+            self._tell(events.Updated(self.id))
+        return mode
+
+    def _take_mode(self, mode: str) -> None:
+        self.journal.append(Custom(context.MODE, mode))
+        self._mode = mode
 
     @property
     def options(self) -> Sequence[Choosable]:
@@ -287,7 +321,8 @@ class AgentSession(Conversation):
 
     def _request(self, messages: Sequence[Message]) -> ModelRequest:
         specs = [tool.spec for tool in self._tools.values()]
-        return ModelRequest(self.model, self._system, messages, specs, self.effective_thinking)
+        system = f"{self._system}\n\n{modes.PLANNING}" if self._mode == modes.PLAN else self._system
+        return ModelRequest(self.model, system, messages, specs, self.effective_thinking)
 
     async def _ask(self, request: ModelRequest) -> Assistant:
         """One answer. Aborted, it is what there was so far. Raises ModelError."""
@@ -389,7 +424,7 @@ class AgentSession(Conversation):
             touch = tool.touches(call.arguments, self.cwd)
         except ValueError as error:
             return None, Decision("deny", str(error))
-        return touch, self._judge.judge(call.name, touch)
+        return touch, modes.in_mode(self._mode, self._project, touch, self._judge.judge(call.name, touch))
 
     async def _run_tool(self, call: ToolCall) -> None:
         self._tell(events.ToolTaken(self.id, call.id, call.name, call.arguments))
@@ -408,8 +443,13 @@ class AgentSession(Conversation):
         elif decision.decision == "allow" and asked is None:
             result = await self._executed(call, touch)
         elif shown := await self._approved(call, touch, asked.reason if asked else decision.reason):
-            is_late = self._aborted.is_set()  # somebody said yes, and then stop
-            result = Result("aborted", is_error=True) if is_late else await self._executed(call, shown)
+            _, decision = self._judge_call(call)
+            if self._aborted.is_set():  # somebody said yes, and then stop
+                result = Result("aborted", is_error=True)
+            elif decision.decision == "deny":  # or chose another mode meanwhile
+                result = Result(f"denied: {decision.reason}", is_error=True)
+            else:
+                result = await self._executed(call, shown)
         else:
             result = Result(denied(call.name, touch.summary), is_error=True)
         content = (Text(result.text),)

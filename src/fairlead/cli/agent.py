@@ -60,7 +60,7 @@ COMMAND = Command(
             completes="agent",
             help="use a third-party agent; `fairlead agents` lists them",
         ),
-        Option("--mode", value="MODE", help="with --with: switch the agent to this mode"),
+        Option("--mode", value="MODE", help="switch to ask, accept or plan, or to a mode of the agent"),
         Option("--sandbox", help="with --with: let the agent write only in the directory"),
         Option(
             "--worktree",
@@ -102,8 +102,6 @@ def main(arguments: Sequence[str]) -> int:
     if name is None and not goes_on:
         name, prompt = _said(options.prompt, alone=not (options.print or options.json))
     agent_name = getattr(options, "with")
-    if agent_name is None and options.mode is not None and not (name or goes_on):
-        raise UsageError("--mode needs --with AGENT: Fairlead's own agent has no modes")
     if agent_name is None and options.sandbox:
         raise UsageError(
             "--sandbox needs --with AGENT: Fairlead's own agent always asks before it writes elsewhere"

@@ -24,7 +24,6 @@ from ..agent.models import ModelInfo
 from ..agent.ports import Choosable, Dropped, Refused
 from ..agent.secrets import Redactor
 from ..formats.shown import middle
-from ..sessions.inbox import calling_agent
 from ..sessions.questions import ALLOW, DENY
 from ..sessions.session import RESTARTED
 from ..wire import acp
@@ -304,7 +303,7 @@ class HostedSession(Conversation):
 
     def set_mode(self, mode: str) -> str:
         """Have the agent work in another mode, in which it may ask for less. Raises Refused."""
-        _check_person()
+        self.check_person()
         told = self.settings.choose_mode(mode)
         if told is not None and self._link is not None:
             self._link.request(told)
@@ -322,7 +321,7 @@ class HostedSession(Conversation):
         return self.model
 
     def _choose_option(self, option: Choosable, value: str) -> None:
-        _check_person()
+        self.check_person()
         if option.category == "model":
             self.set_model(self.agent, value)
         elif self._link is not None:
@@ -642,9 +641,3 @@ def _chosen(approval: Approval, option: str) -> Choice:
         known = ", ".join(each.value for each in approval.choices)
         raise Refused(f"{option!r} is no answer to {approval.id}; it takes {known}")
     return found
-
-
-def _check_person() -> None:
-    """Raises Refused if an agent wants to choose how it is allowed to work."""
-    if agent := calling_agent.get():
-        raise Refused(f"only a person may choose the mode, and a command of an agent ({agent:.80}) asks")

@@ -80,6 +80,11 @@ class ConsentVerdict(Struct, frozen=True):
     reason: str
     rule: ConsentRule | None = None
 
+    @property
+    def is_default(self) -> bool:
+        """True if no rule and no answer decides, but only what the tool would do."""
+        return self.rule is None
+
 
 def rules_from(value: object, where: str = "[agent] rules") -> tuple[ConsentRule, ...]:
     """The rules of a configuration: a list of tables. Raises ValueError that says which one is wrong.
@@ -134,7 +139,7 @@ class Policy(Struct, frozen=True):
 
     def _judge_path(self, tool: str, effect: Effect, path: Path) -> ConsentVerdict:
         fitting = [rule for rule in self._rules_for(tool) if _is_for_all(rule) or self._is_path(rule, path)]
-        if care := _care(effect, path):
+        if care := care_for(effect, path):
             is_meant = [rule.then != "allow" or _names(rule.path, effect) for rule in fitting]
             return self._decide([rule for rule, meant in zip(fitting, is_meant) if meant], "ask", care)
         if effect == "read" and (path.is_relative_to(self.project) or self._is_readable(path)):
@@ -227,7 +232,7 @@ def _is_for_all(rule: ConsentRule) -> bool:
     return rule.match is None and rule.path is None
 
 
-def _care(effect: Effect, path: Path) -> str:
+def care_for(effect: Effect, path: Path) -> str:
     """Why a file needs more care than others, if it does."""
     if is_secret_file(path):
         return f"{path.name} may hold secrets"
@@ -245,7 +250,7 @@ def _own_config() -> str:
 
 def _names(glob: str | None, effect: Effect) -> bool:
     """Whether a glob was meant for files that need care: it has their name in it, and not only stars."""
-    return glob is not None and bool(_care(effect, Path(glob.replace("\\", ""))))
+    return glob is not None and bool(care_for(effect, Path(glob.replace("\\", ""))))
 
 
 class _Hit(Struct, frozen=True):

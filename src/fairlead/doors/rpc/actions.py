@@ -19,12 +19,18 @@ PROMPTS = {
     "select-thinking-level": "Select a thinking level",
     "select-resume-session": "Select a session to resume",
     "select-session": "Select a live session",
+    "select-mode": "Select a mode",
+    "select-option": "Select an option",
+    "select-option-value": "Select a value",
 }
 _KINDS = {
     "select-model": "set-model",
     "select-thinking-level": "set-thinking-level",
     "select-resume-session": "resume-session",
     "select-session": "select-session",
+    "select-mode": "set-mode",
+    "select-option": "select-option",
+    "select-option-value": "set-option",
 }
 
 
@@ -34,16 +40,18 @@ class Item(NamedTuple):
     id: str
     label: str
     value: Any
+    is_current: bool = False
 
 
-def action(name: str, request_id: str, items: Sequence[Item]) -> Data:
-    """The data of `ui/frontend-action-requested`."""
+def action(name: str, request_id: str, items: Sequence[Item], *, says_current: bool = False) -> Data:
+    """The data of `ui/frontend-action-requested`. It may say which item is chosen now."""
     prompt = PROMPTS[name]
     rows = [
         {
             Keyword("ui.item/id"): item.id,
             Keyword("ui.item/label"): label,
             Keyword("ui.item/value"): item.value,
+            **({Keyword("ui.item/current"): True} if says_current and item.is_current else {}),
         }
         for item, label in zip(items, _unique([item.label for item in items]))
     ]

@@ -341,7 +341,7 @@ def footer_values(session: Conversation) -> Data:
         model=f"{session.model.provider}/{session.model.id}",
         thinking=session.effective_thinking if session.model.reasoning else None,
         mode=session.mode or None,
-        mode_name=session.mode_names.get(session.mode) if session.mode else None,
+        modes=[fields(id=each, name=session.mode_names.get(each, each)) for each in session.modes],
         branch=git_branch(session.cwd),
     )
 

@@ -55,6 +55,7 @@ HELP = {
     "/tree name id name": "rename a session",
     "/model [provider id]": "choose a model",
     "/thinking [level]": f"set the thinking level: {', '.join(THINKING_LEVELS)}",
+    "/option [id value]": "choose one of the session's options",
     "/compact [instructions]": "summarize older messages",
     "/prompts": "list the prompt templates; /name runs one",
     "/skills": "list the skills that models can read",
@@ -115,6 +116,7 @@ class AgentCommands:
             "model": self._model,
             "mode": self._mode,
             "thinking": self._thinking,
+            "option": self._option,
             "compact": self._compact,
             "prompts": self._prompts,
             "skills": self._skills,
@@ -209,6 +211,14 @@ class AgentCommands:
                 words = [actions.text_of(actions.part(value, key)) for key in ("provider", "id")]
                 if all(words):
                     await self._model(doing._replace(words=words, rest=" ".join(words)))
+            case "select-mode" if text:
+                await self._mode(doing._replace(words=text.split(), rest=text))
+            case "select-option" if text:
+                await self._option(doing._replace(words=[text], rest=text))
+            case "select-option-value":
+                words = [actions.text_of(actions.part(value, key)) for key in ("option", "value")]
+                if all(words):
+                    await self._option(doing._replace(words=words, rest=" ".join(words)))
             case "select-thinking-level" if text:
                 await self._thinking(doing._replace(words=[text], rest=text))
             case "select-resume-session" if text:
@@ -244,7 +254,7 @@ class AgentCommands:
 
     def _ask(self, doing: Doing, name: str, items: Sequence[Item]) -> None:
         """Let the editor's person choose."""
-        data = actions.action(name, doing.call.id, items)
+        data = actions.action(name, doing.call.id, items, says_current=doing.caller.increments)
         doing.caller.event("ui/frontend-action-requested", data, id=doing.call.id)
         doing.caller.asked = doing.call.id
 
@@ -407,6 +417,7 @@ class AgentCommands:
                     f"{each.provider}/{each.id}",
                     f"{each.provider} {each.id}" + (" [reasoning]" if each.reasoning else ""),
                     fields(provider=each.provider, id=each.id),
+                    (each.provider, each.id) == (doing.session.model.provider, doing.session.model.id),
                 )
                 for each in self._sessions.models_of(doing.session)
             ]
@@ -426,17 +437,51 @@ class AgentCommands:
 
     async def _mode(self, doing: Doing) -> None:
         session = doing.session
+        if not doing.rest and session.modes and doing.caller.increments:
+            names = [(each, session.mode_names.get(each, each)) for each in session.modes]
+            rows = [Item(id, _both(id, name), id, id == session.mode) for id, name in names]
+            self._ask(doing, "select-mode", rows)
+            return
+        ids = {name.lower(): id for id, name in session.mode_names.items()}
+        wanted = doing.rest if doing.rest in session.modes else ids.get(doing.rest.lower(), doing.rest)
         try:
-            mode = session.set_mode(doing.rest) if doing.rest else session.mode
+            mode = session.set_mode(wanted) if wanted else session.mode
         except Refused as error:
             self._say(doing, str(error), "error")
             return
         known = f" (there are {', '.join(session.modes)})" if session.modes else ""
         self._say(doing, f"Mode: {mode or 'none'}{known}")
 
+    async def _option(self, doing: Doing) -> None:
+        """Choose one of the session's options, and then its value."""
+        options = {each.id: each for each in doing.session.options}
+        if not options:
+            self._say(doing, "This session has no options.")
+        elif not doing.words:
+            rows = [Item(each.id, f"{each.name}: {each.value}", each.id) for each in options.values()]
+            self._ask(doing, "select-option", rows)
+        elif (option := options.get(doing.words[0])) is None:
+            self._say(doing, f"Unknown option: {doing.words[0]}. There are {', '.join(options)}", "error")
+        elif len(doing.words) == 1:
+            rows = [
+                Item(value, _both(value, name), fields(option=option.id, value=value), value == option.value)
+                for value, name in option.choices
+            ]
+            self._ask(doing, "select-option-value", rows)
+        else:
+            value = doing.rest.split(maxsplit=1)[1]
+            try:
+                doing.session.set_option(option.id, value)
+            except Refused as error:
+                self._say(doing, str(error), "error")
+                return
+            self._say(doing, f"✓ {option.name} set to {value}")
+
     async def _thinking(self, doing: Doing) -> None:
         if not doing.words:
-            self._ask(doing, "select-thinking-level", [Item(each, each, each) for each in THINKING_LEVELS])
+            now = doing.session.effective_thinking
+            rows = [Item(each, each, each, each == now) for each in THINKING_LEVELS]
+            self._ask(doing, "select-thinking-level", rows)
             return
         if len(doing.words) != 1:
             self._say(doing, "Usage: /thinking OR /thinking <level>")
@@ -582,6 +627,11 @@ class AgentCommands:
 _ACTION_KIND, _ACTION_SESSION, _ACTION_ENTRY = (
     Keyword(f"action/{name}") for name in ("kind", "session-id", "entry-id")
 )
+
+
+def _both(id: str, name: str) -> str:
+    """What is chosen by its id, with what people call it."""
+    return id if id == name else f"{id} — {name}"
 
 
 def _list(title: str, rows: Sequence[str]) -> str:

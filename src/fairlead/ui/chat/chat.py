@@ -43,7 +43,7 @@ from ..own_terminal import LeftTerminal, SignalBell
 from ..styled import Paint, Row
 from .answering import ANSWERING, Answering
 from .complete import Completer, Known
-from .footer import FOOTER_LINES, footer
+from .footer import FOOTER_LINES, footer, is_reckless
 from .line import InputHistory, InputLine, Key
 from .link import ChatLink
 from .menu import Candidate
@@ -139,6 +139,7 @@ class _Chat:
         self._stops = 0  # how often the turn was told to end
         self._typed_at = 0.0
         self._told: dict[str, Any] = {}  # what the footer shows
+        self._mode_asked = ""  # the mode that was asked for last, until the daemon has answered
         self._local: LocalCommand | None = None
         self._aside: list[str] = []  # what goes along with the next prompt
         # the keys
@@ -229,6 +230,7 @@ class _Chat:
 
     def _lose(self) -> None:
         self._link.lose()
+        self._mode_asked = ""
         for text in self._prompts.lose():
             self._talk.note(f"the daemon went away before it answered: {one_line(clean(text), MAX_WHAT)}")
         if self._panel.is_picking:
@@ -328,6 +330,10 @@ class _Chat:
         if self._known.learn(op, answer.data):
             self._panel.refresh()
             return
+        if op == "set_mode":
+            self._mode_asked = "" if text == self._mode_asked else self._mode_asked
+            if error is None and self._screen.lines < FOOTER_LINES:
+                self._talk.note(f"mode: {text}")
         if op == "approvals" and error is None:
             self._talk.show(pending_elsewhere(answer.data["approvals"], self._place), "note")
         if op in ANSWERING:
@@ -548,7 +554,8 @@ class _Chat:
                 self._ask("frontend_action_result", **given, status="submitted", value=value)
 
         title = f"{clean(data.get('prompt') or '')}: arrow keys, a number or a part of it, and Enter"
-        self._panel.pick(title, candidates, chosen)
+        now = [item["ui.item/label"] for item in action["ui/items"] if item.get("ui.item/current")]
+        self._panel.pick(title, candidates, chosen, marked=now[0] if now else "")
 
     def _log_in(self, key: str) -> None:
         """Enter a provider's key, or none."""
@@ -580,6 +587,8 @@ class _Chat:
                 self._line.press(("key", "delete"))
             case "key", "escape":
                 self._escape()
+            case "key", "back-tab":
+                self._next_mode()
             case _:
                 if self._line.press(key):
                     self._entered()
@@ -595,6 +604,18 @@ class _Chat:
             self._local.stop()
         elif self._is_busy and self._stops < MAX_STOPS and self._link.is_open:
             self._end_turn_early()
+
+    def _next_mode(self) -> None:
+        """Be in the session's next mode; one in which nothing at all is asked is only chosen by its name."""
+        modes = [each["id"] for each in self._told.get("modes") or ()]
+        current = self._mode_asked or self._told.get("mode")
+        usual = [each for each in modes if each == current or not is_reckless(each)]
+        if len(usual) < 2:
+            self._talk.note("this session has no modes to switch")
+            return
+        at = usual.index(current) if current in usual else -1
+        self._mode_asked = usual[(at + 1) % len(usual)]
+        self._ask("set_mode", self._mode_asked, mode=self._mode_asked)
 
     def _entered(self) -> None:
         text = self._line.text.strip()

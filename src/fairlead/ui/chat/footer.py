@@ -10,6 +10,7 @@ from ..styled import Row
 
 FOOTER_LINES = 10
 """A terminal with fewer rows has none."""
+_RECKLESS = ("bypass", "yolo", "dontask", "fullaccess", "fullauto", "dangerous")
 MAX_PART = 60
 """How many characters a part may have."""
 
@@ -17,11 +18,18 @@ MAX_PART = 60
 def footer(told: dict[str, Any], connection: str, columns: int) -> Row:
     """What is told of the session, in the order of what a person needs first; the rest is cut."""
     model, thinking = told.get("model") or "", told.get("thinking") or "off"
-    mode, branch = told.get("mode_name") or told.get("mode"), told.get("branch")
+    names = {each["id"]: each["name"] for each in told.get("modes") or ()}
+    mode, branch = names.get(told.get("mode")) or told.get("mode"), told.get("branch")
     parts = [connection, f"mode {mode}" if mode else "", _context(told), _cost(told), model]
     parts += [f"thinking {thinking}" if thinking != "off" else "", f"⎇ {branch}" if branch else ""]
     shown = [clean(str(part))[:MAX_PART] for part in parts if part]
     return cut(" · ".join(shown), columns), "dim"
+
+
+def is_reckless(mode: str) -> bool:
+    """True for a mode in which, by its name, an agent asks for nothing at all."""
+    plain = mode.lower().replace("-", "").replace("_", "")
+    return any(word in plain for word in _RECKLESS)
 
 
 def _context(told: dict[str, Any]) -> str:

@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from ....agent import events
+from ....agent.consent.modes import NAMES as MODES
 from ....agent.conversation import Conversation
 from ....agent.events import ConversationEvent
-from ....agent.images import MAX_IMAGES, checked_images
 from ....agent.journal import JournalError, Said
 from ....agent.kind import AgentKind
 from ....agent.library import Library, Shelf
-from ....agent.messages import Image, text_of
+from ....agent.messages import text_of
 from ....agent.models import ModelError, ModelInfo
 from ....agent.ports import Busy, ModelSource, Refused
 from ....agent.query.registry import InvalidQuery, QueryError, Registry, answer, parse_entity
@@ -52,6 +52,7 @@ from .login import AgentLogin, Keyring, Lending
 from .made import MadeSessions
 from .memory import AgentMemory
 from .models import AgentModels, checked_model
+from .pictures import pictures_of
 from .sessions import MAX_ID
 
 _PERSISTED = """[{{(:psi.session/list{})
@@ -246,7 +247,10 @@ class AgentOps:
     def like(self, caller: Caller, other: Conversation) -> Conversation:
         """A new session in the directory of another one, with its agent as that is set."""
         if not isinstance(other, HostedSession):
-            return self.create(caller, cwd=str(other.cwd))
+            session = self.create(caller, cwd=str(other.cwd))
+            if not calling_agent.get() and other.mode != session.mode:
+                session.set_mode(other.mode)
+            return session
         self._check_agent(other.agent, None)
         session = self.create(caller, cwd=str(other.cwd), agent=other.agent)
         if isinstance(session, HostedSession):
@@ -422,7 +426,7 @@ class AgentOps:
     @op
     async def prompt(self, call: Call, message: str, images: Any = ()) -> Data:
         session = self.session(call)
-        pictures = _images(images)
+        pictures = pictures_of(images)
         if self._commands.logs_in(call.caller):
             self._commands.enter_key(call, session, message)
             return fields(accepted=True)
@@ -470,7 +474,7 @@ class AgentOps:
     async def _steered(self, call: Call, message: str, images: Any, id: str) -> bool:
         """False if the turn is being ended, so that it will be said after it."""
         session = self.session(call)
-        pictures = _images(images)
+        pictures = pictures_of(images)
         await self._lending.ensure(session.keys_of, call.caller)
         self._remind(call, session)
         return session.steer(message, pictures, id=id)
@@ -483,7 +487,7 @@ class AgentOps:
 
     async def _queued(self, call: Call, message: str, images: Any, id: str) -> None:
         session = self.session(call)
-        pictures = _images(images)
+        pictures = pictures_of(images)
         await self._lending.ensure(session.keys_of, call.caller)
         self._remind(call, session)
         session.follow_up(message, pictures, id=id)
@@ -568,8 +572,8 @@ class AgentOps:
         if by and session is not None and model and by not in (session.id, self.made.by(session.id)):
             raise Refused(f"only a person may choose the model, and a command of an agent ({by:.80}) asks")
         is_hosted = agent is not None if session is None else isinstance(session, HostedSession)
-        if mode is not None and not is_hosted:
-            raise Refused("a mode needs an agent: Fairlead's own agent has none")
+        if mode is not None and not is_hosted and mode not in MODES:
+            raise Refused(f"Fairlead's own agent has no mode {mode[:80]!r}; it has {', '.join(MODES)}")
         servers = self._servers(is_hosted, mcp_servers) if mcp_servers else ()
         if agent is not None:
             self._check_agent(agent, session)
@@ -774,26 +778,3 @@ async def _none(*, name: str | None, cwd: str | None) -> None:
 
 def _is_directory(path: str) -> bool:
     return path.startswith("/") and "\0" not in path and os.path.isdir(path)
-
-
-def _images(given: Any) -> list[Image]:
-    """The pictures of a prompt: maps with :data, in base64, and :mime-type. They go into the journal."""
-    given = given or ()
-    wanted = f"a vector of at most {MAX_IMAGES} maps with :data and :mime-type"
-    if not isinstance(given, list | tuple) or len(given) > MAX_IMAGES:
-        raise invalid("images", wanted)
-    images = []
-    for each in given:
-        data, mime_type = (_string(each, name) for name in ("data", "mime-type"))
-        if data is None or mime_type is None:
-            raise invalid("images", wanted)
-        images.append(Image(data, mime_type))
-    try:
-        return list(checked_images(images))
-    except ValueError as error:
-        raise invalid("images", error) from None
-
-
-def _string(given: Any, name: str) -> str | None:
-    value = given.get(Keyword(name)) if isinstance(given, Mapping) else None
-    return value if isinstance(value, str) else None
