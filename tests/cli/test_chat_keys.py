@@ -227,7 +227,7 @@ def test_the_footer_says_how_the_session_is_in_one_row(hosting: Hosting, place: 
     with talk(hosting, place, "--model", "offline/replay", "--thinking", "high", cols=100) as person:
         person.until("offline/replay · thinking high · ⎇ roses")
         rows = person.screen.text().splitlines()
-        assert rows[-1].startswith("● connected · 0/")
+        assert rows[-1].startswith("● connected · mode ask · 0/")
         person.resize(40, 40)
         person.client.send_signal(signal.SIGWINCH)
         person.until("…")

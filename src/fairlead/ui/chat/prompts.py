@@ -15,7 +15,7 @@ MAX_WAITING = 100
 """How much may wait to be sent; then no more is taken."""
 
 
-class Entered:
+class Outgoing:
     """Something for the session that the daemon has not confirmed: `op` is `say` or `command`. It `is_shown`
     if it stands in the conversation already."""
 
@@ -32,7 +32,7 @@ class OwnPrompts:
     """The prompts and commands of this chat."""
 
     def __init__(self) -> None:
-        self.waiting: dict[str, Entered] = {}
+        self.waiting: dict[str, Outgoing] = {}
         """What the daemon has not confirmed, in its order."""
         self.shown: set[str] = set()
         """Prompts that are on the screen before they are said."""
@@ -52,14 +52,14 @@ class OwnPrompts:
         self, op: str, text: str, *, shown_as: str = "", images: Sequence[dict[str, str]] = (), is_shown: bool
     ) -> None:
         """Something is to be sent; `shown_as` is what stands for it if that is less than all."""
-        entered = Entered(op, text, images, is_shown=is_shown)
+        entered = Outgoing(op, text, images, is_shown=is_shown)
         self.waiting[entered.id] = entered
         if op == "say" and is_shown:
             self.shown.add(entered.id)
         elif op == "say":
             self.queued[entered.id] = shown_as or text
 
-    def unsent(self) -> Iterator[Entered]:
+    def unsent(self) -> Iterator[Outgoing]:
         """What is to be sent now."""
         return iter([each for each in self.waiting.values() if not each.is_sent])
 
