@@ -155,6 +155,31 @@ def test_approvals_are_listed_and_answered(hosting: Hosting) -> None:
     assert hosting.run("approvals", "maybe", token, check=False).returncode == 2
 
 
+def test_what_a_program_asks_in_its_terminal_only_is_listed_below_and_answered_there(
+    hosting: Hosting, tmp_path: Path
+) -> None:
+    hosting.run("start", "gate", "-d", "--cwd", str(tmp_path), "--", "bash", "-c", "read -p 'Mend it? ' it")
+    hosting.until(lambda: "waits" in hosting.run("ls", "gate").stdout)
+    hosting.run("talk", "/run rm nothing")
+    first, second = json.loads(hosting.run("approvals", "--json").stdout)
+    assert (first["kind"], second["kind"]) == ("action", "terminal")
+    assert (second["token"], second["session_name"], second["summary"]) == ("", "gate", "Mend it?")
+    listed = hosting.run("approvals").stdout
+    assert "\ngate  in its terminal: Mend it?\n" in listed
+    assert "do     answer in the terminal: `fairlead attach gate`\n" in listed
+    assert f"who    gate ({tmp_path})" in listed
+    for verb in ("allow", "show"):
+        done = hosting.run("approvals", verb, "gate", check=False)
+        assert done.returncode == 1
+        assert (
+            "gate asks in its terminal: Mend it?; answer in the terminal: `fairlead attach gate`"
+            in done.stderr
+        )
+    hosting.run("send", "gate", "yes", "-k", "Enter")
+    hosting.run("approvals", "deny", first["token"])
+    hosting.until(lambda: "no approvals pending" in hosting.run("approvals").stderr)
+
+
 def test_a_notification_without_a_receiver_is_a_failure(hosting: Hosting) -> None:
     done = hosting.run("notify", "hello", check=False)
     assert (done.returncode, "[notify] urls" in done.stderr) == (1, True)

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import pytest
 
 from fairlead.agent.secrets import Redactor
+from fairlead.client.sdk import connect
 from fairlead.control.notices import Notifier
 from fairlead.control.store import ControlStore
 from fairlead.control.telling import Appeals, QuietHours, TellingOptions, quiet_hours
@@ -24,6 +25,7 @@ from fairlead.sessions.feed import Feed
 from fairlead.sessions.inbox import Inbox
 from fairlead.sessions.questions import Answer, Question
 from fairlead.sessions.state import Evidence, States
+from fairlead.system.settings import Settings
 from tests.client.persons import Person
 from tests.hosting import WAIT, Hosting
 
@@ -229,6 +231,9 @@ class Room:
         self.inbox, self.states = Inbox(), States(feed := Feed(), "", lambda id: False)
         self.lines: list[str] = []
         self.shown: list[tuple[str, str]] = []
+        self.has_way = True
+        self.may_show = asyncio.Event()
+        self.may_show.set()
         self.appeals = Appeals(
             Notifier(self.store, (), print),
             self.inbox,
@@ -239,20 +244,29 @@ class Room:
             is_watched=lambda id: False,
             ring=lambda line, but: self.lines.append(line),
             desktop=self._show,
+            has_terminals=lambda but: self.has_way,
+            has_desktop=lambda: self.has_way,
         )
         feed.listen(self.appeals.happened)
         self.appeals.open()
 
     async def _show(self, title: str, body: str) -> None:
+        await self.may_show.wait()
         self.shown.append((title, body))
 
     async def answered(self, question: Question, answer: Answer) -> None: ...
 
-    def ask(self, id: str) -> None:
-        asked = Question(
-            id=id, kind="consent", session=f"s-{id}", title="bash", what=f"touch {id}", asked_at=time.time()
+    def ask(self, id: str, ago: float = 0.0) -> None:
+        at, what = time.time() - ago, f"touch {id}"
+        self.inbox.ask(
+            Question(id=id, kind="consent", session=f"s-{id}", title="bash", what=what, asked_at=at), self
         )
-        self.inbox.ask(asked, self)
+
+    def come(self) -> None:
+        """The time of all that waits has come."""
+        for key in self.appeals._due:
+            self.appeals._due[key] = 1.0
+        self.appeals._wake.set()
 
     async def until(self, holds: Callable[[], bool]) -> None:
         async with asyncio.timeout(WAIT):
@@ -268,19 +282,18 @@ def test_quiet_hours_hold_questions_back_for_one_summary_of_those_that_still_wai
     async def work() -> None:
         Night.ends = time.time() + 3600
         room = Room(tmp_path, TellingOptions(after=0.01, quiet=Night(0, 0)))
-        for id in ("aaaa", "bbbb", "cccc"):
-            room.ask(id)
+        for ago, id in ((10, "aaaa"), (20, "bbbb"), (30, "cccc")):
+            room.ask(id, ago)
         held: set[str] = room.appeals._held  # nothing else shows that time has come
         await room.until(lambda: len(held) == 3)
         await room.inbox.answer("bbbb", "deny", "a person")
         Night.ends = time.time() - 1
-        for key in held:
-            room.appeals._due[key] = Night.ends
-        room.appeals._wake.set()
+        room.come()
         await room.until(lambda: bool(room.shown))
         ((title, body),) = room.shown
         assert title == "2 sessions wait for you"
         assert [word in body for word in ("touch aaaa", "touch bbbb", "touch cccc")] == [True, False, True]
+        assert body.index("touch cccc") < body.index("touch aaaa")  # who has waited longest is the first
         assert "`fairlead next`" in body
         room.ask("dddd")
         await room.until(lambda: len(room.shown) == 2)
@@ -313,6 +326,76 @@ def test_a_wait_is_told_once_though_its_question_changes_hands_and_a_second_ques
         await room.close()
 
     asyncio.run(work())
+
+
+def test_many_at_once_are_joined_to_one_on_the_desktop_and_none_is_lost(tmp_path: Path) -> None:
+    async def work() -> None:
+        room = Room(tmp_path, TellingOptions(after=0.01))
+        room.may_show.clear()
+        names = [f"a{number:03}" for number in range(30)]
+        for name in names:
+            room.ask(name)
+        await room.until(lambda: len(room.lines) == len(names))
+        room.may_show.set()
+        await room.until(lambda: len(room.shown) == 2)
+        assert room.shown[0][0] == "s-a000 asks"
+        title, body = room.shown[1]
+        assert title == "29 sessions need you"
+        assert body.splitlines()[:20] == [f"s-{name} asks" for name in names[1:21]]
+        assert body.splitlines()[20] == "and 9 more"
+        room.ask("last")
+        await room.until(lambda: len(room.shown) == 3)
+        await room.close()
+
+    asyncio.run(work())
+
+
+def test_what_can_not_be_told_is_told_when_there_is_a_way(tmp_path: Path) -> None:
+    async def work() -> None:
+        room = Room(tmp_path, TellingOptions(after=0.01))
+        room.has_way = False
+        room.ask("aaaa")
+        due = room.appeals._due
+        await room.until(lambda: due["question:aaaa"] > time.time() + 5)  # it is tried again
+        assert (room.lines, room.shown) == ([], [])
+        room.has_way = True
+        room.come()
+        await room.until(lambda: bool(room.lines) and bool(room.shown))
+        assert not due
+        await room.close()
+
+    asyncio.run(work())
+
+
+def test_a_script_that_is_attached_is_no_person_who_looks(hosting: Hosting, service: Service) -> None:
+    ask = r"printf '\033]777;notify;claude;needs your permission to use Bash\007'; cat"
+    hosting.start("garden", f"echo begins; read go; {ask}")
+    with connect(Settings(hosting.environment)) as host, host.terminal("garden").attach() as attached:
+        attached.write(b"go\r")
+        hosting.until(lambda: bool(service.sent))
+    assert "permission to use Bash" in service.bodies[0]
+
+
+def test_a_script_that_follows_an_agent_is_no_person_who_looks(
+    hosting: Hosting, service: Service, tmp_path: Path
+) -> None:
+    with connect(Settings(hosting.environment)) as host:
+        agent = host.agent("garden", cwd=str(tmp_path))
+        with agent.events() as events:
+            events.next(timeout=WAIT)
+            hosting.ask("prompt", session_id=agent.id, message=ASKS)
+            hosting.until(lambda: bool(service.sent))
+    assert service.sent[0]["title"] == "garden asks"
+
+
+def test_bad_quiet_hours_are_blamed_on_where_they_are(tmp_path: Path) -> None:
+    hosting = Hosting({"FAIRLEAD_NOTIFY_QUIET_HOURS": "at night"})
+    try:
+        said = hosting.run("ls", check=False).stderr
+        assert 'FAIRLEAD_NOTIFY_QUIET_HOURS must be like "22:00-07:00"' in said
+        assert "config.toml" not in said
+    finally:
+        hosting.close()
 
 
 def test_quiet_hours_are_within_a_day_or_over_midnight() -> None:

@@ -22,7 +22,8 @@ COMMAND = Command(
     "List pending approvals, from sessions and from the daemon itself: what will happen, why consent\n"
     "is needed, which session and project it comes from, and the full command or change. Or answer one; the\n"
     "first answer from any client counts. An approval whose session is gone is marked lost; any answer\n"
-    "dismisses it. `dismiss SESSION` dismisses the notice that a session needs a person.",
+    "dismisses it. `dismiss SESSION` dismisses the notice that a session needs a person. What programs ask\n"
+    "in their terminals only is listed below, and answered there: `fairlead attach NAME`.",
     takes=(
         Argument(
             "answer",
@@ -62,6 +63,8 @@ def main(arguments: Sequence[str]) -> int:
     from .kinds import note_seen
 
     with DaemonConnection() as control:
+        if options.token is not None:
+            _check_answerable(options.token, control)
         if options.answer not in (None, "show"):
             _check_verb(options.answer, control)
             token, given = options.token, options.answer
@@ -80,6 +83,8 @@ def main(arguments: Sequence[str]) -> int:
             )
             return _print_answer(options.answer, answer, as_json=options.json)
         rows = control.ask("approvals", token=options.token)["approvals"]
+        if options.token is None:
+            rows += _in_terminals(control, rows)
         note_seen(control, "approval_seen", token=options.token)
     if options.json:
         import json
@@ -91,6 +96,55 @@ def main(arguments: Sequence[str]) -> int:
         for row in rows:
             print(_question_text(row, is_whole=options.token is not None))
     return 0
+
+
+def _in_terminals(control: DaemonConnection, asked: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What programs ask in their terminals and nowhere else, in the order of `ls`, as rows without an
+    answer."""
+    from ..ui.needs import WAITS, activity_of, by_need, question_of, rank
+
+    known = {row["session_id"] for row in asked if row["kind"] != "escalation" and not row["lost"]}
+    sessions = by_need(control.ask("session_list", brief=True)["sessions"])
+    return [
+        {
+            "token": "",
+            "kind": "terminal",
+            "session_id": each["id"],
+            "session_name": each["name"],
+            "project": each["project"],
+            "title": "in its terminal",
+            "summary": question_of(each),
+            "reason": "",
+            "preview": "",
+            "options": [],
+            "asked_at": activity_of(each)["since"],
+            "lost": None,
+        }
+        for each in sessions
+        if rank(each) == WAITS and each["id"] not in known and "screen" in each["can"]
+    ]
+
+
+def _check_answerable(token: str, control: DaemonConnection) -> None:
+    """Raise Failure for the name of a session that asks in its terminal only."""
+    from ..client.connection import RequestError
+
+    try:
+        control.ask("approvals", token=token)
+    except RequestError:
+        found = [
+            row for row in _in_terminals(control, []) if token in (row["session_id"], row["session_name"])
+        ]
+        if found:
+            raise Failure(
+                f"{token} asks in its terminal: {found[0]['summary']}; {_attach(found[0])}"
+            ) from None
+
+
+def _attach(row: dict[str, Any]) -> str:
+    from shlex import quote
+
+    return f"answer in the terminal: `fairlead attach {quote(row['session_name'])}`"
 
 
 def _check_verb(given: str, control: DaemonConnection) -> None:
@@ -147,7 +201,7 @@ def _question_text(row: dict[str, Any], *, is_whole: bool) -> str:
 
     from ..formats.shown import answers, one_line, several_lines, visible
 
-    token, summary = row["token"], one_line(row["summary"], LISTED_CHARACTERS)
+    token, summary = row["token"] or row["session_name"], one_line(row["summary"], LISTED_CHARACTERS)
     lines = [f"{token}  {one_line(row['title'], 80)}: {summary}"]
     details = {
         "lost": row["lost"] and f"{row['lost']}; `fairlead approvals dismiss {token}` dismisses it",
@@ -160,7 +214,7 @@ def _question_text(row: dict[str, Any], *, is_whole: bool) -> str:
         "why": row["reason"],
         "who": _who(row),
         "answer": answers(zip(row["options"], row["labels"])) if row.get("labels") else "",
-        "do": _command(row),
+        "do": _attach(row) if row["kind"] == "terminal" else _command(row),
         "asked": row["asked_at"] and time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row["asked_at"])),
     }
     for name, value in details.items():

@@ -66,6 +66,8 @@ class Subscription(Generic[E]):
     """A connection that subscribes to topics. Send `begin`, then what each `receive` returns to send."""
 
     _end = "the daemon closed the connection"
+    shown = False
+    """Whether a person looks at what it receives. A script's is none."""
 
     def __init__(self, topics: tuple[str, ...], since: str | None = None) -> None:
         self.cursor = since
@@ -85,7 +87,10 @@ class Subscription(Generic[E]):
         self.ready = False
         self._wire = rpc.ClientConnection()
         self._lending.clear()
-        return self._wire.handshake("fairlead", __version__, rpc.OUR_FEATURES, key_names=self._key_names())
+        names = self._key_names()
+        return self._wire.handshake(
+            "fairlead", __version__, rpc.OUR_FEATURES, key_names=names, shown=self.shown
+        )
 
     def request(self, op: str, **params: Any) -> tuple[str, bytes]:
         """A request's id and its bytes."""

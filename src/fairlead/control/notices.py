@@ -116,6 +116,11 @@ class Notifier:
         """Send to these addresses from now on."""
         self._urls = {_name(url): url for url in urls}
 
+    @property
+    def has_urls(self) -> bool:
+        """Whether there is an address to send to."""
+        return bool(self._urls)
+
     async def notify(self, action: Action, context: Context) -> Feedback:
         """:notify. What it takes will be sent, also by the next daemon."""
         if self._send is send_with_apprise and is_missing("apprise"):  # who asks is told, not only the log

@@ -13,6 +13,7 @@ import hashlib
 import logging
 import re
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from shlex import quote
@@ -39,7 +40,9 @@ START_GRACE = 2.0
 AGAIN = 10.0
 """Seconds until it is tried again if too much was told within a minute."""
 MAX_DESKTOP = 4
-"""How many messages are on their way to the desktop at a time; more are not shown there."""
+"""How many messages wait for the desktop until they are joined to one;"""
+MAX_WAITING = 200
+"""and how many are in that at the most."""
 WHOLE_LINES, WHOLE_CHARACTERS = 24, 1600
 """How much of a question is in a message: enough to decide."""
 MAX_LINE = 160
@@ -49,9 +52,15 @@ MAX_SUMMARY = 20
 
 _QUIET = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)-([01]?\d|2[0-3]):([0-5]\d)")
 NEVER = "never"
+_WAITS, _CALLED, _DONE = range(3)
+
+NO_WAY = 10.0
+"""Seconds until it is looked again whether there is a way to tell people."""
 
 Desktop = Callable[[str, str], Awaitable[None]]
 """Shows a title and a text on the desktop."""
+HasDesktop = Callable[[], bool]
+"""Whether there is one. May block for a moment."""
 Ring = Callable[[str, str], None]
 """Shows a line on all attached terminals but those of a session, with a bell."""
 
@@ -106,6 +115,10 @@ class Appeal(NamedTuple):
     body: str
     line: str
     """The same in one line."""
+    rank: int = 0
+    """Who comes first in a summary, as in lists: who waits, whom a verifier calls for, who is done;"""
+    since: float = 0.0
+    """among these, who has done so for longest."""
 
 
 class Appeals:
@@ -124,7 +137,10 @@ class Appeals:
         is_watched: Callable[[str], bool],
         ring: Ring,
         desktop: Desktop,
+        has_terminals: Callable[[str], bool],
+        has_desktop: HasDesktop,
     ) -> None:
+        """`has_terminals` says whether anybody is attached elsewhere than at a session."""
         self._notifier = notifier
         self._inbox = inbox
         self._states = states
@@ -133,6 +149,11 @@ class Appeals:
         self._is_watched = is_watched
         self._ring = ring
         self._desktop = desktop
+        self._has_terminals = has_terminals
+        self._has_desktop = has_desktop
+        self._waiting: deque[tuple[str, str]] = deque()  # for the desktop
+        self._left_out = 0  # of those
+        self._desk: asyncio.Task[None] | None = None
         self.options = options
         self._due: dict[str, float] = {}  # by key, when it is told
         self._of_session: dict[str, str] = {}  # the key of what a session itself does, not of its questions
@@ -157,10 +178,10 @@ class Appeals:
         self._due = {key: max(due, earliest) for key, due in self._due.items()}
 
     def close(self) -> None:
-        for task in (self._task, *self._showing):
+        for task in (self._task, self._desk, *self._showing):
             if task is not None:
                 task.cancel()
-        self._task = None
+        self._task = self._desk = None
 
     # --- what happens -------------------------------------------------------------------------------------
 
@@ -265,15 +286,20 @@ class Appeals:
             return
         held: list[Appeal] = []
         others: list[Appeal] = []
+        has_desktop = bool(keys) and self.options.desktop and await asyncio.to_thread(self._has_desktop)
         for key in keys:
-            was_held = key in self._held
-            self._drop(key)
-            message = self._message(key)
-            if message is None:
+            if key not in self._due:  # it was seen meanwhile
                 continue
-            if message.session and self._is_watched(message.session):
+            was_held = key in self._held
+            message = self._message(key)
+            is_watched = message is not None and message.session and self._is_watched(message.session)
+            if message is not None and not (is_watched or has_desktop or self._has_way(message.session)):
+                self._due[key] = now + NO_WAY  # it was not told
+                continue
+            self._drop(key)
+            if message is not None and is_watched:
                 await self._write_seen([key, *self._also(message.session)])
-            else:
+            elif message is not None:
                 (held if was_held else others).append(message)
         if len(held) == 1:
             others += held
@@ -281,6 +307,10 @@ class Appeals:
             await self._summarize(held)
         for message in others:
             await self._tell(message, [message.key, *self._also(message.session)])
+
+    def _has_way(self, session: str) -> bool:
+        """Whether there is a way to tell people something of a session, but for the desktop."""
+        return self._notifier.has_urls or (self.options.terminals and self._has_terminals(session))
 
     def _also(self, session: str) -> list[str]:
         """What need not be told if a question of a session was: that it waits."""
@@ -292,6 +322,7 @@ class Appeals:
         left = [each for each in messages if each.key in untold]
         if not left:
             return
+        left.sort(key=lambda each: (each.rank, each.since))
         lines = [each.line for each in left[:MAX_SUMMARY]]
         if len(left) > MAX_SUMMARY:
             lines.append(f"and {len(left) - MAX_SUMMARY} more")
@@ -314,10 +345,35 @@ class Appeals:
             return
         if self.options.terminals:
             self._ring(clean(printable(message.line)), message.session)
-        if self.options.desktop and len(self._showing) < MAX_DESKTOP:
-            task = asyncio.ensure_future(self._desktop(title, body))
-            self._showing.add(task)
-            task.add_done_callback(self._showing.discard)
+        if self.options.desktop:
+            self._show(title, body)
+
+    def _show(self, title: str, body: str) -> None:
+        """Show it on the desktop after those that wait for that."""
+        if len(self._waiting) < MAX_WAITING:
+            self._waiting.append((title, body))
+        else:
+            self._left_out += 1
+        if self._desk is None:
+            self._desk = asyncio.get_running_loop().create_task(self._show_all())
+
+    async def _show_all(self) -> None:
+        """Show what waits; many that wait are joined to one, with a line for each."""
+        try:
+            while self._waiting:
+                title, body = self._waiting.popleft()
+                if len(self._waiting) >= MAX_DESKTOP:
+                    titles = [title, *(each for each, _ in self._waiting)]
+                    count = len(titles) + self._left_out
+                    self._waiting.clear()
+                    self._left_out = 0
+                    lines = titles[:MAX_SUMMARY]
+                    lines += [f"and {count - len(lines)} more"] if count > len(lines) else []
+                    how = "`fairlead next` attaches to the first, `fairlead approvals` lists the questions"
+                    title, body = f"{count} sessions need you", "\n".join([*lines, "", how])
+                await self._desktop(title, body)
+        finally:
+            self._desk = None
 
     # --- the words ----------------------------------------------------------------------------------------
 
@@ -335,14 +391,16 @@ class Appeals:
         how = f"`fairlead attach {quote(name)}`"
         if kind == "done":
             line = f"{name} is done; {how}"
-            return Appeal(key, session, f"{name} is done", f"Its turn has ended; {how} shows it.", line)
+            ended = f"Its turn has ended; {how} shows it."
+            return Appeal(key, session, f"{name} is done", ended, line, _DONE, activity.since)
         if any(each.session == session and each.is_consent and not each.lost for each in self._inbox.open()):
             return None  # which is told as a question
         evidence = activity.evidence
         words = evidence.words if evidence is not None and evidence.source in ("hook", "osc") else ""
         asks = self._cleaner.text(activity.question or words or "an answer")
         line = f"{name} waits: {one_line(asks, MAX_LINE)}; {how}"
-        return Appeal(key, session, f"{name} waits for you", f"{asks}\n\n{how} shows it.", line)
+        body = f"{asks}\n\n{how} shows it."
+        return Appeal(key, session, f"{name} waits for you", body, line, _WAITS, activity.since)
 
     def _of_question(self, key: str, question: Question) -> Appeal:
         session = question.session or ""
@@ -364,7 +422,10 @@ class Appeals:
         )
         choices = "".join(f"\n{number}: {each}" for number, each in enumerate(question.choices, 1))
         line = f"{name} {verb}: {one_line(question.what, MAX_LINE)}; {allow}"
-        return Appeal(key, session, f"{name} {verb}", f"{whole}{choices}\n\n{how}", line)
+        activity = self._states.of(session) if question.is_consent else None
+        since = activity.since if activity is not None and activity.state == "waits" else question.asked_at
+        rank = _WAITS if question.is_consent else _CALLED
+        return Appeal(key, session, f"{name} {verb}", f"{whole}{choices}\n\n{how}", line, rank, since)
 
 
 def _key(question: Question) -> str:

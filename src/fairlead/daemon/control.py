@@ -34,7 +34,7 @@ from ..sessions.directory import Directory
 from ..sessions.inbox import Inbox
 from ..sessions.questions import Answer, Question
 from ..system.database import DatabaseFault
-from ..system.desktop import show_on_desktop
+from ..system.desktop import has_desktop, show_on_desktop
 from ..system.extras import adding, is_missing
 from ..system.settings import SettingError, Settings
 from ..wire import passepartout
@@ -61,6 +61,7 @@ class ControlRoom:
         *,
         is_watched: Callable[[str], bool],
         ring: Ring,
+        has_terminals: Callable[[str], bool],
         programs: Programs = dict,
         key_variables: Iterable[str] = (),
         checkers: Mapping[str, Checker] | None = None,
@@ -90,6 +91,8 @@ class ControlRoom:
             is_watched=is_watched,
             ring=ring,
             desktop=show_on_desktop,
+            has_terminals=has_terminals,
+            has_desktop=has_desktop,
         )
         happening.listen(self.appeals.happened)
         self.control = Control(

@@ -147,6 +147,7 @@ class Daemon:
             feed,
             is_watched=self._is_watched,
             ring=terminals.ring,
+            has_terminals=terminals.door.has_person,
             programs=self._agent_programs,
             key_variables=agents.key_variables,
             checkers=host_checks(settings, host, agents.store, agents.catalog, self._lost_sockets, databases),

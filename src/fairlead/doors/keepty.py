@@ -24,6 +24,7 @@ from ..keeper.credentials import is_our_user, peer_pid
 from ..sessions.inbox import calling_agent
 from ..system.settings import SettingError, Settings, safe_dir
 from ..system.sockets import is_served
+from ..system.terminal_input import shown_terminal
 from ..terminal.ports import ProgramState
 from ..terminal.session import TerminalSession
 from ..wire import keepty
@@ -38,6 +39,8 @@ SERVE_AT_ONCE = 16
 SETTLE = 0.05
 """Seconds after which it is looked whether a client's transport has nothing more to send: longer than any
 pass of the loop, at whose end it begins to."""
+READY_SECONDS = 1.0
+"""Seconds in which a client has made a person's terminal ready to show a session."""
 AWAY = 60.0
 """Seconds since the last key after which nobody need be at a terminal."""
 TYPED_GRAIN = 8.0
@@ -169,6 +172,11 @@ class KeeptyDoor:
         everywhere = (each for clients in self.connections.values() for each in clients if each.is_person)
         return last + TYPED_GRAIN >= max(each.typed_at for each in everywhere)
 
+    def has_person(self, but: str) -> bool:
+        """Whether a person is attached to another session than this one."""
+        clients = (each for session, all in self.connections.items() if session.id != but for each in all)
+        return any(each.is_person for each in clients)
+
     @property
     def backlog(self) -> int:
         return self._settings.count("terminal", "client_backlog")
@@ -220,9 +228,9 @@ class _Client(asyncio.Protocol):
         self.behind = False
         self.within = ""
         """The session in which this client shows ours, if it does."""
-        self.is_person = False
-        """Whether a person looks at it here: it shows the session, or may type, and is no agent's."""
         self._terminal = ""  # the person's
+        self._may_be_person = False
+        self._pid = 0
         self._session = session
         self._door = door
         self._wire = keepty.BrokerConnection()
@@ -358,10 +366,25 @@ class _Client(asyncio.Protocol):
         self._session.attach(self, hello, self._greet, who)
         is_shown = hello.role is keepty.Role.WRITER or bool(hello.wishes & keepty.Wish.SHOWN)
         if is_shown and not self._agent and not self._transport.is_closing():
-            self.is_person, self._terminal = True, hello.terminal
-            self._door.seen(self._session.id)
+            self._may_be_person, self._pid = True, pid
+            self._terminal = hello.terminal
+            self._note_seen()
+            if not self._terminal:  # another client than ours makes its terminal ready now
+                asyncio.get_running_loop().call_later(READY_SECONDS, self._note_seen)
         if not self._transport.is_closing() and (notice := self._door.notice(self._session)):
             self.say(notice)
+
+    def _note_seen(self) -> None:
+        if self.is_person and not self._transport.is_closing():
+            self._door.seen(self._session.id)
+
+    @property
+    def is_person(self) -> bool:
+        """Whether a person looks at it here: it shows the session in a terminal, and is no agent's. A script
+        has none."""
+        if self._may_be_person and not self._terminal:
+            self._terminal = shown_terminal(self._pid)
+        return self._may_be_person and bool(self._terminal)
 
     @property
     def typed_at(self) -> float:

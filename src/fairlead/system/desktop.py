@@ -29,6 +29,11 @@ async def show_on_desktop(title: str, body: str) -> None:
     await asyncio.to_thread(_show, title[:MAX_TITLE], body[:MAX_BODY], os.environ)
 
 
+def has_desktop() -> bool:
+    """Whether messages can be shown here. May block for a moment."""
+    return _command("", "", os.environ) is not None
+
+
 def _command(title: str, body: str, environ: Mapping[str, str]) -> list[str] | None:
     """What shows a message here, if anything does."""
     if sys.platform == "darwin":

@@ -320,7 +320,8 @@ class Settings:
             return None
 
     def located(self, error: Exception) -> SettingError:
-        """The error with its line in the file, if it begins with a table in brackets, as others write it."""
+        """The error with its line in the file, if it begins with a table in brackets, as others write it; or
+        with the variable that sets it instead."""
         import re
 
         found = re.match(
@@ -328,6 +329,8 @@ class Settings:
         )
         if found is None:
             return SettingError(f"{self.config_path}: {error}")
+        if found[2] and self.environ.get(name := variable_of(found[1], found[2])) is not None:
+            return SettingError(str(error).replace(f"[{found[1]}] {found[2]}", name, 1))
         table = tuple(found[1].split(".", 1))
         paths = [table, (*table, found[2])] if found[2] else [table]
         for deeper in found.groups()[2:]:

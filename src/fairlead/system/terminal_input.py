@@ -21,6 +21,20 @@ def takes_lines(terminal: int) -> bool:
         return False
 
 
+def shown_terminal(pid: int) -> str:
+    """The terminal, below /dev, that a process has as its standard input and that sends it keys, not lines:
+    what shows another terminal in its own does that. Empty if there is none, or it is not known."""
+    with contextlib.suppress(OSError, termios.error):
+        path = os.readlink(f"/proc/{pid}/fd/0")
+        if path.startswith("/dev/pts/") and path.removeprefix("/dev/pts/").isdecimal():
+            terminal = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                return "" if takes_lines(terminal) else path.removeprefix("/dev/")
+            finally:
+                os.close(terminal)
+    return ""
+
+
 def unread(terminal: int) -> int | None:
     """How many bytes were typed that the program has not read; None if that is not known."""
     if sys.platform != "linux" or terminal < 0:

@@ -649,10 +649,13 @@ class ClientConnection:
         *,
         key_names: Iterable[str] = (),
         agent: str = "",
+        shown: bool = False,
     ) -> bytes:
         """The request that comes first. `key_names` are variables whose values the client will lend; `agent`
-        is the agent for which it works, if no person is at its other end."""
+        is the agent for which it works, if no person is at its other end; `shown` says that a person looks at
+        what it receives."""
         info = fields(name=name, version=version, protocol_version=PROTOCOL_VERSION, features=list(features))
+        info |= fields(shown=True) if shown else {}
         lends = {"key_names": names} if (names := list(key_names)) else {}
         works_for = {"agent": agent} if agent else {}
         return self._sent("handshake", fields(client_info=info, **lends, **works_for))[1]

@@ -135,6 +135,7 @@ class EditorSession:
         self._is_over_limit = False
         self._phase = ""
         stream = AgentSubscription(id, since, receipts=True)
+        stream.shown = True
         self.channel = Channel(editor.settings, stream, editor.reconnect, self)
 
     def close(self) -> None:

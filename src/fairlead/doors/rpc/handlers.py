@@ -90,6 +90,8 @@ class Caller(Protocol):
     psi's UI, get the answer so far, and one message at the end of a turn."""
     receipts: bool = False
     """Whether it is told the ids of its prompts."""
+    is_shown: bool = True
+    """Whether a person looks at the session in its focus. A script of ours shows nothing."""
     agent: str = ""
     """The agent that it says it works for, and no person."""
     reminded: set[str]
@@ -133,8 +135,8 @@ class Clients:
         self._all.discard(client)
 
     def look_at(self, session: str) -> bool:
-        """True if any of them has a session in its focus."""
-        return any(client.focus == session for client in self._all)
+        """True if a person looks at a session with any of them."""
+        return any(client.focus == session and client.is_shown for client in self._all)
 
     def want(self, topic: str) -> bool:
         """True if any of them wants events of this topic."""

@@ -247,6 +247,7 @@ class _Connection(asyncio.Protocol):
         self.project: str | None = None
         self.increments = False
         self.receipts = False
+        self.is_shown = True
         self.agent = ""
         self.reminded: set[str] = set()
         self.typed: deque[str] = deque(maxlen=MAX_TYPED)
@@ -424,9 +425,10 @@ class _Connection(asyncio.Protocol):
         self.key_names = frozenset(sorted(given.get("key_names", ()))[:MAX_KEY_NAMES])
         await self._door.agents.arrived(self, given.get("session_id"))
         more = self._door.agents.greeting(self)
-        if (
-            given.get("client_info", {}).get(Keyword("name")) == "fairlead"
-        ):  # others know nothing of our version
+        info = given.get("client_info", {})
+        is_ours = info.get(Keyword("name")) == "fairlead"
+        self.is_shown = not is_ours or info.get(Keyword("shown")) is True
+        if is_ours:  # others know nothing of our version
             fault = self._door.config_fault()
             more = {**more, "server_version": __version__}
             more |= {"config_fault": fault} if fault else {}
@@ -458,7 +460,12 @@ class _Connection(asyncio.Protocol):
             raise
         finally:
             self._is_replaying = False
-        if self.focus is not None and not self.agent and not await self._behind(self._door.programs):
+        if (
+            self.focus is not None
+            and self.is_shown
+            and not self.agent
+            and not await self._behind(self._door.programs)
+        ):
             self._door.seen(self.focus)
         return fields(subscribed=subscribed, **more)
 

@@ -164,4 +164,6 @@ class ChatLink:
 def _followed(opened: Agent | OpenedAgent) -> AgentSubscription:
     # what was said before is recalled; in a new session nothing was
     since = opened.cursor if opened.created else None
-    return AgentSubscription(opened.id, since, receipts=True, so_far=True)
+    found = AgentSubscription(opened.id, since, receipts=True, so_far=True)
+    found.shown = True
+    return found
