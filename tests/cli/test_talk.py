@@ -167,7 +167,7 @@ def test_what_a_program_asks_in_its_terminal_only_is_listed_below_and_answered_t
     listed = hosting.run("approvals").stdout
     assert "\ngate  in its terminal: Mend it?\n" in listed
     assert "do     answer in the terminal: `fairlead attach gate`\n" in listed
-    assert f"who    gate in {tmp_path}\n" in listed
+    assert f"who    session gate (gate) in {tmp_path}\n" in listed
     for verb in ("allow", "show"):
         done = hosting.run("approvals", verb, "gate", check=False)
         assert done.returncode == 1
