@@ -22,6 +22,7 @@ from fairlead.formats.shown import call_title, clean
 from fairlead.system.settings import Settings
 from fairlead.ui.chat.line import MAX_HISTORY, InputHistory, InputLine, Key, LineKeys
 from fairlead.ui.chat.view import question, result, wrapped
+from fairlead.ui.styled import plain
 from tests.agent.playing import cassette
 from tests.client.persons import Person
 from tests.hosting import WAIT, Hosting
@@ -149,8 +150,8 @@ def test_a_letter_and_enter_say_yes_no_or_always(hosting: Hosting, host: Host, p
         assert (place / "a.txt").read_text().strip() == "hello"
         idle(person)
         say(person, "edit a.txt: replace `hello` with `bye`", KEYS)
-        assert b"\x1b[31m  -hello" in person.seen
-        assert b"\x1b[32m  +bye" in person.seen
+        person.until_all(["  1 - hello", "  1 + bye"])
+        assert b"\x1b[31mhello" in person.seen
         person.type(b"n\r")
         person.until_all(["✗ denied", "● edit a.txt", "denied: no consent to edit: edit a.txt"])
         assert (place / "a.txt").read_text().strip() == "hello"
@@ -577,14 +578,17 @@ def test_a_tool_is_shown_in_a_few_lines() -> None:
     assert call_title("other", {"a": 1}) == 'other {"a": 1}'
     assert call_title("other", {}) == "other"
     many = "".join(f"{number}\n" for number in range(9)) + "[Exit code 0.]"
-    assert [row[0] for row in result(ToolResult("1", "bash", many, {}, False), was_previewed=False)] == [
-        *("… 4 lines before", "4", "5", "6", "7", "8")
-    ]
+    done = result(ToolResult("1", "bash", many, {}, False), was_previewed=False)
+    assert list(map(plain, done.rows)) == [*("… 4 lines before · ^O opens", "4", "5", "6", "7", "8")]
+    assert list(map(plain, done.whole)) == [str(number) for number in range(9)]
     failed = result(ToolResult("1", "bash", "x\n" * 9, {}, True), was_previewed=False)
-    assert (len(failed), failed[-1]) == (7, ("… 3 more lines", "red"))
+    assert (len(failed.rows), plain(failed.rows[-1])) == (7, "… 3 more lines · ^O opens")
     edit = ToolResult("1", "edit", "a.txt: 1 edit made.", {"diff": "@@ -1 +1 @@\n-a\n+b"}, False)
-    assert result(edit, was_previewed=True) == [("a.txt: 1 edit made.", "dim")]
-    assert result(edit, was_previewed=False) == [("@@ -1 +1 @@", "cyan"), ("-a", "red"), ("+b", "green")]
+    assert result(edit, was_previewed=True).rows == [("a.txt: 1 edit made.", "dim")]
+    shown = result(edit, was_previewed=False)
+    assert (list(map(plain, shown.rows)), shown.whole) == (["@@ line 1", "1 - a", "1 + b"], ())
+    plan = ToolResult("1", "plan", "[x] sow\n[>] water\n[ ] reap", {}, False)
+    assert list(map(plain, result(plan, was_previewed=False).rows)) == ["☑ sow", "▸ water", "☐ reap"]
     asked = question(ApprovalWanted("1", "bash", "$ a ...", "it runs", "a\nb"))
     assert asked == [("? $ a ...", "yellow"), ("  it runs", "dim"), ("  a", "dim"), ("  b", "dim")]
 

@@ -39,6 +39,7 @@ from fairlead.system.settings import Settings
 from fairlead.ui.chat.line import InputHistory as TypedBefore
 from fairlead.ui.chat.line import InputLine
 from fairlead.ui.chat.view import question
+from fairlead.ui.styled import plain as text_of
 from fairlead.wire import rpc
 from fairlead.wire.rpc_catalog import TOPICS
 from tests.agent.playing import AskBeforeWriting, Endless, Held, Note, Playing, calls, replay, says
@@ -162,7 +163,7 @@ async def test_a_denied_command_is_denied_whatever_runs_it(tmp_path: Path, comma
 @pytest.mark.parametrize("hidden", ["\x1bP; touch pwned #\x1b\\", "\x1b]; touch pwned #\x07"])
 def test_nothing_of_a_command_is_hidden_from_who_is_asked(hidden: str) -> None:
     wanted = ApprovalWanted("1", "bash", f"$ ls {hidden}", "it runs a command", f"ls {hidden}")
-    assert "touch pwned" in "\n".join(text for text, _ in question(wanted))
+    assert "touch pwned" in "\n".join(map(text_of, question(wanted)))
 
 
 @pytest.mark.parametrize("command", PADDED.values(), ids=PADDED)
@@ -172,7 +173,7 @@ def test_nothing_of_a_padded_command_is_out_of_sight(command: str) -> None:
         "a line": one_line(command, 100),
         "a title": call_title("bash", {"command": command}),
         "several lines": several_lines(command, lines=20, characters=1000, where="see `show`"),
-        "the chat": "\n".join(text for text, _ in question(wanted)),
+        "the chat": "\n".join(map(text_of, question(wanted))),
     }
     for where, text in shown.items():
         assert HIDDEN in text, where

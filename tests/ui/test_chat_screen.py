@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairlead.events import ToolResult, ToolRunning
 from fairlead.terminal.screen.screen import Screen
 from fairlead.ui.chat.screen import ChatScreen
 from fairlead.ui.chat.talk import ConversationView
@@ -159,3 +160,50 @@ def test_without_styles_none_are_written() -> None:
     chat.leave()
     assert "".join(seen) == "# Head\n* a `b`\n"
     assert plain([("a", "bold")]) == "a"
+
+
+def shown_by(chat: ChatScreen, seen: list[str]) -> str:
+    seen.clear()
+    chat.draw([("> ", "")], (0, 2))
+    return re.sub(r"\x1b\[[0-9;]*[A-Za-z]|\r", "", "".join(seen))
+
+
+def test_what_is_folded_is_opened_the_last_first() -> None:
+    seen: list[str] = []
+    chat = ChatScreen(seen.append, lambda: (40, 40), Paint(False))
+    talk = ConversationView(chat)
+    lines = "".join(f"line {number}\n" for number in range(40))
+    talk.happened(ToolRunning("1", "bash", {"command": "make"}))
+    talk.happened(ToolResult("1", "bash", lines, {}, False))
+    talk.prompt(lines, ">")
+    text = shown_by(chat, seen)
+    assert "● $ make\n  … 35 lines before · ^O opens\n  line 35\n" in text
+    assert "> line 0\n  line 1\n" in text
+    assert "  line 11\n  … 28 more lines · ^O opens\n" in text
+    assert talk.open_fold()
+    assert "line 0\n  line 1\n" in (text := shown_by(chat, seen))
+    assert "line 39" in text
+    assert talk.open_fold()
+    assert "▾ $ make\n  line 0\n" in (text := shown_by(chat, seen))
+    assert "line 39" in text
+    assert not talk.open_fold()
+
+
+def test_a_prompt_of_one_long_line_is_folded_too() -> None:
+    seen: list[str] = []
+    chat = ChatScreen(seen.append, lambda: (41, 40), Paint(False))
+    talk = ConversationView(chat)
+    talk.prompt("x" * 1000, ">")
+    assert len(shown_by(chat, seen)) < 600
+    assert talk.open_fold()
+    assert shown_by(chat, seen).count("x") >= 1000
+
+
+def test_while_a_model_is_asked_again_it_is_said_why() -> None:
+    chat = ChatScreen(lambda text: None, lambda: (40, 40), Paint(False))
+    talk = ConversationView(chat)
+    talk.stream("half an ans")
+    talk.drop_answer("the server is busy\n(529)")
+    assert "retrying (the server is busy ⏎ (529)) 0 s" in talk.spinner("retrying")
+    talk.begin()
+    assert "busy" not in talk.spinner("retrying")

@@ -55,7 +55,6 @@ from .screen import ChatScreen
 from .shell import LocalCommand
 from .talk import TICK, ConversationView, turn_start, without_shown
 from .terminal import ChatTerminal
-from .view import printed
 
 ESCAPE_WAIT = 0.05
 """Seconds after which an Escape is a key and not the beginning of one."""
@@ -579,6 +578,9 @@ class _Chat:
             case "key", "redraw":
                 self._terminal.write("\x1b[H\x1b[2J")
                 self._draw(always=True)
+            case "key", "open":
+                if not self._talk.open_fold():
+                    self._terminal.write("\a")
             case "key", "interrupt":
                 self._stop()
             case "key", "end-of-input" if not self._line.text or self._link.is_hung:
@@ -696,7 +698,7 @@ class _Chat:
             return
         self._local = None
         local.close()
-        self._talk.show(printed(local.output), "prompt", "  ")
+        self._talk.printed(local.output, local.command)
         if local.outcome:
             self._talk.show([(local.outcome, "red")], "prompt", "  ")
         if local.for_agent:

@@ -28,8 +28,8 @@ Key = tuple[str, str]
 _NAMES = {
     0x01: "home", 0x02: "left", 0x03: "interrupt", 0x04: "end-of-input", 0x05: "end", 0x06: "right",
     0x07: "cancel", 0x08: "backspace", 0x09: "tab", 0x0A: "enter", 0x0B: "kill", 0x0C: "redraw",
-    0x0D: "enter", 0x0E: "down", 0x10: "up", 0x12: "search", 0x15: "kill-before", 0x17: "kill-word",
-    0x19: "yank", 0x1A: "suspend", 0x7F: "backspace", ESC: "escape", BACK_TAB: "back-tab",
+    0x0D: "enter", 0x0E: "down", 0x0F: "open", 0x10: "up", 0x12: "search", 0x15: "kill-before",
+    0x17: "kill-word", 0x19: "yank", 0x1A: "suspend", 0x7F: "backspace", ESC: "escape", BACK_TAB: "back-tab",
     UP: "up", DOWN: "down", RIGHT: "right", LEFT: "left", HOME: "home", END: "end", DELETE: "delete",
     ALT | RIGHT: "word-right", ALT | ord("f"): "word-right", ALT | LEFT: "word-left",
     ALT | ord("b"): "word-left", ALT | 0x7F: "kill-word", ALT | 0x0D: "newline", ALT | 0x0A: "newline",

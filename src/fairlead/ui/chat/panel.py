@@ -24,6 +24,7 @@ KEYS = (
     ("@path", "name a file; an image is attached"),
     ("\\ Enter", "insert a line break, as Alt-Enter does"),
     ("Up, Down", "earlier prompts"),
+    ("^O", "open what is folded, the last of it first"),
     ("^L, ^Z", "redraw; suspend"),
     ("^D", "leave, as /quit and exit do; the session is kept"),
 )

@@ -80,7 +80,7 @@ class ChatScreen:
             if line == before:
                 continue
             if before is None:
-                parts.append(_moved(at, (number - 1, 0)) + "\n" + self.paint(line))
+                parts.append(_moved(at, (number - 1, at[1])) + "\n" + self.paint(line))
                 at = number, line_width(line)
                 continue
             width = line_width(line)

@@ -17,6 +17,7 @@ from ...client.following import Asking
 from ...client.sdk import Agent, TurnFailed
 from ...events import AgentEvent, ApprovalWanted, Other, Retrying, ToolResult, ToolRunning, Updated
 from ...formats.shown import call_title, clean
+from ..styled import plain
 from .view import marked, result
 
 MAX_INPUT = 4 * 1024 * 1024
@@ -118,8 +119,8 @@ def _tell(event: AgentEvent) -> None:
         case ToolRunning(_, name, arguments):
             print(f"● {call_title(name, arguments)}", file=sys.stderr, flush=True)
         case ToolResult():
-            for line, _ in result(event, was_previewed=False):
-                print(f"  {line}", file=sys.stderr, flush=True)
+            for row in result(event, was_previewed=False).rows:
+                print(f"  {plain(row)}", file=sys.stderr, flush=True)
 
 
 def described(event: AgentEvent) -> dict[str, object]:

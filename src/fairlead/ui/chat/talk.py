@@ -24,16 +24,20 @@ from ...events import (
     ToolUpdate,
     TurnBegan,
 )
-from ...formats.shown import call_title, clean, counted, one_line
+from ...formats.shown import call_title, clean, one_line
 from ..markdown import Markdown
-from ..styled import ASCII, Line, Marks, Row, plain
+from ..styled import ASCII, Line, Marks, Row, broken, plain
 from .screen import ChatScreen
-from .view import PRINTED_LINES, marked, question, result
+from .view import PRINTED_LINES, Excerpt, first, marked, printed, question, result
 
 OPEN_ROWS = 8
 """How many rows are shown of what is not at its end yet; then all of it."""
 MAX_REASON = 100
 """How many characters are shown of why a model is asked again, while that is waited for."""
+MAX_FOLDS, MAX_OPENED = 50, 5000
+"""How many things may be opened that are folded, and how many rows of each."""
+MAX_TITLE = 100
+"""How many characters name one."""
 PROMPT_LINES = 12
 """How many lines are shown of what somebody said."""
 TICK = 0.125
@@ -55,6 +59,7 @@ class ConversationView:
         self._tail: list[str] = []  # what a command printed last
         self._running: dict[str, str] = {}
         self._asked: dict[str, str] = {}  # calls that somebody was asked about, by their ids
+        self._folds: list[tuple[str, Sequence[Row | Line]]] = []  # what was left out, with its title
         self._doing = self._reason = ""
         self._since = time.monotonic()
 
@@ -71,16 +76,42 @@ class ConversationView:
 
     def prompt(self, text: str, mark: str) -> None:
         """What somebody said."""
-        first, *more = clean(text).split("\n")
+        room, lines = self._screen.columns - 2, clean(text).strip("\n").split("\n")
+        rows = [row for line in lines for row in broken([(line, "bold")], room)]
+        if len(rows) <= PROMPT_LINES:  # the terminal breaks them, so that they are copied whole
+            rows = [[(line, "bold")] for line in lines]
+        shown = first(rows, PROMPT_LINES)
         self._last = self._last and "before a prompt"
-        self.show([(f"{mark} {first}", "bold"), *((f"  {line}", "bold") for line in more)], "prompt")
+        self.show([[(f"{mark} ", "bold"), *_pieces(shown.rows[0])]], "prompt")
+        self._show_folded(Excerpt(shown.rows[1:], shown.whole), one_line(text, MAX_TITLE), "prompt")
+
+    def printed(self, text: str, command: str) -> None:
+        """What a command of the person's own printed."""
+        self._show_folded(printed(text), one_line(clean(command), MAX_TITLE), "prompt")
+
+    def _show_folded(self, shown: Excerpt, title: str, kind: str, indent: str = "  ") -> None:
+        """Rows that stay, and keep all of what they are of, to be opened."""
+        self.show(shown.rows, kind, indent)
+        if shown.whole:
+            self._folds.append((title, shown.whole[-MAX_OPENED:]))
+            del self._folds[:-MAX_FOLDS]
+
+    def open_fold(self) -> bool:
+        """Show all of what was folded last, and the next time of what was before it. False if there is no
+        more."""
+        if not self._folds:
+            return False
+        title, rows = self._folds.pop()
+        self.show([(f"▾ {title}", "bold")], "opened")
+        self._screen.say(rows, "  ")
+        return True
 
     def ask(self, wanted: ApprovalWanted) -> None:
         """What needs consent, once: it may be asked for again by the next daemon."""
         call = wanted.data.get("tool_id") or wanted.id
         if call not in self._asked:
             self._asked[call] = marked(wanted.summary).replace("\n", " ")
-            self.show(question(wanted), "question")
+            self.show(question(wanted, self._screen.columns), "question")
 
     def end_line(self) -> None:
         """Nothing more is added to the text."""
@@ -169,10 +200,8 @@ class ConversationView:
             self.prompt(text, "›")
         elif text:
             drawer = Markdown(self._screen.columns, self._marks, is_plain=not self._screen.paint.is_on)
-            rows = drawer.feed(text) + drawer.end()
-            left = len(rows) - limit
-            more: list[Line] = [[(f"… {counted(left, 'more line')}", "dim")]] if left > 0 else []
-            self.show([*rows[:limit], *more], "text")
+            shown = first(drawer.feed(text) + drawer.end(), limit)
+            self._show_folded(shown, one_line(clean(text), MAX_TITLE), "text", "")
         for part in said["content"] if said["role"] == "assistant" else ():
             if part["type"] == "tool-call":
                 self.happened(ToolRunning(part["id"], part["name"], part["arguments"] or {}))
@@ -180,11 +209,13 @@ class ConversationView:
                 self.show([(clean(part["text"]), "red")], "note")
 
     def _ended(self, event: ToolResult) -> None:
+        title = self._running.get(event.id) or self._asked.get(event.id) or clean(event.name)
         if event.id not in self._running:  # it was not allowed to
-            self.show([(f"● {self._asked.get(event.id) or clean(event.name)}", "")], "tool")
+            self.show([(f"● {title}", "")], "tool")
         elif len(self._running) > 1:  # several at once: whose result is it?
-            self.show([(f"○ {self._running[event.id]}", "dim")], "tool")
-        self.show(result(event, was_previewed=event.id in self._asked), "tool", "  ")
+            self.show([(f"○ {title}", "dim")], "tool")
+        was_previewed, room = event.id in self._asked, self._screen.columns - 2
+        self._show_folded(result(event, was_previewed=was_previewed, columns=room), title, "tool")
         self._running.pop(event.id, None)
         self._tail = []
         self._doing = ""
@@ -192,7 +223,7 @@ class ConversationView:
     def begin(self) -> None:
         """Something begins to take time."""
         self._since = time.monotonic()
-        self._doing = ""
+        self._doing = self._reason = ""
 
     # --- rows that do not stay ------------------------------------------------------------------------------
 
@@ -237,3 +268,7 @@ def without_shown(events: Sequence[AgentEvent], said: Sequence[dict[str, Any]]) 
     last = max((number for number, event in enumerate(events, 1) if is_shown(event)), default=0)
     parts = (Text, Thought, Message, Prompted, ToolStarted, ToolRunning, ToolUpdate, ToolResult)
     return [*(each for each in events[:last] if not isinstance(each, parts)), *events[last:]]
+
+
+def _pieces(row: Row | Line) -> Line:
+    return row if isinstance(row, list) else [row]

@@ -6,10 +6,14 @@ What a person is asked about goes through `marked`: nothing of it is left out. P
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from ...events import ApprovalWanted, PersonAsked, ToolResult
 from ...formats.columns import width_of
 from ...formats.shown import asker, clean, counted, one_line, several_lines, visible
-from ..styled import Row
+from ..diff import drawn, is_diff
+from ..styled import Line, Row
 
 ERROR_LINES = 6
 """How many lines of what went wrong are shown."""
@@ -19,6 +23,10 @@ DIFF_LINES = 40
 """How many lines of a change are shown that nobody was asked about."""
 PREVIEW_LINES, PREVIEW_CHARACTERS = 200, 16_000
 """How much is shown of what needs consent."""
+COLUMNS = 80
+"""How wide a terminal is taken to be where that is not known."""
+OPENS = "^O opens"
+"""How what is folded is opened."""
 
 _COUNTED = ("read", "ls", "find", "grep")
 
@@ -51,52 +59,74 @@ def wrapped(text: str, columns: int) -> list[str]:
 # --- what is shown of tools -------------------------------------------------------------------------------
 
 
-def result(ended: ToolResult, *, was_previewed: bool) -> list[Row]:
+class Excerpt(NamedTuple):
+    """Rows of something, and all of it if that is more."""
+
+    rows: Sequence[Row | Line]
+    whole: Sequence[Row | Line] = ()
+
+
+def result(ended: ToolResult, *, was_previewed: bool, columns: int = COLUMNS) -> Excerpt:
     """What a call gave, in a few lines. A change that was seen before is not shown again."""
     lines = clean(ended.text).rstrip("\n").split("\n")
     if ended.is_error:
-        return [(line, "red") for line in _first(lines, ERROR_LINES)]
+        return first([(line, "red") for line in lines], ERROR_LINES)
     if ended.details.get("diff"):
-        if was_previewed:
-            return [(lines[0], "dim")]
-        return changes(ended.details["diff"], DIFF_LINES)
+        diff = changes(ended.details["diff"], columns)
+        return Excerpt([(lines[0], "dim")], diff) if was_previewed else first(diff, DIFF_LINES)
+    rows = [(line, "dim") for line in lines]
     if ended.name in _COUNTED:
-        return [(f"{len(lines)} lines" if len(lines) > 1 else lines[0], "dim")]
+        return Excerpt([(f"{len(lines)} lines", "dim")], rows) if len(lines) > 1 else Excerpt(rows)
+    if ended.name == "plan":
+        return Excerpt([_step(line) for line in lines])
     if lines[-1] == "[Exit code 0.]":
-        lines.pop()
-    return _printed(lines)
+        rows.pop()
+    return _last(rows)
 
 
-def printed(text: str) -> list[Row]:
+def printed(text: str) -> Excerpt:
     """What a command printed, in a few lines."""
-    return _printed(clean(text).rstrip("\n").split("\n"))
+    return _last([(line, "dim") for line in clean(text).rstrip("\n").split("\n")])
 
 
-def _printed(lines: list[str]) -> list[Row]:
-    left = len(lines) - PRINTED_LINES
-    shown = [f"… {counted(left, 'line')} before", *lines[-PRINTED_LINES:]] if left > 0 else lines
-    return [(line, "dim") for line in shown]
+def _last(rows: Sequence[Row | Line]) -> Excerpt:
+    left = len(rows) - PRINTED_LINES
+    if left <= 0:
+        return Excerpt(rows)
+    return Excerpt([(f"… {counted(left, 'line')} before · {OPENS}", "dim"), *rows[-PRINTED_LINES:]], rows)
 
 
-def changes(text: str, limit: int) -> list[Row]:
-    """A diff in colours, or what a new file will have in it."""
+def first(rows: Sequence[Row | Line], limit: int) -> Excerpt:
+    """The first of some rows, and how many more there are."""
+    left = len(rows) - limit
+    if left <= 0:
+        return Excerpt(rows)
+    return Excerpt([*rows[:limit], (f"… {counted(left, 'more line')} · {OPENS}", "dim")], rows)
+
+
+def _step(line: str) -> Row:
+    """A step of a plan: done, in work or open."""
+    for mark, shown, style in (("[x] ", "☑", "green"), ("[>] ", "▸", "bold"), ("[ ] ", "☐", "")):
+        if line.startswith(mark):
+            return f"{shown} {line[len(mark) :]}", style
+    return line, ""
+
+
+def changes(text: str, columns: int = COLUMNS, *, is_whole: bool = False) -> list[Row | Line]:
+    """A diff with its numbers, or in colours what a new file will have in it."""
+    if is_diff(text):
+        return list(drawn(text, columns, is_whole=is_whole))
     colours = {"+": "green", "-": "red", "@": "cyan"}
-    lines = _first(marked(text).rstrip("\n").split("\n"), limit)
-    return [(line, colours.get(line[:1], "dim")) for line in lines]
+    return [(line, colours.get(line[:1], "dim")) for line in marked(text).rstrip("\n").split("\n")]
 
 
-def _first(lines: list[str], limit: int) -> list[str]:
-    left = len(lines) - limit
-    return [*lines[:limit], f"… {counted(left, 'more line')}"] if left > 0 else lines
-
-
-def question(wanted: ApprovalWanted) -> list[Row]:
+def question(wanted: ApprovalWanted, columns: int = COLUMNS) -> list[Row | Line]:
     """What a person should know before they allow a call."""
     summary = one_line(wanted.summary, PREVIEW_CHARACTERS)
     why = one_line(wanted.reason, PREVIEW_CHARACTERS)
     who = wanted.data or {}
     asks = asker(who.get("session_name") or "", who.get("session_id"), who.get("project") or "")
-    rows = [(f"? {summary}", "yellow")]
+    rows: list[Row | Line] = [(f"? {summary}", "yellow")]
     rows += [(f"  {why}", "dim")] if why else []
     rows += [(f"  {asks}", "dim")] if who.get("session_id") else []
     for option in who.get("options") or ():
@@ -106,7 +136,8 @@ def question(wanted: ApprovalWanted) -> list[Row]:
     where = f"`fairlead approvals show {marked(wanted.id)}` shows all"
     preview = several_lines(wanted.preview, lines=PREVIEW_LINES, characters=PREVIEW_CHARACTERS, where=where)
     if preview and f"$ {preview}" != summary:
-        rows += [(f"  {line}", style) for line, style in changes(preview, PREVIEW_LINES + 1)]
+        shown = changes(preview, columns - 2, is_whole=True)
+        rows += [[("  ", ""), *row] if isinstance(row, list) else (f"  {row[0]}", row[1]) for row in shown]
     return rows
 
 
