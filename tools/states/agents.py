@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from tests.hosted.real import KEY, REAL
 from tests.model_server import Call, CallTool, ModelServer, Shell
 from tools import npm_peers, pip_peers
 
+ENDED_IN = "FAIRLEAD_TURNS_ENDED"
 _NODE_ROOM = "--max-old-space-size=1024"
 
 
@@ -52,6 +54,11 @@ class RecordedAgent(NamedTuple):
     """The agent whose rules hold for it, if not those with its own name."""
     own_scenes: tuple[str, ...] = ()
     """Scenes for it alone (`own_scenes.py`), instead of those of other agents or beside them."""
+    resumes_anew: bool = False
+    """Whether it has to be started anew before the list has the conversation."""
+    tells_end: bool = False
+    """Whether it writes to the file `$FAIRLEAD_TURNS_ENDED` when it has done with a turn. Some have work of
+    their own to do after their model's answer, which can take seconds."""
     is_shell: bool = False
     has_tools: bool = True
     """Whether its model calls tools; other requests are not prompts then."""
@@ -95,6 +102,24 @@ def _hosted(agent: str) -> Callable[[Path, Path, ModelServer], dict[str, str]]:
     return lambda home, project, model: REAL[agent].set_up(home, model)
 
 
+_OPENCODE_TELLS = """
+import { appendFileSync } from "node:fs";
+export const Ended = async () => ({
+  event: async ({ event }) => {
+    if (event.type === "session.idle") appendFileSync(process.env.FAIRLEAD_TURNS_ENDED, "1");
+  },
+});
+"""
+
+
+def _opencode(home: Path, project: Path, model: ModelServer) -> dict[str, str]:
+    found = REAL["opencode"].set_up(home, model)
+    place = home / ".config" / "opencode" / "plugin"
+    place.mkdir()
+    (place / "ended.js").write_text(_OPENCODE_TELLS)
+    return found
+
+
 def _codex(home: Path, project: Path, model: ModelServer) -> dict[str, str]:
     found = REAL["codex"].set_up(home, model)
     with (home / ".codex/config.toml").open("a") as file:
@@ -134,6 +159,13 @@ def _untrusted_claude(environment: dict[str, str], project: Path) -> dict[str, s
     path = Path(environment["CLAUDE_CONFIG_DIR"], ".claude.json")
     path.write_text(json.dumps({**json.loads(path.read_text()), "projects": {}}))
     return {"IS_SANDBOX": "0"}
+
+
+def _untrusted_codex(environment: dict[str, str], project: Path) -> dict[str, str]:
+    subprocess.run(["git", "init", "--quiet", str(project)], check=True)  # elsewhere it does not ask
+    path = Path(environment["CODEX_HOME"], "config.toml")
+    path.write_text(path.read_text().partition("\n[projects.")[0] + "\n")
+    return {}
 
 
 def _untrusted_gemini(environment: dict[str, str], project: Path) -> dict[str, str]:
@@ -247,6 +279,9 @@ AGENTS = {
             ),
             resume_arguments=("resume",),
             resume_shown="Resume a previous session",
+            trust=("Trust this folder?",),
+            untrust=_untrusted_codex,
+            own_scenes=("codex-hooks",),
         ),
         RecordedAgent(
             "gemini",
@@ -262,6 +297,10 @@ AGENTS = {
                 ("/theme", "Select Theme", ("Escape",)),
             ),
             compact="/compress",
+            resume_by=("/resume", "Chat Sessions"),
+            resumes_anew=True,
+            start_pause=5.0,
+            error_pause=3.0,
             trust=("1. Trust",),
             untrust=_untrusted_gemini,
         ),
@@ -269,8 +308,9 @@ AGENTS = {
             "opencode",
             "opencode-ai@1.18.33",
             ("opencode",),
-            _hosted("opencode"),
+            _opencode,
             ("ctrl+p commands",),
+            tells_end=True,
             permission=("Permission required",),
             edit_permission=("Permission required",),
             menus=(
@@ -347,6 +387,7 @@ def place_for(agent: RecordedAgent, home: Path, model: ModelServer) -> tuple[lis
         "COLORTERM": "truecolor",
         "LANG": "C.UTF-8",
         "NODE_OPTIONS": _NODE_ROOM,
+        ENDED_IN: str(home / "turns-ended"),
         **agent.set_up(home, project, model),
     }
     return [str(agent.program), *agent.command[1:]], environment, project

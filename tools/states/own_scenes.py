@@ -7,6 +7,7 @@ own; it `waits` when it, or a command of its own, has asked something.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.model_server import Says
@@ -62,6 +63,26 @@ def aider_questions(scene: Scene) -> None:
         elif "Create new file?" in scene.on.text().rsplit("\n> ", 1)[-1]:
             scene.on.stay(0.5)
         scene.rests("answered", 1.5)
+
+
+def codex_hooks(scene: Scene) -> None:
+    """Codex asks whether hooks are trusted that it does not know."""
+    config = Path(scene.environment["CODEX_HOME"], "config.toml")
+    events = scene.random.sample(("Stop", "PreToolUse", "PostToolUse", "UserPromptSubmit"), 2)
+    hook = "".join(
+        f'\n[[hooks.{event}]]\n[[hooks.{event}.hooks]]\ntype = "command"\ncommand = "true"\n'
+        for event in events
+    )
+    config.write_text(config.read_text() + hook)
+    scene.start()
+    scene.dialog("trust of hooks", "Hooks need review", seconds=2.5)
+    scene.on.press("Down")
+    scene.on.stay(1.0)
+    scene.on.end()
+    scene.on.press("Escape")
+    scene.on.wait(*scene.agent.ready)
+    scene.on.stay(1.5)
+    scene.rests("not trusted", 2.0)
 
 
 def _runs(scene: Scene, what: str, command: str, seconds: float = 1.5) -> None:
@@ -185,6 +206,7 @@ def zsh_asks(scene: Scene) -> None:
 
 SCENES: Mapping[str, Callable[[Scene], None]] = {
     "aider-questions": aider_questions,
+    "codex-hooks": codex_hooks,
     "commands": commands,
     "reads": reads,
     "completes": completes,

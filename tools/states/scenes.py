@@ -22,7 +22,7 @@ from tests.agent.openai_server import failure
 from tests.model_server import Says, Shell, WriteFile
 
 from . import own_scenes
-from .agents import RecordedAgent, place_for
+from .agents import ENDED_IN, RecordedAgent, place_for
 from .stage import SETTLE, PacedModel, Stage
 
 PROMPTS = (
@@ -90,6 +90,8 @@ $ rm -rf build
 """Answers that quote dialogs."""
 COMMANDS = ("touch {mark}; sleep 3", "mkdir {mark} && sleep 2.5 && ls", "date > {mark}; sleep 3; cat {mark}")
 AFTERWARDS = "That is done. The garden is as it was, with one leaf more, and all the beds have been watered."
+TELLS_WITHIN = 15.0
+"""Seconds within which an agent says that its turn is done, if it does."""
 BEDS = ("bed", "hedge", "pond", "tree")
 
 
@@ -108,6 +110,8 @@ class Scene:
         self.environment[leftovers.VARIABLE] = uuid.uuid4().hex
         self.stage: Stage | None = None
         self._words = 0
+        self._is_turn = False
+        self._ended_before = 0
 
     @property
     def on(self) -> Stage:
@@ -127,10 +131,30 @@ class Scene:
 
     def rests(self, what: str, seconds: float = 1.5) -> None:
         """It has nothing to do."""
+        self._wait_for_its_end()
         self.on.stay(SETTLE)
         self.on.quiet()
         self.on.begin("idle", what)
         self.on.stay(seconds)
+
+    def _begins(self) -> None:
+        self._is_turn, self._ended_before = True, self._ended()
+
+    def _wait_for_its_end(self) -> None:
+        """Wait until the agent itself has said that the turn is done, if it does say that."""
+        deadline = time.monotonic() + TELLS_WITHIN
+        while self._is_turn and self.agent.tells_end and time.monotonic() < deadline:
+            if self._ended() > self._ended_before:
+                break
+            time.sleep(0.02)
+        self._is_turn = False
+
+    def _ended(self) -> int:
+        """How many turns have ended, as the agent says."""
+        try:
+            return Path(self.environment[ENDED_IN]).stat().st_size
+        except FileNotFoundError:
+            return 0
 
     def word(self, *steps: Says) -> str:
         """A new word for a prompt, and what the model says to it."""
@@ -150,6 +174,7 @@ class Scene:
         """Send a prompt; returns when its model was asked, which has not answered yet."""
         word = self.word(*steps)
         self.model.gate.clear()
+        self._begins()
         self.submit((text or self.random.choice(PROMPTS)).format(word=word))
         self.on.until("the model is asked", lambda: word in self.model.began)
         return word
@@ -318,6 +343,7 @@ class Scene:
         before = len(self.model.began)
         self.model.other = Says("<summary>The garden was watered. " + "It is fine. " * 30 + "</summary>")
         self.model.gate.clear()
+        self._begins()
         self.submit(self.agent.compact)
         self.on.until("the model is asked for a summary", lambda: len(self.model.began) > before)
         self.works("compaction", 3.0)
@@ -337,6 +363,10 @@ class Scene:
             self.turn("a turn", Says(self.random.choice(ANSWERS)), seconds=0.1)
         if self.agent.resume_by:
             typed, shown = self.agent.resume_by
+            if self.agent.resumes_anew:
+                self.on.close()
+                self.start()
+                self.ready()
             self.submit(typed)
         else:
             self.on.close()
