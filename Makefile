@@ -25,7 +25,7 @@ MEASURED := $(filter-out %_limits.py %_against_clojure.py %_sbcl.py,$(wildcard t
 # mypy refuses a directory that has no Python in it.
 CHECKED := $(foreach dir,src tests bench fuzz demo tools,$(if $(wildcard $(dir)/*.py $(dir)/*/*.py),$(dir)))
 
-.PHONY: help setup peers install uninstall test test-peers slow soak coverage lint types imports pytest format sdk pages lock demo bench-formats bench-terminal bench-agent bench-verify bench-control bench-hosted bench-state fuzz clean
+.PHONY: help setup peers install uninstall test test-peers slow soak coverage lint types imports pytest format sdk pages lock demo bench-formats bench-terminal bench-agent bench-chat bench-verify bench-control bench-hosted bench-state fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -127,6 +127,9 @@ bench-terminal: $(READY)bench peers ## compare terminal sessions with tmux, dtac
 
 bench-agent: $(READY)bench ## measure agent sessions: requests, turns, hundreds of journals
 	$(BIN)/python bench/agent.py
+
+bench-chat: $(READY)bench ## measure the chat: an answer of 100 KB, drawn as Markdown and printed as it is
+	$(BIN)/python bench/chat.py
 
 bench-verify: $(READY)bench ## measure verified turns: what one costs, and many reports
 	$(BIN)/python bench/verify.py
