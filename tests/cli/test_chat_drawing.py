@@ -111,3 +111,11 @@ def test_a_question_shows_the_change_with_its_numbers_and_words(hosting: Hosting
         assert b"\x1b[32;7mrow\x1b[0m" in person.seen
         person.press(b"y", b"\r")
         person.until_all(["✓ allowed", ENDED])
+
+
+def test_a_script_s_answer_is_drawn_if_it_goes_to_a_terminal(hosting: Hosting, place: Path) -> None:
+    words = ("agent", "-C", str(place), "-p", "read notes.md")
+    with Person(hosting, *words, rows=50) as person:
+        person.until_all(["Done: read notes.md.", "• one bold and code\n  • nested item", "rose │    12"])
+        assert person.exit_code() == 0
+    assert "- one **bold** and `code`\n" in hosting.run(*words).stdout

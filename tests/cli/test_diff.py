@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from tests.client.persons import Person
 from tests.hosting import Hosting
 from tests.verify.projects import git, repository, write
 
@@ -18,6 +19,10 @@ def test_a_diff_has_new_files_and_goes_to_git_apply(lent: Hosting, tmp_path: Pat
     (tmp_path / "patch").write_text(done.stdout)
     git(copy, "apply", str(tmp_path / "patch"))
     assert (copy / "new").read_text() == "new\n"
+    with Person(lent, "diff", "work") as person:
+        person.until_all(["a.py\n@@ line ", "+ two = 3", "new\nnew file mode 100644\n@@ line 1\n1 + new"])
+        assert b"\x1b[32m+ " in person.seen
+        assert person.exit_code() == 0
     stat = lent.run("diff", "work", "--stat").stdout
     assert stat.splitlines()[1:3] == ["a.py  +1 -0  modified", "new   +1 -0  added"]
     assert "2 files changed, +2 -0 lines" in stat

@@ -12,7 +12,7 @@ from fairlead.events import ToolResult, ToolRunning
 from fairlead.terminal.screen.screen import Screen
 from fairlead.ui.chat.screen import ChatScreen
 from fairlead.ui.chat.talk import ConversationView
-from fairlead.ui.styled import Line, Paint, Row, plain
+from fairlead.ui.styled import ASCII, Line, Paint, Row, plain
 
 TEXTS = [
     "",
@@ -154,7 +154,7 @@ def test_what_a_model_says_is_text_only(unit: str) -> None:
 def test_without_styles_none_are_written() -> None:
     seen: list[str] = []
     chat = ChatScreen(seen.append, lambda: (40, 12), Paint(False))
-    talk = ConversationView(chat, is_ascii=True)
+    talk = ConversationView(chat, ASCII)
     talk.stream("# Head\n- **a** `b`\n")
     talk.end_line()
     chat.leave()

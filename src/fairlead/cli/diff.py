@@ -34,7 +34,6 @@ COMMAND = Command(
 )
 SHORT = 7
 """How many digits of a commit are shown."""
-_COLOURS = {"+": "32", "-": "31", "@": "36"}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -79,20 +78,18 @@ def _say(what: str) -> None:
 
 
 def _patch(patch: str) -> Iterator[str]:
-    """The lines of a patch, in colours where there are any. For a terminal, without what does more than
-    being shown; elsewhere as it is, so that it can be applied."""
-    from ..formats.columns import printable
-    from .colours import has_colours
+    """The lines of a patch. A terminal gets them with numbers, and nothing that does more than being shown;
+    elsewhere they are as they are, so that they can be applied."""
+    from .columns import terminal_width
 
-    if not sys.stdout.isatty():
+    if (width := terminal_width()) is None:
         yield from patch.splitlines() if not patch.endswith("\n") else patch[:-1].split("\n")
-        return
-    coloured, in_head = has_colours(), False
-    for line in patch.removesuffix("\n").split("\n") if patch else ():
-        in_head = line.startswith("diff ") or (in_head and not line.startswith("@@"))
-        shown = printable(line.rstrip("\r").expandtabs(), "")
-        look = "1" if in_head else _COLOURS.get(line[:1])
-        yield f"\x1b[{look}m{shown}\x1b[m" if coloured and look else shown
+    elif patch:
+        from ..ui.diff import drawn
+        from ..ui.styled import Paint
+        from .colours import has_colours
+
+        yield from map(Paint(has_colours()), drawn(patch, width))
 
 
 def _stat(answer: dict[str, Any]) -> Iterator[str]:

@@ -28,7 +28,7 @@ MAX_SEQUENCE = 300
 """How many characters an escape sequence may have that is left out."""
 MAX_DEPTH = 10
 """How deep quotes and lists are nested."""
-UNMARKED = Marks()
+UNICODE = Marks()
 
 _UNDECIDED = re.compile(r"[ \t>#*_+=~`|0-9.)\[\]xX-]*(?:(?:```|~~~|\|).*)?\Z")
 _QUOTE = re.compile(r" {0,3}> ?")
@@ -86,7 +86,7 @@ class _Head(NamedTuple):
 class Markdown:
     """One text, from its beginning to its end."""
 
-    def __init__(self, width: int, marks: Marks = UNMARKED, *, is_plain: bool = False) -> None:
+    def __init__(self, width: int, marks: Marks = UNICODE, *, is_plain: bool = False) -> None:
         """`is_plain` is for where there are no styles: code keeps its backticks, headings their signs."""
         self.width = width
         """How wide rows may be; it may change at any time."""

@@ -7,7 +7,7 @@ here can be shown by a dashboard as well as be written to a terminal.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 from ..formats.columns import width_of
 
@@ -38,6 +38,11 @@ class Marks(NamedTuple):
 
 ASCII = Marks("*", "|", "-", "+", "[ ]", "[x]", "~")
 """For terminals that show nothing else."""
+
+
+def marks_of(output: TextIO) -> Marks:
+    """Those that an output can show."""
+    return Marks() if output.encoding.lower().startswith("utf") else ASCII
 
 
 @lru_cache(256)

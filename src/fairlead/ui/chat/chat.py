@@ -40,7 +40,7 @@ from ...formats.shown import clean, counted, one_line
 from ...system.settings import Settings, safe_dir
 from ...wire.rpc import ErrorCode
 from ..own_terminal import LeftTerminal, SignalBell
-from ..styled import Paint, Row
+from ..styled import Paint, Row, marks_of
 from .answering import ANSWERING, Answering
 from .complete import Completer, Known
 from .footer import FOOTER_LINES, footer, is_reckless
@@ -127,8 +127,7 @@ class _Chat:
             lambda: terminal.size if all(terminal.size) else (80, 24),
             Paint(not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"),
         )
-        is_ascii = not sys.stdout.encoding.lower().startswith("utf")
-        self._talk = ConversationView(self._screen, is_ascii=is_ascii)
+        self._talk = ConversationView(self._screen, marks_of(sys.stdout))
         self._drawn_at, self._is_streaming = 0.0, False
         self._line = InputLine(history)
         self._link = ChatLink(agent, settings)

@@ -11,13 +11,15 @@ import os
 import re
 import stat
 import sys
+from shutil import get_terminal_size
 
 from ...client.calls import RequestError
 from ...client.following import Asking
 from ...client.sdk import Agent, TurnFailed
 from ...events import AgentEvent, ApprovalWanted, Other, Retrying, ToolResult, ToolRunning, Updated
 from ...formats.shown import call_title, clean
-from ..styled import plain
+from ..markdown import Markdown
+from ..styled import Paint, marks_of, plain
 from .view import marked, result
 
 MAX_INPUT = 4 * 1024 * 1024
@@ -100,8 +102,16 @@ def _aside(event: AgentEvent) -> str:
 
 
 def _show(text: str) -> None:
+    """Print an answer: for a terminal it is drawn, elsewhere it is as it is."""
     text = text.rstrip("\n")
-    print(clean(text) if sys.stdout.isatty() else text, flush=True)
+    if not sys.stdout.isatty():
+        print(text, flush=True)
+        return
+    paint = Paint(not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb")
+    drawer = Markdown(get_terminal_size().columns, marks_of(sys.stdout), is_plain=not paint.is_on)
+    for row in drawer.feed(text) + drawer.end():
+        print(paint(row))
+    sys.stdout.flush()
 
 
 def _settle(agent: Agent, wanted: ApprovalWanted, allowed: bool) -> None:

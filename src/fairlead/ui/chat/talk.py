@@ -25,8 +25,8 @@ from ...events import (
     TurnBegan,
 )
 from ...formats.shown import call_title, clean, one_line
-from ..markdown import Markdown
-from ..styled import ASCII, Line, Marks, Row, broken, plain
+from ..markdown import UNICODE, Markdown
+from ..styled import Line, Marks, Row, broken, plain
 from .screen import ChatScreen
 from .view import PRINTED_LINES, Excerpt, first, marked, printed, question, result
 
@@ -49,9 +49,9 @@ _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 class ConversationView:
     """The conversation on a screen."""
 
-    def __init__(self, screen: ChatScreen, *, is_ascii: bool = False) -> None:
+    def __init__(self, screen: ChatScreen, marks: Marks = UNICODE) -> None:
         self._screen = screen
-        self._marks = ASCII if is_ascii else Marks()
+        self._marks = marks
         self._text = Markdown(screen.columns, self._marks, is_plain=not screen.paint.is_on)
         self._style = ""  # of all that is drawn of the text
         self._streamed: list[str] = []  # what came of the answer that is not whole yet
