@@ -14,7 +14,7 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -42,9 +42,13 @@ log = logging.getLogger("fairlead")
 MAX_TURNS = 200
 """How many turns of a session are known; older ones are forgotten."""
 MAX_PROMPT = 64 * 1024
-"""How many characters of a prompt are kept."""
+"""How many characters of a prompt are kept,"""
+MAX_PROMPTS = 128 * 1024
+"""and of all together, the last ones; what is known of turns is written anew with each of them,"""
+MAX_EARLIER = 200
+"""and of each before these."""
 MAX_KNOWN = 64 * 1024 * 1024
-"""How many bytes the file may have in which a session's turns are kept: more than as many prompts take."""
+"""How many bytes of the file are read in which a session's turns are kept: older daemons wrote large ones."""
 MAX_TITLE = 160
 """How many characters of a tool's name, and of a call's id, are kept."""
 MAX_STOP_WAIT = 3600.0
@@ -181,8 +185,7 @@ class LiveTerminal:
         else:
             number = known.turns[-1].number + 1 if known.turns else 1
             turn = TerminalTurn(number, prompt[:MAX_PROMPT], lines + 1, lines + 1, began=time.time())
-            known.turns.append(turn)
-            del known.turns[:-MAX_TURNS]
+            known.turns = bounded([*known.turns, turn])
             self.delivery.superseded()
         known.is_working = True
         self._save()
@@ -458,6 +461,18 @@ class TerminalTurns:
 
     def _path(self, session: TerminalSession) -> str:
         return f"{self._directory}/{session.id}.json"
+
+
+def bounded(turns: Sequence[TerminalTurn]) -> list[TerminalTurn]:
+    """The last turns, with as much of their prompts as has room: the last one's is whole."""
+    left, found = MAX_PROMPTS, list[TerminalTurn]()
+    for turn in reversed(turns[-MAX_TURNS:]):
+        size = len(turn.prompt)
+        if size > max(MAX_EARLIER, left) and found:
+            turn = msgspec.structs.replace(turn, prompt=f"{turn.prompt[: MAX_EARLIER - 1]}…")
+        left -= size
+        found.append(turn)
+    return found[::-1]
 
 
 def _read(path: str, began: float) -> KnownTurns | None:
