@@ -74,6 +74,32 @@ def test_a_restart_says_how_many_prompts_it_drops(hosting: Hosting) -> None:
     assert "not sent (the daemon restarted before it was said): say: two" in log
 
 
+def test_what_a_killed_daemon_never_said_is_shown_by_ls_and_receipts_until_the_next_prompt(
+    hosting: Hosting,
+) -> None:
+    busy(hosting)
+    for word in ("one", "two"):
+        hosting.run("prompt", "garden", f"say: {word}")
+    told = "garden: 2 prompts were not delivered: the daemon ended before they were said; "
+    assert told not in hosting.run("ls").stderr
+    for _ in range(2):
+        hosting.kill_daemon()
+        assert f"{told}`fairlead prompt garden --receipts`\n" in hosting.run("ls").stderr
+    assert row(hosting)["unsaid"] == 2
+    found = json.loads(hosting.run("prompt", "garden", "--receipts", "--json").stdout)[-3:]
+    assert [(each["words"], each["outcome"]) for each in found] == [
+        ("run: sleep 60", "interrupted"),
+        ("say: one", "dropped"),
+        ("say: two", "dropped"),
+    ]
+    assert found[-1]["reason"] == "the daemon restarted before it was said"
+    assert "say: two" in hosting.run("prompt", "garden", "--receipts").stdout
+    hosting.run("prompt", "garden", "say: three", "--wait")
+    assert told not in hosting.run("ls").stderr
+    hosting.kill_daemon()
+    assert told not in hosting.run("ls").stderr
+
+
 def test_waiting_says_how_the_turn_ended(hosting: Hosting) -> None:
     def waited() -> tuple[int, str]:
         answer = hosting.run("wait", "garden", "--exit", "--json", check=False)

@@ -237,6 +237,7 @@ def _of_open(session: Conversation) -> Summary:
         more={
             **session.more,
             "queued": len(session.prompts.queued),
+            **({"unsaid": len(session.unsaid)} if session.unsaid else {}),
             "outcome": session.outcome,
             "fault": _short(session.turns[-1].fault) if session.state == "failed" else "",
         },

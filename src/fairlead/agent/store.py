@@ -120,7 +120,7 @@ class AgentStore:
             except Exception as error:  # whatever a file has in it: the others must be loaded
                 faults.append(f"session {id}: {type(error).__name__}: {error}")
                 continue
-            if not session.approvals and session.is_idle:
+            if not self._must_go_on(session):
                 self._mark(id, waits=False)
         return faults
 
@@ -312,7 +312,7 @@ class AgentStore:
         for session in list(self._loaded.values())[:-1]:
             if len(self._loaded) <= MAX_LOADED:
                 break
-            is_quiet = session.is_idle and not session.approvals and not session.is_held
+            is_quiet = session.is_idle and not self._must_go_on(session) and not session.is_held
             if is_quiet and not self._is_watched(session.id):
                 self._close(session)
 
@@ -335,13 +335,14 @@ class AgentStore:
 
     def _mark_if_it_goes_on(self, session: Conversation) -> None:
         waits = self._must_go_on(session)
-        if session.outlives_daemon and waits is not (session.id in self._marked):
+        if waits is not (session.id in self._marked):
             self._mark(session.id, waits=waits)
 
     @staticmethod
     def _must_go_on(session: Conversation) -> bool:
-        """Whether the next daemon has to load a session at once."""
-        return bool(session.approvals) or (session.outlives_daemon and not session.is_idle)
+        """Whether the next daemon has to load a session at once: also to say what was never said."""
+        is_left = bool(session.approvals or session.unsaid or session.prompts.queued)
+        return is_left or (session.outlives_daemon and not session.is_idle)
 
     # --- what they ask --------------------------------------------------------------------------------------
 

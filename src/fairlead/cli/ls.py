@@ -106,6 +106,8 @@ def main(arguments: Sequence[str]) -> int:
             if why := session.get("recording_error"):
                 name = printable(session["name"])
                 print(f"the recording of {name} stopped: {printable(why)}", file=sys.stderr)
+            if count := session.get("unsaid"):
+                print(_unsaid(shown_name(session), count), file=sys.stderr)
         verdicts = [(session, session.get("verdict") or {}) for session in sessions]
         needed(
             [
@@ -120,6 +122,15 @@ def main(arguments: Sequence[str]) -> int:
     for why in missing:
         print(f"fairlead ls: {why}", file=sys.stderr)
     return 1 if missing else 0
+
+
+def _unsaid(name: str, count: int) -> str:
+    """That a session has not got prompts, until it gets another one."""
+    from shlex import quote
+
+    what, which = ("1 prompt was", "it was") if count == 1 else (f"{count} prompts were", "they were")
+    why = f"the daemon ended before {which} said"
+    return f"{name}: {what} not delivered: {why}; `fairlead prompt {quote(name)} --receipts`"
 
 
 def listed(control: DaemonConnection, options: Any) -> tuple[list[dict[str, Any]], int, list[str]]:
