@@ -22,7 +22,10 @@ DIALOG = {
         "│ ? Shell {}",
         "│ Allow execution of [Shell]?",
         "│ ● 1. Allow once",
-        "│   2. No, suggest changes (esc)",
+        "│   2. Allow for this",
+        "│      session",
+        "│   3. Allow for all future sessions",
+        "│   4. No, suggest changes (esc)",
         "╰" + "─" * 60,
     ),
 }
@@ -181,12 +184,41 @@ def test_an_answer_is_given_to_the_dialog_itself_where_no_hook_can(hosting: Host
     work = Hooked(hosting, tmp_path, "keys", agent="gemini")
     assert work.ask().communicate(timeout=WAIT)[0] == b""  # it does not wait
     question = work.question()
-    assert question["options"] == ["allow", "deny"]
+    assert question["options"] == ["allow", "always", "always-2", "deny"]
+    assert question["labels"][1:3] == ["Allow for this session", "Allow for all future sessions"]
     assert "Allow execution of" in question["preview"]
     work.settle(allowed=True)
     hosting.wait_text("keys", "went on")
     assert (tmp_path / "key").read_bytes() == b"1"
     hosting.until(lambda: not work.questions())
+
+
+@pytest.mark.parametrize(("answer", "key"), [("always", b"2"), ("always-2", b"3")])
+def test_a_dialogs_own_answer_that_lasts_is_given_by_its_key(
+    hosting: Hosting, tmp_path: Path, answer: str, key: bytes
+) -> None:
+    work = Hooked(hosting, tmp_path, f"lasts-{answer}", agent="gemini")
+    work.ask().communicate(timeout=WAIT)
+    hosting.run("approvals", answer, work.question()["token"])
+    hosting.wait_text(work.name, "went on")
+    assert (tmp_path / "key").read_bytes() == key
+    hosting.until(lambda: not work.questions())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="writes to another program's terminal")
+def test_a_dialog_that_shows_other_options_by_now_gets_no_key(hosting: Hosting, tmp_path: Path) -> None:
+    work = Hooked(hosting, tmp_path, "swaps", agent="gemini")
+    work.ask().communicate(timeout=WAIT)
+    token = work.question()["token"]
+    swapped = (tmp_path / "dialog").read_bytes().replace(b"for all future", b"for no future")
+    pid = hosting.ask("session_find", name="swaps")["session"]["pid"]
+    Path(f"/proc/{pid}/fd/0").write_bytes(b"\x1b[2J\x1b[H" + swapped)
+    hosting.wait_text("swaps", "for no future")
+    done = hosting.run("approvals", "always-2", token, check=False)
+    assert done.returncode == 1
+    assert (tmp_path / "key").read_bytes() == b""
+    hosting.run("send", "swaps", "x")
+    hosting.wait_text("swaps", "went on")
 
 
 def test_a_dialog_that_does_not_show_what_was_told_can_only_be_denied(

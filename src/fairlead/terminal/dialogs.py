@@ -29,9 +29,15 @@ class DialogLook(NamedTuple):
     keys: Mapping[str, tuple[str, str]] = {}
     """For an option of a question: what is in the row of the dialog's own, and the key that takes it. Only
     keys that do no harm where no dialog is: none sends anything."""
+    lasts: re.Pattern[str] | None = None
+    """An option that allows more than this once: the `key` that takes it, and its `label`."""
     hidden: re.Pattern[str] = re.compile(r"lines? hidden|\.\.\. \d+ more")
     """A row that says that not all is shown."""
 
+
+_OPTION = re.compile(r"^[│ ]*(?:[●❯›] )?\d\. \S")
+_GOES_ON = re.compile(r"^[│ ] {4,}\S")
+"""A row in which an option goes on."""
 
 LOOKS: Mapping[str, DialogLook] = {
     "claude": DialogLook(
@@ -44,12 +50,14 @@ LOOKS: Mapping[str, DialogLook] = {
         re.compile(r"^(›| ) \d\. No, "),
         3,
         {"allow": ("Yes, proceed (y)", "y"), "deny": ("(esc)", "\x1b")},
+        re.compile(r"\d\. (?P<label>Yes, and .+) \((?P<key>[a-z])\)"),
     ),
     "gemini": DialogLook(
         re.compile(r"^╭─{10}"),
         re.compile(r"^│ (●| ) \d\. No, suggest changes"),
         3,
         {"allow": ("1. Allow once", "1"), "deny": ("(esc)", "\x1b")},
+        re.compile(r"(?P<key>\d)\. (?P<label>Allow (?!once\b).+)"),
     ),
     "opencode": DialogLook(
         re.compile(r"△ Permission required"),
@@ -67,6 +75,8 @@ class ShownDialog(NamedTuple):
     """Whether all of what it asks for is on the screen."""
     keys: Mapping[str, str]
     """The key for each option of a question that it can be answered with."""
+    lasting: Mapping[str, str] = {}
+    """Those of them that allow more than this once, each with the dialog's own words."""
 
     def shows(self, text: str) -> bool:
         """Whether a text is in it, however its rows are wrapped and framed."""
@@ -98,4 +108,23 @@ def shown_dialog(agent: str, rows: Sequence[str]) -> ShownDialog | None:
     shown = rows[max(first, 0) : last + 1]
     keys = {option: key for option, (words, key) in look.keys.items() if any(words in row for row in shown)}
     is_whole = first >= 0 and not any(look.hidden.search(row) for row in shown)
-    return ShownDialog("\n".join(shown), is_whole, keys)
+    lasting: dict[str, str] = {}
+    for option in _options(shown):
+        if look.lasts is not None and (found := look.lasts.fullmatch(option)) is not None:
+            value = f"always-{len(lasting) + 1}" if lasting else "always"
+            keys[value], lasting[value] = found["key"], found["label"]
+    return ShownDialog("\n".join(shown), is_whole, keys, lasting)
+
+
+def _options(rows: Sequence[str]) -> list[str]:
+    """The numbered options of a dialog, each in one line."""
+    found: list[str] = []
+    for row in rows:
+        text = row.strip(" │")
+        if _OPTION.match(row):
+            found.append(text.lstrip("●❯› "))
+        elif found and text and _GOES_ON.match(row):
+            found[-1] += f" {text}"
+        elif found and text:
+            found.clear()  # what had numbers was no option
+    return found

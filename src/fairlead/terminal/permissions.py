@@ -208,6 +208,10 @@ class TerminalPermissions(Asks):
                 reason += (
                     f"; its dialog does not show all of it, so it can only be denied here; {IN_TERMINAL}"
                 )
+        if options and dialog is not None:
+            options += [
+                AnswerOption(value, one_line(label, MAX_LABEL)) for value, label in dialog.lasting.items()
+            ]
         if options and asked.always:
             options.append(AnswerOption(ALWAYS.value, one_line(asked.always, MAX_LABEL)))
         if dialog is None or "deny" in dialog.keys:
