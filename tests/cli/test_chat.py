@@ -17,6 +17,7 @@ from fairlead.ui.chat.talk import turn_start, without_shown
 from tests.client.persons import Person
 from tests.hosted.small import SmallHosting
 
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1\x08\2\0\0\0"
 KEYS = "y yes · a always · n no, and Enter"
 
 
@@ -60,6 +61,31 @@ def test_modes_and_options_of_a_hosted_agent_are_its_own(small: SmallHosting) ->
         person.press(b"\x1b")
         person.until("interrupting after this step")
         person.until("interrupted")
+
+
+@pytest.mark.parametrize("can", ["image", ""])
+def test_a_named_image_reaches_an_agent_that_takes_images_once(can: str) -> None:
+    small = SmallHosting("resume", *filter(None, [can]))
+    (small.project / "my pic.png").write_bytes(PNG)
+    try:
+        small.open("looking")
+        with talk(small, "looking") as person:
+            person.type(b"hello\r")
+            small.wait_idle("looking")
+            person.type(b"/image my pic.png\r")
+            person.until('> @"my pic.png"\n')
+            person.type(b"what is this?\r")
+            if can:
+                person.until("[image: my pic.png] what is this?")
+            else:
+                person.until("small takes no images")
+        asked = [
+            line["params"]["prompt"] for line in small.received if line.get("method") == "session/prompt"
+        ]
+        kinds = [[block["type"] for block in blocks] for blocks in asked]
+        assert kinds == ([["text"], ["text", "image"]] if can else [["text"]])
+    finally:
+        small.close()
 
 
 def test_who_comes_in_the_middle_sees_the_whole_turn(small: SmallHosting) -> None:

@@ -18,6 +18,7 @@ from tests.hosting import WAIT, Hosting
 ENDED = "lists them."
 """How the offline guide ends what it says."""
 BUSY = "^C interrupts"
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1\x08\2\0\0\0"
 KEYS = "y yes · a always · n no, and Enter"
 UNTIL_GO = b"run: while [ ! -e go ]; do sleep 0.02; done\r"
 """A command that takes until a file is there."""
@@ -237,6 +238,23 @@ def test_the_footer_says_how_the_session_is_in_one_row(hosting: Hosting, place: 
         until_gone(person, "● connected")
 
 
+def test_another_session_is_turned_to_by_its_name(hosting: Hosting, place: Path) -> None:
+    with talk(hosting, place, "first") as person:
+        person.type(b"read README.md\r")
+        person.until(ENDED)
+        until_gone(person, BUSY)
+    with talk(hosting, place, "second") as person:
+        person.type(b"/tree fir\t")
+        person.until("> /tree first\n")
+        person.type(b"\r")
+        person.until_all(["first · offline/guide", "› read README.md"])
+        person.type(b"/resume second\r")
+        person.until_again(b"second \xc2\xb7 offline/guide")
+        person.until("● connected")
+        person.type(b"/tree nobody\r")
+        person.until("Session not found in context: nobody")
+
+
 def test_shift_tab_switches_modes_and_they_hold(hosting: Hosting, place: Path) -> None:
     with talk(hosting, place, "modes") as person, talk(hosting, place, "modes") as other:
         person.until("mode ask")
@@ -265,6 +283,24 @@ def test_shift_tab_switches_modes_and_they_hold(hosting: Hosting, place: Path) -
         person.until("▸   3  plan")
         person.type(b"1\r")
         person.until_all(["Mode: ask", "mode ask"])
+
+
+def test_an_image_is_refused_by_a_model_that_takes_none(hosting: Hosting, place: Path) -> None:
+    (place / "pic.png").write_bytes(PNG)
+    (place / "huge.png").write_bytes(PNG + b"\0" * 5 * 1024 * 1024)
+    (place / "text.png").write_text("no image")
+    with talk(hosting, place, "images", cols=200) as person:
+        person.type(b"see @text.png\r")
+        person.until_all(["text.png is not a PNG, JPEG, GIF or WebP", "> see @text.png\n"])
+        person.type(b"\x15see @huge.png\r")
+        person.until_all(["huge.png is too large: an image has at most 5 MB", "> see @huge.png\n"])
+        person.type(b"\x15\x1b[200~%s\x1b[201~" % str(place / "pic.png").encode())
+        person.until("pic.png\n")
+        person.type(b"\r")
+        person.until("offline/guide takes no images; choose a model that does")
+        person.type(b"\x15/model offline/replay\r")
+        person.until("✓ Model set")
+    assert prompts(hosting, "images") == []
 
 
 def test_a_daemon_that_stands_still_holds_up_nothing(hosting: Hosting, place: Path) -> None:

@@ -290,6 +290,11 @@ class Conversation:
             check_text(text)
             self.prompts.queue(user(text, tuple(images), prompt=id or new_id()), steer=False)
 
+    def check_images(self) -> None:
+        """Raises Refused if pictures are not taken, as far as that is known."""
+        if not self.model.images:
+            raise Refused(f"{self.model.provider}/{self.model.id} takes no images; choose a model that does")
+
     def has_prompt(self, id: str) -> bool:
         """True if a prompt of this id was said lately, or waits."""
         said = (

@@ -398,16 +398,23 @@ class HostedSession(Conversation):
         self._link.request(acp.Prompt(session_id=self.work.session, prompt=tuple(blocks)))
         self.is_answering = True
 
+    @property
+    def _takes_images(self) -> bool:
+        """False if the agent runs and has said that it does not."""
+        known = self._link.connection.agent if self._link is not None else None
+        return known is None or known.agent_capabilities.prompt_capabilities.image
+
+    def check_images(self) -> None:
+        if not self._takes_images:
+            raise Refused(f"{self.agent} takes no images")
+
     def _blocks(self, said: User) -> list[acp.Block]:
-        assert self._link is not None
-        assert self._link.connection.agent is not None
-        takes_images = self._link.connection.agent.agent_capabilities.prompt_capabilities.image
         content = (Text(said.content),) if isinstance(said.content, str) else said.content
         blocks: list[acp.Block] = []
         for part in content:
             if isinstance(part, Text):
                 blocks.append(acp.Text(text=part.text))
-            elif takes_images:
+            elif self._takes_images:
                 blocks.append(acp.Image(data=part.data, mime_type=part.mime_type))
             else:
                 self._notice(f"{self.agent} takes no images: one is left out")

@@ -38,6 +38,8 @@ class ModelInfo(Struct, frozen=True):
     """How many tokens it takes in."""
     max_output: int = 16_384
     prices: Prices = Prices()
+    images: bool = True
+    """Whether it takes pictures."""
 
 
 class ToolSpec(Struct, frozen=True):

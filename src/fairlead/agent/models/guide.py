@@ -35,7 +35,7 @@ from . import (
     ToolSpec,
 )
 
-INFO = ModelInfo("offline", "guide", "Offline guide", window=1_000_000, max_output=16_384)
+INFO = ModelInfo("offline", "guide", "Offline guide", window=1_000_000, max_output=16_384, images=False)
 
 MAX_STEPS = 50
 """How many steps of one request are done."""

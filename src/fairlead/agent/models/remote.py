@@ -219,10 +219,10 @@ def _messages(request: ModelRequest, system: str) -> list[theirs.ModelMessage]:
     for message in request.messages:
         match message:
             case User():
-                asked.append(theirs.UserPromptPart(_content(message)))
+                asked.append(theirs.UserPromptPart(_content(message, request.info)))
             case ToolResult():
                 outcome: Any = "failed" if message.is_error else "success"
-                content = _content(message)
+                content = _content(message, request.info)
                 returned = theirs.ToolReturnPart(
                     message.tool_name, content, message.tool_call_id, outcome=outcome
                 )
@@ -239,17 +239,21 @@ def _messages(request: ModelRequest, system: str) -> list[theirs.ModelMessage]:
     return out
 
 
-def _content(message: User | ToolResult) -> Any:
-    """Text as it is; with pictures, a list. Providers refuse what is empty."""
+def _content(message: User | ToolResult, info: ModelInfo) -> Any:
+    """Text as it is; with pictures, a list. Providers refuse what is empty. A model that takes no pictures is
+    told that there was one: it was sent to another model."""
     from pydantic_ai.messages import BinaryContent
 
     if isinstance(message.content, str):
         return message.content or "(empty)"
-    parts = [
-        part.text if isinstance(part, Text) else BinaryContent(_picture(part), media_type=part.mime_type)
-        for part in message.content
-        if not isinstance(part, Text) or part.text
-    ]
+    parts: list[Any] = []
+    for part in message.content:
+        if isinstance(part, Text):
+            parts += [part.text] if part.text else []
+        elif info.images:
+            parts.append(BinaryContent(_picture(part), media_type=part.mime_type))
+        else:
+            parts.append("[a picture, which this model can't see]")
     if all(isinstance(part, str) for part in parts):
         return "\n".join(str(part) for part in parts) or "(empty)"
     return parts

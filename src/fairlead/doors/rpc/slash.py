@@ -50,8 +50,8 @@ HELP = {
     "/status": "show the state of the session",
     "/history": "list the messages of the session",
     "/new": "start a new session",
-    "/resume [path]": "resume a session from its file",
-    "/tree [id]": "switch to another session",
+    "/resume [name]": "resume a session, by its name or from its file",
+    "/tree [name]": "switch to another session, by its name or id",
     "/tree name id name": "rename a session",
     "/model [provider id]": "choose a model",
     "/thinking [level]": f"set the thinking level: {', '.join(THINKING_LEVELS)}",
@@ -328,6 +328,9 @@ class AgentCommands:
             rows = [Item(id, label, path) for id, label, path in found]
             self._ask(doing, "select-resume-session", rows)
             return
+        if "/" not in doing.rest and (named := await self._sessions.named(doing.rest)) is not None:
+            self._enter(doing, named)
+            return
         await self._sessions.read(doing.rest)
         try:
             session = self._sessions.resumed(doing.rest)
@@ -376,6 +379,10 @@ class AgentCommands:
             return loaded[id]
         ids = {*loaded, *(row[0] for row in await self._sessions.persisted(doing.caller))}
         found = [each for each in ids if each == id or each.startswith(id)]
+        if not found and doing.caller.project is None:
+            with contextlib.suppress(JournalError):
+                if (named := await self._sessions.named(id)) is not None:
+                    return named
         if not found and doing.caller.project is None:  # it may be one of long ago
             found = [id]
         if len(found) > 1:

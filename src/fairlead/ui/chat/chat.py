@@ -49,6 +49,7 @@ from .link import ChatLink
 from .menu import Candidate
 from .panel import Panel
 from .paths import ProjectPaths
+from .pictures import NotAnImage, attached, mention, named_in_paste
 from .prompts import OwnPrompts
 from .questions import MAX_WHAT, pending_elsewhere
 from .screen import ChatScreen
@@ -316,8 +317,8 @@ class _Chat:
         op, id = self._link.asked.get(answer.id, ("", ""))
         if op in SAYING and answer.error is None:
             self._prompts.confirm(id, answer.data)
-        elif op in SAYING:
-            self._prompts.refuse(id)
+        elif op in SAYING and (refused := self._prompts.refuse(id)):
+            self._line.set(self._line.text or refused)
 
     def _answered(self, answer: Answered) -> None:
         op, text = self._link.asked.pop(answer.id, ("", ""))
@@ -369,6 +370,9 @@ class _Chat:
         """Follow another session."""
         self._link.follow(opened)
         self._end_turn()
+        for outgoing in list(self._prompts.waiting.values())[1:]:  # the first one is the command for this
+            what = one_line(clean(outgoing.typed), MAX_WHAT)
+            self._talk.note(f"entered before the chat turned to this session, and perhaps not done: {what}")
         self._created, self._name = opened.created, ""
         self._missed.clear()
         self._answering.forget()
@@ -443,7 +447,7 @@ class _Chat:
     def _waiting_rows(self) -> list[Row]:
         """What was entered and is not said yet."""
         is_stuck = not self._link.is_ready or self._link.is_silent
-        stuck = {each.id: each.text for each in self._prompts.waiting.values()} if is_stuck else {}
+        stuck = {each.id: each.typed for each in self._prompts.waiting.values()} if is_stuck else {}
         texts = [(text, id in stuck) for id, text in self._prompts.queued.items()]
         texts += [(text, True) for id, text in stuck.items() if id not in self._prompts.queued]
         return [
@@ -590,6 +594,8 @@ class _Chat:
                 self._escape()
             case "key", "back-tab":
                 self._next_mode()
+            case "paste", text if names := named_in_paste(text, self._place):
+                self._line.press(("text", names))
             case _:
                 if self._line.press(key):
                     self._entered()
@@ -645,6 +651,11 @@ class _Chat:
         """Do what was entered."""
         if word.startswith("!"):
             self._run(text.strip().lstrip("!").strip(), for_agent=not word.startswith("!!"))
+        elif word == "/image":
+            path = text.strip().removeprefix(word).strip()
+            self._line.set(f"{mention(path)} " if path else "")
+            if not path:
+                self._talk.note("/image PATH names an image for the next prompt, as @PATH does")
         elif word == "/answer":
             self._talk.prompt(text, ">")
             self._answering.reply(text.strip().removeprefix(word).strip())
@@ -668,14 +679,20 @@ class _Chat:
         return True
 
     def _say(self, text: str) -> None:
-        """Begin a turn, or steer the one that runs."""
+        """Begin a turn, or steer the one that runs. What can't be sent goes back into the line."""
+        try:
+            said, images = attached(text, self._place)
+        except NotAnImage as error:
+            self._talk.show([(clean(str(error)), "red")], "note")
+            self._line.set(self._line.text or text)
+            return
         is_shown = self._link.is_ready and not self._is_busy
         if is_shown:
             self._talk.prompt(text, ">")
             self._talk.begin()
-        whole = "\n\n".join([text, *self._aside])
+        whole = "\n\n".join([said, *self._aside])
         self._aside.clear()
-        self._prompts.enter("say", whole, shown_as=text, is_shown=is_shown)
+        self._prompts.enter("say", whole, shown_as=text, images=images, is_shown=is_shown)
 
     # --- commands that run here -----------------------------------------------------------------------------
 

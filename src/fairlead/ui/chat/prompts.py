@@ -19,9 +19,12 @@ class Outgoing:
     """Something for the session that the daemon has not confirmed: `op` is `say` or `command`. It `is_shown`
     if it stands in the conversation already."""
 
-    def __init__(self, op: str, text: str, images: Sequence[dict[str, str]], *, is_shown: bool) -> None:
+    def __init__(
+        self, op: str, text: str, typed: str, images: Sequence[dict[Any, str]], *, is_shown: bool
+    ) -> None:
         self.op = op
         self.text = text
+        self.typed = typed
         self.id = uuid.uuid4().hex
         self.images = images
         self.is_shown = is_shown
@@ -49,10 +52,10 @@ class OwnPrompts:
         return len(self.waiting) >= MAX_WAITING
 
     def enter(
-        self, op: str, text: str, *, shown_as: str = "", images: Sequence[dict[str, str]] = (), is_shown: bool
+        self, op: str, text: str, *, shown_as: str = "", images: Sequence[dict[Any, str]] = (), is_shown: bool
     ) -> None:
         """Something is to be sent; `shown_as` is what stands for it if that is less than all."""
-        entered = Outgoing(op, text, images, is_shown=is_shown)
+        entered = Outgoing(op, text, shown_as or text, images, is_shown=is_shown)
         self.waiting[entered.id] = entered
         if op == "say" and is_shown:
             self.shown.add(entered.id)
@@ -76,11 +79,12 @@ class OwnPrompts:
             self.shown.remove(id)
             self.shown.add(known)
 
-    def refuse(self, id: str) -> None:
-        """The daemon refused it."""
-        self.waiting.pop(id, None)
+    def refuse(self, id: str) -> str:
+        """The daemon refused it. Returns what was typed, if it was a prompt."""
+        outgoing = self.waiting.pop(id, None)
         self.queued.pop(id, None)
         self.shown.discard(id)
+        return outgoing.typed if outgoing is not None and outgoing.op == "say" else ""
 
     def mark_of(self, prompt_id: str) -> str:
         """Somebody's prompt is said now: how it is marked; empty if it is on the screen already."""

@@ -426,7 +426,7 @@ class AgentOps:
     @op
     async def prompt(self, call: Call, message: str, images: Any = ()) -> Data:
         session = self.session(call)
-        pictures = pictures_of(images)
+        pictures = pictures_of(images, session)
         if self._commands.logs_in(call.caller):
             self._commands.enter_key(call, session, message)
             return fields(accepted=True)
@@ -474,7 +474,7 @@ class AgentOps:
     async def _steered(self, call: Call, message: str, images: Any, id: str) -> bool:
         """False if the turn is being ended, so that it will be said after it."""
         session = self.session(call)
-        pictures = pictures_of(images)
+        pictures = pictures_of(images, session)
         await self._lending.ensure(session.keys_of, call.caller)
         self._remind(call, session)
         return session.steer(message, pictures, id=id)
@@ -487,7 +487,7 @@ class AgentOps:
 
     async def _queued(self, call: Call, message: str, images: Any, id: str) -> None:
         session = self.session(call)
-        pictures = pictures_of(images)
+        pictures = pictures_of(images, session)
         await self._lending.ensure(session.keys_of, call.caller)
         self._remind(call, session)
         session.follow_up(message, pictures, id=id)

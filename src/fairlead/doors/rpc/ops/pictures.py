@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ....agent.conversation import Conversation
 from ....agent.images import MAX_IMAGES, checked_images
 from ....agent.messages import Image
 from ....formats.edn import Keyword
 from ..handlers import invalid
 
 
-def pictures_of(given: Any) -> list[Image]:
-    """The pictures of a prompt: maps with :data, in base64, and :mime-type. They go into the journal."""
-    given = given or ()
+def pictures_of(given: Any, session: Conversation) -> list[Image]:
+    """The pictures of a prompt: maps with :data, in base64, and :mime-type. They go into the journal. Raises
+    OpError, or Refused if the session takes none."""
+    if not given:
+        return []
+    session.check_images()
     wanted = f"a vector of at most {MAX_IMAGES} maps with :data and :mime-type"
     if not isinstance(given, list | tuple) or len(given) > MAX_IMAGES:
         raise invalid("images", wanted)
