@@ -68,6 +68,8 @@ SAYING = ("say", "command")
 """Requests by which what was entered is sent."""
 _ANSWERED_ELSEWHERE = (ErrorCode.NO_ACTIVE_DIALOG.value, ErrorCode.DIALOG_ID_MISMATCH.value)
 """Errors of an answer to a question if another client was first."""
+TURNING = ("/new", "/resume", "/tree")
+"""Commands after which the chat turns to another session."""
 LEAVING = ("/quit", "/exit", "quit", "exit")
 """What is entered to leave."""
 MAX_ASIDE = 5
@@ -370,9 +372,10 @@ class _Chat:
         """Follow another session."""
         self._link.follow(opened)
         self._end_turn()
-        for outgoing in list(self._prompts.waiting.values())[1:]:  # the first one is the command for this
+        for outgoing in self._prompts.waiting.values():
             what = one_line(clean(outgoing.typed), MAX_WHAT)
-            self._talk.note(f"entered before the chat turned to this session, and perhaps not done: {what}")
+            if outgoing.typed.split()[0] not in TURNING:
+                self._talk.note(f"entered before the chat turned to another session, not sent: {what}")
         self._created, self._name = opened.created, ""
         self._missed.clear()
         self._answering.forget()
