@@ -25,7 +25,7 @@ MEASURED := $(filter-out %_limits.py %_against_clojure.py %_sbcl.py,$(wildcard t
 # mypy refuses a directory that has no Python in it.
 CHECKED := $(foreach dir,src tests bench fuzz demo tools,$(if $(wildcard $(dir)/*.py $(dir)/*/*.py),$(dir)))
 
-.PHONY: help setup peers install uninstall test test-peers slow soak coverage lint types imports pytest format sdk pages lock demo bench-formats bench-terminal bench-agent bench-chat bench-verify bench-control bench-hosted bench-state fuzz clean
+.PHONY: help setup peers install uninstall test test-peers slow soak coverage lint types imports pytest format sdk pages lock demo bench-formats bench-terminal bench-agent bench-chat bench-verify bench-control bench-hosted bench-state bench-dashboard fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -118,6 +118,7 @@ demo: setup ## show both ends of each protocol talking, frame by frame
 	$(BIN)/python demo/hosted.py
 	$(BIN)/python demo/verify.py
 	$(BIN)/python demo/control.py
+	$(BIN)/python demo/dashboard.py
 
 bench-formats: $(READY)bench ## compare the speed of the formats and decoders with their peers
 	$(BIN)/python bench/formats.py
@@ -145,6 +146,9 @@ bench-state: $(READY)bench ## how often screen rules are right about recordings 
 	$(BIN)/python -m tools.pip_peers
 	$(BIN)/python -m bench.state
 	$(BIN)/python bench/state_cost.py
+
+bench-dashboard: $(READY)bench ## measure the dashboard: its start, a key beside floods, what it takes when idle
+	$(BIN)/python bench/dashboard.py
 
 fuzz: $(READY)fuzz ## fuzz each decoder for FUZZ_SECONDS
 	$(BIN)/python fuzz/run.py

@@ -138,7 +138,8 @@ class Conversation:
     def more(self) -> dict[str, Any]:
         """What lists show of it besides what every session has."""
         own = {"model": f"{self.model.provider}/{self.model.id}", "file": self.journal.path}
-        return {**own, "one_shot": self.is_one_shot}
+        cost = {"cost": round(self.usage.cost.total, 6)} if self.usage.cost.total else {}
+        return {**own, **cost, "one_shot": self.is_one_shot}
 
     lacks: frozenset[str] = frozenset()
     """The slash commands that can do nothing in it."""

@@ -22,6 +22,7 @@ from ..reports import PlottedReport, plots
 from ..timeline import plots as turn_plots
 from ..timeline import timeline as timeline_lines
 from .model import ListEntry, Row
+from .texts import diff_lines, folded
 
 TURNS = 50
 """How many turns a timeline shows."""
@@ -104,8 +105,6 @@ def doubt(entry: ListEntry) -> tuple[Lines, str]:
     what = "ends its program, and the session with it" if is_program else "ends what its agent does now"
 
     def lines(width: int, look: Look) -> list[str]:
-        from .texts import folded
-
         row = entry.row
         about = " ".join(row.get("argv") or [row.get("what") or ""])
         return [
@@ -142,11 +141,13 @@ def starting(fields: dict[str, str], columns: int, rows: int) -> Callable[[Daemo
         raise NotDone("a name is missing")
     if not os.path.isdir(cwd):
         raise NotDone(f"{cwd} is not a directory")
+    has_worktree = fields.get("worktree") == "yes"
     if kind != "terminal":
 
         def opened(control: DaemonConnection) -> str:
             agent = None if kind == "agent" else kind
-            answer = control.ask("open_session", name=name, cwd=cwd, agent=agent)
+            with _place(control, name, cwd, has_worktree) as place:
+                answer = control.ask("open_session", name=name, cwd=place, agent=agent)
             return f"{'agent' if agent is None else 'hosted'} {answer['session_id']}"
 
         return opened
@@ -157,10 +158,28 @@ def starting(fields: dict[str, str], columns: int, rows: int) -> Callable[[Daemo
 
     def started(control: DaemonConnection) -> str:
         size = {"cols": columns, "rows": rows}
-        control.ask("terminal_start", name=name, argv=argv, cwd=cwd, env=dict(os.environ), **size)
+        with _place(control, name, cwd, has_worktree) as place:
+            control.ask("terminal_start", name=name, argv=argv, cwd=place, env=dict(os.environ), **size)
         return f"terminal {name}"
 
     return started
+
+
+@contextlib.contextmanager
+def _place(control: DaemonConnection, name: str, cwd: str, has_worktree: bool) -> Iterator[str]:
+    """Where a session is started: in the directory, or in a worktree that is made for it, and is removed
+    again if it can't be started."""
+    if not has_worktree:
+        yield cwd
+        return
+    made = control.ask("worktree_add", name=name, project=cwd)
+    try:
+        yield made["project"]
+    except RequestError:
+        if made["created"]:
+            with contextlib.suppress(RequestError):
+                control.ask("worktree_remove", name=made["worktree"]["name"])
+        raise
 
 
 # --- what is shown ------------------------------------------------------------------------------------------
@@ -177,6 +196,12 @@ def timeline(control: DaemonConnection, entry: ListEntry) -> Lines:
         return [*timeline_lines(answer, now, width, look), "", *turn_plots(answer, now, width, look)]
 
     return lines
+
+
+def changes(control: DaemonConnection, entry: ListEntry) -> Lines:
+    """What has changed in a session's directory since it began there."""
+    answer = control.ask("session_diff", session_id=entry.id)
+    return lambda width, look: diff_lines(entry.name, answer, width, look)
 
 
 def reports(control: DaemonConnection, entry: ListEntry) -> Lines:

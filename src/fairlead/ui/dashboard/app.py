@@ -61,7 +61,6 @@ class Dashboard(App[int]):
     AUTO_FOCUS = ""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "back", show=False, priority=True),
-        Binding("ctrl+q", "quit", show=False),
     ]
 
     def __init__(self, settings: Settings, look: Look, news: deque[News] | None = None) -> None:
@@ -226,10 +225,21 @@ class Dashboard(App[int]):
 
     # --- keys -----------------------------------------------------------------------------------------------
 
-    def on_key(self, event: events.Key) -> None:
-        if len(self.screen_stack) > 1:
-            return
-        event.stop()
+    async def on_event(self, event: events.Event) -> None:
+        """Keys of the main screen are handled before the next event is looked at: one that opens a view gets
+        the keys that follow it into that view."""
+        is_ours = len(self.screen_stack) == 1 and not event.is_forwarded
+        if isinstance(event, events.Key | events.Paste) and is_ours:
+            if isinstance(event, events.Paste):
+                self._paste(event.text)
+            elif event.key in ("ctrl+c", "ctrl+q"):
+                self.exit(0)
+            else:
+                self._press(event)
+        else:
+            await super().on_event(event)
+
+    def _press(self, event: events.Key) -> None:
         if self.board.typing:
             self._type(event)
         elif not self._move(event.key) and (does := self._keys.get(event.character or event.key)):
@@ -285,9 +295,9 @@ class Dashboard(App[int]):
         self.board.changed()
         self._want_preview()
 
-    def on_paste(self, event: events.Paste) -> None:
+    def _paste(self, text: str) -> None:
         if self.board.typing:
-            self._filter(self.model.filter + " ".join(clean(event.text).split()))
+            self._filter(self.model.filter + " ".join(clean(text).split()))
             self._draw()
 
     def on_click(self, event: events.Click) -> None:
@@ -315,11 +325,9 @@ class Dashboard(App[int]):
             self._draw()
 
     async def action_back(self) -> None:
-        """^C: leave what is shown, or the dashboard."""
+        """^C: leave what is shown."""
         if len(self.screen_stack) > 1:
             await self.screen.action_dismiss(None)
-        else:
-            self.exit(0)
 
     # --- what they do ---------------------------------------------------------------------------------------
 
@@ -529,6 +537,11 @@ class Dashboard(App[int]):
         if (entry := self._session()) is not None:
             self._act(lambda control: acts.reports(control, entry), self._shown, what=entry.name)
 
+    def diff(self) -> None:
+        """Show what has changed in its project since it began there."""
+        if (entry := self._session()) is not None:
+            self._act(lambda control: acts.changes(control, entry), self._shown, what=entry.name)
+
     def _shown(self, lines: Lines) -> None:
         if len(self.screen_stack) == 1:
             self._show(lines)
@@ -547,12 +560,13 @@ class Dashboard(App[int]):
     def filter(self) -> None:
         """Let the next keys be words to filter by."""
         self.board.typing = True
+        self._filter("")
 
     def leave(self) -> None:
         self.exit(0)
 
     _keys: ClassVar[dict[str, Callable[[Dashboard], None]]] = {
-        "y": answer, "n": new, "a": answer, "p": prompt, "x": stop, "t": timeline, "r": reports,
+        "y": answer, "n": new, "a": answer, "p": prompt, "x": stop, "d": diff, "t": timeline, "r": reports,
         "l": log_view, "/": filter, "?": help, "q": leave,
     }  # fmt: skip
 

@@ -32,7 +32,7 @@ WHEEL = 3
 """How many rows a step of the mouse's wheel goes."""
 
 HINTS = (
-    ("⏎", "attach"), ("y", "answer"), ("p", "prompt"), ("n", "new"), ("x", "stop"),
+    ("⏎", "attach"), ("y", "answer"), ("p", "prompt"), ("n", "new"), ("x", "stop"), ("d", "diff"),
     ("t", "timeline"), ("r", "reports"), ("l", "log"), ("/", "filter"), ("?", "help"), ("q", "quit"),
 )  # fmt: skip
 FIRST_HINTS = ("?", "q", "⏎", "y", "p", "n", "/")

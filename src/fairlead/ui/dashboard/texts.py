@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...formats.columns import cut, fill, width_of
-from ...formats.shown import asker, one_line, visible
+from ...formats.shown import asker, counted, one_line, visible
 from ..plot import Look, clock
-from .model import Happening
+from .model import Happening, Row
 
 MAX_TITLE = 200
 LABEL = 7
@@ -28,6 +28,7 @@ KEYS = (
     ("p", "prompt it; what becomes of the prompt is said below"),
     ("n", "start a session: a program or an agent, in which directory"),
     ("x", "stop its program, or what its agent does; asks first"),
+    ("d", "show what has changed in its directory since it began there"),
     ("t", "show its timeline: turns, tools, questions, checks"),
     ("r", "show its verifiers' reports, with confidence and cost over time"),
     ("l", "show what happened since the dashboard was opened"),
@@ -126,6 +127,37 @@ def help_lines(width: int, look: Look) -> list[str]:
         "`fairlead ls --watch` shows the same."
     )
     return [*lines, "", *fill(more_help, width).split("\n")]
+
+
+_PATCH_LOOKS = {"+": "green", "-": "red", "@": "cyan"}
+
+
+def diff_lines(name: str, answer: Row, width: int, look: Look) -> list[str]:
+    """What has changed in a session's directory: each file, then the patch."""
+    if not answer["total"]:
+        return [look.fit(f"{name} has changed nothing", width)]
+    head = f"{counted(answer['total'], 'file')} changed, +{answer['insertions']} -{answer['deletions']} lines"
+    if ahead := answer.get("ahead"):
+        head += f", {counted(ahead, 'commit')}"
+    if branch := answer.get("branch"):
+        head += f", on branch {branch}"
+    lines = [look.paint("bold", look.fit(head, width))]
+    for each in answer["files"]:
+        counts = f"  +{each.get('insertions') or 0} -{each.get('deletions') or 0}"
+        lines.append(look.fit(f"{each['status']:<9} {each['path']}", max(8, width - len(counts))) + counts)
+    if (more := answer["total"] - len(answer["files"])) > 0:
+        lines.append(f"and {counted(more, 'more file')}")
+    lines.append("")
+    in_head = False
+    for line in (answer.get("patch") or "").removesuffix("\n").split("\n"):
+        in_head = line.startswith("diff ") or (in_head and not line.startswith("@@"))
+        colour = "bold" if in_head else _PATCH_LOOKS.get(line[:1], "")
+        lines += [look.paint(colour, part) for part in folded(line.rstrip("\r"), width)]
+    if answer.get("cut"):
+        lines.append("the diff is longer than what is shown")
+    if left_out := answer["left_out"]:
+        lines += folded(f"not compared, too large or repositories of their own: {', '.join(left_out)}", width)
+    return lines
 
 
 def log_lines(log: Sequence[Happening], width: int, look: Look) -> list[str]:

@@ -61,6 +61,11 @@ class PromptView(Screen[str]):
         foot = look.fit("Enter sends  ctrl+j breaks the line  Esc leaves it unsent", width)
         self.query_one("#foot", PaintedLines).show([look.paint("dim", foot)])
 
+    def on_key(self, event: events.Key) -> None:
+        """A key that came before the text had the focus."""
+        if event.is_printable and event.character and self.focused is None:
+            self.query_one(Draft).insert(event.character)
+
     def on_draft_submit(self, event: Draft.Submit) -> None:
         event.stop()
         if event.text.strip():
@@ -74,13 +79,14 @@ class StartView(Screen[dict[str, str]]):
     StartView PaintedLines { height: 1; }
     StartView #title { height: 2; }
     StartView Input { height: 1; border: none; padding: 0 0 0 1; background: ansi_default; }
-    StartView KindChoice:focus { text-style: reverse; }
+    StartView WordChoice:focus { text-style: reverse; }
     StartView #rest { height: 1fr; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss", show=False),
-        Binding("down", "app.focus_next", show=False),
-        Binding("up", "app.focus_previous", show=False),
+        # at once, so that keys that follow go to the next field
+        Binding("down,tab", "app.focus_next", show=False, priority=True),
+        Binding("up,shift+tab", "app.focus_previous", show=False, priority=True),
     ]
     AUTO_FOCUS = "Input"
     FIELDS = (
@@ -105,14 +111,16 @@ class StartView(Screen[dict[str, str]]):
         for name, _ in self.FIELDS:
             yield self._label(f"{name}-label")
             yield Input(self._given.get(name, ""), id=name, compact=True)
-        yield self._label("kind-label")
-        yield KindChoice(self._kinds, self._given.get("kind", self._kinds[0]), self._look)
+        for name, words in (("kind", self._kinds), ("worktree", ("no", "yes"))):
+            yield self._label(f"{name}-label")
+            yield WordChoice(words, self._given.get(name, words[0]), self._look, id=name)
         yield self._label("rest")
 
     def on_resize(self, event: events.Resize) -> None:
         look, width = self._look, event.size.width
         self.query_one("#title", PaintedLines).show([look.paint("bold", "Start a session"), ""])
-        labels = dict(self.FIELDS) | {"kind": "Kind: ← → choose"}
+        labels = dict(self.FIELDS)
+        labels |= {"kind": "Kind: ← → choose", "worktree": "A git worktree of its own, with a branch"}
         for name, label in labels.items():
             self.query_one(f"#{name}-label", PaintedLines).show([look.paint("dim", look.fit(label, width))])
         rest = self.query_one("#rest", PaintedLines)
@@ -126,19 +134,23 @@ class StartView(Screen[dict[str, str]]):
         self._start()
 
     def on_key(self, event: events.Key) -> None:
-        if event.key == "enter":
+        if event.key == "enter" and isinstance(self.focused, WordChoice):
+            event.stop()
             self._start()
+        elif event.is_printable and event.character and self.focused is None:
+            self.query_one(Input).insert_text_at_cursor(event.character)  # it came before that had the focus
 
     def _start(self) -> None:
         fields = {name: self.query_one(f"#{name}", Input).value for name, _ in self.FIELDS}
-        _ = self.dismiss({**fields, "kind": self.query_one(KindChoice).value})
+        chosen = {str(each.id): each.value for each in self.query(WordChoice)}
+        _ = self.dismiss({**fields, **chosen})
 
 
-class KindChoice(PaintedLines):
+class WordChoice(PaintedLines):
     """One of some words, chosen by the arrow keys."""
 
-    def __init__(self, words: Sequence[str], value: str, look: Look) -> None:
-        super().__init__(has_colours=look.colour, is_ascii=look.ascii)
+    def __init__(self, words: Sequence[str], value: str, look: Look, *, id: str) -> None:
+        super().__init__(has_colours=look.colour, is_ascii=look.ascii, id=id)
         self._words = list(words)
         self.value = value if value in words else self._words[0]
 
