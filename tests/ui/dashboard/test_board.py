@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,15 +19,15 @@ from tests.ui.dashboard.rows import drawn, eight, question, row
 
 SNAPSHOTS = Path(__file__).parent.parent.parent / "data/dashboard"
 """What screens look like. RECORD=1 writes them anew."""
-QUESTIONS = [
-    question("q1", "hedge", "$ git push"),
-    question("q2", None, "restart the daemon?", kind="action"),
-]
+
+
+def questions() -> list[dict[str, Any]]:
+    return [question("q1", "hedge", "$ git push"), question("q2", None, "restart the daemon?", kind="action")]
 
 
 def board(columns: int = 100, rows: int = 24, look: Look = Look()) -> Board:  # noqa: B008
     found = Board(DashboardModel(), look)
-    found.model.listed([dict(each) for each in eight()], QUESTIONS)
+    found.model.listed([dict(each) for each in eight()], questions())
     found.resize(columns, rows)
     found.changed()
     return found
@@ -70,12 +71,12 @@ def test_those_who_need_a_person_are_first_and_stay_selected() -> None:
     changed = [
         row("pond", "waits", 5, question="now?") if each["name"] == "pond" else each for each in eight()
     ]
-    found.model.listed(changed, QUESTIONS)
+    found.model.listed(changed, questions())
     found.changed()
     assert found.entry is not None
     assert found.entry.name == "pond"
     assert found.selected < names.index("pond")
-    found.model.listed([each for each in eight() if each["name"] != "pond"], QUESTIONS)
+    found.model.listed([each for each in eight() if each["name"] != "pond"], questions())
     found.changed()
     assert found.entry is not None
 
@@ -124,9 +125,9 @@ def test_without_room_there_is_no_preview_and_with_many_sessions_the_list_scroll
 
 def test_what_is_listed_again_without_a_change_is_not_made_again() -> None:
     found, rows = board(), eight()
-    found.model.listed(rows, QUESTIONS)
+    found.model.listed(rows, questions())
     before = {each.key: each.haystack for each in found.model.entries}
     texts = {id(each.haystack) for each in found.model.entries if each.is_session}
-    found.model.listed([{**each, "idle": time.time()} for each in rows], QUESTIONS)
+    found.model.listed([{**each, "idle": time.time()} for each in rows], questions())
     assert {each.key: each.haystack for each in found.model.entries} == before
     assert {id(each.haystack) for each in found.model.entries if each.is_session} == texts
