@@ -70,6 +70,8 @@ def test_a_question_of_the_shell_itself_is_told_as_a_whole(lent: Hosting) -> Non
     assert (evidence["source"], evidence["rule"]) == ("screen", "asks")
     lent.run("send", "work", "-k", "Enter")
     until(lent, "idle")
+    lent.run("send", "work", "clear; select bed in rose tulip; do break; done", "-k", "Enter")
+    lent.until(lambda: state(lent)["question"] == "1) rose · 2) tulip · #?")
 
 
 def test_a_script_of_a_shell_has_no_rules_for_shells(lent: Hosting) -> None:

@@ -23,7 +23,7 @@ from tests.model_server import Says, Shell, WriteFile
 
 from . import own_scenes
 from .agents import ENDED_IN, RecordedAgent, place_for
-from .stage import SETTLE, PacedModel, Stage
+from .stage import SETTLE, PacedModel, SceneError, Stage
 
 PROMPTS = (
     "please look after {word} in the garden",
@@ -92,6 +92,8 @@ COMMANDS = ("touch {mark}; sleep 3", "mkdir {mark} && sleep 2.5 && ls", "date > 
 AFTERWARDS = "That is done. The garden is as it was, with one leaf more, and all the beds have been watered."
 TELLS_WITHIN = 15.0
 """Seconds within which an agent says that its turn is done, if it does."""
+OPENS_WITHIN, OPENED_IN = 10.0, 4
+"""Seconds within which a command opens its dialog, and how often it is typed."""
 BEDS = ("bed", "hedge", "pond", "tree")
 
 
@@ -169,6 +171,14 @@ class Scene:
         self.on.type(text)
         self.on.stay(0.4)
         self.on.press("Enter")
+
+    def opens(self, typed: str, shown: str) -> None:
+        """Type a command that opens a dialog; again if the program lost it, as some do while they start."""
+        for _ in range(OPENED_IN):
+            self.submit(typed)
+            with contextlib.suppress(SceneError):
+                self.on.wait(shown, seconds=OPENS_WITHIN)
+                return
 
     def asks(self, *steps: Says, text: str = "") -> str:
         """Send a prompt; returns when its model was asked, which has not answered yet."""
@@ -323,7 +333,7 @@ class Scene:
         if self.random.random() < 0.5:
             self.turn("an answer", Says(self.random.choice(ANSWERS)), seconds=0.5)
         for typed, shown, close in self.agent.menus:
-            self.submit(typed)
+            self.opens(typed, shown)
             self.dialog(f"menu of {typed}", shown, seconds=2.0)
             if self.random.random() < 0.5:
                 self.on.press("Down")
@@ -367,7 +377,7 @@ class Scene:
                 self.on.close()
                 self.start()
                 self.ready()
-            self.submit(typed)
+            self.opens(typed, shown)
         else:
             self.on.close()
             self.start(*self.agent.resume_arguments)

@@ -170,6 +170,18 @@ def test_a_rule_looks_at_the_last_rows_and_at_what_was_typed(small: AgentRules) 
     assert found_on(small, b"$ ls\r\nnotes.txt") is None
 
 
+def test_rows_that_wrap_are_one_line_where_rules_want_lines(tmp_path: Path, small: AgentRules) -> None:
+    (tmp_path / "lines.toml").write_text(SMALL.replace("version = 3", "version = 3\nunwraps = true"))
+    lines = rules.read_rules(tmp_path / "lines.toml")
+    asks = b"$ go\r\nDelete all of the roses?"
+    assert found_on(lines, asks, (20, 9)) == Found(
+        "waits", "Delete all of the roses?", "", "asks", 3, "Delete all of the roses?"
+    )
+    in_rows = found_on(small, asks, (20, 9))
+    assert in_rows is not None
+    assert in_rows.question == "ses?"
+
+
 def test_a_draft_ends_where_the_cursor_is() -> None:
     codex = known("codex")
     for below in (b"", b"\r\n\r\n  ? for shortcuts\x1b[2A\x1b[5G"):
@@ -314,6 +326,7 @@ def test_without_rules_of_ones_own_the_shipped_ones_hold(tmp_path: Path) -> None
         ('"=prompt"', '"=prompt"\ncursor = 1', ", rule rests: cursor: expected input or hidden, not 1"),
         ('"=prompt"', '"=prompt"\ntitle = "["', ", rule rests: title: invalid regular expression"),
         ("[[rule]]", "[[rules]]", "rules: unknown; expected one of agent, "),
+        ("version = 3", "version = 3\nunwraps = 1", "unwraps: expected true or false"),
         ("[rows]", "[rows", "not TOML: "),
     ],
 )

@@ -24,10 +24,13 @@ _ASKS = ("?", ":", "…")
 
 def asked_on(view: LiveView) -> str:
     """What is asked; nothing if the line of the cursor is empty and the line above it is no question."""
-    lines, at = _lines_to(view)
-    if at is None:
-        last = lines[-1] if lines else ""
-        if not last.endswith(_ASKS[:2]):
+    view = view.unwrapped()
+    at = view.cursor[1]
+    lines = [line.strip() for line in view.texts[: at + 1]]
+    if at >= len(lines) or not lines[at]:
+        while lines and not lines[-1]:
+            lines.pop()
+        if not lines or not lines[-1].endswith(_ASKS[:2]):
             return ""
         at = len(lines) - 1
     asked = [lines[at]]
@@ -44,21 +47,6 @@ def asked_on(view: LiveView) -> str:
     if choices and above and above[-1].endswith(_ASKS):
         asked.insert(0, above.pop())
     return _short(asked)
-
-
-def _lines_to(view: LiveView) -> tuple[list[str], int | None]:
-    """The lines up to that of the cursor, and its number there, if there is something on it."""
-    lines: list[str] = []
-    wraps = False
-    for row, text in enumerate(view.texts[: view.cursor[1] + 1]):
-        above = lines.pop() if wraps else ""
-        wraps = view.wraps(row)
-        lines.append(above + (text.ljust(view.cols) if wraps else text))
-    lines = [line.strip() for line in lines]
-    has_text = view.cursor[1] < len(view.texts) and bool(lines and lines[-1])
-    while lines and not lines[-1]:
-        lines.pop()
-    return lines, len(lines) - 1 if has_text else None
 
 
 def _short(asked: list[str]) -> str:

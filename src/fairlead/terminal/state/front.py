@@ -21,8 +21,9 @@ SHELL = "shell"
 _WITH_VALUE = ("--rcfile", "--init-file", "--init-command", "-o", "+o", "-O", "+O", "-C")
 """Options of shells after which a word is no script."""
 
-PAGERS = frozenset({"less", "more", "most", "man", "info", "lv", "w3m"})
-"""Programs that show a text and read keys. What is before their cursor is no question."""
+PAGERS = frozenset({"less", "more", "most", "pager", "man", "info", "lv", "w3m"})
+"""Programs that show a text and read keys (Debian calls its favourite one `pager`). What is before their
+cursor is no question."""
 USED = 0.05
 """The share of time for which a program uses the processor that is at work."""
 MAX_BELOW = 16

@@ -29,6 +29,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -81,7 +82,7 @@ _INPUTS = ("empty", "draft", "none")
 _FRAME = re.compile(r"[\s\u2500-\u259f]+")
 """Blanks, and what boxes are drawn with."""
 _INTERPRETERS = ("node", "nodejs", "bun", "deno", "python", "python3", "sh", "bash", "env")
-_KEYS = {"agent", "version", "programs", "hints", "rows", "rule", "recorded"}
+_KEYS = {"agent", "version", "programs", "hints", "rows", "rule", "recorded", "unwraps"}
 _RULE_KEYS = {"name", "state", "shape", "title", "input", "cursor"}
 
 
@@ -103,9 +104,23 @@ class LiveView:
         self.progress = progress
         self._rows = last.rows
 
-    def wraps(self, row: int) -> bool:
-        """True if the line goes on in the next row."""
-        return self._rows[row].wraps
+    def unwrapped(self) -> LiveView:
+        """The same with lines in the place of rows: those that wrap into each other are one."""
+        view = copy(self)
+        view.texts, view._rows, wraps = [], [], False
+        for row, text in enumerate(self.texts):
+            if not wraps:
+                view._rows.append(self._rows[row])
+            before = view.texts.pop() if wraps else ""
+            wraps = self._rows[row].wraps
+            view.texts.append(before + (text.ljust(self.cols) if wraps else text))
+            if row == self.cursor[1]:
+                view.cursor = (self.cursor[0], len(view.texts) - 1, self.cursor[2])
+        if self.cursor[1] >= len(self.texts):
+            beyond = self.cursor[1] - len(self.texts)
+            view.cursor = (self.cursor[0], len(view.texts) + beyond, self.cursor[2])
+        view.texts = [text.rstrip() for text in view.texts]
+        return view
 
     def runs(self, row: int) -> Iterator[Run]:
         """The runs of a row."""
@@ -180,6 +195,8 @@ class AgentRules:
         self.agent = read.text(table, "agent")
         self.version = read.number(table, "version")
         self.programs: tuple[str, ...] = (*read.texts(table, "programs"), *(base.programs if base else ()))
+        self.unwraps = read.flag(table, "unwraps")
+        """Whether its rows are lines: those that wrap into each other are one."""
         self._hints = frozenset(read.texts(table, "hints", ["faint"]))
         rows = read.table(table, "rows")
         if len(rows) > MAX_KINDS:
@@ -194,6 +211,7 @@ class AgentRules:
     def look(self, view: LiveView) -> Found | None:
         """What the first rule that matches says; None if none does."""
         steps = itertools.count()
+        whole, view = view, view.unwrapped() if self.unwraps else view
         for rule in self.rules:
             if rule.title is not None and rule.title.search(view.title[:MAX_COLUMNS]) is None:
                 continue
@@ -201,7 +219,7 @@ class AgentRules:
             found = None if counts is None else self._found(rule, counts, view)
             if found is not None:
                 return found
-        return self.base.look(view) if self.base is not None else None
+        return self.base.look(whole) if self.base is not None else None
 
     def is_kind(self, text: str, kind: str, cols: int) -> bool:
         """True if a row with this text is of a kind."""
@@ -349,6 +367,12 @@ class _RuleFile:
         value = table.get(key, default)
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
             raise self.wrong(key, "expected a number that is not negative")
+        return value
+
+    def flag(self, table: Mapping[str, Any], key: str) -> bool:
+        value = table.get(key, False)
+        if not isinstance(value, bool):
+            raise self.wrong(key, "expected true or false")
         return value
 
     def texts(self, table: Mapping[str, Any], key: str, default: Sequence[str] = ()) -> tuple[str, ...]:

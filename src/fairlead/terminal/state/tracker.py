@@ -201,7 +201,7 @@ class Tracker:
             "screen", found.state, now, found.words[:MAX_WORDS], found.rule, str(found.version)
         )
         question = found.question
-        if self.agent is None and question:  # of a shell, whose questions are lines of text
+        if question and self.agent is None:  # a shell's, which is asked in lines, with choices above it
             question = asked_on(view) or question
         self._claims["screen"] = Claim(evidence, question, since)
         self.screen = found
