@@ -35,6 +35,7 @@ SEE = {
     "passepartout": "[control.md](control.md#the-door)",
     "control": "[control.md](control.md#rules)",
     "agent": "[models.md](models.md), [cassettes](models.md#cassettes), [rules of consent](tools.md#rules)",
+    "undo": "[worktrees.md](worktrees.md#undo)",
     "worktrees": "[worktrees.md](worktrees.md)",
     "mcp": "[mcp.md](mcp.md#what-an-agent-reaches)",
     "hosted": "[hosted.md](hosted.md#what-survives)",

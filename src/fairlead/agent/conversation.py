@@ -85,6 +85,8 @@ class Conversation:
         self._notices = list(notices)
         self._approvals = Approvals(journal, self._tell)
         self.prompts = Prompts(journal, self._tell)
+        self.let_begin: Callable[[str], Awaitable[None]] | None = None
+        """What a turn waits for that has begun, before anything is done in it."""
         self.unsaid: list[str] = []
         """Lines about what waited to be said when a program before ended, until something is said. They are
         told to each client that comes."""
@@ -545,6 +547,9 @@ class Conversation:
             self._notices, self.unsaid = [], []
         outcome: events.Outcome = "failed"
         try:
+            if self.let_begin is not None and not calls:
+                with contextlib.suppress(Aborted):  # which the first step notices
+                    await self._abortable(self.let_begin(self.id))
             outcome = await self._steps(calls)
             self._say_why(outcome)
         finally:

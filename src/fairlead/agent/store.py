@@ -82,14 +82,16 @@ class AgentStore:
         inbox: Inbox | None = None,
         check_free: Callable[[str], Awaitable[None]] | None = None,
         hosted: MakeHosted | None = None,
+        let_begin: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
         """`check_free` raises NameTaken if a session of another kind has a name. `hosted` makes the sessions
-        whose work third-party agents do."""
+        whose work third-party agents do. Turns that began wait for `let_begin`."""
         self.directory = directory
         self.inbox = inbox if inbox is not None else Inbox()
         self.inbox.register("consent", self.fate)
         self.inbox.register("permission", self.fate)
         self._hosted = hosted
+        self._let_begin = let_begin
         self._marked: set[str] = set()
         self._is_watched = is_watched
         self._check_free = check_free
@@ -268,6 +270,7 @@ class AgentStore:
             journal.close()
             raise JournalError(why)
         session = self._made(journal, past, is_fork=is_fork)
+        session.let_begin = self._let_begin
         if self._is_id_of_another(session.name, session.id):
             session.name = ""
         self._loaded[session.id] = session

@@ -40,7 +40,8 @@ COMMANDS = {
     "verify": "verify every turn of a session, and send failures back",
     "reports": "show verifiers' reports",
     "timeline": "show what happened in a session, turn by turn",
-    "worktree": "list, compare or remove the git worktrees of sessions",
+    "undo": "put files back as they were before an agent's last turns",
+    "worktree": "list, compare, merge or remove the git worktrees of sessions",
     "diff": "show what a session changed, or how two sessions' results differ",
     "hook": "report an agent's turns (called by its hooks)",
     "config": "show all settings and where they come from",
@@ -51,7 +52,7 @@ COMMANDS = {
 GROUPS = {
     "Sessions": ("top", "start", "attach", "ls", "next", "state", "stop", "rm"),
     "Output and input": ("screen", "logs", "timeline", "search", "prompt", "send", "wait"),
-    "Changes": ("diff", "worktree"),
+    "Changes": ("diff", "undo", "worktree"),
     "Recordings": ("record", "play"),
     "Agents": ("agent", "agents", "sessions", "rpc", "acp", "mcp"),
     "Verification": ("verify", "run", "reports", "hook"),

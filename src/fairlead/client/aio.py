@@ -333,6 +333,14 @@ class Host(Connection):
         given = {"name": name, "other": other, "brief": brief or None}
         return await self._links.call(Call("session_diff", given, dict))
 
+    async def undo(
+        self, name: str, *, turns: int = 1, dry_run: bool = False, force: bool = False, redo: bool = False
+    ) -> dict[str, Any]:
+        """Put files back as they were before a session's last turns that changed any, or with `redo` before
+        the last undo; returns the `files`. What was changed since is overwritten only with `force`."""
+        given = {"name": name, "turns": turns, "dry_run": dry_run, "force": force, "redo": redo}
+        return await self._links.call(Call("session_undo", given, dict))
+
     async def worktree(
         self, name: str, *, cwd: str = ".", branch: str | None = None, revision: str | None = None
     ) -> dict[str, Any]:

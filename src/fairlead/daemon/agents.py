@@ -94,6 +94,7 @@ class AgentRoom:
             inbox,
             check_free,
             hosted.make if hosted is not None else None,
+            feed.let_begin,
         )
         self.memory = memory = Memory(f"{settings.state_dir}/memory.db")
         self.transcripts = transcripts = Transcripts(

@@ -53,6 +53,7 @@ from ..system.sockets import is_served
 from ..system.whereabouts import write_whereabouts
 from ..terminal.host import TerminalHost
 from ..trees.room import TreeRoom
+from ..trees.turns import TurnSnapshots
 from ..wire.rpc import ErrorCode, fields
 from . import agents as agent_room
 from . import control as control_room
@@ -113,6 +114,7 @@ class Daemon:
             settings, host, clients, feed, inbox, judging, self._agent_programs, states
         )
         self._trees = trees = TreeRoom(settings)
+        self._snapshots = snapshots = TurnSnapshots(settings, feed)
         directory = Directory(
             inbox,
             judging.shown,
@@ -164,7 +166,7 @@ class Daemon:
             ApprovalOps(inbox),
             VerifyOps(judging.door, directory, judging.reports),
             TimelineOps(directory, inbox, judging.reports),
-            TreeOps(directory, trees),
+            TreeOps(directory, trees, snapshots),
             self._control.ops,
             AskOps(self._asks, directory, settings),
         )
@@ -232,6 +234,7 @@ class Daemon:
         await self._terminals.close(for_good=not self._again and not self._handover)
         self._states.close()
         self._trees.close()
+        self._snapshots.close()
         return self._python if self._again else ""
 
     async def _open_all(self) -> asyncio.Task[None]:
@@ -241,6 +244,7 @@ class Daemon:
         self._states.load()
         await self._judging.open()
         await self._trees.open()
+        self._snapshots.open()
         await self._terminals.open(None if self._supervised else [*COMMAND, "--asked-at", "{now}"])
         await self._hosted.open()
         await self._agents.store.prepare_waiting()

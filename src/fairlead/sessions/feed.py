@@ -6,6 +6,7 @@ in the feed: it goes to viewers.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -18,6 +19,8 @@ from .session import PromptOutcome, Session, Turn
 
 log = logging.getLogger("fairlead")
 
+HOLD_SECONDS = 10.0
+"""How long a turn that begins may be held up."""
 MAX_KEPT = 1000
 """How many events can be read again by cursor."""
 
@@ -143,6 +146,7 @@ class Feed:
     def __init__(self) -> None:
         self._kept: deque[FeedEvent] = deque(maxlen=MAX_KEPT)
         self._listeners: list[Listener] = []
+        self._holding: dict[str, asyncio.Future[Any]] = {}
         self.cursor = 0
         """The number of events so far, without those that are not kept."""
 
@@ -160,6 +164,16 @@ class Feed:
                 listener(event)
             except Exception:
                 log.exception("a listener failed on %s of %s", type(event).__name__, event.session)
+
+    def hold(self, session: str, until: asyncio.Future[Any]) -> None:
+        """Have the turn that begins in a session wait for something; for listeners of its beginning."""
+        self._holding[session] = until
+        until.add_done_callback(lambda done: self._holding.pop(session, None))
+
+    async def let_begin(self, session: str) -> None:
+        """Wait until nothing holds up the turn that began in a session, or for as long as it may."""
+        if (holding := self._holding.get(session)) is not None:
+            await asyncio.wait([holding], timeout=HOLD_SECONDS)
 
     def since(self, cursor: int) -> list[FeedEvent]:
         """The events after a cursor, as far as they are kept."""

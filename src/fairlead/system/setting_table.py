@@ -166,6 +166,11 @@ SETTINGS: Mapping[str, Mapping[str, Setting]] = {
         ),
         "rules": _table("which tool calls are allowed, asked about or denied"),
     },
+    "undo": {
+        "enabled": Setting(
+            "true", "whether the files are noted before and after each turn in a git repository, for `undo`"
+        ),
+    },
     "worktrees": {
         "directory": Setting(
             "beside",

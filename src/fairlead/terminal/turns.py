@@ -370,6 +370,7 @@ class TerminalTurns:
             case "start":
                 known.tells_starts = True
                 start()
+                await self._feed.let_begin(session.id)  # the agent waits for its hook
             case "stop":
                 is_again = bool(request_id) and request_id == known.call  # the daemon asked first is gone
                 known.call = request_id

@@ -135,6 +135,7 @@ PARAMS: Mapping[str, ParamType] = MappingProxyType(
         "deferred": BOOLEAN,
         "dialog-id": NON_BLANK,
         "direction": ANYTHING,
+        "dry-run": BOOLEAN,
         "enabled": BOOLEAN,
         "entity": STRING,
         "env": MAP,
@@ -185,6 +186,7 @@ PARAMS: Mapping[str, ParamType] = MappingProxyType(
         "python": STRING,
         "reason": TEXT,
         "record": RECORD,
+        "redo": BOOLEAN,
         "regex": STRING,
         "request-id": NON_BLANK._replace(read=encodable),
         "result": ANYTHING,
@@ -209,6 +211,7 @@ PARAMS: Mapping[str, ParamType] = MappingProxyType(
         "title": TEXT,
         "token": NON_BLANK,
         "topics": STRINGS,
+        "turns": COUNT,
         "ui/action": ANYTHING,
         "value": ANYTHING,
         "variable": NON_BLANK,
@@ -289,6 +292,10 @@ total insertions deletions patch cut left-out
     what changed in a session's directory since it began there: commits, what is not committed and new \
 files together, or how the files of another session differ from its own; `brief` leaves out the patch \
 [beside repeatable reads]
+session_undo: / name session-id turns dry-run force redo -> session turns top files others left
+    put files back as they were before the last turns that changed any, or with `redo` before the last \
+undo; a dry run only says what would be done. What somebody changed since is overwritten only with `force` \
+[beside own]
 worktree_add: name project / branch revision -> worktree created project notes
     a git worktree with a branch of its own for a session of this name, or the one that it has [beside]
 worktree_list: -> worktrees

@@ -14,12 +14,14 @@ from ....trees.diff import NoDiff, TreeDiff
 from ....trees.making import WorktreeFault
 from ....trees.records import WorktreeRecord
 from ....trees.room import TreeRoom, told
+from ....trees.turns import TurnSnapshots
+from ....trees.undoing import UndoFault
 from ....wire.rpc import ErrorCode, fields
 from ..frames import plain
 from ..handlers import FAULTS, Call, Data, OpError, op, outside_sandbox
 from .sessions import meant, row_of
 
-FAULTS |= {NoDiff: ErrorCode.FAILED, WorktreeFault: ErrorCode.FAILED}
+FAULTS |= {NoDiff: ErrorCode.FAILED, WorktreeFault: ErrorCode.FAILED, UndoFault: ErrorCode.FAILED}
 MAX_CHANGED = 1000
 """How many files are named that would be lost."""
 AT_WORK = ("running", "working", "asks")
@@ -29,9 +31,10 @@ AT_WORK = ("running", "working", "asks")
 class TreeOps:
     """What the sessions of a directory changed."""
 
-    def __init__(self, directory: Directory, trees: TreeRoom) -> None:
+    def __init__(self, directory: Directory, trees: TreeRoom, snapshots: TurnSnapshots) -> None:
         self._directory = directory
         self._trees = trees
+        self._snapshots = snapshots
 
     @op
     async def session_diff(self, call: Call, name: str = "", other: str = "", brief: bool = False) -> Data:
@@ -50,6 +53,36 @@ class TreeOps:
             commits=[plain(msgspec.to_builtins(each)) for each in told.commits],
             ahead=told.ahead,
             **_told(told.diff, brief),
+        )
+
+    @op
+    async def session_undo(
+        self,
+        call: Call,
+        name: str = "",
+        turns: int = 1,
+        dry_run: bool = False,
+        force: bool = False,
+        redo: bool = False,
+    ) -> Data:
+        if force:
+            _check_person("undo what others changed")
+        _, found = (await meant(self._directory, call, name))[0]
+        undone = await self._snapshots.undo(
+            found.id,
+            turns=turns,
+            redo=redo,
+            is_dry=dry_run,
+            force=force,
+            name_of=lambda id: self._directory.name_of(id) or id,
+        )
+        return fields(
+            session=row_of(found),
+            turns=list(undone.turns),
+            top=undone.top,
+            files=[_known(msgspec.structs.asdict(each)) for each in undone.files],
+            others=list(undone.others),
+            left=list(undone.left),
         )
 
     @op

@@ -1,0 +1,92 @@
+"""`fairlead undo`: put files back as they were before an agent's last turns."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from .arguments import JSON, SESSION, Command, Option, UsageError, count, parsed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+COMMAND = Command(
+    "undo",
+    "Put files back as they were before the last turn of a session that changed any. It shows what it will\n"
+    "do, and asks. Files that somebody changed since, and what another session changed meanwhile, are only\n"
+    "overwritten with --force; --redo brings everything back. Commits and what git ignores stay.",
+    takes=(SESSION,),
+    options=(
+        Option("-n", "--turns", value="N", kind=count, help="undo so many turns that changed files (1)"),
+        Option("--dry-run", help="only show what would be done"),
+        Option("--redo", help="take back the last undo"),
+        Option("-f", "--force", help="also overwrite what was changed since"),
+        Option("-y", "--yes", help="don't ask; needed without a terminal"),
+        JSON,
+    ),
+    examples=(
+        ("fairlead undo garden --dry-run", "what would be put back"),
+        ("fairlead undo garden", "show it, ask, and do it"),
+        ("fairlead undo garden -n 3 -y", "the last three turns that changed files"),
+        ("fairlead undo garden --redo", "after all, keep what it did"),
+    ),
+)
+MAX_SHOWN = 40
+"""How many files are shown."""
+_SIGNS = {"restore": "~", "remove": "-", "create": "+"}
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = parsed(COMMAND, arguments)
+    asks = not options.yes and not options.dry_run
+    if asks and not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("nobody can be asked without a terminal; use --yes or --dry-run")
+
+    from ..client.connection import DaemonConnection
+
+    given: dict[str, Any] = {"name": options.name, "turns": options.turns, "redo": options.redo}
+    with DaemonConnection() as control:
+        told = control.ask("session_undo", **given, dry_run=True)
+        if not options.json:
+            for line in _lines(told):
+                print(line)
+        if asks and not _agreed(told):
+            return 1
+        if not options.dry_run:
+            told = control.ask("session_undo", **given, force=options.force)
+    if options.json:
+        import json
+
+        print(json.dumps(told))
+    elif not options.dry_run:
+        print("done; `fairlead undo --redo` takes it back" if not options.redo else "done")
+    return 0
+
+
+def _lines(told: dict[str, Any]) -> list[str]:
+    from ..formats.columns import printable
+
+    lines = []
+    for each in told["files"][:MAX_SHOWN]:
+        since = "  changed since" if each.get("changed_since") else ""
+        lines.append(f"{_SIGNS[each['action']]} {printable(each['path'])}{since}")
+    if (more := len(told["files"]) - MAX_SHOWN) > 0:
+        lines.append(f"and {more} more")
+    if told["left"]:
+        lines.append(f"ignored by git before, and left: {printable(', '.join(told['left']))}")
+    if told["others"]:
+        lines.append(f"worked there meanwhile: {printable(', '.join(told['others']))}")
+    return lines
+
+
+def _agreed(told: dict[str, Any]) -> bool:
+    from ..formats.shown import counted
+
+    turns, files = counted(len(told["turns"]), "turn"), counted(len(told["files"]), "file")
+    try:
+        said = input(f"put back {files} in {told['top']}, of {turns}? [y/N] ")
+    except EOFError:
+        print()
+        return False
+    return said.strip().lower() in ("y", "yes")
