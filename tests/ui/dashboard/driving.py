@@ -63,6 +63,9 @@ class Driven:
             await self.press(key)
             await asyncio.sleep(0.6)  # a key that comes sooner after another one answers nothing
 
+    async def click(self, x: int, y: int) -> None:
+        await self._pilot.click(offset=(x, y))
+
     async def resize(self, columns: int, rows: int) -> None:
         await self._pilot.resize_terminal(columns, rows)
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import subprocess
 from pathlib import Path
 
 from tests.hosting import Hosting
 from tests.ui.dashboard.driving import driven, run
+
+READ = 0.6
+"""Seconds for which a person looks at a question; a key that comes sooner answers nothing."""
 
 
 def asking(hosting: Hosting, name: str, cwd: Path, what: str = "run: touch made") -> str:
@@ -158,5 +163,69 @@ def test_the_daemon_may_be_killed(lent: Hosting) -> None:
             await seen.until("reconnected: the daemon restarted")
             lent.start("more", "exec sleep 1000")
             await seen.until("2 sessions", "more")
+
+    run(scenario)
+
+
+def test_what_happened_in_a_session_can_be_looked_at(lent: Hosting, tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    id = asking(lent, "garden", tmp_path, "write gate.html: open")
+    [waiting] = lent.ask("approvals")["approvals"]
+    lent.ask("approval_settle", token=waiting["token"], allowed=True)
+    lent.until(lambda: lent.ask("get_state", session_id=id)["state"]["phase"] == "idle")
+    lent.run("verify", "garden", "--once", "--", "test", "-d", ".")
+
+    async def scenario() -> None:
+        async with driven() as seen:
+            await seen.until("garden", "verified")
+            await seen.press("t")
+            await seen.until("#1 write gate.html: open", "1 turn", "allowed by")
+            await seen.press("q", "d")
+            await seen.until("1 file changed, +1 -0", "gate.html", "+open")
+            await seen.press("escape")
+            await seen.until("1 session")
+            await seen.press("r")
+            await seen.until("Confidence of garden", "VERIFIED ┤", "turn 1")
+            await seen.press("ctrl+c")
+            await seen.until("1 session")
+
+    run(scenario)
+
+
+def test_a_long_question_is_scrolled_through_before_it_is_answered(lent: Hosting, tmp_path: Path) -> None:
+    lines = "; ".join(f"echo line {number}" for number in range(200))
+    asking(lent, "garden", tmp_path, f"run: {lines}; touch made")
+
+    async def scenario() -> None:
+        async with driven((60, 20)) as seen:
+            await seen.until("1 needs you")
+            await seen.press("y")
+            await seen.until("more lines below", "y  allow it")
+            await asyncio.sleep(READ)
+            await seen.press("y")
+            await seen.until("read all of it first")
+            await seen.press("end")
+            await asyncio.sleep(READ)
+            await seen.press("y")
+            await seen.until("read")
+            await seen.answer("n")
+            await seen.until("denied: $ echo line 0", but=("needs you",))
+        assert not (tmp_path / "made").exists()
+
+    run(scenario)
+
+
+def test_the_mouse_selects_and_the_wheel_moves(lent: Hosting) -> None:
+    for name in ("roses", "hedge", "weeds"):
+        lent.start(name, f"echo this is {name}; exec sleep 1000")
+
+    async def scenario() -> None:
+        async with driven() as seen:
+            await seen.until("3 sessions", "this is")
+            at = next(number for number, line in enumerate(seen.lines) if "hedge" in line[:20])
+            await seen.click(5, at)
+            await seen.until("›● hedge", "this is hedge")
+            await seen.resize(60, 10)
+            await seen.until_it(lambda: "│" not in seen.text and "›● hedge" in seen.text)
 
     run(scenario)

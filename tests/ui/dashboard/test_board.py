@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,10 +13,8 @@ from fairlead.ui.dashboard.board import LEAST_FOR_PREVIEW, Board
 from fairlead.ui.dashboard.link import Previewed
 from fairlead.ui.dashboard.model import DashboardModel
 from fairlead.ui.plot import Look
+from tests.ui.dashboard.recorded import compare
 from tests.ui.dashboard.rows import drawn, eight, question, row
-
-SNAPSHOTS = Path(__file__).parent.parent.parent / "data/dashboard"
-"""What screens look like. RECORD=1 writes them anew."""
 
 
 def questions() -> list[dict[str, Any]]:
@@ -31,15 +27,6 @@ def board(columns: int = 100, rows: int = 24, look: Look = Look()) -> Board:  # 
     found.resize(columns, rows)
     found.changed()
     return found
-
-
-def compare(name: str, lines: list[str]) -> None:
-    path = SNAPSHOTS / f"{name}.txt"
-    text = "".join(f"{line}\n" for line in lines)
-    if os.environ.get("RECORD"):
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
-    assert text == path.read_text()
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(40, 12), (80, 24), (120, 20), (200, 30)])

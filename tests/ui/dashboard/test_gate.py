@@ -68,7 +68,7 @@ def test_lines_that_were_scrolled_past_were_not_shown() -> None:
     gate.shown(1.0, 90, 100, 100)  # the End key
     assert gate.key(5.0, "allow") != ""
     assert not gate.is_whole(5.0)
-    assert gate.next_line == 10
+    assert gate.next_line(5.0) == 10
     for number, first in enumerate(range(10, 100, 10)):
         gate.shown(6.0 + number, first, first + 10, 100)
     assert gate.is_whole(20.0)

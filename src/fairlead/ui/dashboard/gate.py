@@ -36,21 +36,19 @@ class AnswerGate:
             self._window, self._since = window, now
 
     def _note_seen(self, now: float) -> None:
-        if self._window is not None and now - self._since >= MOMENT and self._window[0] <= self._seen:
-            self._seen = max(self._seen, self._window[1])
+        self._seen = self.next_line(now)
 
     def is_whole(self, now: float) -> bool:
         """Whether every line was on the screen for a moment."""
-        if self._window is None:
-            return False
-        first, end, total = self._window
-        is_seen = now - self._since >= MOMENT and first <= self._seen
-        return (max(self._seen, end) if is_seen else self._seen) >= total
+        return self._window is not None and self.next_line(now) >= self._window[2]
 
-    @property
-    def next_line(self) -> int:
-        """The first line that was not seen yet."""
-        return self._seen
+    def next_line(self, now: float) -> int:
+        """The first line that was not on the screen for a moment."""
+        if self._window is None:
+            return 0
+        first, end, _ = self._window
+        is_seen = now - self._since >= MOMENT and first <= self._seen
+        return max(self._seen, end) if is_seen else self._seen
 
     def key(self, now: float, answer: str | None) -> str:
         """A key was pressed, which means this answer if any. Returns why it is none; if it is one, it counts

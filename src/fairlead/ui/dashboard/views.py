@@ -145,6 +145,9 @@ class QuestionView(TextView):
         self._note = self._gate.key(time.monotonic(), value)
         if value is not None:
             event.stop()
+            unseen = self._gate.next_line(time.monotonic())
+            if self._note and not self._top <= unseen < self.end:
+                self._top = unseen
             self.draw()
         else:
             super().on_key(event)
