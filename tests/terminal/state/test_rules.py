@@ -190,6 +190,14 @@ def test_a_draft_ends_where_the_cursor_is() -> None:
         assert (found.state, found.input, found.typed) == ("idle", "draft", ("one", "", "two"))
 
 
+def test_aider_repeats_its_prompt_before_each_line_of_a_draft() -> None:
+    rows = ["─" * 20, "notes.txt", "ask> one two three f", "our", "ask> five", "ask> \x1b[?25h"]
+    found = found_on(known("aider"), rows_of(rows), (20, 9))
+    assert found is not None
+    assert (found.rule, found.input) == ("input", "draft")
+    assert found.typed == ("one two three f", "our", "five", "")
+
+
 def test_a_long_question_is_cut(small: AgentRules) -> None:
     found = found_on(small, b"x" * 300 + b"?", (400, 5))
     assert found is not None
