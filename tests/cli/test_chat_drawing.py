@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.agent.openai_server import HOLD, Frame, Halt, OpenAiServer, Reply, answer, chunk, failure
+from tests.cli.configured import configure, lab
 from tests.client.persons import Person
 from tests.hosting import Hosting
 
@@ -119,3 +121,44 @@ def test_a_script_s_answer_is_drawn_if_it_goes_to_a_terminal(hosting: Hosting, p
         person.until_all(["Done: read notes.md.", "• one bold and code\n  • nested item", "rose │    12"])
         assert person.exit_code() == 0
     assert "- one **bold** and `code`\n" in hosting.run(*words).stdout
+
+
+def test_the_first_control_c_ends_the_answer_with_a_whole_word(hosting: Hosting, place: Path) -> None:
+    halt = Halt()
+    words = [chunk({"content": text}) for text in ("one tw", "o three", " four")]
+    frames: list[Frame] = [words[0], halt, *words[1:], HOLD]
+    with OpenAiServer([Reply(frames)]) as server:
+        configure(hosting, lab(server))
+        with talk(hosting, place, "words") as person:
+            person.type(b"count\r")
+            person.until("\none tw\n")
+            person.press(b"\x03")
+            person.until("interrupting after this step")
+            id = hosting.ask("session_find", name="words")["session"]["id"]
+            hosting.until(lambda: hosting.ask("get_state", session_id=id)["state"]["interrupt_pending"])
+            halt.opened.set()
+            person.until("\none two\n\ninterrupted\n")
+            assert "three" not in person.text
+
+
+def test_while_a_model_is_asked_again_the_chat_says_why(hosting: Hosting, place: Path) -> None:
+    with OpenAiServer([failure(503, "all roses are taken", retry_after=25)]) as server:
+        configure(hosting, lab(server))
+        with talk(hosting, place, "retried") as person:
+            person.type(b"hello\r")
+            person.until_all(["in 25 s: lab/test: ", "all roses are taken", "^C interrupts · lab/test: "])
+            person.press(b"\x03", b"\x03")
+            person.until("aborted")
+
+
+def test_a_long_answer_of_a_model_comes_out_whole(hosting: Hosting, place: Path) -> None:
+    text = "".join(f"- item {number} of **many**\n" for number in range(400)) + "\nThe end."
+    with OpenAiServer([answer(text, pieces=200)]) as server:
+        configure(hosting, lab(server))
+        with talk(hosting, place, "long") as person:
+            person.type(b"list\r")
+            person.until("The end.")
+            rows = person.text.split("\n")
+            assert [row for row in rows if row.startswith("• item ")] == [
+                f"• item {number} of many" for number in range(400)
+            ]

@@ -67,7 +67,7 @@ class Conversation:
         self.cwd = Path(journal.header.cwd)
         self.phase = Phase.IDLE
         self.retry_attempt = 0
-        self.interrupt_pending = False
+        self.interrupt_pending = self.ends_at_word = False
         self.auto_retry = True
         self.auto_compaction = False
         self.name = ""
@@ -323,11 +323,12 @@ class Conversation:
         else:
             self.prompts.queue(said, steer=steer)
 
-    def interrupt(self) -> Dropped:
-        """End the turn after its current step. Steering text is not said; follow-ups are, after it."""
+    def interrupt(self, *, at_word: bool = False) -> Dropped:
+        """End the turn after its current step, or `at_word` an answer at the end of a word. Steering text is
+        not said; follow-ups are, after it."""
         if self.is_idle or self.interrupt_pending:
             return Dropped(False, self.interrupt_pending, "")
-        self.interrupt_pending = True
+        self.interrupt_pending, self.ends_at_word = True, at_word
         dropped = self.prompts.drop_steering("interrupted before it was said")
         self._tell(events.Updated(self.id))
         return Dropped(True, True, dropped)
@@ -489,7 +490,7 @@ class Conversation:
 
     def _begin(self, work: Any) -> None:
         self._aborted = asyncio.Event()
-        self.interrupt_pending = False
+        self.interrupt_pending = self.ends_at_word = False
         self.phase = Phase.STREAMING  # told when the task begins, so that who asked is answered before
         self.turn = asyncio.get_running_loop().create_task(self._guarded(work))
 
@@ -504,7 +505,7 @@ class Conversation:
         finally:
             self.turn = None
             self.retry_attempt = 0
-            self.interrupt_pending = False
+            self.interrupt_pending = self.ends_at_word = False
             self.prompts.end_abort()
             self._become(Phase.IDLE)
 
@@ -527,7 +528,7 @@ class Conversation:
         self.prompts.take_late()
         while self.prompts.follow_ups:
             self._aborted = asyncio.Event()
-            self.interrupt_pending = False
+            self.interrupt_pending = self.ends_at_word = False
             entry = self.journal.append(Said(self.prompts.follow_ups[0]))
             self.prompts.follow_ups.popleft()
             await self._run(entry)

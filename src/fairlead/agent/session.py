@@ -273,7 +273,7 @@ class AgentSession(Conversation):
                 self._say(self.prompts.steering.popleft())
             answer = await self._answer()
             if answer.stop_reason == "aborted":
-                return "aborted"
+                return "aborted" if self._aborted.is_set() else "interrupted"
             if answer.stop_reason == "error":
                 return "failed"
             if answer.stop_reason == "length" and not answer.calls:
@@ -337,6 +337,8 @@ class AgentSession(Conversation):
         finally:
             self.is_answering = False
         usage = priced(self.model, finished.usage)
+        if finished.stop_reason == "aborted":
+            return parts.assistant(self.model, "aborted", "Interrupted", usage)
         return parts.assistant(self.model, finished.stop_reason, usage=usage, signature=finished.signature)
 
     def _stream(
@@ -345,7 +347,7 @@ class AgentSession(Conversation):
         """Gather an answer, and tell its pieces as they come, if that is for others to hear."""
         stream = self._models.model(self.model).stream(request)
         tell, half = (self._tell, self._half) if aloud else (_nothing, None)
-        return gather(stream, parts, self.id, tell, half)
+        return gather(stream, parts, self.id, tell, half, lambda: aloud and self.ends_at_word)
 
     async def _wait_for_retry(self, error: ModelError) -> bool:
         """Wait as long as is polite before a busy model is asked again; tells whether it should be."""

@@ -271,7 +271,7 @@ class HostedSession(Conversation):
 
     # --- what can be asked of it ----------------------------------------------------------------------------
 
-    def interrupt(self) -> Dropped:
+    def interrupt(self, *, at_word: bool = False) -> Dropped:
         """End the turn: a third-party agent has no steps that we could wait for."""
         dropped = super().interrupt()
         if dropped.accepted and self._awaited is not None:

@@ -121,6 +121,7 @@ PARAMS: Mapping[str, ParamType] = MappingProxyType(
         "always": BOOLEAN,
         "always-label": TEXT,
         "argv": COMMAND,
+        "at-word": BOOLEAN,
         "behavior": _one_word_of("steer", "queue"),
         "branch": NON_BLANK,
         "brief": BOOLEAN,
@@ -356,8 +357,8 @@ abort: / session-id prompt-id -> accepted dropped-steering-text
     end the turn at once, and don't say this prompt if it waits [repeatable own]
 abort_retry: / session-id -> accepted
     don't retry a model that failed [own]
-interrupt: / session-id -> accepted pending dropped-steering-text
-    end the turn after the running tool [repeatable own]
+interrupt: / session-id at-word -> accepted pending dropped-steering-text
+    end the turn after the running tool; at-word: and an answer with the word that it is in [repeatable own]
 new_session: / session-id parent-session name -> session-id session-file
     create a session and switch to it
 open_session: / name continue cwd agent mode model sandbox mcp-servers once -> \

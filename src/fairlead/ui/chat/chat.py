@@ -753,8 +753,10 @@ class _Chat:
         """Interrupt the turn after its step, and abort it the second time."""
         self._stops += 1
         if self._stops == 1:
-            self._talk.note("interrupting after this step; ^C again aborts it immediately")
-        self._ask("interrupt" if self._stops == 1 else "abort")
+            self._talk.is_interrupted = True
+            self._ask("interrupt", at_word=True)
+        else:
+            self._ask("abort")
 
     def _leave(self) -> None:
         state = self._link.state

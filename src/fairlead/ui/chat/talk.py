@@ -40,6 +40,7 @@ MAX_TITLE = 100
 """How many characters name one."""
 PROMPT_LINES = 12
 """How many lines are shown of what somebody said."""
+INTERRUPTED = "interrupting after this step; ^C again aborts it immediately"
 TICK = 0.125
 """Seconds between two pictures of the spinner."""
 
@@ -53,6 +54,8 @@ class ConversationView:
         self._screen = screen
         self._marks = marks
         self._text = Markdown(screen.columns, self._marks, is_plain=not screen.paint.is_on)
+        self.is_interrupted = False
+        """Whether a person wants the turn to end; a row says so, without getting into what streams."""
         self._style = ""  # of all that is drawn of the text
         self._streamed: list[str] = []  # what came of the answer that is not whole yet
         self._last = ""  # what kind of thing was shown last
@@ -125,6 +128,7 @@ class ConversationView:
         self._reason = one_line(reason, MAX_REASON)
 
     def end_turn(self) -> None:
+        self.is_interrupted = False
         self.end_line()
         self._streamed.clear()
         self._tail = []
@@ -230,15 +234,16 @@ class ConversationView:
     def rows(self) -> list[Row | Line]:
         """What is not at its end yet."""
         rows = self._toned(self._text.open()[-OPEN_ROWS:])
-        return [*rows, *((f"  {line}", "dim") for line in self._tail)]
+        rows += [(f"  {line}", "dim") for line in self._tail]
+        return [*rows, (INTERRUPTED, "dim")] if self.is_interrupted else rows
 
     def spinner(self, phase: str) -> str:
         """What goes on, and for how long."""
         seconds = time.monotonic() - self._since
         picture = _SPINNER[int(seconds / TICK) % len(_SPINNER)]
         doing = phase if phase in ("retrying", "compacting") else self._doing or "thinking"
-        doing += f" ({self._reason})" if phase == "retrying" and self._reason else ""
-        return f"{picture} {doing} {seconds:.0f} s · Esc or ^C interrupts"
+        why = f" · {self._reason}" if phase == "retrying" and self._reason else ""
+        return f"{picture} {doing} {seconds:.0f} s · Esc or ^C interrupts{why}"
 
 
 def turn_start(said: Sequence[dict[str, Any]]) -> int:

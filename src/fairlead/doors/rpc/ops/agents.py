@@ -528,8 +528,8 @@ class AgentOps:
         return fields(accepted=True)
 
     @op
-    async def interrupt(self, call: Call) -> Data:
-        accepted, pending, dropped = self.session(call).interrupt()
+    async def interrupt(self, call: Call, at_word: bool = False) -> Data:
+        accepted, pending, dropped = self.session(call).interrupt(at_word=at_word)
         return fields(accepted=accepted, pending=pending, dropped_steering_text=dropped)
 
     # --- sessions -----------------------------------------------------------------------------------------
