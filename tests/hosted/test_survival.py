@@ -54,6 +54,24 @@ def test_a_turn_goes_on_without_its_daemon(small: SmallHosting) -> None:
     assert (small.project / "hello.txt.count").read_text() == "x"
 
 
+def test_the_age_of_a_turn_is_the_same_for_the_next_daemon(small: SmallHosting) -> None:
+    def since(state: str) -> float:
+        rows = small.ask("session_list", brief=True)["sessions"]
+        activity = next(row["activity"] for row in rows if row["name"] == "one")
+        return float(activity["since"]) if activity["state"] == state else 0.0
+
+    small.open()
+    small.say("hang")
+    small.until(lambda: bool(since("working")))
+    began = since("working")
+    kept = Path(Settings(small.environment).state_dir, "activity.json")
+    small.until(lambda: kept.exists() and "working" in kept.read_text())
+    for _ in range(2):
+        small.kill_daemon()
+        small.until(lambda: bool(since("working")))
+        assert since("working") == pytest.approx(began, abs=0.01)
+
+
 def test_a_restart_leaves_the_agent_running_and_what_waits_is_said(small: SmallHosting) -> None:
     small.open()
     small.say("slow slow")

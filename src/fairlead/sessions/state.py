@@ -28,6 +28,9 @@ MAX_KNOWN = 2000
 """Of how many sessions it is remembered what they did; then the oldest are forgotten."""
 MAX_FILE = 4 * 1024 * 1024
 """How many bytes that may have on the disk."""
+FORMER_FOR = 30.0
+"""Seconds in which a session that a daemon finds may come back to what it did for the last one: until it is
+reached again it looks idle."""
 SAVE_AFTER = 1.0
 """Seconds until what changed is written down."""
 MAX_WORDS = 200
@@ -100,6 +103,10 @@ class States:
         self._path = path
         self._is_watched = is_watched
         self._known: dict[str, Activity] = {}
+        self._former: dict[str, Activity] = {}
+        """What sessions did for the last daemon,"""
+        self._loaded_at = 0.0
+        """which was known at this time, by the monotonic clock."""
         self._timer: asyncio.TimerHandle | None = None
         self._saving: asyncio.Future[None] | None = None
         self.on_seen: list[Callable[[str], None]] = []
@@ -111,6 +118,7 @@ class States:
             self._known = msgspec.json.decode(read_file(self._path, MAX_FILE), type=dict[str, Activity])
         except (OSError, msgspec.DecodeError):
             self._known = {}
+        self._former, self._loaded_at = dict(self._known), time.monotonic()
 
     def close(self) -> None:
         """Write down what is known."""
@@ -140,6 +148,11 @@ class States:
         since = before.since if before.state == state and before.since else time.time()
         if before.state != state and evidence is not None:
             since = min(since, evidence.at)
+            former = self._former.get(id)
+            if former is not None and time.monotonic() - self._loaded_at > FORMER_FOR:
+                self._former.clear()
+            elif former is not None and (former.state, former.question) == (state, question) and former.since:
+                since = min(since, former.since)
         if (state, question) == (before.state, before.question):
             is_seen = before.is_seen
         else:
