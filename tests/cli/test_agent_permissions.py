@@ -14,7 +14,7 @@ import pytest
 from tests import peers
 from tests.hosted.real import KEY, REAL
 from tests.hosting import Hosting
-from tests.model_server import ModelServer, Says, Shell
+from tests.model_server import ModelServer, Says, Shell, WriteFile
 
 pytestmark = pytest.mark.peers
 ESCAPE_SECONDS = 10.0
@@ -145,6 +145,31 @@ def test_a_permission_is_answered_from_elsewhere_while_its_dialog_is_open(tui: T
     tui.until(lambda: tui.state() == "idle")
     assert tui.questions() == []
     assert not ran.exists()
+
+
+@pytest.mark.parametrize("agent", ["claude", "opencode"])
+def test_a_file_is_written_only_if_that_is_allowed_from_elsewhere_with_the_whole_of_it(agent: str) -> None:
+    tui = Tui(agent)
+    try:
+        written = tui.project / "gate.txt"
+        lines = [f"line {number} of the gate" for number in range(60)]  # more than its dialog shows
+        writes = WriteFile(str(written), "\n".join(lines) + "\n")
+        tui.model.script["usefile"] = [Says("Now.", writes), Says("Done with it.")]
+        for answer in ("deny", "allow"):
+            tui.type("please usefile")
+            tui.until(tui.questions)
+            (question,) = tui.questions()
+            assert "gate.txt" in question["summary"]
+            shown = tui.hosting.run("approvals", "show", question["token"]).stdout
+            assert all(line in shown for line in lines)
+            assert not written.exists()
+            tui.hosting.run("approvals", answer, question["token"])
+            tui.until(lambda: tui.state() == "idle")
+            assert tui.questions() == []
+            assert written.exists() is (answer == "allow")
+        assert written.read_text().splitlines() == lines
+    finally:
+        tui.close()
 
 
 def test_what_is_answered_or_cancelled_in_the_terminal_is_closed_everywhere_at_once(tui: Tui) -> None:
