@@ -19,6 +19,8 @@ from tools.states.stage import PacedModel
 pytestmark = pytest.mark.peers
 TEXT = "first line of {0}, plain\nsecond line of {0} with @notes.txt and /slash\n\nlast line of {0}"
 PATIENCE = 120.0
+BLOCKED = 3
+"""The exit code if a person has to clear something away first."""
 
 
 class RealTerminal:
@@ -115,10 +117,10 @@ def test_twenty_prompts_each_once_or_refused_with_the_reason(real: RealTerminal)
     real.type("half a thought")  # a draft
     real.shows("half a thought")
     for number in range(4):
-        said = real.prompt(f"draft-{number}", code=1)["refused"]
+        said = real.prompt(f"draft-{number}", code=BLOCKED)["refused"]
         assert "there is a draft in the input of" in said, said
         refused.append(f"draft-{number}")
-    late = real.prompt("draft-late", "--timeout", "1", code=1)
+    late = real.prompt("draft-late", "--timeout", "1", code=BLOCKED)
     assert "draft" in late["reason"]
     refused.append("draft-late")
     waiting = real.begin("draft-waits", "--timeout", str(PATIENCE))
@@ -135,7 +137,7 @@ def test_twenty_prompts_each_once_or_refused_with_the_reason(real: RealTerminal)
     real.shows(*real.agent.permission)
     real.until("waits")
     for number in range(3):
-        said = real.prompt(f"dialog-{number}", code=1)["refused"]
+        said = real.prompt(f"dialog-{number}", code=BLOCKED)["refused"]
         assert "asks:" in said, said
         refused.append(f"dialog-{number}")
     waiting = real.begin("dialog-waits", "--timeout", str(PATIENCE))
