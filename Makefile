@@ -119,6 +119,7 @@ demo: setup ## show both ends of each protocol talking, frame by frame
 	$(BIN)/python demo/verify.py
 	$(BIN)/python demo/control.py
 	$(BIN)/python demo/dashboard.py
+	$(BIN)/python demo/worktrees.py
 
 bench-formats: $(READY)bench ## compare the speed of the formats and decoders with their peers
 	$(BIN)/python bench/formats.py

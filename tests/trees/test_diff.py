@@ -68,8 +68,9 @@ def test_a_directory_without_git_a_bare_repository_and_one_that_is_gone_are_name
     (tmp_path / "plain").mkdir()
     with pytest.raises(NoDiff, match="not in a git repository"):
         session_diff(tmp_path / "plain")
-    with pytest.raises(NoDiff, match="gone"):
-        session_diff(tmp_path / "gone")
+    git(tmp_path, "init", "-q")
+    with pytest.raises(NoDiff, match="deleted is gone"):
+        session_diff(tmp_path / "deleted")
 
 
 def test_a_base_that_is_gone_is_named(project: Path) -> None:

@@ -386,3 +386,42 @@ def test_a_record_that_cannot_be_read_is_left_alone(project: Path, tmp_path: Pat
     again = made_room(tmp_path)
     assert again.records.all() == [record]
     assert msgspec.json.decode(msgspec.json.encode(record), type=WorktreeRecord) == record
+
+
+def test_submodules_are_not_checked_out_and_those_that_are_cannot_be_removed(
+    project: Path, room: TreeRoom
+) -> None:
+    library = repository(project.parent / "library")
+    git(project, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(library), "sub")
+    git(project, "commit", "-q", "-m", "with a submodule")
+    entered = room._enter("roses", str(project), "", "")
+    place = Path(entered.record.path)
+    assert entered.notes == ["submodules are not checked out: `git submodule update --init` does that"]
+    assert git(place, "status", "--porcelain") == ""
+    git(place, "-c", "protocol.file.allow=always", "submodule", "update", "-q", "--init")
+    with pytest.raises(WorktreeFault, match="what git can't keep: sub"):
+        room._remove(entered.record, True)
+    git(place, "submodule", "deinit", "-q", "-f", "sub")
+    room._remove(entered.record, False)
+
+
+def test_a_repository_within_another_gets_worktrees_of_its_own(project: Path, room: TreeRoom) -> None:
+    inner = repository(project / "inner")
+    record = enter(room, "roses", inner / "docs")
+    assert record.path == str(project / "inner.worktrees/roses")
+    assert git(inner, "branch", "--format=%(refname:short)").split() == ["main", "roses"]
+    assert git(project, "branch", "--format=%(refname:short)") == "main"
+
+
+def test_files_of_a_worktree_have_the_modes_that_the_user_wants(
+    project: Path, room: TreeRoom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairlead.keeper.masks._users", [0o022])
+    before = os.umask(0o077)  # as the daemon has it
+    try:
+        place = Path(enter(room, "roses", project).path)
+    finally:
+        os.umask(before)
+    modes = [oct(each.stat().st_mode & 0o777) for each in (place, place / "a.py", place / ".git")]
+    assert modes == ["0o755", "0o644", "0o644"]
+    assert (project / ".git/refs/heads/roses").stat().st_mode & 0o777 == 0o644

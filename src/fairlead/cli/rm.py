@@ -53,6 +53,8 @@ def main(arguments: Sequence[str]) -> int:
             removed.append({"name": session["name"], "kind": session["kind"], "path": path})
             if not options.json:
                 print(f"removed {name}" + (f"; its journal is now {path}" if path else ""))
+                if worktree := session.get("worktree"):
+                    print(f"its worktree {worktree['path']} stays: `fairlead worktree rm {name}`")
     if options.json:
         import json
 

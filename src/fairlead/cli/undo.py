@@ -60,7 +60,8 @@ def main(arguments: Sequence[str]) -> int:
 
         print(json.dumps(told))
     elif not options.dry_run:
-        print("done; `fairlead undo --redo` takes it back" if not options.redo else "done")
+        back = f"; `fairlead undo {options.name} --redo` takes it back" if not options.redo else ""
+        print(f"done{back}")
     return 0
 
 

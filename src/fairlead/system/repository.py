@@ -219,6 +219,8 @@ def repository_of(project: Path) -> tuple[Path, Path, Path]:
     Raises NoRepository.
     """
     start = Path(os.path.realpath(project))
+    if not start.is_dir():  # a repository above it is another one
+        raise NoRepository(f"the directory {project} is gone")
     for top in (start, *start.parents):
         found = git_directories(top)
         if found is None:

@@ -10,8 +10,9 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -33,6 +34,10 @@ THREADS = 2
 
 BESIDE = "beside"
 """The place of worktrees if none is set."""
+MAX_COUNTED = 50
+"""How many worktrees are looked at for a list of them,"""
+COUNT_SECONDS = 3.0
+"""and for how long the list waits for that."""
 COUNT_PAUSE = 5.0
 """Seconds between two looks at how much changed in a worktree, for lists."""
 
@@ -104,6 +109,12 @@ class TreeRoom:
             self._looking.submit(self._count, record)
         known = {"changed": counts.changed, "ahead": counts.ahead} if counts is not None else {}
         return {name: getattr(record, name) for name in ("path", "branch", "base", "into")} | known
+
+    async def count(self, records: Sequence[WorktreeRecord]) -> None:
+        """Look at how much changed in worktrees, for as long as a list may take."""
+        looks = [self._look(partial(self._count, each)) for each in records[:MAX_COUNTED]]
+        if looks:
+            await asyncio.wait(list(map(asyncio.ensure_future, looks)), timeout=COUNT_SECONDS)
 
     def _count(self, record: WorktreeRecord) -> None:
         try:

@@ -300,7 +300,7 @@ undo; a dry run only says what would be done. What somebody changed since is ove
 worktree_add: name project / branch revision -> worktree created project notes
     a git worktree with a branch of its own for a session of this name, or the one that it has [beside]
 worktree_list: -> worktrees
-    the worktrees that were made for sessions [repeatable reads]
+    the worktrees that were made for sessions [beside repeatable reads]
 worktree_losses: name -> worktree losses changed commits ignored
     what removing a worktree would lose [beside repeatable reads]
 worktree_merge: name / into message -> worktree into commit files merged

@@ -101,6 +101,7 @@ class TreeOps:
 
     @op
     async def worktree_list(self) -> Data:
+        await self._trees.count(self._trees.records.all())
         sessions = await self._directory.list(brief=True)
         rows = []
         for record in self._trees.records.all():
