@@ -159,7 +159,9 @@ def main(arguments: Sequence[str]) -> int:
 
             return chat(agent, settings, prompt=prompt, yes=options.yes)
         try:
-            return answer(agent, prompt, yes=options.yes, as_json=options.json, verbose=options.verbose)
+            code = answer(agent, prompt, yes=options.yes, as_json=options.json, verbose=options.verbose)
+            _note_answered(agent.id)
+            return code
         except RequestError as error:
             if error.code != "request/session-not-idle":
                 raise
@@ -194,6 +196,19 @@ def _said(words: list[str], *, alone: bool) -> tuple[str | None, str]:
     if is_name and (is_before_prompt or (alone and len(words) == 1)):
         return words[0], " ".join(words[1:])
     return None, " ".join(words).strip()
+
+
+def _note_answered(id: str) -> None:
+    """Who asked has the answer: nobody else needs to look at it."""
+    import contextlib
+
+    from ..client.connection import DaemonConnection, RequestError
+
+    with (
+        contextlib.suppress(RequestError, OSError),  # an agent asked, or the daemon has gone
+        DaemonConnection(start=False) as control,
+    ):
+        control.ask("session_seen", session_id=id)
 
 
 def _is_chat(host: Host, word: str) -> bool:
