@@ -30,15 +30,15 @@ def main(arguments: Sequence[str]) -> int:
     parsed(COMMAND, arguments)
     if not _can_draw():
         return _list()
-    try:
-        from ..ui.dashboard import app
-    except ImportError as error:
-        print(f"fairlead top: the dashboard needs {error.name}, which can't be loaded", file=sys.stderr)
-        return _list()
     from ..system.settings import Settings
+    from ..ui.dashboard.opening import run
     from .colours import look
 
-    return app.run(Settings(), look())
+    try:
+        return run(Settings(), look())
+    except ModuleNotFoundError as error:
+        print(f"fairlead top: the dashboard needs {error.name}, which can't be loaded", file=sys.stderr)
+        return _list()
 
 
 def _can_draw() -> bool:

@@ -12,6 +12,7 @@ from textual.pilot import Pilot
 
 from fairlead.system.settings import Settings
 from fairlead.ui.dashboard.app import Dashboard
+from fairlead.ui.dashboard.link import Link
 from fairlead.ui.plot import Look
 from tests.hosting import WAIT
 
@@ -73,11 +74,12 @@ class Driven:
 @asynccontextmanager
 async def driven(size: tuple[int, int] = (100, 24)) -> AsyncIterator[Driven]:
     """A dashboard of the daemon that this process finds."""
-    app = Dashboard(Settings(), Look(colour=True))
-    app.start_link()
+    link = Link(Settings())
+    link.start()
+    app = Dashboard(link, Look(colour=True))
     async with app.run_test(size=size) as pilot:
         yield Driven(app, pilot)
-    app.join_link(WAIT)
+    link.join(WAIT)
 
 
 def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:

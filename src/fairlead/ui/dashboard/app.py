@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from typing import Any, ClassVar, TypeVar
@@ -21,7 +21,6 @@ from textual.screen import Screen
 from ...client.calls import RequestError
 from ...client.connection import DaemonConnection
 from ...formats.shown import clean, one_line
-from ...system.settings import Settings
 from ..plot import Look
 from . import acts
 from .board import WHEEL, Board
@@ -44,12 +43,8 @@ NOTE_SECONDS = 10.0
 SILENCE = 2.0
 """Seconds without an answer until it is said that the daemon does not answer."""
 MAX_NOTE = 500
-MAX_NEWS = 10_000
-"""How much that the daemon said may wait to be taken; then the list is asked for anew."""
 STDERR_TAIL = 2000
 """How many bytes of what a command said in the end are read."""
-THREAD_SWITCH = 0.001
-"""Seconds after which a thread that reads what the daemon says lets the terminal's have its turn."""
 
 
 class Dashboard(App[int]):
@@ -63,16 +58,14 @@ class Dashboard(App[int]):
         Binding("ctrl+c", "back", show=False, priority=True),
     ]
 
-    def __init__(self, settings: Settings, look: Look, news: deque[News] | None = None) -> None:
+    def __init__(self, link: Link, look: Look) -> None:
         super().__init__(ansi_color=True)
         self.animation_level = "none"
         self.model = DashboardModel()
         self.board = Board(self.model, look)
         self.look = look
-        self._settings = settings
         self._painted = PaintedLines(has_colours=look.colour, is_ascii=look.ascii)
-        self._link = Link(settings, self.tell)
-        self._news: deque[News] = deque()
+        self._link = link
         self._is_waking = False
         self._drawn_at = 0.0
         self._draw_timer: asyncio.TimerHandle | None = None
@@ -91,6 +84,7 @@ class Dashboard(App[int]):
     def on_mount(self) -> None:
         self._aio, self._within = asyncio.get_running_loop(), copy_context()
         self.set_interval(TICK, self._tick)
+        self._link.wake = self._wake
         self._drain()
 
     def on_unmount(self) -> None:
@@ -98,34 +92,23 @@ class Dashboard(App[int]):
 
     # --- what the daemon says -------------------------------------------------------------------------------
 
-    def start_link(self) -> None:
-        """Begin to listen to the daemon, while the rest of us is still being loaded."""
-        self._link.start()
-
-    def join_link(self, seconds: float) -> None:
-        """Wait for what still listens to the daemon, for so long at the most. Nothing needs it but tests."""
-        self._link.join(seconds)
-
-    def tell(self, news: News) -> None:
+    def _wake(self) -> None:
         """The daemon said something; called in any thread."""
-        if len(self._news) >= MAX_NEWS:
-            return
-        self._news.append(news)
         if not self._is_waking and self._aio is not None:
             self._is_waking = True
-            try:
-                self._aio.call_soon_threadsafe(self._drain, context=self._within)
-            except RuntimeError:  # we are leaving
-                pass
+            self._soon(self._drain)
+
+    def _soon(self, do: Callable[[], None]) -> None:
+        """Do something in the thread of the terminal."""
+        assert self._aio is not None
+        with contextlib.suppress(RuntimeError):  # we are leaving
+            self._aio.call_soon_threadsafe(do, context=self._within)
 
     def _drain(self) -> None:
         """Take what has come, and draw it when there is time."""
         self._is_waking = False
-        had_list = len(self._news) >= MAX_NEWS
-        while self._news:
-            self._take(self._news.popleft())
-        if had_list:
-            self._link.list_again()
+        while self._link.news:
+            self._take(self._link.news.popleft())
         if self._draw_timer is None:
             wait = max(0.0, self._drawn_at + DRAW_GAP - time.monotonic())
             self._draw_timer = asyncio.get_running_loop().call_later(wait, self._draw)
@@ -351,11 +334,7 @@ class Dashboard(App[int]):
                 else:
                     raise error
 
-            assert self._aio is not None
-            try:
-                self._aio.call_soon_threadsafe(show, context=self._within)
-            except RuntimeError:  # we are leaving
-                pass
+            self._soon(show)
 
         if not self._link.act(do, done):
             self.say(f"{what}: too much waits for the daemon already")
@@ -569,11 +548,3 @@ class Dashboard(App[int]):
         "y": answer, "n": new, "a": answer, "p": prompt, "x": stop, "d": diff, "t": timeline, "r": reports,
         "l": log_view, "/": filter, "?": help, "q": leave,
     }  # fmt: skip
-
-
-def run(settings: Settings, look: Look) -> int:
-    """Show the dashboard until the person leaves; returns the exit code."""
-    sys.setswitchinterval(THREAD_SWITCH)
-    app = Dashboard(settings, look)
-    app.start_link()
-    return app.run() or 0

@@ -1,6 +1,6 @@
 """What the dashboard has of the daemon, in threads: the list as it changes, a preview, and answers.
 
-What they have is handed to `tell`, which may be called from any of them and returns at once.
+What they have is left in `Link.news`, and who wants it is woken.
 
 A daemon that is stopped, hangs or dies is waited for here and nowhere else. The threads are not waited for at
 the end: they own nothing that must be put away.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -36,6 +37,8 @@ RETRY = 1.0
 """Seconds until a daemon that can't be reached is looked for again."""
 SLICE = 0.5
 """Seconds after which it is looked whether the dashboard was left."""
+MAX_NEWS = 10_000
+"""How much may wait to be taken; then it is dropped, and the list is asked for anew."""
 MAX_ACTS = 16
 """How many things that a person asked for may be under way."""
 
@@ -97,12 +100,15 @@ class PreviewWish(NamedTuple):
 class Link:
     """The threads. Everything in it may be called from the thread of the terminal and returns at once."""
 
-    def __init__(self, settings: Settings, tell: Tell) -> None:
+    def __init__(self, settings: Settings) -> None:
+        self.news: deque[News] = deque()
+        """What was not taken yet; the oldest first."""
+        self.wake: Callable[[], None] | None = None
+        """Is called in any thread when there is more of it, and returns at once."""
         self._settings = settings
-        self._tell = tell
         self._is_closed = threading.Event()
-        self._watcher = _Watcher(settings, tell, self._is_closed)
-        self._previewer = _Previewer(settings, tell, self._is_closed)
+        self._watcher = _Watcher(settings, self._tell, self._is_closed)
+        self._previewer = _Previewer(settings, self._tell, self._is_closed)
         self._acts = 0
         self._threads: list[threading.Thread] = []
 
@@ -121,6 +127,14 @@ class Link:
         until = time.monotonic() + seconds
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
+
+    def _tell(self, news: News) -> None:
+        if len(self.news) >= MAX_NEWS:  # nobody takes them: the terminal was lent, perhaps for days
+            self.news.clear()
+            self._watcher.is_stale = True
+        self.news.append(news)
+        if (wake := self.wake) is not None:
+            wake()
 
     def close(self) -> None:
         """Let the threads end when they can."""

@@ -1,0 +1,23 @@
+"""Opening the dashboard: the daemon is asked for its sessions while Textual is being loaded."""
+
+from __future__ import annotations
+
+import sys
+
+from ...system.garbage import lasting
+from ...system.settings import Settings
+from ..plot import Look
+from .link import Link
+
+THREAD_SWITCH = 0.001
+"""Seconds after which a thread that reads what the daemon says lets that of the terminal have its turn."""
+
+
+def run(settings: Settings, look: Look) -> int:
+    """Show the dashboard until the person leaves; returns the exit code."""
+    sys.setswitchinterval(THREAD_SWITCH)
+    link = Link(settings)
+    link.start()
+    with lasting():
+        from .app import Dashboard
+    return Dashboard(link, look).run() or 0
