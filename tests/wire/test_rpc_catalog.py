@@ -97,6 +97,7 @@ def contract() -> dict[str, tuple[set[str], set[str]]]:
 BEYOND = {
     "handshake": {"agent", "cwd", "key-names", "project", "session-id"},
     "abort": {"prompt-id"},
+    "interrupt": {"at-word"},
     "frontend_action_result": {"ui/action"},
     "get_messages": {"from", "limit"},
 }
