@@ -15,6 +15,7 @@ import pytest
 
 from tests.cli.terminals import on_a_terminal
 from tests.hosting import WAIT, Hosting
+from tests.installing import INSTALL
 
 ECHO = "echo ready; while read line; do echo got $line; done"
 
@@ -239,7 +240,7 @@ def test_without_pillow_the_extra_is_named(tmp_path: Path) -> None:
     try:
         hosting.start("work", "echo ready; read line")
         done = hosting.run("screen", "work", "--png", "-o", str(tmp_path / "x.png"), check=False)
-        command = f"{sys.executable} -m pip install 'fairlead[picture]'"
+        command = f"{INSTALL} 'fairlead[picture]'"
         expected = f"fairlead screen: a PNG needs Pillow, from the extra 'picture': {command}\n"
         assert (done.returncode, done.stderr) == (1, expected)
     finally:

@@ -10,6 +10,7 @@ import pytest
 
 from fairlead.system import extras
 from tests.hosting import Hosting
+from tests.installing import INSTALL
 
 CONFIG = """
 [notify]
@@ -46,7 +47,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosting]:
 
 
 def adding(extra: str) -> str:
-    return f"from the extra '{extra}': {sys.executable} -m pip install 'fairlead[{extra}]'\n"
+    return f"from the extra '{extra}': {INSTALL} 'fairlead[{extra}]'\n"
 
 
 def test_terminal_sessions_and_the_offline_guide_need_no_extra(bare: Hosting) -> None:
@@ -73,7 +74,7 @@ def test_the_doctor_says_how_to_add_what_is_configured_and_missing(bare: Hosting
     bare.run("ls")  # the doctor starts no daemon
     said = bare.run("doctor", check=False).stdout
     for extra in ("notify", "models"):
-        assert f"{sys.executable} -m pip install 'fairlead[{extra}]'" in said
+        assert f"{INSTALL} 'fairlead[{extra}]'" in said
 
 
 def test_without_the_emulator_the_daemon_does_not_start_and_says_so(tmp_path: Path) -> None:
@@ -84,7 +85,7 @@ def test_without_the_emulator_the_daemon_does_not_start_and_says_so(tmp_path: Pa
         assert done.stderr.startswith(
             "fairlead start: the daemon can't start: terminal sessions need pyghostty, which can't be loaded"
         )
-        mends = f"{sys.executable} -m pip install --force-reinstall pyghostty\n"
+        mends = f"{INSTALL} --force-reinstall pyghostty\n"
         assert done.stderr.endswith(mends)
         assert len(done.stderr.splitlines()) == 1
     finally:
@@ -92,7 +93,7 @@ def test_without_the_emulator_the_daemon_does_not_start_and_says_so(tmp_path: Pa
 
 
 def test_the_command_fits_how_fairlead_was_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert extras.adding("picture") == f"{sys.executable} -m pip install 'fairlead[picture]'"
+    assert extras.adding("picture") == f"{INSTALL} 'fairlead[picture]'"
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     with monkeypatch.context() as without_pip:
         without_pip.setitem(sys.modules, "pip", None)

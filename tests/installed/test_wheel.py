@@ -57,8 +57,8 @@ def installed(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """A host that runs from a wheel without extras."""
     place = tmp_path_factory.mktemp("wheel")
     pip = ("-m", "pip", "--quiet", "--disable-pip-version-check")
-    run(sys.executable, *pip, "wheel", "--no-deps", "--wheel-dir", place, tree)
-    run(sys.executable, "-m", "venv", place / "venv")
+    run(sys.executable, "-m", "venv", place / "venv")  # an environment that uv made has no pip
+    run(place / "venv/bin/python", *pip, "wheel", "--no-deps", "--wheel-dir", place, tree)
     (wheel,) = place.glob("*.whl")
     run(place / "venv/bin/python", *pip, "install", wheel)
     hosting = Hosting()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fairlead.terminal.screen import native
+from tests.installing import INSTALL
 
 SHOWN = (
     "from fairlead.terminal.screen.screen import Screen; s = Screen(20, 2); s.feed(b'hello'); print(s.text())"
@@ -42,7 +43,7 @@ def test_where_nothing_can_be_written_it_works_all_the_same(tmp_path: Path) -> N
 def test_without_pyghostty_the_command_that_mends_it_is_named() -> None:
     script = "import sys; sys.modules['pyghostty'] = None; import fairlead.terminal.screen.screen"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert f"{sys.executable} -m pip install --force-reinstall pyghostty" in done.stderr
+    assert f"{INSTALL} --force-reinstall pyghostty" in done.stderr
 
 
 def test_the_declarations_are_those_of_pyghostty() -> None:

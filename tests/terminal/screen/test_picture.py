@@ -14,6 +14,7 @@ from PIL import Image
 
 from fairlead.terminal.screen.picture import CELL_HEIGHT, CELL_WIDTH, MARGIN
 from fairlead.terminal.screen.screen import Screen
+from tests.installing import INSTALL
 from tests.terminal.streams import COLS, MADE, ROWS, recorded, streams
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -159,4 +160,4 @@ def test_without_a_package_one_sentence_names_it(missing: str, code: str, senten
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("ImportError: ")
-    assert last.endswith(f": {sys.executable} -m pip install {sentence}")
+    assert last.endswith(f": {INSTALL} {sentence}")
