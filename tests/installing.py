@@ -1,4 +1,4 @@
-"""How packages are installed beside the Python that runs the tests; other modules of the tests may be hidden from it."""
+"""How packages are installed beside the Python that runs the tests."""
 
 import sys
 from importlib.util import find_spec
