@@ -20,6 +20,8 @@ from typing import BinaryIO
 from ..keeper import masks
 
 MAX_PATH = 4096
+MAX_LINKS = 40
+"""How many links a path may lead through, as for the kernel."""
 UNFOLLOWED = os.O_NOFOLLOW | os.O_NONBLOCK
 """Flags to write a file where somebody else may have put a link or a pipe of its name."""
 _STEP = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -42,6 +44,29 @@ def resolve(path: str, cwd: Path) -> Path:
         return Path(os.path.realpath(cwd / path))
     except (OSError, UnicodeEncodeError) as error:
         raise PathError(f"{path_text(path)}: {error}") from None
+
+
+def links_to(path: str, cwd: Path) -> tuple[Path, ...]:
+    """The links that a path leads through, each where it is, with what else is in the path."""
+    found: list[Path] = []
+    at, rest = "/", os.path.join(cwd, os.path.expanduser(path)).split("/")[::-1]
+    while rest and len(found) <= MAX_LINKS:
+        part = rest.pop()
+        if part in ("", "."):
+            continue
+        if part == "..":
+            at = os.path.dirname(at)
+            continue
+        place = os.path.join(at, part)
+        try:
+            leads_to = os.readlink(place)
+        except (OSError, ValueError):  # it is no link
+            at = place
+            continue
+        found.append(Path(place, *reversed(rest)))
+        at = "/" if leads_to.startswith("/") else at
+        rest += leads_to.split("/")[::-1]
+    return tuple(found)
 
 
 def path_text(path: str | os.PathLike[str], cwd: Path | None = None) -> str:

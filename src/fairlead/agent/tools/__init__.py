@@ -47,6 +47,8 @@ class Touch(Struct, frozen=True):
     seen: str = ""
     """What the file held, or that it was not there, when the preview was made; empty if no file is changed. A
     file that holds something else by now is not changed."""
+    links: tuple[Path, ...] = ()
+    """The links that were followed to a file that is changed: what obeys it may know it by their names."""
 
 
 class ToolContext(Struct):

@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 
 from ...formats.shown import counted, middle
 from ...keeper import masks
-from ...system.opening import directory, kind_of, open_here, path_text, resolve
+from ...system.opening import directory, kind_of, links_to, open_here, path_text, resolve
 from ..models import ToolSpec
 from ..secrets import is_secret_file
 from . import IN_JOURNAL, Result, ToolContext, Touch, diff, kinds
@@ -261,7 +261,7 @@ class Edit:
         except ValueError:
             preview = ""
         preview = preview or "\n".join(_as_diff(each) for each in wanted.edits)
-        return Touch("write", f"edit {name}", (path,), preview=_cut(preview), seen=_seal(text, seen))
+        return _change(f"edit {name}", path, preview, _seal(text, seen), links_to(wanted.path, cwd))
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> Result:
         wanted = _edit_arguments(arguments)
@@ -298,8 +298,10 @@ def _as_diff(each: Replacement) -> str:
     return "\n".join((*taken, *given))
 
 
-def _cut(preview: str) -> str:
-    return middle(preview, MAX_PREVIEW, IN_JOURNAL)
+def _change(what: str, path: Path, preview: str, seen: str, links: tuple[Path, ...]) -> Touch:
+    """A file that would be changed."""
+    shown = middle(preview, MAX_PREVIEW, IN_JOURNAL)
+    return Touch("write", what, (path,), preview=shown, seen=seen, links=links)
 
 
 class WriteArguments(Struct, frozen=True, forbid_unknown_fields=True):
@@ -328,7 +330,7 @@ class Write:
             preview = diff.between(text, wanted.content, is_whole=True).text or preview
         if seen is not None and (not has_diff or len(preview) > MAX_PREVIEW):
             what += f", replacing {_size_of(path, name, seen)}"
-        return Touch("write", what, (path,), preview=_cut(preview), seen=_seal(text, seen))
+        return _change(what, path, preview, _seal(text, seen), links_to(wanted.path, cwd))
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> Result:
         wanted = checked("write", arguments, WriteArguments)
