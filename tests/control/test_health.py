@@ -126,5 +126,9 @@ def test_the_doctor_says_what_to_do() -> None:
         "ok  disk          9 GiB free",
         "!   passepartout  port taken",
         "                  fix: set a port",
-        "degraded",
+        "degraded: 1 of 2 checks failed: passepartout",
     ]
+    assert doctor("healthy", checks[:1]).splitlines()[-1] == "healthy: 1 check, nothing to fix"
+    unknown = {**checks[0], "name": "wide", "status": "unknown"}
+    *_, last = doctor("degraded", [*checks, unknown], 40).splitlines()
+    assert last == "passepartout, wide"

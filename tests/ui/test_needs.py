@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.ui.needs import by_need, question_of, state_cell
+from fairlead.ui.needs import below_agents, by_need, is_inner, question_of, state_cell
 from tests.cli.terminals import on_a_terminal
 from tests.client.persons import Person
 from tests.hosting import WAIT, Hosting
@@ -219,3 +219,39 @@ def test_watching_is_for_people(hosting: Hosting) -> None:
     refused = hosting.run("ls", "--watch", "--json", check=False)
     assert refused.returncode == 2
     assert "--watch can't be combined" in refused.stderr
+
+
+def test_commands_of_agents_are_left_out_and_counted_until_they_are_asked_for(
+    hosting: Hosting, tmp_path: Path
+) -> None:
+    id: str = hosting.ask("open_session", name="garden", cwd=str(tmp_path))["session_id"]
+    hosting.start("other", "sleep 1000")
+    hosting.ask("prompt", session_id=id, message="run: sleep 1000")
+    hosting.until(lambda: bool(hosting.ask("approvals")["approvals"]))
+    [waiting] = hosting.ask("approvals")["approvals"]
+    hosting.ask("approval_settle", token=waiting["token"], allowed=True)
+    command = f"agent-{id[:8]}-1"
+    hosting.until(lambda: command in [each["name"] for each in hosting.ask("session_list")["sessions"]])
+    listed = hosting.run("ls")
+    assert command not in listed.stdout
+    assert "1 command of an agent's tools is not listed: `fairlead ls --all`" in listed.stderr
+    assert sorted(hosting.run("ls", "-q").stdout.split()) == ["garden", "other"]
+    assert command not in hosting.run("complete", "--", "attach", "").stdout
+    assert hosting.run("next", "--print", check=False).returncode == 1
+    rows = {each["name"]: each for each in json.loads(hosting.run("ls", "--json").stdout)}
+    assert rows[command]["tool_of"] == id
+    assert "tool_of" not in rows["other"]
+    names = [line.split()[0] for line in hosting.run("ls", "--all").stdout.splitlines()]
+    assert names[names.index("garden") + 1] == command
+    assert "sleep 1000" in hosting.run("ls", command).stdout
+    hosting.run("stop", "garden")
+
+
+def test_a_command_of_an_agent_that_asks_is_listed() -> None:
+    agent = row("garden", "working", 5)
+    quiet, asks = row("agent-1", "working", 3, tool_of="garden"), row("agent-2", "waits", 3, tool_of="garden")
+    assert (is_inner(quiet), is_inner(asks), is_inner(agent)) == (True, False, False)
+    ordered = below_agents(by_need([row("idle", "idle", 1), quiet, agent, asks, row("works", "working", 1)]))
+    assert [each["name"] for each in ordered] == ["agent-2", "garden", "agent-1", "works", "idle"]
+    alone = row("agent-3", "working", 3, tool_of="gone")
+    assert below_agents([alone]) == [alone]

@@ -116,8 +116,10 @@ def _settings() -> Iterator[str]:
 
 
 def _sessions(answer: Answer, needed: str = "") -> Iterator[tuple[str, str]]:
+    from ..ui.needs import is_inner
+
     for session in answer["sessions"]:
-        if not needed or needed in session["can"]:
+        if (not needed or needed in session["can"]) and not is_inner(session):
             yield session["name"], session["what"]
 
 

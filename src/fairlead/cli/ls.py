@@ -8,11 +8,14 @@ from collections.abc import Sequence
 from ..formats.columns import printable
 from ..ui.needs import (
     SHORT_ID,
+    about,
+    below_agents,
     branch_cell,
     by_need,
     check_cell,
     from_home,
     is_done_with,
+    is_inner,
     question_of,
     shown_name,
     span,
@@ -38,10 +41,10 @@ COMMAND = Command(
     "time, memory (with all child processes), and the command with its title, or an agent's last prompt.\n"
     "Agents are listed while they are open and for a day after; `fairlead sessions` lists all of them.\n"
     "Sessions without a name that `agent -p` or `run` opened are left out once they are done, unless they\n"
-    "failed or need a person; --all lists these too.",
+    "failed or need a person, and so are commands that agents' tools run; --all lists these too.",
     takes=(Argument("name", "only these sessions", optional=True, many=True, completes="session"),),
     options=(
-        Option("-a", "--all", help="also sessions of scripts that are done"),
+        Option("-a", "--all", help="also sessions of scripts that are done, and commands of agents' tools"),
         Option("-q", "--quiet", help="only the names, one per line, in the same order"),
         Option(
             "--kind", value="KIND", completes="kind", help="only sessions of this kind: terminal, agent, …"
@@ -87,7 +90,7 @@ def main(arguments: Sequence[str]) -> int:
     from ..client.connection import DaemonConnection
 
     with DaemonConnection() as control:
-        sessions, questions, missing = listed(control, options)
+        sessions, questions, missing, inner = listed(control, options)
     if options.json:
         import json
 
@@ -116,6 +119,8 @@ def main(arguments: Sequence[str]) -> int:
                 if verdict.get("escalated")
             ]
         )
+        if inner:
+            print(f"{hidden(inner)} not listed: `fairlead ls --all`", file=sys.stderr)
         if questions and not options.name:
             pending = "1 approval is" if questions == 1 else f"{questions} approvals are"
             print(f"{pending} pending: `fairlead approvals`", file=sys.stderr)
@@ -133,9 +138,14 @@ def _unsaid(name: str, count: int) -> str:
     return f"{name}: {what} not delivered: {why}; `fairlead prompt {quote(name)} --receipts`"
 
 
-def listed(control: DaemonConnection, options: Any) -> tuple[list[dict[str, Any]], int, list[str]]:
+def hidden(inner: int) -> str:
+    """That so many commands of agents' tools are left out."""
+    return "1 command of an agent's tools is" if inner == 1 else f"{inner} commands of agents' tools are"
+
+
+def listed(control: DaemonConnection, options: Any) -> tuple[list[dict[str, Any]], int, list[str], int]:
     """The sessions that the options name, or all, those that need a person first; how many questions wait;
-    and which names there are no sessions of."""
+    which names there are no sessions of; and how many commands of agents' tools are left out."""
     from ..client.connection import RequestError
 
     found: list[dict[str, Any]] = []
@@ -163,9 +173,11 @@ def listed(control: DaemonConnection, options: Any) -> tuple[list[dict[str, Any]
     if names:  # the list has more of each, and those that are not in it are shown as they were found
         rows_of = {(row["kind"], row["id"]): row for row in sessions}
         sessions = [rows_of.get((row["kind"], row["id"]), row) for row in found]
-    elif not options.all:
+        return sessions, answer["questions"], missing, 0
+    if not options.all:
         sessions = [row for row in sessions if not is_done_with(row)]
-    return sessions if names else by_need(sessions), answer["questions"], missing
+    kept = sessions if options.all or options.json else [row for row in sessions if not is_inner(row)]
+    return below_agents(by_need(kept)), answer["questions"], missing, len(sessions) - len(kept)
 
 
 def lines_of(sessions: list[dict[str, Any]]) -> list[str]:
@@ -175,6 +187,10 @@ def lines_of(sessions: list[dict[str, Any]]) -> list[str]:
 
     names = [shown_name(session) for session in sessions]
     rows: list[tuple[str, ...]] = [HEAD, *map(_row, sessions)]
+    ids = {session["id"] for session in sessions}
+    for at, session in enumerate(sessions, 1):
+        if is_inner(session) and session["tool_of"] in ids:
+            rows[at] = (f"  {rows[at][0]}", *rows[at][1:])
     for at, session in enumerate(sessions, 1):
         if names.count(names[at - 1]) > 1 and session["id"] != session["name"]:
             rows[at] = (f"{rows[at][0]} ({session['id'][:SHORT_ID]})", *rows[at][1:])
@@ -198,7 +214,7 @@ def lines_of(sessions: list[dict[str, Any]]) -> list[str]:
 
 def _row(session: dict[str, Any]) -> tuple[str, ...]:
     percent, memory = session.get("cpu_percent"), session.get("memory")
-    what = printable(" ".join(session.get("argv") or [session["what"]]))
+    what = printable(about(session))
     title = printable(session.get("title") or session.get("fault") or "")
     return (
         shown_name(session),

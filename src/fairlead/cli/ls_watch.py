@@ -55,7 +55,7 @@ def watch(options: Any) -> int:
                     view.say(RECONNECTED)
                 reconnect = None
                 while True:
-                    sessions, _, missing = listed(control, options)
+                    sessions, _, missing, _ = listed(control, options)
                     view.show(sessions, missing)
                     while not _happened(events, view):
                         pass

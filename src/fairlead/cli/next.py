@@ -47,11 +47,11 @@ def _first(sessions: list[dict[str, Any]]) -> dict[str, Any] | None:
     """The session that needs a person most, but for that in whose terminal we are."""
     import os
 
-    from ..ui.needs import DONE, activity_of, by_need, is_done_with, rank
+    from ..ui.needs import DONE, activity_of, by_need, is_done_with, is_inner, rank
 
     here = os.environ.get("FAIRLEAD_SESSION", "")
     others = [each for each in sessions if each["id"] != here or not here]
-    found = [each for each in others if rank(each) <= DONE and not is_done_with(each)]
+    found = [each for each in others if rank(each) <= DONE and not is_done_with(each) and not is_inner(each)]
     unseen = [each for each in found if not activity_of(each)["seen"]]  # so that one that stays is passed by
     return by_need(unseen or found)[0] if found else None
 

@@ -17,6 +17,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ..formats.columns import fill
+from ..formats.shown import counted
 from ..system.settings import Settings
 
 log = logging.getLogger("fairlead.control")
@@ -202,4 +203,13 @@ def doctor(status: str, checks: Sequence[Mapping[str, str]], columns: int | None
             if text:
                 lines.append(first + text if columns is None else fill(text, columns, first, rest))
                 first = rest
-    return "\n".join([*lines, status])
+    said = _said(status, checks)
+    return "\n".join([*lines, said if columns is None else fill(said, columns)])
+
+
+def _said(status: str, checks: Sequence[Mapping[str, str]]) -> str:
+    """How all of it is, in a line: the word that `--json` has, how many checks failed, and which."""
+    failed = [check["name"] for check in checks if check["status"] != "healthy"]
+    if failed:
+        return f"{status}: {len(failed)} of {counted(len(checks), 'check')} failed: {', '.join(failed)}"
+    return f"{status}: {counted(len(checks), 'check')}, nothing to fix"

@@ -232,5 +232,6 @@ def summary(session: TerminalSession, usage: ProcessUsage | None, agent: str = "
             "memory": usage.memory if usage else None,
             **({"agent": agent} if agent else {}),
             **({"started_by": by} if (by := session.started_by) else {}),
+            **({"tool_of": session.tool_of} if session.tool_of else {}),
         },
     )

@@ -429,6 +429,11 @@ class TerminalSession:
         """The agent that started it, or whose command started it; empty if a person did."""
         return str(self.note.get("started_by") or self.note.get("agent") or "")
 
+    @property
+    def tool_of(self) -> str:
+        """The agent of whose tools it is a command; empty if it is none."""
+        return str(self.note.get("tool_of") or "")
+
     def send_input(self, data: bytes) -> None:
         """Give the program input."""
         self.inputs += 1

@@ -77,6 +77,34 @@ def is_done_with(session: Row) -> bool:
     return bool(is_one_shot and session["state"] == "idle" and is_well)
 
 
+def is_inner(session: Row) -> bool:
+    """Whether it is a command that an agent's tool runs, and nothing that a person is needed for: lists leave
+    it out, or have it below its agent."""
+    return bool(session.get("tool_of")) and rank(session) not in (WAITS, CALLED)
+
+
+def below_agents(sessions: list[Row]) -> list[Row]:
+    """The same sessions, with the commands of agents' tools below their agents, if these are listed."""
+    listed = {each["id"] for each in sessions}
+    below: dict[str, list[Row]] = {}
+    for each in sessions:
+        if is_inner(each) and each["tool_of"] in listed:
+            below.setdefault(each["tool_of"], []).append(each)
+    inner = {id(each) for rows in below.values() for each in rows}
+    return [
+        each
+        for session in sessions
+        if id(session) not in inner
+        for each in (session, *below.get(session["id"], ()))
+    ]
+
+
+def about(session: Row) -> str:
+    """What a session runs, or what was said to it last."""
+    argv = session.get("argv") or [session.get("what") or ""]
+    return argv[-1] if session.get("tool_of") else " ".join(argv)  # a command of a shell
+
+
 def state_word(session: Row) -> str:
     """What a session does, in a word. Of a program of which nothing is known it is whether it runs."""
     if pid := session.get("stray_pid"):

@@ -118,3 +118,25 @@ def test_what_is_listed_again_without_a_change_is_not_made_again() -> None:
     found.model.listed([{**each, "idle": time.time()} for each in rows], questions())
     assert {each.key: each.haystack for each in found.model.entries} == before
     assert {id(each.haystack) for each in found.model.entries if each.is_session} == texts
+
+
+def test_commands_of_agents_are_counted_beside_their_agent_and_listed_when_asked_for() -> None:
+    found = board(120)
+    argv = ["/bin/sh", "-c", 'exec "$@"', "sh", "bash", "-c", "make -C \x1b[2Jgarden"]
+    inner = row("agent-1", "working", 3, tool_of="weeds", argv=argv)
+    found.model.listed([*eight(), inner], questions())
+    found.changed()
+    assert "agent-1" not in [each.name for each in found.model.shown]
+    assert "1 command of agents" in drawn(found)[0]
+    found.select(found.model.find("agent weeds") or 0)
+    assert any("runs make -C" in line for line in drawn(found))
+    assert found.model.state("agent-1", {"state": "idle"})  # no need to ask for the list
+    assert not found.model.state("agent-1", {"state": "waits"})
+    found.model.toggle_inner()
+    names = [each.name for each in found.model.shown]
+    assert names[names.index("weeds") + 1] == "  agent-1"
+    assert "of agents" not in drawn(found)[0]
+    found.model.toggle_inner()
+    asking = {**inner, "activity": {**inner["activity"], "state": "waits", "question": "overwrite?"}}
+    found.model.listed([*eight(), asking], questions())
+    assert "agent-1" in [each.name for each in found.model.shown]

@@ -85,7 +85,9 @@ class Bash:
         name = f"{context.session_id}-{context.call_id}"
         argv = [shell, "-c", wanted.command]
         try:
-            running = await self._terminals.start(name, argv, context.cwd, context.environment)
+            running = await self._terminals.start(
+                name, argv, context.cwd, context.environment, context.session_id
+            )
         except OSError as error:  # nothing that a model can mend: no terminals or processes are left
             return Result(f"can't be run: {error}", {"unstartable": True}, is_error=True)
         output = _Output(self._outputs / f"{_safe(name)}.txt", self._redactor)

@@ -47,16 +47,16 @@ class Terminals(Protocol):
     """Something that can run commands in terminals."""
 
     async def start(
-        self, name: str, argv: Sequence[str], cwd: Path, environment: Mapping[str, str]
+        self, name: str, argv: Sequence[str], cwd: Path, environment: Mapping[str, str], session: str = ""
     ) -> Running:
-        """Start a command. Raises OSError."""
+        """Start a command, for the agent session with this id. Raises OSError."""
 
 
 class LocalTerminals:
     """Runs commands in terminals of this process."""
 
     async def start(
-        self, name: str, argv: Sequence[str], cwd: Path, environment: Mapping[str, str]
+        self, name: str, argv: Sequence[str], cwd: Path, environment: Mapping[str, str], session: str = ""
     ) -> Running:
         ours, theirs = open_terminal(COLUMNS, ROWS)
         try:

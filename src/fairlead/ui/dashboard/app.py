@@ -536,6 +536,12 @@ class Dashboard(App[int]):
         """Show the keys."""
         self._show(help_lines)
 
+    def inner(self) -> None:
+        """List the commands of agents' tools, too, or not any more."""
+        self.model.toggle_inner()
+        self._changed()
+        self._link.list_again()
+
     def filter(self) -> None:
         """Let the next keys be words to filter by."""
         self.board.typing = True
@@ -546,5 +552,5 @@ class Dashboard(App[int]):
 
     _keys: ClassVar[dict[str, Callable[[Dashboard], None]]] = {
         "y": answer, "n": new, "a": answer, "p": prompt, "x": stop, "d": diff, "t": timeline, "r": reports,
-        "l": log_view, "/": filter, "?": help, "q": leave,
+        "l": log_view, "i": inner, "/": filter, "?": help, "q": leave,
     }  # fmt: skip

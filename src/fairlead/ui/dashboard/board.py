@@ -156,6 +156,8 @@ class Board:
             facts.append(self.look.paint("yellow", f"{counts['wait']} need{'s'[counts['wait'] > 1 :]} you"))
         if counts["work"]:
             facts.append(f"{counts['work']} working")
+        if model.hidden:
+            facts.append(f"{counted(model.hidden, 'command')} of agents")
         if model.filter or self.typing:
             facts.append(f"{len(model.shown)} shown")
         text = f"{self.look.paint('bold', 'fairlead')}  {', '.join(facts)}"
@@ -294,6 +296,8 @@ class Board:
             if len(lines) > MOST_QUESTION:
                 yield look.paint("dim", "…")
             yield look.paint("dim", look.fit(_how_to_answer(questions), width))
+        for command in self.model.runs(entry):
+            yield look.paint("cyan", look.fit(f"runs {command}", width))
         if entry.check != "-" or entry.cost:
             verdict = entry.row.get("verdict") or {}
             said = [_sgr(check_look(entry.check), entry.check)] if entry.check != "-" else []

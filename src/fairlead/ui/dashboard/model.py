@@ -16,12 +16,15 @@ from ..needs import (
     ENDED,
     WAITS,
     WORKING,
+    about,
     activity_of,
+    below_agents,
     branch_cell,
     by_need,
     check_cell,
     from_home,
     is_done_with,
+    is_inner,
     question_of,
     rank,
     shown_name,
@@ -82,20 +85,20 @@ class Happening(NamedTuple):
 def entry_of(row: Row) -> ListEntry:
     """A session's row, as the daemon lists it, as one of the dashboard."""
     question = question_of(row)
-    what = " ".join(row.get("argv") or [row.get("what") or ""])
+    what = about(row)
     title = row.get("title") or row.get("fault") or ""
-    about = f"{what} — {title}" if title and what else what or title
+    subject = f"{what} — {title}" if title and what else what or title
     branch = branch_cell(row)
     place = from_home(row["project"]) + (f" {branch}" if branch not in ("-", "") else "")
     agent = row.get("agent") or row["kind"]
     cost = row.get("cost") or 0.0
     name = shown_name(row)
-    text = _cell(question or about)
-    looked_at = " ".join((row["name"], agent, row["kind"], place, text, _cell(about), state_word(row)))
+    text = _cell(question or subject)
+    looked_at = " ".join((row["name"], agent, row["kind"], place, text, _cell(subject), state_word(row)))
     return ListEntry(
         row,
         f"{row['kind']} {row['id']}",
-        _cell(name),
+        ("  " if is_inner(row) else "") + _cell(name),
         _cell(agent),
         _cell(place),
         text,
@@ -142,6 +145,10 @@ class DashboardModel:
         self.fault = ""
         """Why what is shown may be old."""
         self.log: deque[Happening] = deque(maxlen=MAX_LOG)
+        self.shows_inner = False
+        """Whether commands that agents' tools run are listed, too."""
+        self._inner: dict[str, Row] = {}
+        self._last: tuple[Sequence[Row], Sequence[Row]] = (), ()
         self._rows: dict[tuple[str, str], Row] = {}
         self._entries: dict[tuple[str, str], ListEntry] = {}
         self._questions: dict[str, Row] = {}
@@ -151,11 +158,16 @@ class DashboardModel:
 
     def listed(self, rows: Sequence[Row], questions: Sequence[Row]) -> None:
         """The daemon has listed the sessions and all that waits for a person."""
-        known, self._rows, self._entries = self._rows, {}, {}
+        self._last = rows, questions
+        known, self._rows, self._entries, self._inner = self._rows, {}, {}, {}
         old = {entry.key: entry for entry in self.entries}
         for row in rows:
             if is_done_with(row):
                 continue
+            if is_inner(row):
+                self._inner[row["id"]] = row
+                if not self.shows_inner:
+                    continue
             place = (row["kind"], row["id"])
             before = known.get(place)
             self._rows[place] = row
@@ -164,6 +176,12 @@ class DashboardModel:
         self._ask(questions)
         self.is_known = True
         self._sort()
+
+    def toggle_inner(self) -> None:
+        """List the commands of agents' tools, too, or not any more."""
+        self.shows_inner = not self.shows_inner
+        if self.is_known:
+            self.listed(*self._last)
 
     def asked(self, questions: Sequence[Row]) -> None:
         """The daemon has listed all that waits for a person."""
@@ -178,6 +196,10 @@ class DashboardModel:
 
     def state(self, id: str, activity: Mapping[str, Any]) -> bool:
         """A session does something else now. False if it is not listed yet."""
+        if (row := self._inner.get(id)) is not None and not self.shows_inner:
+            now = {**row, "activity": {**activity_of(row), **activity}}
+            self._inner[id] = now
+            return is_inner(now)
         found = False
         for place, row in self._rows.items():
             if place[1] == id:
@@ -195,6 +217,15 @@ class DashboardModel:
         self.log.append(Happening(at, name, clean(what).replace("\n", " "), colour))
 
     # --- what is asked of it --------------------------------------------------------------------------------
+
+    def runs(self, entry: ListEntry) -> list[str]:
+        """The commands that an agent's tools run now."""
+        return [_cell(about(each)) for each in self._inner.values() if each["tool_of"] == entry.id]
+
+    @property
+    def hidden(self) -> int:
+        """How many commands of agents' tools are not listed."""
+        return 0 if self.shows_inner else len(self._inner)
 
     def questions_of(self, entry: ListEntry) -> list[Row]:
         """What an entry waits for, the oldest first."""
@@ -229,7 +260,7 @@ class DashboardModel:
         }
 
     def _sort(self) -> None:
-        rows = by_need(list(self._rows.values()))
+        rows = below_agents(by_need(list(self._rows.values())))
         sessions = [self._entries[row["kind"], row["id"]] for row in rows]
         self.entries = [*map(entry_of_question, self._strays()), *sessions]
         self._choose()

@@ -32,6 +32,7 @@ KEYS = (
     ("t", "show its timeline: turns, tools, questions, checks"),
     ("r", "show its verifiers' reports, with confidence and cost over time"),
     ("l", "show what happened since the dashboard was opened"),
+    ("i", "list the commands that agents' tools run, too, below their agents, or not any more"),
     ("/", "show only sessions with these words; Esc shows all again"),
     ("?", "show these keys"),
     ("q", "leave; all sessions keep running"),
