@@ -90,6 +90,7 @@ def test_the_newest_reports_are_a_table_that_no_summary_can_spoil(hosting: Hosti
     assert done.returncode == 0
     head, *rows = done.stdout.splitlines()
     assert head.split() == ["ID", "WHEN", "SESSION", "TURN", "CONFIDENCE", "VERIFIER", "SUMMARY"]
+    assert [row.split()[3] for row in rows] == ["garden", "garden", "work"]  # and no id of what has a name
     assert [row.split()[5] for row in rows] == ["ERROR", "FAILED", "PERFECT"]
     assert [row[head.index("SUMMARY") :] for row in rows[:2]] == ["look 2", "look 1"]
     assert "\x1b" not in done.stdout
@@ -102,6 +103,8 @@ def test_json_has_everything_that_is_listed(hosting: Hosting, project: Path) -> 
     newest, _, oldest = json.loads(done.stdout)
     assert (newest["confidence"], newest["status"], newest["project"]) == ("failed", "unsure", str(project))
     assert (oldest["summary"], oldest["duration"]) == (EVIL, 2.5)
+    assert (newest["session_id"], newest["session_name"]) == (NAMED, "garden")
+    assert (oldest["session_id"], oldest["session_name"]) == ("work", None)
 
 
 def test_reports_are_found_by_session_name_or_id_and_by_directory(hosting: Hosting, project: Path) -> None:
@@ -143,7 +146,7 @@ def test_one_report_is_shown_whole(hosting: Hosting) -> None:
     assert done.stdout.startswith("ERROR  look 2\n")
     for fact in (
         "verifier:   pytest -q",
-        f"session:    {NAMED}",
+        f"session:    garden ({NAMED})",
         "turn:       3",
         "lines:      1-9",
         "command:    pytest -q -> exit code 2",

@@ -255,3 +255,22 @@ def test_a_command_of_an_agent_that_asks_is_listed() -> None:
     assert [each["name"] for each in ordered] == ["agent-2", "garden", "agent-1", "works", "idle"]
     alone = row("agent-3", "working", 3, tool_of="gone")
     assert below_agents([alone]) == [alone]
+
+
+def test_what_an_agent_costs_is_known_to_the_next_daemon(hosting: Hosting, tmp_path: Path) -> None:
+    id: str = hosting.ask("open_session", name="dear", cwd=str(tmp_path))["session_id"]
+    hosting.ask("prompt", session_id=id, message="say: hello")
+    hosting.until(lambda: hosting.ask("get_state", session_id=id)["state"]["phase"] == "idle")
+    [before] = json.loads(hosting.run("ls", "--json").stdout)
+    hosting.run("daemon", "stop")
+    journal = Path(before["file"])
+    *lines, last = journal.read_text().splitlines()
+    answer = next(each for each in map(json.loads, [last, *lines[::-1]]) if each["type"] == "message")
+    answer["message"]["usage"]["cost"]["total"] = 0.125  # as a model with a price says it
+    rows = [answer if each["id"] == answer["id"] else each for each in map(json.loads, [*lines, last])]
+    journal.write_text("".join(json.dumps(each, separators=(",", ":")) + "\n" for each in rows))
+    hosting.run("ls")
+    [loaded] = hosting.ask("session_list")["sessions"]
+    assert (loaded["name"], loaded["cost"]) == ("dear", 0.125)
+    hosting.ask("session_lines", session_id=id)  # which opens it
+    assert hosting.ask("session_list")["sessions"][0]["cost"] == 0.125

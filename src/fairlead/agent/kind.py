@@ -261,6 +261,7 @@ def _of_row(row: Transcript) -> Summary:
             "one_shot": bool(row.is_one_shot),
             "fault": _short(row.fault) if row.is_failed else "",
             **({"agent": row.agent} if row.agent else {}),
+            **({"cost": round(row.cost, 6)} if row.cost else {}),
         },
     )
 

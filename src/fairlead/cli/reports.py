@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -11,6 +12,8 @@ from ..formats.ladder import LADDER
 from .arguments import JSON, Argument, Command, Failure, Option, count, parsed
 
 if TYPE_CHECKING:
+    from ..agent.recall.transcripts import Transcripts
+    from ..system.settings import Settings
     from ..ui.plot import Look
     from ..verify.store import ListedReport, ReportStore
 
@@ -24,10 +27,10 @@ MAX_PROJECTS, MAX_SESSIONS = 5, 12
 """How many projects are plotted if none is asked for, and how many sessions of each have a line."""
 DROPS = ("VERIFIER", "WHEN", "TURN", "SESSION")
 """Which columns a narrow terminal does without, the least important one first."""
-MAX_SUMMARY, MAX_VERIFIER = 70, 24
+MAX_SUMMARY, MAX_VERIFIER, MAX_SESSION = 70, 24, 24
 """How many columns of a terminal they take at most."""
 SHOWN_ID = 8
-"""How many characters of a session's id are shown; `fairlead reports` takes them,"""
+"""How many characters are shown of the id of a session without a name; `fairlead reports` takes them,"""
 MIN_PREFIX = 4
 """and as few as these."""
 UUID_LENGTH = 36
@@ -77,19 +80,24 @@ def main(arguments: Sequence[str]) -> int:
         raise Failure("no reports yet")
     with ReportStore(settings.reports_path) as store:
         if options.show:
-            return _whole(store, options.show, as_json=options.json)
+            return _whole(store, options.show, settings, as_json=options.json)
         limit = options.limit or (PLOTTED if options.plot else SHOWN)
         rows = _reports_of(store, options.of, limit, settings)
     if options.json:
         import json
 
-        print(json.dumps([row._asdict() for row in rows], indent=2))
+        named = _named([row.session_id for row in rows], settings)
+        print(
+            json.dumps(
+                [{**row._asdict(), "session_name": named.get(row.session_id)} for row in rows], indent=2
+            )
+        )
     elif not rows:
         raise Failure(_none(options.of))
     elif options.plot:
-        _plot(rows, options.of, options.plot)
+        _plot(rows, options.of, options.plot, settings)
     else:
-        _table(rows)
+        _table(rows, _names(rows, settings))
     return 0 if rows else 1
 
 
@@ -97,7 +105,7 @@ SCAN_SECONDS = 0.1
 """How long journals are looked through before the index is asked; all of them if it does not know a name."""
 
 
-def _reports_of(store: ReportStore, of: str | None, limit: int, settings: object) -> list[ListedReport]:
+def _reports_of(store: ReportStore, of: str | None, limit: int, settings: Settings) -> list[ListedReport]:
     if of is None:
         return store.list(limit=limit)
     if os.path.isdir(of) and _is_place(of):
@@ -128,21 +136,37 @@ def _none(of: str | None) -> str:
     return f"no reports for a session with the name or id prefix {of!r}"
 
 
-def _id_of(name: str, settings: object) -> str | None:
-    """The id of the agent session with a name."""
+def _transcripts(settings: Settings) -> Transcripts:
     from ..agent.recall.transcripts import Transcripts
-    from ..system.settings import Settings
 
-    assert isinstance(settings, Settings)
-    transcripts = Transcripts(f"{settings.state_dir}/transcripts.db", settings.sessions_dir)
-    try:
+    return Transcripts(f"{settings.state_dir}/transcripts.db", settings.sessions_dir)
+
+
+def _id_of(name: str, settings: Settings) -> str | None:
+    """The id of the agent session with a name."""
+    with _transcripts(settings) as transcripts:
         latest = transcripts.named(name, SCAN_SECONDS)
-    finally:
-        transcripts.close()
     return latest.id if latest is not None else None
 
 
-def _whole(store: ReportStore, id: int, *, as_json: bool) -> int:
+def _named(ids: Sequence[str], settings: Settings) -> dict[str, str]:
+    """The names of those of some sessions that have one besides their ids."""
+    from ..system.database import DatabaseFault
+
+    with contextlib.suppress(DatabaseFault), _transcripts(settings) as transcripts:
+        transcripts.scan(SCAN_SECONDS)
+        return transcripts.names(sorted(set(ids)))
+    return {}
+
+
+def _names(rows: Sequence[ListedReport], settings: Settings) -> dict[str, str]:
+    """What the sessions of some reports are called, by their ids. The name of a terminal is its id."""
+    ids = {row.session_id for row in rows}
+    known = _named(list(ids), settings)
+    return {id: known.get(id) or (id[:SHOWN_ID] if len(id) == UUID_LENGTH else id) for id in ids}
+
+
+def _whole(store: ReportStore, id: int, settings: Settings, *, as_json: bool) -> int:
     import msgspec
 
     from ..formats.columns import printable
@@ -156,15 +180,18 @@ def _whole(store: ReportStore, id: int, *, as_json: bool) -> int:
         print(msgspec.json.encode(report).decode())
         return 0
     print(f"{coloured(report.confidence)}  {printable(report.summary)}\n")
+    called = _named([report.session_id], settings).get(report.session_id)
     for name, value in facts(report):
+        if name == "session" and called:
+            value = f"{called} ({value})"
         print(f"{name + ':':<12}{printable(value)}")
     print(f"\n{printable_lines(report.raw or render(report))}")
     return 0
 
 
-def _plot(rows: list[ListedReport], of: str | None, path: str) -> None:
+def _plot(rows: list[ListedReport], of: str | None, path: str, settings: Settings) -> None:
     if path == "-":
-        print("\n".join(_plotted(rows, of)))
+        print("\n".join(_plotted(rows, of, _names(rows, settings))))
         return
     from ..verify.plot import Point, svg
 
@@ -177,7 +204,7 @@ def _plot(rows: list[ListedReport], of: str | None, path: str) -> None:
     print(path)
 
 
-def _plotted(rows: list[ListedReport], of: str | None) -> list[str]:
+def _plotted(rows: list[ListedReport], of: str | None, called: dict[str, str]) -> list[str]:
     """Confidence over time, and what verification has cost, for what was asked for: a session, a project with
     a line for each of its sessions, or each project."""
     from ..ui.plot import strip
@@ -201,24 +228,19 @@ def _plotted(rows: list[ListedReport], of: str | None) -> list[str]:
         for row in group:
             sessions.setdefault(row.session_id, []).append(row)
         if len(sessions) > 1:
-            names = {id: _called(id) for id in list(sessions)[:MAX_SESSIONS]}
+            names = {id: called[id] for id in list(sessions)[:MAX_SESSIONS]}
             gutter = min(width // 3, max(map(width_of, names.values())))
-            for id, called in names.items():
+            for id, name in names.items():
                 oldest_first = sessions[id][::-1]
                 levels = [row.confidence.rank / (len(LADDER) - 1) for row in oldest_first]
                 colours = [LADDER[row.confidence.word] for row in oldest_first]
                 drawn = strip(levels, width - gutter - 1, colours=colours, look=shows)
-                lines.append(f"{padded(shows.fit(called, gutter), gutter)} {drawn}")
+                lines.append(f"{padded(shows.fit(name, gutter), gutter)} {drawn}")
             if len(sessions) > MAX_SESSIONS:
                 lines.append(shows.fit(f"({len(sessions) - MAX_SESSIONS} more sessions)", width))
     if left_out:
         lines += ["", shows.fit(f"({left_out} more; `fairlead reports DIR --plot` plots one)", width)]
     return lines
-
-
-def _called(id: str) -> str:
-    """What a line says of a session: the name of a terminal is its id."""
-    return id[:SHOWN_ID] if len(id) == UUID_LENGTH else id
 
 
 def _ladder(name: str, rows: list[ListedReport], width: int, shows: Look) -> list[str]:
@@ -229,7 +251,7 @@ def _ladder(name: str, rows: list[ListedReport], width: int, shows: Look) -> lis
     return plots(name, found, width, shows)
 
 
-def _table(rows: list[ListedReport]) -> None:
+def _table(rows: list[ListedReport], called: dict[str, str]) -> None:
     import time
 
     from ..formats.columns import cut, printable
@@ -245,6 +267,9 @@ def _table(rows: list[ListedReport]) -> None:
         who, summary = row.verifier or "unnamed", row.summary
         if is_cut:
             who, summary = cut(who, MAX_VERIFIER), cut(summary, MAX_SUMMARY)
-        table.append((str(row.id), when, row.session_id[:SHOWN_ID], str(row.turn), name, who, summary))
+        session = called[row.session_id]
+        if is_cut:
+            session = cut(session, MAX_SESSION)
+        table.append((str(row.id), when, session, str(row.turn), name, who, summary))
     cleaned = [tuple(map(printable, line)) for line in table]
     columns.table(cleaned, drops=DROPS, paint={"CONFIDENCE": coloured_name})

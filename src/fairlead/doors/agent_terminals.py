@@ -32,7 +32,7 @@ class HostTerminals:
         self._numbers = itertools.count(1)
 
     async def start(
-        self, name: str, argv: Sequence[str], cwd: Path, environment: Mapping[str, str], session: str = ""
+        self, name: str, argv: Sequence[str], cwd: Path, environment: Mapping[str, str], of: str = ""
     ) -> SessionRunning:
         """Start a command. Raises OSError."""
         try:
@@ -44,7 +44,7 @@ class HostTerminals:
                 cols=COLUMNS,
                 rows=ROWS,
                 deferred=True,  # so that nothing is printed before we listen
-                note={"agent": name, "tool_of": session or name},
+                note={"agent": name, "tool_of": of or name},
             )
         except (HostError, TimeoutError) as error:
             raise OSError(str(error)) from None

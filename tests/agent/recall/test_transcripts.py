@@ -106,7 +106,51 @@ def test_a_row_tells_what_a_list_shows(sessions: Sessions) -> None:
         last_text="they are green",
         message_count=3,
         last_prompt="fix the tests",
+        cost=0.0,
     )
+
+
+def paid(text: str, total: object) -> str:
+    usage = {"input": 1, "cost": {"input": 0, "total": total}}
+    message = {"role": "assistant", "content": [{"type": "text", "text": text}], "usage": usage}
+    return json.dumps({"type": "message", "id": text, "timestamp": "t", "message": message}) + "\n"
+
+
+def test_what_answers_cost_is_added_up_as_they_come_and_is_not_known_of_what_was_only_glanced_at(
+    sessions: Sessions,
+) -> None:
+    path = sessions.make("a", "one")
+    with open(path, "a") as file:
+        file.write(paid("dear", 0.25) + paid("whole", 2))
+    sessions.index.scan()
+    assert sessions.only().cost == 2.25
+    amounts: list[object] = [None, "3", -1, 1e300, {}]
+    odd = [paid(f"odd{number}", each) for number, each in enumerate(amounts)]
+    with open(path, "a") as file:
+        file.write(
+            paid("more", 0.5) + "".join(odd) + paid("x", 0).replace('"usage": {', '"usage": 5, "y": {')
+        )
+    sessions.index.scan()
+    assert sessions.only().cost == 2.75
+    assert sessions.places("odd1")  # an odd amount hides no message
+    other = sessions.make("b", *many_words(1))
+    with open(other, "a") as file:
+        file.write(paid("dear", 4))
+    sessions.index.scan(0.0)
+    assert next(row for row in sessions.index.list() if row.id == "b").cost is None
+    sessions.index.scan()
+    assert next(row for row in sessions.index.list() if row.id == "b").cost == 4.0
+
+
+def test_sessions_are_named_by_their_ids(sessions: Sessions) -> None:
+    for name in ("a", "b"):
+        with sessions.journal(name) as journal:
+            journal.append(Said(user("x")))
+            if name == "a":
+                journal.append(SessionInfoEntry("garden"))
+    sessions.index.scan()
+    assert sessions.index.names(["a", "b", "none"]) == {"a": "garden"}
+    assert sessions.index.names([f"n{number}" for number in range(1200)]) == {}
 
 
 def test_the_session_that_was_used_last_is_first(sessions: Sessions) -> None:
@@ -331,7 +375,8 @@ def test_when_time_is_short_every_session_is_listed_and_reading_goes_on_later(se
     assert sessions.index.scan(seconds=0).left == 5
     assert sessions.index.scan().left == 0
     read = sessions.index.list()
-    assert [row._replace(message_count=0, last_prompt="") for row in glanced[1:]] == [
+    assert [row.cost for row in glanced] == [None] * 5
+    assert [row._replace(message_count=0, last_prompt="", cost=0.0) for row in glanced[1:]] == [
         row._replace(message_count=0, last_prompt="") for row in read[1:]
     ]
     assert [row.message_count for row in read] == [103, 102, 102, 102, 102]

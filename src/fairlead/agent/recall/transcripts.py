@@ -49,10 +49,14 @@ GLANCE_AT_END = 64 * 1024
 """and how much at both ends is understood. A file that is not longer is read at once."""
 ANCHOR = 256
 """How many bytes before the place where reading ended must be the same for a file to have grown only."""
+NAMED_AT_ONCE = 500
+"""For how many sessions their names are asked for in one query."""
 FORGOTTEN_AT_ONCE = 500
 """How many entries of a file that is gone are removed, and kept from other processes, at a time."""
 FAILING = ("error", "length")
 """How a model's last message ends if its turn failed."""
+MAX_COST = 1e9
+"""Dollars that an answer costs at the most; what says more is no amount."""
 SNIPPET_WORDS = 16
 SNIPPET_CHARACTERS = 120
 
@@ -79,6 +83,7 @@ _MIGRATIONS = (
     ("ALTER TABLE files ADD COLUMN last_prompt TEXT NOT NULL DEFAULT ''",),
     ("ALTER TABLE files ADD COLUMN is_one_shot INTEGER NOT NULL DEFAULT 0",),
     ("ALTER TABLE files ADD COLUMN fault TEXT NOT NULL DEFAULT ''",),
+    ("ALTER TABLE files ADD COLUMN cost REAL",),  # of files that were read before nobody knows it
 )
 _INDEX = FullText("entries", ("text",))
 _GONE = "gone:"
@@ -110,6 +115,8 @@ class Transcript(NamedTuple):
     """Whether a script opened it for one prompt."""
     fault: str = ""
     """Why its last turn failed, if it did and that is known."""
+    cost: float | None = None
+    """What its answers have cost in dollars, if that is known."""
 
 
 class TranscriptMatch(NamedTuple):
@@ -153,10 +160,19 @@ class _Message(Struct):
     content: str | list[_Part] = ""
     stop_reason: str = field(default="", name="stopReason")
     error_message: str | None = field(default=None, name="errorMessage")
+    usage: Any = None  # whatever it is, the message can be found
 
     @property
     def is_failure(self) -> bool:
         return self.stop_reason in FAILING and self.error_message != LOST
+
+    @property
+    def cost(self) -> float:
+        cost = self.usage.get("cost") if isinstance(self.usage, dict) else None
+        total = cost.get("total") if isinstance(cost, dict) else None
+        if self.role != "assistant" or not isinstance(total, int | float) or not 0 < total < MAX_COST:
+            return 0.0
+        return float(total)
 
 
 class _Line(Struct):
@@ -186,7 +202,10 @@ class _Entry(NamedTuple):
 class _Summary:
     """What a list shows of a file, as its lines come by."""
 
-    __slots__ = ("count", "fault", "first", "header", "is_failed", "is_one_shot", "last", "name", "prompt")
+    __slots__ = (
+        *("cost", "count", "fault", "first", "header", "is_failed", "is_one_shot", "last", "name"),
+        "prompt",
+    )
 
     def __init__(self) -> None:
         self.header: JournalHeader | None = None
@@ -198,6 +217,7 @@ class _Summary:
         self.is_failed = False
         self.fault = ""
         self.is_one_shot = False
+        self.cost: float | None = 0.0
 
     def begin(self, line: bytes) -> None:
         """Take the first line of a file; if it is no header of ours, the file is no session."""
@@ -220,6 +240,8 @@ class _Summary:
             self.count += 1
             role, text = found.message.role, _text_of(found.message.content)
             self.is_failed = found.message.is_failure
+            if self.cost is not None:
+                self.cost += found.message.cost
             self.fault = (found.message.error_message or "")[:MAX_SHOWN] if self.is_failed else ""
             if role == "toolResult":
                 text = text[:MAX_RESULT_TEXT]
@@ -264,6 +286,7 @@ def _glance(path: str, limit: int) -> _Summary:
             break
         summary.take(line)
     first, summary.last, summary.count = summary.first, "", 0
+    summary.cost = None
     summary.prompt = ""
     is_failed = False
     for line in reversed(tail[-GLANCE_AT_END:].split(b"\n")[:-1]):
@@ -470,7 +493,7 @@ class Transcripts(Stored):
         summary = _Summary()
         row = connection.execute(
             "SELECT id, offset, anchor, session_id, created, cwd, parent, agent,"
-            " name, first_message, last_text, message_count, is_failed, last_prompt, is_one_shot, fault"
+            " name, first_message, last_text, message_count, is_failed, last_prompt, is_one_shot, fault, cost"
             " FROM files WHERE path = ?",
             (state.path,),
         ).fetchone()
@@ -484,7 +507,7 @@ class Transcripts(Stored):
             if session_id:
                 summary.header = JournalHeader(session_id, created, cwd, VERSION, parent, agent)
             summary.name, summary.first, summary.last, summary.count = shown[:4]
-            is_failed, summary.prompt, is_one_shot, summary.fault = shown[4:]
+            is_failed, summary.prompt, is_one_shot, summary.fault, summary.cost = shown[4:]
             summary.is_failed, summary.is_one_shot = bool(is_failed), bool(is_one_shot)
         return offset, summary
 
@@ -524,6 +547,19 @@ class Transcripts(Stored):
         if found is None and left:
             self.scan()
             found = self.latest(name=name, cwd=cwd)
+        return found
+
+    def names(self, ids: Sequence[str]) -> dict[str, str]:
+        """The names of the sessions with these ids that have one, as far as they have been read."""
+        found: dict[str, str] = {}
+        for at in range(0, len(ids), NAMED_AT_ONCE):
+            some = [storable(id) for id in ids[at : at + NAMED_AT_ONCE]]
+            rows = self._database.read(
+                f"SELECT session_id, name FROM files WHERE session_id IN ({', '.join('?' * len(some))})"
+                " AND name IS NOT NULL ORDER BY mtime",
+                some,
+            )
+            found |= {str(id): str(name) for id, name in rows if not name_fault(str(name))}
         return found
 
     def meant(self, word: str, seconds: float) -> Listed:
@@ -583,9 +619,9 @@ class Transcripts(Stored):
 _SHOWN = (
     "files.path, files.session_id, files.name, files.cwd, files.parent, files.created, files.mtime,"
     " files.first_message, files.last_text, files.message_count, files.agent, files.is_failed,"
-    " files.last_prompt, files.is_one_shot, files.fault"
+    " files.last_prompt, files.is_one_shot, files.fault, files.cost"
 )
-_SHOWN_COLUMNS = 15
+_SHOWN_COLUMNS = 16
 
 
 def _bounded(limit: int) -> int:
@@ -645,6 +681,7 @@ def _write_row(
         "last_prompt": storable(summary.prompt),
         "is_one_shot": summary.is_one_shot,
         "fault": storable(summary.fault),
+        "cost": summary.cost,
     }
     changes = ", ".join(f"{name} = excluded.{name}" for name in values if name != "path")
     connection.execute(

@@ -47,7 +47,7 @@ class Terminals(Protocol):
     """Something that can run commands in terminals."""
 
     async def start(
-        self, name: str, argv: Sequence[str], cwd: Path, environment: Mapping[str, str], session: str = ""
+        self, name: str, argv: Sequence[str], cwd: Path, environment: Mapping[str, str], of: str = ""
     ) -> Running:
         """Start a command, for the agent session with this id. Raises OSError."""
 
@@ -56,7 +56,7 @@ class LocalTerminals:
     """Runs commands in terminals of this process."""
 
     async def start(
-        self, name: str, argv: Sequence[str], cwd: Path, environment: Mapping[str, str], session: str = ""
+        self, name: str, argv: Sequence[str], cwd: Path, environment: Mapping[str, str], of: str = ""
     ) -> Running:
         ours, theirs = open_terminal(COLUMNS, ROWS)
         try:
