@@ -113,7 +113,7 @@ def test_the_help_of_each_command_teaches(name: str, capsys: pytest.CaptureFixtu
     assert main(["help", name]) == 0
     assert capsys.readouterr().out == text
     assert text.split("\n")[0].rstrip().startswith(f"usage: fairlead {name}")
-    assert 2 <= len(command.examples) <= 4
+    assert 2 <= len(command.examples) <= 5
     assert max(map(len, text.splitlines())) <= 110
     for option in command.options:
         assert option.shown in text

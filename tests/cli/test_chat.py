@@ -69,9 +69,9 @@ def test_a_named_image_reaches_an_agent_that_takes_images_once(can: str) -> None
     (small.project / "my pic.png").write_bytes(PNG)
     try:
         small.open("looking")
+        small.say("hello", "looking")  # an agent says what it takes when it is started
+        small.wait_idle("looking")
         with talk(small, "looking") as person:
-            person.type(b"hello\r")
-            small.wait_idle("looking")
             person.type(b"/image my pic.png\r")
             person.until('> @"my pic.png"\n')
             person.type(b"what is this?\r")

@@ -108,7 +108,7 @@ def test_what_was_said_can_not_control_the_terminal_that_prints_it(hosting: Host
 
 def test_attaching_to_an_agent_opens_its_chat(hosting: Hosting) -> None:
     with Person(hosting, "attach", "garden") as person:
-        person.until("Done: run `echo roses`")  # what was said before
+        person.until("Done: run echo roses")  # what was said before
         assert "garden · offline/guide" in person.text  # which may have scrolled off
         person.type(b"help me\r")
         person.until("I am the offline guide")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import os
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
@@ -25,6 +26,7 @@ from fairlead.system.settings import Settings
 from fairlead.wire import rpc
 from tests.agent.playing import WAIT, AskBeforeWriting, Held, Models, Note, calls, replay, says
 
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1" + bytes(40)).decode()
 QUICK = ModelInfo("other", "quick", "Quick")
 
 
@@ -361,6 +363,17 @@ async def test_pictures_must_be_pictures(tmp_path: Path, images: Any) -> None:
         code, message = await client.ask("prompt", message="look", images=images)
         assert code == "request/invalid-params"
         assert message.startswith("invalid request parameter :images: a vector of at most 16 maps")
+
+
+@served
+async def test_a_picture_is_journaled_with_its_prompt(tmp_path: Path) -> None:
+    async with serving(tmp_path, replay(tmp_path, says("a dot"))) as host:
+        client = await host.client()
+        picture = rpc.fields(data=PNG, mime_type="image/png")
+        assert await client.ask("prompt", message="look", images=[picture]) == {"accepted": True}
+        await client.until("assistant/message")
+        journal = (await client.ask("get_state"))["state"]["session_file"]
+        assert PNG in Path(journal).read_text()
 
 
 @served

@@ -191,10 +191,11 @@ def test_pictures_that_no_model_could_read_never_reach_a_journal(hosting: Hostin
             answer = editor.ask(op, message="look", images=images)
             assert isinstance(answer, rpc.Error)
             assert wrong in answer.message
-    assert journal.read_bytes() == before
     good = [rpc.fields(data=PNG, mime_type="image/png")]
-    assert editor.ask("prompt", message="look", images=good) == {"accepted": True}
-    assert PNG in journal.read_text()
+    answer = editor.ask("prompt", message="look", images=good)
+    assert isinstance(answer, rpc.Error)
+    assert answer.message == "offline/guide takes no images; choose a model that does"
+    assert journal.read_bytes() == before
     editor.close()
 
 

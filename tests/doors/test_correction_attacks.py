@@ -68,12 +68,14 @@ def test_nothing_is_typed_into_a_screen_that_is_no_empty_input(
     hosting: Hosting, tmp_path: Path, showing: list[Verifier], screen: str
 ) -> None:
     verifier = stopped(hosting, tmp_path, screen, showing)
+    refusals = set()
     for text in ATTACKS.values():
         for how in ({}, {"deliverAs": "steer"}):
-            refusal = verifier.prompt(text, **how)
+            refusals.add(refusal := verifier.prompt(text, **how))
             assert refusal.startswith(("claude ", "there is a draft in the input of claude"))
             assert refusal.endswith(", so nothing is typed")
-    assert verifier.told("verify/escalated")["reason"] == f"a correction was not delivered: {refusal}"
+    told = verifier.told("verify/escalated")["reason"]
+    assert told in {f"a correction was not delivered: {refusal}" for refusal in refusals}
     assert (tmp_path / "typed").read_bytes() == b""
 
 

@@ -17,7 +17,6 @@ def pictures_of(given: Any, session: Conversation) -> list[Image]:
     OpError, or Refused if the session takes none."""
     if not given:
         return []
-    session.check_images()
     wanted = f"a vector of at most {MAX_IMAGES} maps with :data and :mime-type"
     if not isinstance(given, list | tuple) or len(given) > MAX_IMAGES:
         raise invalid("images", wanted)
@@ -28,9 +27,11 @@ def pictures_of(given: Any, session: Conversation) -> list[Image]:
             raise invalid("images", wanted)
         images.append(Image(data, mime_type))
     try:
-        return list(checked_images(images))
+        checked = list(checked_images(images))
     except ValueError as error:
         raise invalid("images", error) from None
+    session.check_images()
+    return checked
 
 
 def _string(given: Any, name: str) -> str | None:
