@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.cli.hook import STOP_WAIT
+from fairlead.cli.hook import START_TIMEOUT, STOP_WAIT
 from tests.cli.hooked import AGENT, Verifier, Working
 from tests.cli.verifying import verifying
 from tests.hosting import WAIT, Hosting
@@ -579,6 +579,28 @@ def test_hooks_are_added_to_the_configuration_of_codex_once(hosting: Hosting, tm
     )
     assert "already has the hooks" in install(hosting, "codex", **places).stdout
     assert path.read_text() == text
+
+
+def test_codex_gives_each_hook_as_long_as_it_allows_also_those_of_an_older_version(
+    hosting: Hosting, tmp_path: Path
+) -> None:
+    path = tmp_path / "config.toml"
+    old = "".join(
+        "# added by `fairlead hook --install`\n"
+        f'[[hooks.{event}]]\n[[hooks.{event}.hooks]]\ntype = "command"\ncommand = "fairlead hook codex"\n\n'
+        for event in CODEX_EVENTS
+    )
+    path.write_text(f'model = "gpt"\n\n{old}')
+    assert install(hosting, "codex", CODEX_HOME=str(tmp_path)).returncode == 0
+    after = tomllib.loads(path.read_text())
+    found = {
+        event: [each["timeout"] for each in group["hooks"]] for event, (group,) in after["hooks"].items()
+    }
+    assert found.pop("Stop")[0] > STOP_WAIT
+    assert found.pop("Interrupt") == found.pop("SessionEnd") == [3]
+    assert set(map(tuple, found.values())) == {(START_TIMEOUT,)}
+    assert settings_command(hosting, "--uninstall", "codex", CODEX_HOME=str(tmp_path)).returncode == 0
+    assert path.read_text() == 'model = "gpt"\n'
 
 
 def settings_command(hosting: Hosting, *words: str, **places: str) -> subprocess.CompletedProcess[str]:

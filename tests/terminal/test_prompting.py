@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -244,6 +245,25 @@ def test_the_end_of_its_time_while_the_agent_works_has_a_code_of_its_own_and_wit
     assert stage.noted("said") == ["first", "then"]
 
 
+def test_a_question_in_the_turn_that_a_prompt_began_is_told_and_is_in_the_way_of_the_next(
+    rules: Hosting, tmp_path: Path
+) -> None:
+    rules.run("start", "work", "-d", "--cwd", str(tmp_path), "--", "bash", "--norc")
+    rules.until(lambda: bool(rules.screen("work").strip()))
+    run = partial(rules.run, "prompt", "work", check=False)
+    asks = run("read -p 'Really? '", "--wait", "--timeout", "3")
+    assert asks.returncode == TIMED_OUT
+    assert asks.stderr.endswith("fairlead prompt: timed out; started; work asks: Really?\n")
+    late = run("touch wrong", "--wait", "--timeout", "1")
+    why = "fairlead prompt: work: not delivered: work asks: Really?, and it was not said in time\n"
+    assert (late.returncode, late.stderr.endswith(why)) == (BLOCKED, True), late.stderr
+    waited = rules.run("wait", "work", "--text", "never", "--timeout", "0.1", check=False)
+    assert waited.stderr == "fairlead wait: timed out after 0.1 s; it asks: Really?\n"
+    rules.run("send", "work", "yes", "-k", "Enter")
+    assert run("touch right", "--wait").returncode == 0
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["right"]
+
+
 def test_enter_is_pressed_again_if_it_was_not_taken(stage: Stage) -> None:
     stage.prompt("be deaf", "--wait")
     assert stage.prompt("and again", "--wait")["outcome"] == "done"
@@ -382,9 +402,10 @@ def test_what_only_looks_like_the_prompt_of_a_shell_gets_nothing(rules: Hosting,
     stage.type("", "C-u")
     stage.type("cat <<EOF", "Enter")
     rules.until(lambda: rules.screen("work").rstrip().endswith("\n>"))
-    other = "something else than the prompt that it began with; `fairlead send work TEXT -k Enter`"
-    assert other in stage.prompt("touch wrong", code=BLOCKED)["refused"]
+    rest = "bash waits for the rest of a command: >"
+    assert rest in stage.prompt("touch wrong", code=BLOCKED)["refused"]
     stage.type("", "C-c")
+    other = "something else than the prompt that it began with; `fairlead send work TEXT -k Enter`"
     for option, asked in (("", "bash asks: Overwrite? y/n >"), ("-e", other)):
         stage.type(f'read {option} -p "Overwrite? y/n > " a', "Enter")
         rules.until(lambda: rules.screen("work").rstrip().endswith("\nOverwrite? y/n >"))

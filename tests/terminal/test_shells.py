@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -52,6 +53,13 @@ class Shell:
         assert (done.returncode, why in done.stderr) == (BLOCKED, True), done.stderr
         assert not (self.place / "wrong").exists()
 
+    def fails(self, command: str) -> str:
+        """It takes a command and can't run it. Returns what is told."""
+        done = self.hosting.run("prompt", "work", command, "--wait", "--json", check=False)
+        receipt = json.loads(done.stdout)
+        assert (done.returncode, receipt["outcome"]) == (1, "failed"), receipt
+        return str(receipt["reason"])
+
     def type(self, text: str, *keys: str) -> None:
         options = [word for key in keys for word in ("-k", key)]
         self.hosting.run("send", "work", *([text] if text else []), *options)
@@ -90,10 +98,10 @@ def test_bash_with_time_branch_and_exit_code_takes_commands_and_nothing_else_get
     bash.type("", "C-u")
     bash.type("cat <<EOF", "Enter")
     bash.shows("\n>")
-    bash.refuses("something else than the prompt")
+    bash.refuses("bash waits for the rest of a command: >")
     bash.type("12:00", "Enter")
     bash.shows("\n>")
-    bash.refuses("something else than the prompt")
+    bash.refuses("bash waits for the rest of a command: >")
     bash.type("", "C-c")
     bash.type("read -e -p '9:05:00 Overwrite /? [1]$ '", "Enter")
     bash.shows("Overwrite /? [1]$")
@@ -115,7 +123,7 @@ def test_a_shell_that_marks_its_prompt_may_show_any_other(
     bash.type("", "BSpace")
     bash.type("cat <<EOF", "Enter")
     bash.shows("\n>")
-    bash.refuses("something else than the prompt")
+    bash.refuses("bash waits for the rest of a command: >")
     bash.type("", "C-c")
     bash.type("read -e -p 'weeds now % '", "Enter")
     bash.shows("read -e -p 'weeds now % '\nweeds now %")
@@ -131,13 +139,14 @@ def test_zsh_with_prompts_on_both_sides_takes_commands(shell: Callable[..., Shel
     zsh.does("cd /; touch $OLDPWD/two", "two")
     zsh.type("cat <<EOF", "Enter")
     zsh.hosting.wait_text("work", "heredoc>")
-    zsh.refuses("something else than the prompt")
+    zsh.refuses("zsh waits for the rest of a command: heredoc>")
     zsh.type("", "C-c")
     zsh.type("echo half")
     zsh.hosting.wait_text("work", "echo half")
     zsh.refuses("there is a draft in the input of zsh")
     zsh.type("", "C-u")
-    zsh.does("touch $OLDPWD/three", "three")
+    zsh.does("for leaf in two three\ndo\n  touch $OLDPWD/$leaf\ndone", "three")
+    zsh.does("cat > $OLDPWD/four <<EOF\nroses  9:05:00\nEOF", "four")
 
 
 def test_fish_with_prompts_on_both_sides_takes_commands(shell: Callable[..., Shell], tmp_path: Path) -> None:
@@ -154,3 +163,37 @@ def test_fish_with_prompts_on_both_sides_takes_commands(shell: Callable[..., She
     fish.refuses("something else than the prompt")
     fish.type("", "C-c")
     fish.does("touch three", "three")
+
+
+def test_a_command_that_is_not_whole_is_deleted_from_fish(
+    shell: Callable[..., Shell], tmp_path: Path
+) -> None:
+    peers.require("fish")
+    fish = shell("fish", "-C", FISH)
+    why = "fish waits for the rest of the command; it was deleted from its input"
+    assert fish.fails("for leaf in 1 2\n  echo $leaf") == why
+    fish.does("for leaf in five six\n  touch $leaf\nend", "six")
+
+
+@pytest.mark.parametrize("words", [("bash", "--norc"), ("zsh", "-f"), ("dash",)], ids=lambda words: words[0])
+def test_a_command_that_is_not_whole_has_failed_and_what_follows_is_refused(
+    shell: Callable[..., Shell], words: tuple[str, ...]
+) -> None:
+    peers.require(words[0])
+    asking = shell("env", "PS1=garden: ", *words)
+    assert asking.fails("echo 'half") == f"{words[0]} waits for the rest of the command"
+    asking.refuses(f"{words[0]} waits for the rest of a command: ")
+    asking.type("", "C-c")
+    asking.does("touch one", "one")
+
+
+@pytest.mark.parametrize("prompt", ["$ ", "me@host:\\w$ "])
+def test_a_virtual_environment_changes_no_prompt(shell: Callable[..., Shell], prompt: str) -> None:
+    bash = shell("env", f"PS1={prompt}", "bash", "--norc")
+    bash.does('PS1="(garden-3.11) $PS1"; touch one', "one")
+    bash.does("touch two", "two")
+    bash.type("echo half")
+    bash.refuses("there is a draft in the input of bash")
+    bash.type("", "C-u")
+    bash.does("PS1=${PS1#* }; touch three", "three")
+    bash.does("touch four", "four")

@@ -34,6 +34,8 @@ _CODEX_EVENTS = (
     *("SessionStart", "UserPromptSubmit", "PreToolUse", "PermissionRequest", "PostToolUse", "SubagentStop"),
     *("Stop", "Interrupt", "SessionEnd"),
 )
+_CODEX_TIMEOUTS = {"Stop": STOP_TIMEOUT, "Interrupt": 3, "SessionEnd": 3}
+"""Codex gives the last two a second if nothing is said, and warns of more than three."""
 _GEMINI_EVENTS = (
     *("SessionStart", "BeforeAgent", "BeforeTool", "Notification", "AfterTool", "AfterAgent", "SessionEnd"),
 )
@@ -47,7 +49,7 @@ _OURS = re.compile(r"fairlead['\"]? hook (?:claude|codex|gemini)\s*$")
 _CODEX_BLOCK = re.compile(
     r"\n*(?:^# added by `fairlead hook --install`\n)?"
     r"^\[\[hooks\.(?P<event>\w+)\]\]\n\[\[hooks\.(?P=event)\.hooks\]\]\n"
-    r'type = "command"\ncommand = "[^\n]*fairlead[^\n]* hook codex"\n?',
+    r'type = "command"\ncommand = "[^\n]*fairlead[^\n]* hook codex"(?:\ntimeout = \d+)?\n?',
     re.MULTILINE,
 )
 
@@ -302,6 +304,7 @@ def _codex_snippet() -> str:
     return "\n".join(
         "# added by `fairlead hook --install`\n"
         f'[[hooks.{event}]]\n[[hooks.{event}.hooks]]\ntype = "command"\ncommand = {command}\n'
+        f"timeout = {_CODEX_TIMEOUTS.get(event, START_TIMEOUT)}\n"
         for event in _CODEX_EVENTS
     )
 

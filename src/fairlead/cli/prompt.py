@@ -63,7 +63,8 @@ COMMAND = Command(
         0: "accepted or queued; with --wait, the turn is done",
         1: "refused or dropped, with the reason; or with --wait, the turn failed or was aborted",
         BLOCKED: "not delivered: a dialog, a menu, a draft or another program is (still) in the way",
-        TIMED_OUT: "timed out while the agent worked; stderr says whether it has got the prompt",
+        TIMED_OUT: "timed out while the agent worked, or asked something in the turn that the prompt began;\n"
+        "stderr says whether it has got the prompt, and what it asks",
         INTERRUPTED: "^C; stderr says whether the prompt was withdrawn",
     },
 )
@@ -171,7 +172,8 @@ class _Sent:
         self._is_late = True
         reason = f"{receipt.get('waits_for') or 'the agent is busy'}, and it was not said in time"
         if receipt["state"] == "queued" and self._withdraw(reason):
-            return self._receipt(0.0)
+            # also if an earlier prompt's turn asks something, of which this one's receipt will say nothing
+            return self._receipt(0.0) | ({"blocked": True} if receipt.get("blocked") else {})
         if "accepted" in receipt:
             return receipt
         deadline = time.monotonic() + GRACE
@@ -205,10 +207,13 @@ class _Sent:
 
         try:
             is_withdrawn = self._withdraw()
+            if is_withdrawn:
+                return f"{self.name}: withdrawn; it was not sent"
+            receipt = self._receipt(0.0)
         except RequestError as error:
             return f"{self.name}: it is not known whether it was sent: {error}"
-        if is_withdrawn:
-            return f"{self.name}: withdrawn; it was not sent"
+        if receipt["state"] == "ended":
+            return f"{self.name}: it was over already: {_ended(receipt)}"
         return f"{self.name}: it was sent already, and the agent goes on with it"
 
     def code(self, receipt: dict[str, Any]) -> int:
@@ -226,24 +231,34 @@ class _Sent:
     def said(self, receipt: dict[str, Any], code: int) -> str:
         """What a person is told of a receipt, in a line."""
         from ..formats.columns import printable
+        from ..formats.shown import one_line
 
         state: str = receipt["state"]
         if state == "ended" and (code or "accepted" not in receipt):
-            reason = f": {printable(receipt['reason'])}" if receipt.get("reason") else ""
-            return f"fairlead prompt: {printable(self.name)}: {_outcome(receipt)}{reason}"
+            return f"fairlead prompt: {printable(self.name)}: {_ended(receipt)}"
         if state == "queued":
             said = f"queued: {printable(self.name)} is busy{_before(receipt.get('place', 1))}"
         elif state == "ended":
             said = f"{receipt['outcome']} after {receipt['ended'] - receipt['accepted']:.1f} s"
         else:
             said = state
-        return f"fairlead prompt: timed out; {said}" if code == TIMED_OUT else said
+        if code != TIMED_OUT:
+            return said
+        if state != "queued" and receipt.get("waits_for"):
+            said += f"; {one_line(printable(receipt['waits_for']), MAX_SHOWN)}"
+        return f"fairlead prompt: timed out; {said}"
 
 
 def _before(place: int) -> str:
     from ..formats.shown import counted
 
     return f" ({counted(place - 1, 'prompt')} before it)" if place > 1 else ""
+
+
+def _ended(receipt: dict[str, Any]) -> str:
+    from ..formats.columns import printable
+
+    return _outcome(receipt) + (f": {printable(receipt['reason'])}" if receipt.get("reason") else "")
 
 
 def _outcome(receipt: dict[str, Any]) -> str:

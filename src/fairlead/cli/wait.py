@@ -19,6 +19,8 @@ NOT_WAITED = 125  # as timeout(1) has it, too
 """It could not be waited for, where 1 would look like the program's own exit code."""
 
 NOT_DONE = 1
+MAX_SHOWN = 200
+"""How many characters of a question are shown."""
 _ENDED = {"failed": "failed", "aborted": "was aborted", "interrupted": "was interrupted"}
 
 COMMAND = Command(
@@ -50,7 +52,7 @@ COMMAND = Command(
         0: "a condition holds",
         1: "the program ended first, or there is no such session; with --exit, an agent's turn is not done",
         2: "usage error, or an invalid regular expression",
-        124: "timed out",
+        124: "timed out; stderr says so, and what the session asks, if it asks something",
         125: "with --exit alone: no such session, or no daemon",
         "program's": "with --exit alone",
     },
@@ -74,13 +76,18 @@ def main(arguments: Sequence[str]) -> int:
             raise
         print(f"fairlead wait: {error}", file=sys.stderr)
         return NOT_WAITED
+    is_consent = answer.pop("is_consent", False)
     if options.json:
         import json
 
         print(json.dumps(answer))
     if answer["reason"] == "timeout":
         if not options.json:
-            asks = "; it waits for your consent: `fairlead approvals`" if answer.get("waits_for") else ""
+            from ..formats.shown import one_line
+
+            asks = f"; it asks: {one_line(answer['waits_for'], MAX_SHOWN)}" if answer.get("waits_for") else ""
+            if is_consent:
+                asks = "; it waits for your consent: `fairlead approvals`"
             if missed := answer.get("missed"):
                 asks = f"; {missed} characters were printed faster than they could be searched"
             print(f"fairlead wait: timed out after {options.timeout:g} s{asks}", file=sys.stderr)
@@ -125,11 +132,25 @@ def _answer(options: Options) -> dict[str, Any]:
                 continue
             if options.timeout is not None:
                 left = max(0.0, began + options.timeout - time.monotonic())
-            if answer["reason"] == "timeout" and other and left == 0.0:
-                found = control.ask("session_find", session_id=other)["session"]
-                return answer | ({"waits_for": found["waits_for"]} if found["waits_for"] else {})
-            if answer["reason"] != "timeout" or left == 0.0:
+            if answer["reason"] != "timeout":
                 return answer
+            if left == 0.0:
+                return answer | _question(control, given)
+
+
+def _question(control: DaemonConnection, given: dict[str, Any]) -> dict[str, Any]:
+    """What the session that was waited for asks, if it asks something."""
+    from ..client.connection import RequestError
+    from ..ui.needs import WAITS, question_of, rank
+
+    which = {key: given[key] for key in ("session_id", "name") if key in given}
+    try:
+        found = control.ask("session_find", **which)["session"]
+    except RequestError:  # it has ended since
+        return {}
+    if found["waits_for"]:
+        return {"waits_for": found["waits_for"], "is_consent": True}
+    return {"waits_for": question_of(found)} if rank(found) == WAITS else {}
 
 
 def _other(control: DaemonConnection, options: Options, error: RequestError) -> str:

@@ -390,6 +390,9 @@ class PromptQueue:
             if view.state == "idle":
                 idle_since = idle_since or time.monotonic()
                 wait = HOOK_LATE if given.turn else IDLE_FOR if given.started else UNSEEN_FOR
+                if view.input == "rest" and time.monotonic() >= idle_since + IDLE_FOR:
+                    self._end(given, "failed", f"{view.agent} waits for the rest of the command")
+                    return
                 reads_next = view.agent in SHELLS and view.is_free
                 if reads_next or time.monotonic() >= idle_since + wait:
                     self._start(given)

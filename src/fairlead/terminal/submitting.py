@@ -26,10 +26,12 @@ from .ports import ProgramState
 from .session import TerminalSession
 from .state.front import SHELLS, Front, RulesOf, front_of, is_shell
 from .state.rules import AgentRules, bare, live_view, shipped
-from .state.shell_prompt import asks, known_prompt, learn, shell_line
+from .state.shell_prompt import asks, known_prompt, learn, shell_line, wants_rest
 
 LOOK = 0.1
 """Seconds between two looks at the screen."""
+PASTEABLE_WAIT = 1.0
+"""Seconds that a program has to say that it takes pastes, once it shows its input."""
 PASTE_WAIT = 5.0
 """Seconds until a paste that the input does not show is given up."""
 STILL = 0.25
@@ -61,7 +63,8 @@ _NOT_SEEN = "it was submitted, and it was not seen whether it was taken"
 _OPENS_MENU = "@/$#"
 """With what a word begins for which agents offer a choice: Enter would choose."""
 
-Shown = Literal["", "empty", "draft", "other"]
+Shown = Literal["", "empty", "draft", "other", "rest"]
+"""What an input has. Of shells alone: something else than its prompt, or what asks for more of a command."""
 ActivityOf = Callable[[str], Activity | None]
 """What a session does, as all that is known of it says."""
 
@@ -129,6 +132,9 @@ class InputView(NamedTuple):
                 return Obstacle(f"there is a draft in the input of {agent}", passes=True, blocks=True)
             case "idle", "other":
                 why = f"{agent} shows something else than the prompt that it began with; {blind}"
+                return Obstacle(why, passes=True, blocks=True)
+            case "idle", "rest":
+                why = f"{agent} waits for the rest of a command: {self.typed[-1].strip()}"
                 return Obstacle(why, passes=True, blocks=True)
             case "idle", "empty":
                 return None
@@ -209,14 +215,17 @@ class Submitter:
         prompt = known_prompt(session, line)
         if session.screen.is_input_empty or (prompt and prompt == line.before and line.is_open):
             return InputView(program, name, "idle", "", "empty", [line.before])
+        other: Shown = "rest" if wants_rest(line) else "other"
         if not self._shell_prompt:
-            return InputView(program, name, "idle", "", "draft" if prompt else "other", [line.before])
+            return InputView(program, name, "idle", "", "draft" if prompt else other, [line.before])
         prompt = self._shell_prompt.rstrip()
         at = session.screen.cursor.y
         rows = [*session.screen.text().split("\n")[:at], line.before]  # a shell may suggest what follows
         typed = next((each for each in reversed(range(len(rows))) if rows[each].startswith(prompt)), None)
         if typed is None:
-            return InputView(program, name, "idle", "", "other", [line.before])
+            return InputView(program, name, "idle", "", other, [line.before])
+        if typed < len(rows) - 1:
+            rows[typed] = line.without_right(rows[typed])
         return InputView(program, name, "idle", "", "draft", [rows[typed][len(prompt) :], *rows[typed + 1 :]])
 
     def check(self, view: InputView) -> None:
@@ -246,12 +255,16 @@ class Submitter:
         it. `by` is the agent session for which it is typed. Raises Obstacle if it was not submitted, NotSeen
         if nobody knows whether it was taken."""
         async with self._lock:
+            text = _typed(text)
+            if "\n" in text:
+                await self._until_pasteable()
             view = await self.view()
             self.check(view)
             if program is not None and view.program != program:
                 name = view.program.name if view.program is not None else "unknown"
                 raise Obstacle(f"the program in the foreground is {name}, not {program.name}")
-            text = self._checked(text, view)
+            if "\n" in text and not self._is_pasteable:
+                raise Obstacle(f"{view.agent} can't take a paste, and the end of a line would be an Enter")
             self._shell_prompt = view.typed[-1] if view.typed else ""
             pasted()
             self._give(self.session.screen.paste(text + _close_menu(text)), by)
@@ -294,11 +307,16 @@ class Submitter:
             return None
         raise Obstacle("the daemon restarted while it was typed, and it was not submitted")
 
-    def _checked(self, text: str, view: InputView) -> str:
-        text = _typed(text)
-        if "\n" in text and not self.session.screen.modes.bracketed_paste:
-            raise Obstacle(f"{view.agent} can't take a paste, and the end of a line would be an Enter")
-        return text
+    @property
+    def _is_pasteable(self) -> bool:
+        """True if a paste of several lines would be one."""
+        return self.session.screen.modes.bracketed_paste
+
+    async def _until_pasteable(self) -> None:
+        """Wait for that a moment: a shell may ask for it only after it has drawn its prompt."""
+        deadline = time.monotonic() + PASTEABLE_WAIT
+        while not self._is_pasteable and time.monotonic() < deadline:
+            await asyncio.sleep(LOOK)
 
     def _give(self, data: bytes, by: str) -> None:
         calling = calling_agent.set(by)
@@ -312,7 +330,7 @@ class Submitter:
     ) -> bool:
         """Press Enter when the input shows a text that was pasted, until it does not show it any more."""
         inputs = self.session.inputs
-        await self._until_shown(text, before, inputs)
+        rows = await self._until_shown(text, before, inputs)
         entering()
         for _ in range(MAX_ENTERS):
             printed = self.session.offset
@@ -324,11 +342,17 @@ class Submitter:
             await self._check_again(text, inputs)
             if self.session.offset == printed:
                 raise NotSeen(_NOT_SEEN)
+            if before.agent in SHELLS and len((await self.view()).typed) > rows:
+                raise await self._deleted(text, by, f"{before.agent} waits for the rest of the command")
+        raise await self._deleted(text, by, f"{before.agent} was not seen to take it")
+
+    async def _deleted(self, text: str, by: str, why: str) -> NotSeen:
+        """Delete what was not taken from the input; returns what is told of it."""
         try:
             await self._take_out(text, by)
         except Obstacle as obstacle:
-            raise NotSeen(f"Enter was pressed {MAX_ENTERS} times, and {obstacle}") from None
-        raise NotSeen(f"{before.agent} was not seen to take it; it was deleted from its input")
+            return NotSeen(f"{why}, and {obstacle}")
+        return NotSeen(f"{why}; it was deleted from its input")
 
     async def _check_again(self, text: str, inputs: int) -> None:
         """Raises NotSeen unless the program has read an Enter and shows the text as before."""
@@ -341,7 +365,8 @@ class Submitter:
         """False if the program has not read all that was typed, as far as that is known."""
         return not self.session.untyped and not unread(self.session.terminal)
 
-    async def _until_shown(self, text: str, before: InputView, inputs: int) -> None:
+    async def _until_shown(self, text: str, before: InputView, inputs: int) -> int:
+        """Returns in how many rows it is shown. Raises Obstacle if it is not, or not alone."""
         began = time.monotonic()
         shown_at = 0.0
         while True:
@@ -362,7 +387,7 @@ class Submitter:
             elif view.state == "idle":
                 shown_at = shown_at or now
                 if now >= shown_at + STILL:
-                    return
+                    return len(view.typed)
             elif now > began + PASTE_WAIT:  # the agent would queue it, and might join it with others
                 await self._take_out(text, calling_agent.get())
                 raise Obstacle(f"{self.way(view)}; it was deleted from its input again", passes=True)
@@ -401,9 +426,11 @@ class Submitter:
 
     async def _take_out(self, text: str, by: str) -> None:
         """Delete what was pasted, which alone is in the input. Raises Obstacle if it stays there."""
-        if not (await self.view()).shows(text) or not self._has_read:
+        view = await self.view()
+        if not view.shows(text) or not self._has_read:
             raise Obstacle("it was typed, and it is not known whether it is still in the input")
-        self._give(self.session.screen.key("BSpace") * (len(text) + 1), by)
+        size = max(len(text), sum(len(row) + 1 for row in view.typed) if view.agent in SHELLS else 0)
+        self._give(self.session.screen.key("BSpace") * (size + 1), by)
         deadline = time.monotonic() + TAKE_OUT_WAIT
         while (await self.view()).input != "empty":
             if time.monotonic() > deadline:

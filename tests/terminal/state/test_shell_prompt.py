@@ -18,6 +18,7 @@ SAME = (
     ("~ ❯ ", "", "", "~/garden (b0a1b2c...) ❯ ", "garden", "b0a1b2c3d4" + "0" * 30),
     ("Thu Nov 19 9:12 PM ~ % ", "", "", "Fri Nov 20 8:00 AM …/src/roses % ", "git/src/roses", ""),
     ("host ~ # ", "", "", "host /etc # ", "/etc", ""),
+    ("me@host:~$ ", "", "", "(garden-3.11) me@host:~$ ", "", ""),
 )
 OTHER = (
     ("me@host:~$ ", "", "", "> ", "", ""),
@@ -29,6 +30,8 @@ OTHER = (
     ("me@host:~$ ", "", "", "root@host:~$ ", "", ""),
     ("me@host:~$ ", "", "", "me@host:/elsewhere$ ", "", ""),
     ("➜  ~ ", "", "", "➜  ~ git ", "", "main"),
+    ("me@host:~$ ", "", "", "(garden) ~$ ", "", ""),
+    ("me@host:~$ ", "", "", "(it is) me@host:~$ ", "", ""),
     ("➜  ~ ", "", "", "➜  ~ 5 ", "", "main"),
     ("➜  garden git:(main) ", "garden", "main", "➜  garden git:(main) main ", "garden", "main"),
     ("➜  garden git:(main) ", "garden", "main", "➜  garden git:(main) ! ", "garden", "main"),

@@ -29,6 +29,15 @@ _RIGHT = 2
 """and how many columns from the right edge that may end."""
 _GOES_ON = frozenset({">", "·", "..."})
 """What shells show where a command goes on: one whose prompt is the same is never known to take a command."""
+_OPEN = (
+    "quote|dquote|bquote|heredocd?|for|foreach|while|until|repeat|select|case|if|then|else|elif|do|function"
+    "|subsh|cursh|cmdsubst|cmdand|cmdor|pipe|errpipe|math|mathsubst|braceparam|array|cond|always"
+)
+_REST = re.compile(rf"(?:(?:{_OPEN})(?: (?:{_OPEN}))*)?>|·|\.\.\.")
+"""The same, with what zsh says is still open."""
+
+_ENVIRONMENT = re.compile(r"\([\w.+-]+\) (?=\S)")
+"""What virtual environments put before a prompt."""
 
 _D, _T, _B, _N = "\x01", "\x02", "\x03", "\x04"
 """Stand for a directory, a time or date, a branch or commit, and a number."""
@@ -66,11 +75,19 @@ class ShellLine(NamedTuple):
     def is_open(self) -> bool:
         """True if nothing is behind the cursor, or only a prompt on the right."""
         right = self.after.strip()
-        if not right:
-            return True
-        edge = len(self.before) + len(self.after.rstrip())
-        is_right = self.after.startswith(" " * _GAP) and edge >= self.cols - _RIGHT
-        return is_right and _ORDINARY.search(shape(right, self.cwd, self.branch).replace(_T, "")) is None
+        return not right or (
+            self.after.startswith(" " * _GAP) and self._is_right(self.before + self.after, right)
+        )
+
+    def without_right(self, row: str) -> str:
+        """A row above it without the prompt on the right, if it has one."""
+        left, _, right = row.rstrip().rpartition(" " * _GAP)
+        return left.rstrip() if left and self._is_right(row, right) else row
+
+    def _is_right(self, row: str, end: str) -> bool:
+        """True if the end of a row is a prompt on the right."""
+        is_at_edge = len(row.rstrip()) >= self.cols - _RIGHT
+        return is_at_edge and _ORDINARY.search(shape(end, self.cwd, self.branch).replace(_T, "")) is None
 
 
 def shell_line(session: TerminalSession, front: Front | None = None) -> ShellLine:
@@ -101,6 +118,8 @@ def known_prompt(session: TerminalSession, line: ShellLine) -> str:
                 return ""
             if line.before.startswith(prompt):
                 return prompt
+            if (added := _ENVIRONMENT.match(line.before)) and line.before.startswith(prompt, added.end()):
+                return added[0] + prompt
             wanted = shape(prompt, cwd, str(more[0]) if more else "")
             if not _ORDINARY.search(wanted):
                 return ""
@@ -126,7 +145,8 @@ def shape(prompt: str, cwd: str, branch: str) -> str:
     ... )
     True
     """
-    prompt = prompt[:MAX_PROMPT]
+    added = _ENVIRONMENT.match(prompt)
+    prompt = prompt[added.end() if added else 0 : MAX_PROMPT]
     if branch:
         prompt = re.sub(rf"(?<![\w./-]){re.escape(branch)}(?![\w/-])", _B, prompt)
         if re.fullmatch("[0-9a-f]{40}", branch):
@@ -153,6 +173,11 @@ def _directory_of(cwd: str) -> re.Pattern[str]:
     if cwd != home:
         forms += [rf"(?:~|\.\.\.|…)?/?(?:[^\s/:()\[\]]*/)+{last}", last]
     return re.compile(rf"(?<![\w.~/@-])(?:{'|'.join(forms)})(?![\w./@-])")
+
+
+def wants_rest(line: ShellLine) -> bool:
+    """True if a shell that does not show its prompt asks for the rest of a command."""
+    return line.is_open and _REST.fullmatch(line.before.strip()) is not None
 
 
 def asks(session: TerminalSession, line: ShellLine) -> bool:
