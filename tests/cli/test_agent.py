@@ -358,7 +358,12 @@ def test_slash_commands_run_in_the_daemon_and_choices_are_numbers(
 ) -> None:
     with talk(hosting, place, "commands") as person:
         say(person, "/help", "/thinking [level]")
-        say(person, "/nonsense", "[not a command] /nonsense")
+        say(person, "/modell", "/modell is not a command here; did you mean /model?")
+        say(person, "/zzz", "/zzz is not a command here; /help lists them")
+        say(person, "/resume nosuch", "there is no session 'nosuch'; /resume alone lists")
+        say(person, "/tree nosuch", "there is no session 'nosuch'; /tree alone lists them")
+        say(person, "/tree commands", "this is commands already")
+        say(person, "/cost", "Tokens  : none known")
         say(person, "/thinking", "choose:")
         person.type(b"99\r")
         person.until_all(["choose: 99", "nothing matches"])

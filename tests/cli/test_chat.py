@@ -101,6 +101,50 @@ def test_who_comes_in_the_middle_sees_the_whole_turn(small: SmallHosting) -> Non
         person.type(b"\x03\x03")
 
 
+def test_a_command_is_shown_as_soon_as_it_is_known_though_the_agent_does_not_say_that_it_runs(
+    small: SmallHosting,
+) -> None:
+    (small.project / "enough").unlink(missing_ok=True)
+    small.open("quiet")
+    with talk(small, "quiet") as person, talk(small, "quiet") as other:
+        person.type(b"quiet\r")
+        person.until_all(["○ $ sow 3 seeds", "in a tool call"])
+        other.until("○ $ sow 3 seeds")
+        with talk(small, "quiet") as late:
+            late.until_all(["› quiet", "○ $ sow 3 seeds"])
+            (small.project / "enough").touch()
+            for each in (person, other, late):
+                each.until_all(["● $ sow 3 seeds", "all 3"])
+        small.wait_idle("quiet")
+        assert "\n● $ sow 3 seeds\n  sown\n  all 3\n" in person.text, person.text
+        assert "none of this" not in person.text
+
+
+def test_what_an_agent_has_cost_and_its_context_are_known_to_the_next_daemon_and_without_the_agent(
+    small: SmallHosting,
+) -> None:
+    small.open("paying")
+    with talk(small, "paying") as person:
+        for number in (1, 2):
+            person.type(b"pay\r")
+            person.until(f"5.0k/10k 50% · ${0.25 * number:.2f} · ")
+            small.wait_idle("paying")
+        small.run("daemon", "restart")
+        person.until("reconnected")
+        person.type(b"/cost\r")
+        person.until_all(
+            ["Cost    : $0.5000", "Context : 5,000 of 10,000 tokens (50%)", "16 read, 8 written"]
+        )
+        small.run("stop", "paying")
+        person.until("5.0k/10k 50% · $0.50 · ")
+    small.run("daemon", "restart")
+    with talk(small, "paying") as person:
+        person.until("5.0k/10k 50% · $0.50 · ")
+        person.type(b"pay\r")  # the next process of the agent counts anew
+        person.until("5.0k/10k 50% · $0.75 · ")
+    assert small.found("paying")["cost"] == 0.75
+
+
 @contextlib.contextmanager
 def held_back(small: SmallHosting) -> Iterator[None]:
     """Kill the daemon, and let no other one begin meanwhile."""

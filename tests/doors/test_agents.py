@@ -392,8 +392,8 @@ async def test_slash_commands_answer_with_an_event_and_then_the_response(tmp_pat
             assert len(results) == 1
             return results[0]["type"], results[0]["message"]
 
-        assert await command("/dance") == ("text", "[not a command] /dance")
-        assert await command("hello") == ("text", "[not a command] hello")
+        assert await command("/dance") == ("text", "/dance is not a command here; /help lists them")
+        assert await command("hello") == ("text", "hello is not a command here; /help lists them")
         kind, text = await command("/help")
         assert kind == "text"
         assert "/model [provider id]" in text
@@ -418,8 +418,14 @@ async def test_slash_commands_answer_with_an_event_and_then_the_response(tmp_pat
         assert (await client.ask("get_state"))["state"]["session_id"] != first
         assert (await command(f"/tree {first}"))[0] == "session_switch"
         assert (await client.ask("get_state"))["state"]["session_id"] == first
-        assert await command("/tree nowhere") == ("text", "Session not found in context: nowhere")
-        assert await command("/resume /no/such") == ("text", "Session file not found: /no/such")
+        assert await command("/tree nowhere") == (
+            "text",
+            "there is no session 'nowhere'; /tree alone lists them",
+        )
+        assert await command("/resume /no/such") == (
+            "text",
+            "there is no session '/no/such'; /resume alone lists those of this directory",
+        )
         assert (await command("/compact"))[0] == "error"
         assert "Model   : quick (thinking off)" in (await command("/status"))[1]
         for _ in range(17):  # so that two ids have the same first digit

@@ -19,7 +19,10 @@ What it does, the words of a prompt say, one after the other:
     knock:PORT:PATH             send a file to a port, and say what comes back
     deaf, mute                  close its input, or its output
     mode, model, recall         say its mode or model, or what it was told before
+    pay                         have used half of its context, and a quarter of a dollar more
     shell                       run a command in a terminal of its own
+    quiet                       run a command of which no more is told until a file `enough` is there, as if
+                                it was waiting
     gush, calls, heavy          say too much after the turn, have too many calls, or keep too much in them
     pester, ask:COUNT           ask for what is unknown without an end, with empty lines, or so often
     moody, rewrite, repeat      change its mode, or files, without an end, or a file of equal lines
@@ -482,6 +485,23 @@ class Turn(threading.Thread):
             self.update("tool_call_update", toolCallId="shell", _meta=printed)
         self.update("tool_call_update", toolCallId="shell", status="completed")
 
+    def do_pay(self) -> None:
+        self.agent.paid += 0.25
+        cost = {"amount": self.agent.paid, "currency": "USD"}
+        self.update("usage_update", used=5000, size=10_000, cost=cost)
+
+    def do_quiet(self) -> None:
+        """As Claude Code does it."""
+        command = {"title": "sow 3 seeds", "kind": "execute", "rawInput": {"command": "sow 3 seeds"}}
+        place = {"content": [{"type": "terminal", "terminalId": "quiet"}]}
+        self.update("tool_call", toolCallId="quiet", status="pending", title="Terminal", rawInput={}, **place)
+        self.update("tool_call_update", toolCallId="quiet", **command, **place)
+        self.wait_for("enough")
+        printed = {"terminal_output": {"terminal_id": "quiet", "data": "sown\nall 3"}}
+        self.update("tool_call_update", toolCallId="quiet", _meta=printed)
+        ended = {"status": "completed", "rawOutput": [{"type": "text", "text": "none of this"}]}
+        self.update("tool_call_update", toolCallId="quiet", **ended, **place)
+
     def do_model(self) -> None:
         self.say(f"model {self.agent.model} ")
 
@@ -500,6 +520,7 @@ class Agent:
         self.lock = threading.Lock()
         self.turn: Turn | None = None
         self.mode, self.model = MODES[0], MODELS[0]
+        self.paid = 0.0
         self.is_deaf = False
         self.history: list[str] = []
         self.directory = os.environ.get("SMALL_AGENT_DIR", "")

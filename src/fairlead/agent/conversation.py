@@ -219,6 +219,11 @@ class Conversation:
         return self._answer_so_far
 
     @property
+    def begun(self) -> Sequence[events.ToolBegan]:
+        """Calls that are known and in no message yet."""
+        return ()
+
+    @property
     def pending_messages(self) -> int:
         return len(self.prompts)
 

@@ -90,10 +90,12 @@ class PromptEnded(ConversationEvent, frozen=True):
 
 
 class ToolBegan(ConversationEvent, frozen=True):
-    """A model begins to write a call."""
+    """A model begins to write a call. It is told again, with a title, of a third-party agent's call whose
+    arguments are known and of which nobody knows yet whether it runs."""
 
     call_id: str
     name: str
+    title: str = ""
 
 
 class ToolArguments(ConversationEvent, frozen=True):

@@ -221,6 +221,8 @@ class AgentSubscription(Subscription[AgentEvent]):
         if state.get("phase") == "idle":
             self._speech.end()
         self._add(self._speech.catch_up(state.get("answer") or ()), events)
+        for call in state.get("begun") or ():
+            events.append(agent_event("tool/start", {"session_id": self.session_id, **call}))
         return []
 
     def _add(self, pieces: list[Piece], events: list[AgentEvent]) -> None:

@@ -279,6 +279,8 @@ def call_title(name: str, arguments: Mapping[str, Any]) -> str:
     """
     if isinstance(command := arguments.get("command"), str):
         return f"$ {one_line(_COLOUR.sub('', command), TITLE_COLUMNS - 2)}"
+    if isinstance(title := arguments.get("title"), str) and title:  # what a third-party agent calls it
+        return one_line(_COLOUR.sub("", title), TITLE_COLUMNS)
     words = [str(arguments[key]) for key in ("pattern", "path") if key in arguments]
     if not words and arguments:
         words = [json.dumps(arguments, ensure_ascii=False)]

@@ -8,6 +8,7 @@ the journal already, because the last daemon died right after it wrote that, is 
 from __future__ import annotations
 
 import asyncio
+import math
 import secrets
 import time
 from collections.abc import Callable, Sequence
@@ -21,7 +22,7 @@ from ..agent.journal import Custom, Journal, Said
 from ..agent.messages import Assistant, Message, StopReason, Text, ToolCall, ToolResult, Usage, now
 from ..agent.models import ModelInfo
 from ..agent.secrets import Redactor
-from ..formats.shown import middle
+from ..formats.shown import call_title, middle
 from ..wire import acp
 from . import shown
 from .state import OpenCall, Work
@@ -93,6 +94,9 @@ class Doings:
                 if run := body.data.get("run"):
                     self._begin(str(run))
                 self.told = str(body.data.get("told") or self.told)
+                match body.data:
+                    case {"used": int(used), "window": int(window)}:
+                        self.work.used, self.work.window = used, window
             elif isinstance(body, Said) and isinstance(body.at, int):
                 at, count = self._written
                 self._written = (body.at, count + 1 if at == body.at else 1)
@@ -112,6 +116,7 @@ class Doings:
         if run != self.run:
             self._journal.append(Custom(RUN, {"run": run}))
             self._begin(run)
+        work.used, work.window = work.used or self.work.used, work.window or self.work.window
         self.work = work
         self._restart()
         for is_thought, text in work.pieces:
@@ -119,8 +124,10 @@ class Doings:
 
     def end(self) -> None:
         """The run is over: nothing of it goes on."""
-        self._journal.append(Custom(RUN, {"ended": self.run}))
-        self.work = Work()
+        work = self.work
+        full = {"used": work.used, "window": work.window} if work.used else {}
+        self._journal.append(Custom(RUN, {"ended": self.run, **full}))
+        self.work = Work(used=work.used, window=work.window)  # the next run resumes the agent's session
         self.close()
         self._restart()
 
@@ -176,6 +183,16 @@ class Doings:
         message = self.answer.assistant(self._model(), reason, error, usage)
         self._restart()
         return message
+
+    def note_cost(self, told: acp.Cost | None) -> None:
+        """The agent says what its session has cost. Some count anew in each of their processes; what is told
+        before anything was said is of earlier ones."""
+        if told is None or told.currency.upper() != "USD" or not 0 <= told.amount < math.inf:
+            return
+        work = self.work
+        if work.said:
+            work.spent += told.amount - (work.cost if told.amount >= work.cost else 0)
+        work.cost = told.amount
 
     # --- text ---------------------------------------------------------------------------------------------
 
@@ -237,21 +254,35 @@ class Doings:
         """The agent says something of a tool call."""
         id = details.tool_call_id
         call = self.work.calls.get(id)
+        is_new = call is None
         if call is None:
             if isinstance(details, acp.ToolCallUpdate) and self._is_used(id):
                 return None  # it has ended
             if len(self.work.calls) >= MAX_CALLS:
                 raise TooMuch(f"it has more than {MAX_CALLS} tool calls open")
             unique = f"{id}@{self.run}-{self._at}" if self._is_used(id) else id
-            call = OpenCall(unique, id)
-            shown.take_details(call, details)
-            self.work.calls[id] = call
-            self._tell(events.ToolBegan(self._id, call.id, call.tool))
-        else:
-            shown.take_details(call, details)
-        if call.status in ("in_progress", *_ENDED):
+            call = self.work.calls[id] = OpenCall(unique, id)
+        shown.take_details(call, details)
+        goes_on = call.status in ("in_progress", *_ENDED)
+        is_known = not goes_on and not call.is_titled and bool(call.arguments)
+        call.is_titled = call.is_titled or is_known
+        if is_new or is_known:
+            self._tell(self._begun(call))
+        if goes_on:
             self._progress(id, call)
         return call
+
+    def _begun(self, call: OpenCall) -> events.ToolBegan:
+        title = call_title(call.tool, self._arguments(call)) if call.is_titled else ""
+        return events.ToolBegan(self._id, call.id, call.tool, title)
+
+    @property
+    def begun(self) -> list[events.ToolBegan]:
+        """The calls of which it is known what they would do, and which are in no journal yet: some agents say
+        no more until the call has ended."""
+        return [
+            self._begun(call) for call in self.work.calls.values() if call.is_titled and not call.is_taken
+        ]
 
     def _is_used(self, id: str) -> bool:
         return self._taken.get(id, self._at) < self._at

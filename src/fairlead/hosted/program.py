@@ -45,6 +45,8 @@ STOP_GRACE = 3.0
 MAX_STDERR = 2000
 """How many characters of an agent's last errors are told."""
 SETTING = ("session/set_mode", "session/set_model", "session/set_config_option")
+_OFFERED = acp.ClientCapabilities(meta={"terminal_output": True, "terminal_output_delta": True})
+"""We show what commands print, as it is and as it comes, in the way that agents and editors agreed on."""
 _OPENING = ("session/new", "session/load", "session/resume", *SETTING)
 
 
@@ -199,6 +201,7 @@ class AgentProgram:
                 link.request(
                     acp.Initialize(
                         protocol_version=acp.VERSION,
+                        client_capabilities=_OFFERED,
                         client_info=acp.Implementation(name="fairlead", version=_version()),
                     )
                 )

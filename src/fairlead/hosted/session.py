@@ -14,12 +14,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+import msgspec
+
 from ..agent import context, events
 from ..agent.answer import NOTHING_USED, AnswerSoFar
 from ..agent.conversation import Aborted, Conversation
 from ..agent.events import Approval, Choice, ConversationEvent
 from ..agent.journal import Entry, Journal, JournalError, Said
-from ..agent.messages import Text, ToolCall, Usage, User, text_of, user
+from ..agent.messages import Cost, Text, ToolCall, Usage, User, text_of, user
 from ..agent.models import ModelInfo
 from ..agent.ports import Choosable, Dropped, Refused
 from ..agent.secrets import Redactor
@@ -123,6 +125,9 @@ class HostedSession(Conversation):
         self._set_timer: asyncio.TimerHandle | None = None
         super().__init__(journal, self.settings.model, listen, is_ours=is_ours, past=past)
         self._doings = Doings(journal, self._approvals, self._tell, agents.secrets, lambda: self.model)
+        if self.work.window:
+            self.settings.take_model()
+            self.model = self.settings.model
         self._resumes = pipe is not None
         self._unsent: list[User] = []  # prompts that no agent has got, and none will
         if pipe is None and is_ours:
@@ -160,6 +165,10 @@ class HostedSession(Conversation):
     @property
     def answer_so_far(self) -> AnswerSoFar:
         return self._doings.answer
+
+    @property
+    def begun(self) -> Sequence[events.ToolBegan]:
+        return self._doings.begun
 
     @property
     def is_held(self) -> bool:
@@ -502,8 +511,9 @@ class HostedSession(Conversation):
                 self.settings.take_mode(mode)
             case acp.ConfigOptionsChanged(config_options=options):
                 self.settings.take_options(options)
-            case acp.UsageChanged(used=used, size=size):
+            case acp.UsageChanged(used=used, size=size, cost=cost):
                 work.used, work.window = used, size
+                self._doings.note_cost(cost)
                 self.settings.take_model()
                 self._set()
             case _ if work.is_replaying or not work.session:
@@ -602,6 +612,8 @@ class HostedSession(Conversation):
             if self._link is not None and request in self._link.connection.theirs:
                 answer = acp.PermissionResult(outcome=acp.Cancelled())
                 self._link.send(self._link.connection.respond(request, answer))
+        spent, self.work.spent = self.work.spent, 0.0
+        usage = msgspec.structs.replace(usage, cost=Cost(total=spent))
         if self._doings.finish(ending.stop, ending.error, usage, why):
             self.usage += usage
         stopping, self.work.stopping = self.work.stopping, ""

@@ -82,7 +82,8 @@ def take_details(call: OpenCall, details: acp.ToolCall | acp.ToolCallUpdate | ac
         steps = [MAX_STEPS]
         texts = [_content_text(each, diffs, steps) for each in details.content]
         text = "\n".join(filter(None, texts))
-        call.text, call.has_more_text = middle(text, MAX_TEXT, _KEPT), len(text) > MAX_TEXT
+        if not details.content or not all(isinstance(each, acp.TerminalShown) for each in details.content):
+            call.text, call.has_more_text = middle(text, MAX_TEXT, _KEPT), len(text) > MAX_TEXT
         call.diff = middle("\n".join(diffs), MAX_TEXT, _KEPT)
         changed = (each.path for each in details.content if isinstance(each, acp.Diff))
         call.paths = call.paths or tuple(dict.fromkeys(changed))

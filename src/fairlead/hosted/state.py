@@ -37,6 +37,8 @@ class OpenCall(Struct):
     """Whether it is in the journal."""
     is_running: bool = False
     """Whether it is told that it runs."""
+    is_titled: bool = False
+    """Whether it is told what it would do."""
 
     @property
     def tool(self) -> str:
@@ -81,6 +83,10 @@ class Work(Struct):
     """How much the plans of this turn were, in characters."""
     used: int = 0
     window: int = 0
+    cost: float = 0.0
+    """What the agent said last that its session has cost, in dollars."""
+    spent: float = 0.0
+    """How much of that is in no message yet."""
 
 
 class KeptState(Struct, omit_defaults=True):

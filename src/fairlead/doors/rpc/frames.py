@@ -309,6 +309,11 @@ def pieces(session: Conversation) -> list[Data]:
     return [fields(type=kinds[is_thought][0], **{kinds[is_thought][1]: text}) for is_thought, text in said]
 
 
+def begun(session: Conversation) -> list[Data]:
+    """The calls that are written, and may not run yet."""
+    return [fields(tool_id=each.call_id, tool_name=each.name, title=each.title) for each in session.begun]
+
+
 def footer_updated(
     session: Conversation, others: Sequence[Conversation] = (), verdict: str = "", elsewhere: int = 0
 ) -> Data:
@@ -566,7 +571,8 @@ def frames(event: ConversationEvent) -> list[tuple[str, Data]]:
             own |= _receipt(id)
             shown = fields(turn=turn, outcome=outcome, first_line=first, last_line=last, **own)
             return [("session/turn-ended", shown)]
-        case events.ToolBegan(call_id=id, name=name):
+        case events.ToolBegan(call_id=id, name=name, title=title):
+            own |= {"title": title} if title else {}
             return [("tool/start", fields(tool_id=id, tool_name=name, **own))]
         case events.ToolArguments(call_id=id, arguments=arguments):
             return [("tool/delta", fields(tool_id=id, arguments=arguments, **own))]

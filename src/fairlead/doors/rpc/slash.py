@@ -22,6 +22,7 @@ from ...agent.ports import Busy, Job, Refused
 from ...agent.store import NotFound
 from ...formats.columns import cut
 from ...formats.edn import Keyword
+from ...formats.guess import meant
 from ...formats.shown import dotted, one_line
 from ...system.worktrees import worktrees
 from ...wire.rpc import ErrorCode, fields
@@ -48,6 +49,7 @@ WIDTH = 39
 HELP = {
     "/help": "list the commands",
     "/status": "show the state of the session",
+    "/cost": "show the tokens that the session used, and what they cost",
     "/history": "list the messages of the session",
     "/new": "start a new session",
     "/resume [name]": "resume a session, by its name or from its file",
@@ -109,6 +111,7 @@ class AgentCommands:
             "help": self._help,
             "?": self._help,
             "status": self._status,
+            "cost": self._cost,
             "history": self._history,
             "new": self._new,
             "resume": self._resume,
@@ -167,7 +170,10 @@ class AgentCommands:
             session.follow_up(text, id=(id := self._sessions.typed(call)))
             more = {"prompt_id": id} if doing.caller.receipts else {}
         else:
-            self._say(doing, f"[not a command] {text}")
+            names = (word.split()[0].removeprefix("/") for word in commands_of(session))
+            near = meant(name, names).replace("mean ", "mean /")  # all begin with a slash
+            ours = f"{one_line(first, SHOWN_CHARS)} is not a command here{near or '; /help lists them'}"
+            self._say(doing, _for(doing, f"[not a command] {text}", ours))
         self._show_focus(call, session)
         return more
 
@@ -305,6 +311,23 @@ class AgentCommands:
         rows += [f"  Journal : {fault}" for fault in session.journal.faults]
         self._say(doing, _list("Session status", rows))
 
+    async def _cost(self, doing: Doing) -> None:
+        session = doing.session
+        used, window, full = session.usage, session.model.window, session.context_tokens
+        counts = [(used.input, "read"), (used.output, "written")]
+        counts += [(used.cache_read, "read from the cache"), (used.cache_write, "written to the cache")]
+        told = [f"{count:,} {what}" for count, what in counts if count]
+        cost = f"${used.cost.total:.4f}" if used.cost.total else "not known"
+        context = (
+            f"{full:,} of {window:,} tokens ({100 * full / window:.0f}%)" if window else f"{full:,} tokens"
+        )
+        rows = [
+            f"  Tokens  : {', '.join(told) or 'none known'}",
+            f"  Cost    : {cost if told or used.cost.total else 'nothing yet'}",
+            f"  Context : {context if full else '?'}",
+        ]
+        self._say(doing, _list("Cost of the session", rows))
+
     async def _history(self, doing: Doing) -> None:
         said = [entry.body.message for entry in doing.session.journal.branch if isinstance(entry.body, Said)]
         hidden = len(said) - SHOWN_MESSAGES
@@ -335,7 +358,9 @@ class AgentCommands:
         try:
             session = self._sessions.resumed(doing.rest)
         except NotFound:
-            self._say(doing, f"Session file not found: {doing.rest}")
+            name = one_line(doing.rest, SHOWN_CHARS)
+            ours = f"there is no session {name!r}; /resume alone lists those of this directory"
+            self._say(doing, _for(doing, f"Session file not found: {doing.rest}", ours))
             return
         except JournalError as error:
             self._say(doing, str(error))
@@ -350,7 +375,8 @@ class AgentCommands:
         elif (session := await self._named(doing, doing.rest)) is None:
             return
         elif session.id == doing.session.id:
-            self._say(doing, f"Already active session: {session.id}")
+            ours = f"this is {frames.display_name(session)} already"
+            self._say(doing, _for(doing, f"Already active session: {session.id}", ours))
         else:
             self._enter(doing, session)
 
@@ -392,7 +418,8 @@ class AgentCommands:
             if found:
                 await self._sessions.read(found[0])
                 return self._sessions.find(found[0])
-        self._say(doing, f"Session not found in context: {id}")
+        ours = f"there is no session {one_line(id, SHOWN_CHARS)!r}; /tree alone lists them"
+        self._say(doing, _for(doing, f"Session not found in context: {id}", ours))
         return None
 
     async def _rename(self, doing: Doing) -> None:
@@ -403,12 +430,14 @@ class AgentCommands:
         session, name = await self._named(doing, words[0]), " ".join(words[1:])
         if session is None:
             return
+        before = frames.display_name(session)
         try:
             await self._set_name(session, name)
         except (Refused, JournalError) as error:
             self._say(doing, str(error), "error")
             return
-        self._say(doing, f'Renamed session {session.id} to "{name}"')
+        ours = f'Renamed {before} to "{name}"'
+        self._say(doing, _for(doing, f'Renamed session {session.id} to "{name}"', ours))
 
     def _enter(self, doing: Doing, session: Conversation) -> None:
         """Turn to a session. Our own clients are told so; psi's UI goes by what it is shown."""
@@ -639,6 +668,11 @@ _ACTION_KIND, _ACTION_SESSION, _ACTION_ENTRY = (
 def _both(id: str, name: str) -> str:
     """What is chosen by its id, with what people call it."""
     return id if id == name else f"{id} — {name}"
+
+
+def _for(doing: Doing, theirs: str, ours: str) -> str:
+    """What psi's clients are told, or our own, which name what a person can do."""
+    return ours if doing.caller.increments else theirs
 
 
 def _list(title: str, rows: Sequence[str]) -> str:

@@ -44,6 +44,17 @@ INTERRUPTED = "interrupting after this step; ^C again aborts it immediately"
 TICK = 0.125
 """Seconds between two pictures of the spinner."""
 
+_DOING = {
+    "execute": "running a command",
+    "read": "reading",
+    "edit": "editing",
+    "delete": "deleting",
+    "move": "moving files",
+    "search": "searching",
+    "fetch": "fetching",
+    "other": "running a tool",
+}
+"""What goes on while a tool runs, by its name or by the kind that third-party agents have for it."""
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
@@ -61,6 +72,7 @@ class ConversationView:
         self._last = ""  # what kind of thing was shown last
         self._tail: list[str] = []  # what a command printed last
         self._running: dict[str, str] = {}
+        self._begun: dict[str, str] = {}  # calls that may not run yet, by their ids
         self._asked: dict[str, str] = {}  # calls that somebody was asked about, by their ids
         self._folds: list[tuple[str, Sequence[Row | Line]]] = []  # what was left out, with its title
         self._doing = self._reason = ""
@@ -112,6 +124,7 @@ class ConversationView:
     def ask(self, wanted: ApprovalWanted) -> None:
         """What needs consent, once: it may be asked for again by the next daemon."""
         call = wanted.data.get("tool_id") or wanted.id
+        self._begun.pop(call, None)
         if call not in self._asked:
             self._asked[call] = marked(wanted.summary).replace("\n", " ")
             self.show(question(wanted, self._screen.columns), "question")
@@ -133,6 +146,7 @@ class ConversationView:
         self._streamed.clear()
         self._tail = []
         self._running.clear()
+        self._begun.clear()
         self._asked.clear()
         self._doing = ""
 
@@ -178,12 +192,16 @@ class ConversationView:
                 self.end_line()
             case TurnBegan():
                 self.begin()
-            case ToolStarted(_, name):
+            case ToolStarted(id, name):
                 self._doing = f"calling {clean(name)}"
+                if title := clean(event.data.get("title") or ""):
+                    self._begun[id] = title
+                    self._doing = "in a tool call"
             case ToolRunning(id, name, arguments):
                 was_shown = id in self._running  # to who came before it was allowed
+                self._begun.pop(id, None)
                 self._running[id] = call_title(name, arguments)
-                self._doing = f"running {clean(name)}"
+                self._doing = _DOING.get(name) or f"running {clean(name)}"
                 self._since = time.monotonic()
                 if not was_shown:
                     self.show([(f"● {self._running[id]}", "")], "tool")
@@ -213,6 +231,7 @@ class ConversationView:
                 self.show([(clean(part["text"]), "red")], "note")
 
     def _ended(self, event: ToolResult) -> None:
+        self._begun.pop(event.id, None)
         title = self._running.get(event.id) or self._asked.get(event.id) or clean(event.name)
         if event.id not in self._running:  # it was not allowed to
             self.show([(f"● {title}", "")], "tool")
@@ -234,6 +253,7 @@ class ConversationView:
     def rows(self) -> list[Row | Line]:
         """What is not at its end yet."""
         rows = self._toned(self._text.open()[-OPEN_ROWS:])
+        rows += [(f"○ {title}", "dim") for title in list(self._begun.values())[-OPEN_ROWS:]]
         rows += [(f"  {line}", "dim") for line in self._tail]
         return [*rows, (INTERRUPTED, "dim")] if self.is_interrupted else rows
 

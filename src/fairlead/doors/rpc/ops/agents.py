@@ -722,6 +722,7 @@ class AgentOps:
             modes=[fields(id=each, name=session.mode_names.get(each, each)) for each in session.modes],
             options=frames.options(session),
             answer=frames.pieces(session),
+            begun=frames.begun(session),
         )
         return fields(state={**self._state(session), **more})
 
