@@ -102,7 +102,7 @@ def test_conflicts_are_named_and_the_branch_and_its_files_are_as_before(
 def test_changes_where_the_branch_is_checked_out_are_a_reason_not_to_merge(
     project: Path, room: TreeRoom, record: WorktreeRecord
 ) -> None:
-    committed(Path(record.path), b_py="b = 1\n")
+    committed(Path(record.path), a_py="theirs = 1\n")
     write(project, "a.py", "mine = 1\n")
     with pytest.raises(WorktreeFault, match=r"has changes: a\.py; commit or stash them first"):
         merged(room, record)
@@ -338,3 +338,128 @@ def test_a_daemon_that_dies_at_any_step_of_a_merge_is_followed_by_one_that_finis
         at += 1
     assert at > 15
     assert merges > 5
+
+
+def test_changes_in_other_files_stay_as_they_are_staged_or_not(
+    project: Path, room: TreeRoom, record: WorktreeRecord
+) -> None:
+    committed(Path(record.path), b_py="b = 1\n", docs__page_md="# Theirs\n")
+    write(project, "a.py", "mine = 1\n")
+    write(project, "staged.py", "staged\n")
+    git(project, "add", "staged.py")
+    write(project, "unknown.txt", "unknown\n")
+    assert merged(room, record).is_merged
+    assert (project / "a.py").read_text() == "mine = 1\n"
+    assert (project / "docs/page.md").read_text() == "# Theirs\n"
+    assert set(status(project).splitlines()) == {"M a.py", "A  staged.py", "?? unknown.txt"}
+    assert git(project, "ls-tree", "--name-only", "-r", "HEAD").split() == [
+        *(".gitignore", "a.py", "b.py", "docs/page.md")
+    ]
+
+
+def test_a_change_in_the_place_of_what_comes_is_a_reason_not_to_merge(
+    project: Path, room: TreeRoom, record: WorktreeRecord
+) -> None:
+    committed(Path(record.path), new__b_py="b = 1\n")
+    write(project, "new", "mine\n")
+    git(project, "add", "new")
+    before = fingerprint(project)
+    with pytest.raises(WorktreeFault, match=r"has changes: new; commit or stash them first"):
+        merged(room, record)
+    assert fingerprint(project) == before
+
+
+def test_conflicts_that_are_not_solved_are_named(
+    project: Path, room: TreeRoom, record: WorktreeRecord
+) -> None:
+    committed(Path(record.path), b_py="b = 1\n")
+    write(project, "a.py", "mine\n")
+    git(project, "stash")
+    committed(project, a_py="other\n")
+    with pytest.raises(subprocess.CalledProcessError):
+        git(project, "stash", "pop")
+    with pytest.raises(WorktreeFault, match=r"has conflicts that are not solved: a\.py"):
+        merged(room, record)
+
+
+def test_a_daemon_that_dies_in_a_merge_beside_staged_changes_is_followed_by_one_that_finishes(
+    project: Path, tmp_path: Path, room: TreeRoom, record: WorktreeRecord
+) -> None:
+    committed(Path(record.path), a_py="one = 2\n", new__b_py="b = 1\n")
+    at, merges = 8, 0
+    while True:
+        write(project, "staged.py", "staged\n")
+        git(project, "add", "staged.py")
+        if not dies(lambda: merged(room, record), at):
+            break
+        made_room(tmp_path)._finish()
+        assert status(project) == "A  staged.py", at
+        is_merged = git(project, "rev-parse", "main") == git(project, "rev-parse", "roses")
+        assert (project / "new/b.py").exists() == is_merged, at
+        merges += is_merged
+        git(project, "reset", "-q", "--hard", record.base)
+        at += 3
+    assert merges > 2
+
+
+def test_what_becomes_of_submodules_comes_over_or_is_refused(
+    project: Path, tmp_path: Path, room: TreeRoom, record: WorktreeRecord
+) -> None:
+    library, place = repository(tmp_path / "library"), Path(record.path)
+    git(place, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(library), "lib")
+    git(place, "commit", "-q", "-m", "a library")
+    write(project, "lib", "mine\n")
+    with pytest.raises(WorktreeFault, match="lib is to be a submodule, and is there already"):
+        merged(room, record)
+    (project / "lib").unlink()
+    assert merged(room, record).is_merged
+    assert status(project) == ""
+    assert (project / "lib").is_dir()
+    git(project, "-c", "protocol.file.allow=always", "submodule", "update", "-q", "--init")
+    committed(place / "lib", b_py="b = 1\n")
+    git(place, "commit", "-q", "-a", "-m", "newer")
+    merged(room, record)
+    assert status(project) == "M lib", "the submodule has its old commit checked out"
+    git(project, "submodule", "deinit", "-q", "-f", "lib")
+    git(place, "rm", "-q", "-f", "lib")
+    write(place, "lib", "a file\n")
+    git(place, "add", "lib")
+    git(place, "commit", "-q", "-m", "a file instead")
+    tip = git(project, "rev-parse", "main")
+    with pytest.raises(WorktreeFault, match="lib is a submodule in one branch, and files in the other"):
+        merged(room, record)
+    assert (git(project, "rev-parse", "main"), status(project)) == (tip, "")
+
+
+def test_hooks_do_not_run_wherever_they_are(
+    project: Path, tmp_path: Path, room: TreeRoom, record: WorktreeRecord
+) -> None:
+    mark = tmp_path / "mark"
+    evil = write(tmp_path, "evil", f"#!/bin/sh\ntouch {mark}\n")
+    evil.chmod(0o755)
+    hooks = project / ".git/hooks"
+    shutil.rmtree(hooks, ignore_errors=True)
+    (tmp_path / "linked").mkdir()
+    hooks.symlink_to(tmp_path / "linked")
+    for name in (
+        *("pre-merge-commit", "post-merge", "prepare-commit-msg", "commit-msg", "post-commit", "pre-commit"),
+        *("post-checkout", "post-index-change", "reference-transaction", "pre-auto-gc", "post-rewrite"),
+    ):
+        (hooks / name).symlink_to(evil)
+    write(Path(record.path), "b.py", "b = 1\n")
+    assert merged(room, record, message="work").is_merged
+    assert not mark.exists()
+
+
+def test_a_repository_without_reflogs_or_packed_refs_can_be_merged_and_cleaned_up(
+    project: Path, tmp_path: Path, room: TreeRoom
+) -> None:
+    shutil.rmtree(project / ".git/logs")
+    git(project, "config", "core.logAllRefUpdates", "false")
+    record = enter(room, "hedge", project)
+    write(Path(record.path), "b.py", "b = 1\n")
+    assert merged(room, record, message="work").is_merged
+    git(project, "pack-refs", "--all")
+    assert not (project / ".git/packed-refs").is_symlink()
+    room._remove(record, force=True)
+    assert git(project, "branch", "--list", "hedge") == ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from .arguments import JSON, SESSION, Command, Option, UsageError, count, parsed
+from .arguments import JSON, SESSION, Command, Failure, Option, UsageError, count, parsed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +15,8 @@ COMMAND = Command(
     "undo",
     "Put files back as they were before the last turn of a session that changed any. It shows what it will\n"
     "do, and asks. Files that somebody changed since, and what another session changed meanwhile, are only\n"
-    "overwritten with --force; --redo brings everything back. Commits and what git ignores stay.",
+    "overwritten with --force; --redo brings everything back. Commits and what git ignores stay. A turn or\n"
+    "a file that was not recorded is named, with the reason.",
     takes=(SESSION,),
     options=(
         Option("-n", "--turns", value="N", kind=count, help="undo so many turns that changed files (1)"),
@@ -44,6 +45,7 @@ def main(arguments: Sequence[str]) -> int:
         raise UsageError("nobody can be asked without a terminal; use --yes or --dry-run")
 
     from ..client.connection import DaemonConnection
+    from ..formats.columns import printable
 
     given: dict[str, Any] = {"name": options.name, "turns": options.turns, "redo": options.redo}
     with DaemonConnection() as control:
@@ -51,6 +53,11 @@ def main(arguments: Sequence[str]) -> int:
         if not options.json:
             for line in _lines(told):
                 print(line)
+        if not options.force and (refusal := told.get("refusal")):
+            if asks:
+                raise Failure(refusal)
+            if options.dry_run and not options.json:
+                print(f"it would be refused: {printable(refusal)}", file=sys.stderr)
         if asks and not _agreed(told):
             return 1
         if not options.dry_run:
@@ -76,6 +83,9 @@ def _lines(told: dict[str, Any]) -> list[str]:
         lines.append(f"and {more} more")
     if told["left"]:
         lines.append(f"ignored by git before, and left: {printable(', '.join(told['left']))}")
+    if told["unrecorded"]:
+        lines.append(f"changed, not recorded, and left: {printable(', '.join(told['unrecorded']))}")
+    lines += [f"note: {printable(each)}" for each in told["notes"]]
     if told["others"]:
         lines.append(f"worked there meanwhile: {printable(', '.join(told['others']))}")
     return lines

@@ -19,8 +19,8 @@ VERBS = ("ls", "diff", "merge", "rm")
 COMMAND = Command(
     "worktree",
     "List, compare, merge and remove the git worktrees that `start --worktree` and `agent --worktree` made.\n"
-    "`merge` merges the branch into the one that it came from, which must have no changes where it is\n"
-    "checked out. If there are conflicts it names the files, and nothing has changed.\n"
+    "`merge` merges the branch into the one that it came from. If there are conflicts, or changes in the\n"
+    "same files where that is checked out, it names them, and nothing has changed.\n"
     "A worktree outlives its session. `rm` refuses while a session works there, and if files or commits\n"
     "would be lost: with --force these are kept under a ref of the repository, which it prints.",
     takes=(

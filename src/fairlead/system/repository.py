@@ -110,6 +110,8 @@ class Shadow:
         self.project = project
         self.root, real, common = repository_of(project)
         """The working tree's topmost directory."""
+        self.excludes = _users_excludes()
+        """The file that says what the user ignores everywhere."""
         self._holder = tempfile.mkdtemp(prefix="fairlead-git-") if at is None else ""
         self.directory = Path(self._holder, "git") if at is None else at
         try:
@@ -179,7 +181,7 @@ class Shadow:
         places = (objects, str(self.directory / "fresh"))
         alternates = "".join(f"{_quoted(each)}\n" for each in places)
         (self.directory / "objects/info/alternates").write_text(alternates)
-        (self.directory / "config").write_text(_CONFIG + _excludes() + kept_config(common / "config"))
+        self._configure(common)
         _copy(real / "HEAD", self.directory / "HEAD")
         for name in ("packed-refs", "shallow", "info/exclude", "info/attributes"):
             _copy(common / name, self.directory / name)
@@ -191,6 +193,10 @@ class Shadow:
         _copy_refs(common / "refs", self.directory / "refs")
         if real != common:
             _copy_refs(real / "refs", self.directory / "refs")
+
+    def _configure(self, common: Path) -> None:
+        kept = kept_config(common / "config")
+        (self.directory / "config").write_text(_CONFIG + _excluding(self.excludes) + kept)
 
 
 class LiveRepository(Shadow):
@@ -204,7 +210,9 @@ class LiveRepository(Shadow):
     def _make(self, real: Path, common: Path) -> None:
         self.directory.mkdir(mode=0o700)
         (self.directory / "info").mkdir()
-        (self.directory / "config").write_text(_CONFIG + _excludes() + kept_config(common / "config"))
+        self._configure(common)
+        with contextlib.suppress(FileExistsError):
+            (common / "logs").mkdir()  # git makes no directories through a link
         for name in ("objects", "refs", "packed-refs", "logs"):
             (self.directory / name).symlink_to(os.path.realpath(common / name))
         _copy(real / "HEAD", self.directory / "HEAD")
@@ -282,10 +290,13 @@ def _users_own(key: str, *options: str) -> str:
     return ""
 
 
-def _excludes() -> str:
-    """The line about the files that the user ignores everywhere."""
+def _users_excludes() -> str:
     base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    path = _users_own("core.excludesFile", "--type=path") or f"{base}/git/ignore"
+    return _users_own("core.excludesFile", "--type=path") or f"{base}/git/ignore"
+
+
+def _excluding(path: str) -> str:
+    """The line about the files that the user ignores everywhere."""
     plain = path.replace("\\", "\\\\").replace('"', '\\"')
     return f'[core]\n\texcludesFile = "{plain}"\n' if "\n" not in plain else ""
 

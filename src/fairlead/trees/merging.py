@@ -11,9 +11,11 @@ import contextlib
 import os
 import secrets
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
+import msgspec
 from msgspec import Struct
 
 from ..formats.columns import printable
@@ -26,18 +28,22 @@ from .changing import (
     ChangePlan,
     FileChange,
     FileState,
+    HalfDone,
     carry_out,
-    finish,
+    drop_plan,
     is_proper,
     mode_for,
     others_of,
+    plans_in,
     quoted,
     read_plan,
+    resume,
     state_of,
     take_back,
 )
 from .making import WorktreeFault, anchor, check_own, commit, worktree_faults
 from .records import WorktreeRecord
+from .snapshots import all_above
 from .taking import MODULE, take_tree
 
 MAX_NAMED = 10
@@ -47,6 +53,8 @@ LOCK = "lock"
 OURS = b"fairlead merges\n"
 """and what is in that lock."""
 MAX_LINK = 4096
+NOTHING = "000000"
+"""The mode of what is not there."""
 _UNDERWAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")
 """What a git directory has while something is being done in its working tree."""
 
@@ -65,6 +73,7 @@ class WorktreeMerge(Struct, frozen=True):
 def merge(record: WorktreeRecord, plans: Path, *, into: str = "", message: str = "") -> WorktreeMerge:
     """Merge a worktree's branch into the one that it came from, or into another. With a message, commit first
     what is not committed. Raises WorktreeFault, and then the branch and its files are as before."""
+    finish_merges(plans)
     target = into or record.into
     if not target:
         raise WorktreeFault(f"{record.name} began at no branch: say into which one, with --into BRANCH")
@@ -83,11 +92,15 @@ def merge(record: WorktreeRecord, plans: Path, *, into: str = "", message: str =
                 return WorktreeMerge(target, ours, 0, is_merged=False)
             place = _checked_out_at(record, target)
             if place is not None:
-                _check_clean(place, target)
+                _check_whole(plans, place)
+                _check_idle(place, target)
             made = theirs
             if not _is_ancestor(live, ours, theirs):
                 made = _merged(live, record, target, ours, theirs, identity)
-            count = len(_differences(live, ours, made))
+            names = _differences(live, ours, made)
+            count = len(names)
+            if place is not None:
+                _check_unchanged(place, target, names)
             if place is None:
                 _move(live, target, made, ours, record.name)
             else:
@@ -107,10 +120,8 @@ def _check_worktree(record: WorktreeRecord, message: str, identity: dict[str, st
         if head != tip:
             raise WorktreeFault(f"{place} has another commit checked out than the branch {record.branch} has")
         taken = take_tree(live)
-        if taken.left_out:
-            raise WorktreeFault(
-                f"{place} has what git can't keep: {_named(taken.left_out)}; move it away first"
-            )
+        if left_out := [each for each in taken.left_out if each not in taken.modules]:
+            raise WorktreeFault(f"{place} has what git can't keep: {_named(left_out)}; move it away first")
         names = _differences(live, head, taken.hash)
         if not names:
             return
@@ -153,21 +164,39 @@ def _checked_out_at(record: WorktreeRecord, branch: str) -> Path | None:
     return next((each for each in places if (each / ".git").exists()), None)
 
 
-def _check_clean(place: Path, branch: str) -> None:
-    """Raises WorktreeFault if files of a working tree are changed, or something is being done there."""
+def _check_whole(plans: Path, place: Path) -> None:
+    """Raises WorktreeFault if an earlier merge was not finished."""
+    for home in plans_in(plans):
+        if (plan := read_plan(home)) is not None and plan.top == str(place):
+            raise _half_merged(place, "it could be neither finished nor taken back")
+
+
+def _check_idle(place: Path, branch: str) -> None:
+    """Raises WorktreeFault if something is being done in a working tree."""
     _, real, _ = repository_of(place)
     if underway := next((each for each in _UNDERWAY if (real / each).exists()), ""):
         raise WorktreeFault(
             f"{place}, where {branch} is checked out, is in the middle of something: {underway}"
         )
     with Shadow(place) as shadow:
+        if names := shadow.run("diff-files", "--name-only", "--diff-filter=U", "-z").split(b"\0")[:-1]:
+            why = f"has conflicts that are not solved: {_listed(sorted(set(names)))}"
+            raise WorktreeFault(f"{place}, where {branch} is checked out, {why}")
+
+
+def _check_unchanged(place: Path, branch: str, coming: list[bytes]) -> None:
+    """Raises WorktreeFault if files of a working tree are changed that a merge would change, too."""
+    with Shadow(place) as shadow:
         staged = shadow.run("diff-index", "--cached", "--name-only", "--no-renames", "-z", "HEAD", "--")
         index = shadow.run("write-tree", "--missing-ok", env=shadow.writing).decode().strip()
         taken = take_tree(shadow)
         options = ("--name-only", "--no-renames", "--diff-filter=a", "-z")
         changed = shadow.run("diff", *options, index, taken.hash, "--")
-    if names := sorted({*staged.split(b"\0"), *changed.split(b"\0")} - {b""}):
-        why = f"{place}, where {branch} is checked out, has changes: {_listed(names)}"
+    theirs, above = set(coming), all_above(coming)
+    names = {*staged.split(b"\0"), *changed.split(b"\0")} - {b""}
+    both = [each for each in names if each in theirs or each in above or theirs & all_above([each])]
+    if both:
+        why = f"{place}, where {branch} is checked out, has changes: {_listed(sorted(both))}"
         raise WorktreeFault(f"{why}; commit or stash them first")
 
 
@@ -239,32 +268,44 @@ def _check_out(
     home = plans / id
     home.mkdir(parents=True, mode=0o700)
     (home / LOCK).write_bytes(os.fsencode(real / "index.lock"))
-    is_begun = False
+    is_moved = False
     try:
         with Shadow(place) as shadow, _IndexLock(real) as lock:
-            changes = _changes(shadow, place, home, ours, made)
-            shadow.run("read-tree", "-i", "-m", ours, made, env={"GIT_INDEX_FILE": lock.fresh})
-            then = {"branch": branch, "ours": ours, "made": made, "real": str(real), "name": name}
-            plan = ChangePlan(id=id, top=str(place), changes=changes, then=then)
+            index = {"GIT_INDEX_FILE": lock.fresh}
+            before = shadow.run("write-tree", "--missing-ok", env={**index, **shadow.writing})
+            plan = _planned(shadow, place, home, ours, made)
             if others := others_of(plan):
                 why = f"{_named(others)} would be overwritten in {place}, and git does not have it"
                 raise WorktreeFault(f"{why}; move it away first. {branch} is as it was")
+            shadow.run("read-tree", "-i", "-m", ours, made, env=index)
             shutil.copy2(lock.fresh, home / "index")
-            carry_out(plan, home)
-            is_begun = True
-            _move(live, branch, made, ours, name)
+            then = {"branch": branch, "ours": ours, "made": made, "real": str(real), "name": name}
+            then["index"] = before.decode().strip()
+            carry_out(msgspec.structs.replace(plan, then=then), home)
+            try:
+                _move(live, branch, made, ours, name)
+            except GitFault:  # somebody moved the branch: what was checked out is taken back
+                take_back(home)
+                raise
+            is_moved = True
             lock.replace()
-            is_begun = False
     except ChangedMeanwhile as changed:
+        drop_plan(home)
         why = f"{_named(changed.names)} changed just now in {place}"
         raise WorktreeFault(f"{why}; {branch} is as it was") from None
-    except GitFault:
-        if is_begun:  # somebody moved the branch: what was checked out is taken back
-            take_back(home)
+    except HalfDone as fault:
+        raise _half_merged(place, str(fault)) from None
+    except BaseException as error:
+        if is_moved:  # the plan stays, and the index follows with it
+            raise _half_merged(place, str(error)) from None
+        drop_plan(home)
         raise
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
+    drop_plan(home)
     _refresh(live, real)
+
+
+def _half_merged(place: Path, why: str) -> WorktreeFault:
+    return WorktreeFault(f"a merge is half done in {place}: {why}; mend that, and merge again")
 
 
 def _refresh(live: Shadow, real: Path) -> None:
@@ -274,7 +315,7 @@ def _refresh(live: Shadow, real: Path) -> None:
         live.run("update-index", "-q", "--refresh", env=env)
 
 
-def _changes(shadow: Shadow, place: Path, home: Path, ours: str, made: str) -> list[FileChange]:
+def _planned(shadow: Shadow, place: Path, home: Path, ours: str, made: str) -> ChangePlan:
     """What becomes of each file, with the new contents in `home`."""
     options = ("-r", "-z", "--raw", "--no-renames", "--no-abbrev")
     told = shadow.run("diff-tree", *options, ours, made, "--").split(b"\0")[:-1]
@@ -287,23 +328,38 @@ def _changes(shadow: Shadow, place: Path, home: Path, ours: str, made: str) -> l
     given = b"\0".join(coming)
     shadow.run("checkout-index", "-z", "--stdin", f"--prefix={files}/", env=index, input=given)
     os.unlink(home / "new-index")
-    changes = []
+    changes, come, gone = list[FileChange](), dict[str, int](), list[str]()
     for number, (facts, path) in enumerate(rows):
-        old, new, *_ = facts.lstrip(b":").split()
+        old, new, *_ = facts.lstrip(b":").decode().split()
         if not is_proper(path):
             raise WorktreeFault(f"a file can't be called {os.fsdecode(path)!a}")
-        if MODULE.encode() in (old, new):
-            continue  # a submodule: its directory is its own, and only the index changes
+        if MODULE in (old, new):
+            _check_module(place, path, old, new)
+            if old == NOTHING:
+                come[quoted(path)] = mode_for(True, ABSENT)
+            elif new == NOTHING:
+                gone.append(quoted(path))
+            continue  # what a submodule has checked out is its own: only the index changes
         now = state_of(place, os.fsdecode(path))
         after, content = ABSENT, ""
-        if new != b"000000":
+        if new != NOTHING:
             source = os.path.join(os.fsencode(files), path)
             content = str(number)
-            after = _moved_in(source, home / content, new, now)
-        before = now if old != b"000000" else ABSENT
+            after = _moved_in(source, home / content, new.encode(), now)
+        before = now if old != NOTHING else ABSENT
         changes.append(FileChange(quoted(path), before, after, content))
     shutil.rmtree(files)
-    return changes
+    return ChangePlan(id=home.name, top=str(place), changes=changes, made=come, gone=gone)
+
+
+def _check_module(place: Path, path: bytes, old: str, new: str) -> None:
+    """Raises WorktreeFault if what becomes of a submodule can't be done here."""
+    name = os.fsdecode(path)
+    if old not in (MODULE, NOTHING) or new not in (MODULE, NOTHING):
+        why = f"{printable(name)} is a submodule in one branch, and files in the other"
+        raise WorktreeFault(f"{why}: merge that with git")
+    if old == NOTHING and state_of(place, name) != ABSENT:
+        raise WorktreeFault(f"{printable(name)} is to be a submodule, and is there already in {place}")
 
 
 def _moved_in(source: bytes, content: Path, mode: bytes, now: FileState) -> FileState:
@@ -317,39 +373,60 @@ def _moved_in(source: bytes, content: Path, mode: bytes, now: FileState) -> File
     return FileState("file", mode_for(mode == b"100755", now), state.digest)
 
 
-def finish_merge(home: Path) -> None:
+def finish_merges(plans: Path) -> list[str]:
     """Finish what a daemon began that died: files, index and branch; or nothing, if it had not begun with the
-    files. Raises WorktreeFault."""
+    files. Returns what there is to say of it."""
+    said = []
+    for home in plans_in(plans):
+        try:
+            with worktree_faults():
+                said.append(_finish_merge(home))
+        except (HalfDone, WorktreeFault) as fault:
+            said.append(f"a merge is half done, and can't be finished now: {fault}")
+            continue
+        drop_plan(home)
+    return [each for each in said if each]
+
+
+def _finish_merge(home: Path) -> str:
     with contextlib.suppress(OSError):
         path = os.fsdecode(read_file(home / LOCK, MAX_LINK))
         if read_file(path, len(OURS) + 1) == OURS:
             os.unlink(path)
     if (plan := read_plan(home)) is None:
-        return
+        return ""
     then, place = plan.then, Path(plan.top)
+    if not place.is_dir():
+        raise HalfDone(f"{place} is gone")
     real = Path(then["real"])
-    with worktree_faults(), LiveRepository(place) as live:
+    with LiveRepository(place) as live, _IndexLock(real) as lock:
         tip = _tip(live, then["branch"])
         if tip not in (then["ours"], then["made"]):
-            raise WorktreeFault(f"{then['branch']} is at another commit now; {place} is left as it is")
-        left = finish(plan, home)
-        with _IndexLock(real) as lock:
+            left: Sequence[str] = take_back(home)
+            why = f"{then['branch']} is at another commit now"
+        else:
+            came = resume(plan, home)
+            left = came.left
+            why = "the files could not be written" if came.is_back else ""
+        if not why:
             if tip == then["ours"]:
                 _move(live, then["branch"], then["made"], then["ours"], then["name"])
-            tree = live.run("write-tree", env={"GIT_INDEX_FILE": lock.fresh}).decode().strip()
-            if tree == live.run("rev-parse", f"{then['ours']}^{{tree}}").decode().strip():
+            index = {"GIT_INDEX_FILE": lock.fresh}
+            if live.run("write-tree", "--missing-ok", env=index).decode().strip() == then["index"]:
                 shutil.copy2(home / "index", lock.fresh)
                 lock.replace()
-        _refresh(live, real)
-        if left:
-            raise WorktreeFault(f"{place} was changed during the merge: {_named(left)}; look at it")
+    _refresh(live, real)
+    stays = f"; changed meanwhile, and left: {_named(left)}" if left else ""
+    if why:
+        return f"a merge of {then['name']} in {place} was taken back, as {why}{stays}"
+    return f"a merge of {then['name']} in {place} was finished{stays}"
 
 
 def _listed(names: list[bytes]) -> str:
     return _named([each.decode("utf-8", "replace") for each in names])
 
 
-def _named(names: list[str] | tuple[str, ...]) -> str:
+def _named(names: Sequence[str]) -> str:
     """Some names, and how many more there are."""
     more = f", {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
     return ", ".join(map(printable, names[:MAX_NAMED])) + more

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,10 +20,9 @@ import msgspec
 from ..system.repository import identity_of
 from ..system.settings import Settings
 from . import making
-from .changing import plans_in
 from .diff import SessionDiff, TreeDiff, compared, session_diff
 from .making import WorktreeFault, WorktreeLosses
-from .merging import WorktreeMerge, finish_merge, merge
+from .merging import WorktreeMerge, finish_merges, merge
 from .records import MAX_RECORDS, WorktreeRecord, WorktreeRecords
 
 log = logging.getLogger("fairlead")
@@ -234,12 +232,8 @@ class TreeRoom:
 
     def _finish(self) -> None:
         """Finish what the last daemon began, or take it back."""
-        for home in plans_in(self._merges):
-            try:
-                finish_merge(home)
-            except Exception as error:
-                log.warning("a merge that was not finished: %s", error)
-            shutil.rmtree(home, ignore_errors=True)
+        for said in finish_merges(self._merges):
+            log.warning("%s", said)
         for record in self.records.all():
             try:
                 if record.state == "making":

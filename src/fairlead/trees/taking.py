@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ..system.repository import GitFault, NoRepository, Shadow
@@ -40,6 +40,10 @@ class TakenTree(NamedTuple):
     hash: str
     left_out: tuple[str, ...]
     """Paths whose files are not in the tree as they are: they are too large, or repositories of their own."""
+    paths: tuple[bytes, ...] = ()
+    """The same as bytes."""
+    modules: tuple[str, ...] = ()
+    """Those of them that are submodules: the commits that they have checked out are in the tree."""
 
 
 def take_tree(
@@ -54,16 +58,27 @@ def take_tree(
     _see_all(shadow, writing, deadline)
     modules = _note_modules(shadow, writing, deadline)
     changed = _differing(shadow, writing, deadline)
-    written, gone, left_out = _sorted_out(shadow, changed - set(map(os.fsencode, modules)))
-    if gone:
-        given = b"\0".join(gone)
-        shadow.run("update-index", "--force-remove", *_GIVEN, input=given, env=writing, deadline=deadline)
-    if written:
-        given = b"\0".join(written)
-        shadow.run("update-index", "--add", "--replace", *_GIVEN, input=given, env=writing, deadline=deadline)
+    left_out = add_files(shadow, changed - set(map(os.fsencode, modules)), writing, deadline)
     hash = shadow.run("write-tree", "--missing-ok", env=writing, deadline=deadline).decode().strip()
     names = [*left_out, *(os.fsencode(path) for path, is_changed in modules.items() if is_changed)]
-    return TakenTree(hash, tuple(each.decode("utf-8", "replace") for each in sorted(names)[:MAX_LEFT_OUT]))
+    paths = tuple(sorted(names)[:MAX_LEFT_OUT])
+    return TakenTree(hash, _shown(paths), paths, _shown(map(os.fsencode, modules)))
+
+
+def _shown(paths: Iterable[bytes]) -> tuple[str, ...]:
+    return tuple(each.decode("utf-8", "replace") for each in paths)
+
+
+def add_files(shadow: Shadow, paths: set[bytes], env: Mapping[str, str], deadline: float) -> list[bytes]:
+    """Have an index know files as they are now. Returns those that it can't have. Raises TreeTooLarge."""
+    written, gone, left_out = _sorted_out(shadow, paths)
+    if gone:
+        given = b"\0".join(gone)
+        shadow.run("update-index", "--force-remove", *_GIVEN, input=given, env=env, deadline=deadline)
+    if written:
+        given = b"\0".join(written)
+        shadow.run("update-index", "--add", "--replace", *_GIVEN, input=given, env=env, deadline=deadline)
+    return left_out
 
 
 def _see_all(shadow: Shadow, env: Mapping[str, str], deadline: float) -> None:
@@ -108,6 +123,8 @@ def checked_out(shadow: Shadow, path: str) -> str | None:
         return None
     try:
         with Shadow(shadow.root / path) as module:
+            if module.root != shadow.root / path:
+                return ""  # what is there is no repository
             return module.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}").decode().strip()
     except (NoRepository, GitFault):
         return ""

@@ -6,17 +6,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from ..sessions import feed
 from ..sessions.feed import HOLD_SECONDS, Feed, FeedEvent
 from ..system.settings import Settings
+from .planning import Undone
 from .snapshots import forget_old
-from .undoing import Undoer, Undone
+from .undoing import Undoer
 
 log = logging.getLogger("fairlead")
+
+NOT_TOLD = "its agent reports no beginnings of turns"
 
 
 class TurnSnapshots:
@@ -53,16 +56,18 @@ class TurnSnapshots:
                 self._projects[id] = live.project
             case feed.Closed():
                 self._projects.pop(id, None)
-            case feed.TurnBegan(turn=turn, after=None) if self._is_wanted(id):
+            case feed.TurnBegan(turn=turn, after=after) if id in self._projects:
                 project, deadline = self._projects[id], time.monotonic() + HOLD_SECONDS
+                why = "" if self._settings.flag("undo", "enabled") else "[undo] enabled is false"
+                if why := why or (NOT_TOLD if after is not None else ""):
+                    self._submit(lambda: self._undoer.missed(id, turn.number, project, why))
+                    return
                 taken = self._submit(lambda: self._undoer.began(id, turn.number, project, deadline))
                 if taken is not None:
                     self._feed.hold(id, asyncio.wrap_future(taken))
-            case feed.TurnEnded(turn=turn) if self._is_wanted(id):
-                self._submit(lambda: self._undoer.ended(id, turn.number))
-
-    def _is_wanted(self, session: str) -> bool:
-        return session in self._projects and self._settings.flag("undo", "enabled")
+            case feed.TurnEnded(turn=turn) if id in self._projects:
+                project, at = self._projects[id], time.time()
+                self._submit(lambda: self._undoer.ended(id, turn.number, project, at))
 
     def _submit(self, work: Callable[[], None]) -> Future[None] | None:
         def done() -> None:
@@ -85,12 +90,20 @@ class TurnSnapshots:
         is_dry: bool,
         force: bool,
         name_of: Callable[[str], str],
+        working: Mapping[str, str],
     ) -> Undone:
-        """Put files back as they were before the last turns of a session. Raises UndoFault."""
+        """Put files back as they were before the last turns of a session. `working` has the projects of
+        sessions that work now, by name. Raises UndoFault."""
 
         def work() -> Undone:
             return self._undoer.undo(
-                session, turns=turns, redo=redo, is_dry=is_dry, force=force, name_of=name_of
+                session,
+                turns=turns,
+                redo=redo,
+                is_dry=is_dry,
+                force=force,
+                name_of=name_of,
+                working=working,
             )
 
         return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, work))

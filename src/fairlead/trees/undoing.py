@@ -1,8 +1,8 @@
 """Undoes what sessions did to files in their turns, from the snapshots before and after each turn.
 
-What is undone can be done again: an undo is written down as a turn is. Files that somebody changed since, and
-turns during which another session worked in the same directory, are only undone by force. Everything here
-blocks: call it in a thread, one call after the other.
+What is undone can be done again: an undo is written down as a turn is. Files that somebody changed since,
+turns during which another session worked in the same directory, and turns that were not seen as a whole are
+only undone by force. Everything here blocks: call it in a thread, one call after the other.
 """
 
 from __future__ import annotations
@@ -11,107 +11,47 @@ import contextlib
 import logging
 import os
 import secrets
-import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
-from urllib.parse import quote
 
 import msgspec
-from msgspec import Struct
 
-from ..formats.columns import printable
-from ..formats.shown import counted
-from ..system.files import replace_file
-from ..system.opening import read_file
 from ..system.repository import GitFault, NoRepository
 from .changing import (
-    ABSENT,
+    CarriedOut,
     ChangedMeanwhile,
     ChangePlan,
-    FileChange,
-    FileState,
+    HalfDone,
     carry_out,
-    finish,
-    others_of,
+    drop_plan,
     plans_in,
     quoted,
     read_plan,
-    state_of,
+    resume,
 )
-from .snapshots import Snapshot, SnapshotStore
+from .planning import PlannedUndo, UndoFault, Undone, chosen_of
+from .snapshots import CannotKeep, Snapshot, SnapshotStore
 from .taking import TreeTooLarge
-
-MAX_RECORDS = 50
-"""How many turns of a session can be undone, the last ones."""
-MAX_READ = 64 * 1024 * 1024
-"""How many bytes the records of a session may have."""
-MAX_NAMED = 10
-"""How many files an error names."""
-
+from .turn_records import TurnRecord, TurnRecords, named, shown
 
 log = logging.getLogger("fairlead")
 
-
-class UndoFault(Exception):
-    """What was asked can't be undone. Says why, and what to do instead."""
-
-
-class TurnRecord(Struct, frozen=True, kw_only=True):
-    """What is known of a turn, or of an undo."""
-
-    number: int
-    """Of the turn; 0 for an undo."""
-    project: str
-    began: float
-    before: Snapshot
-    after: Snapshot | None = None
-    """None while the turn runs, and if nobody saw its end."""
-    ended: float = 0.0
-    others: tuple[str, ...] = ()
-    """Sessions that worked in the same directory meanwhile."""
-    changed: int = 0
-    """How many files differ."""
-    is_undone: bool = False
-    undid: tuple[int, ...] = ()
-    """The turns that an undo undid."""
-
-    @property
-    def has_changed(self) -> bool:
-        return self.after is not None and self.changed > 0
-
-
-class UndoneFile(Struct, frozen=True):
-    """What becomes of a file."""
-
-    path: str
-    action: Literal["restore", "remove", "create"]
-    is_changed_since: bool = False
-    """Whether somebody changed it after the turn."""
-
-
-class Undone(Struct, frozen=True):
-    """What an undo does, or did."""
-
-    turns: Sequence[int]
-    top: str
-    files: Sequence[UndoneFile]
-    others: Sequence[str] = ()
-    left: Sequence[str] = ()
-    """Files that stay: git ignored them before the turn."""
+_FAULTS = (NoRepository, GitFault, TreeTooLarge, HalfDone, OSError)
+REMOVED = "what was kept of its files has been removed, to save space"
 
 
 class Undoer:
     """The turns of all sessions, in a directory of the state directory."""
 
     def __init__(self, home: Path) -> None:
-        self._home = home
         self._stores = home / "trees"
         self._plans = home / "plans"
-        self._records = home / "sessions"
+        self._records = TurnRecords(home / "sessions")
         # by session whose turn runs: where, and who else works there
         self._running: dict[str, tuple[Path, set[str]]] = {}
+        # undos that can be neither finished nor taken back now, by directory, with the reason
+        self._half_done: dict[str, str] = {}
 
     def _store(self, project: str) -> SnapshotStore:
         return SnapshotStore(Path(project), self._stores)
@@ -119,17 +59,36 @@ class Undoer:
     # --- what happens in turns ----------------------------------------------------------------------------
 
     def began(self, session: str, number: int, project: str, deadline: float) -> None:
-        """A turn begins: take the files as they are. Nothing is kept of it without a repository, or if it
-        can't be done before the deadline, as the turn then goes on."""
-        with _unless_impossible(), self._store(project) as store:
-            self._note_running(session, store.top)
-            records = self._closed(session, store)
-            if records and records[-1].number == number and not records[-1].is_undone:
-                return  # it goes on
-            before = store.take()
+        """A turn begins: take the files as they are. If that can't be done before the deadline, as the turn
+        then goes on, or at all, that is noted instead."""
+        began = time.time()
+        try:
+            self.finish()
+            with self._store(project) as store:
+                self._check_whole(store.top)
+                self._note_running(session, store.top)
+                records = self._closed(session, store)
+                if records and records[-1].number == number and not records[-1].is_undone:
+                    return  # it goes on
+                before = store.take()
             if time.monotonic() < deadline:
-                record = TurnRecord(number=number, project=project, began=time.time(), before=before)
-                self._write(session, [*records, record])
+                record = TurnRecord(number=number, project=project, began=began, before=before)
+                self._records.write(session, [*records, record])
+                return
+            why = f"its files were noted only after {time.time() - began:.0f} s, when it had begun"
+        except _FAULTS as fault:
+            why = str(fault)
+        self.missed(session, number, project, why)
+
+    def missed(self, session: str, number: int, project: str, why: str) -> None:
+        """The files of a turn were not noted at its beginning."""
+        log.debug("turn %s of %s can't be undone: %s", number, session, why)
+        records = self._records.read(session)
+        if records and records[-1].number == number and not records[-1].is_undone:
+            return
+        nothing = Snapshot("")
+        record = TurnRecord(number=number, project=project, began=time.time(), before=nothing, fault=why)
+        self._records.write(session, [*records, record])
 
     def _note_running(self, session: str, top: Path) -> None:
         for other, (place, beside) in self._running.items():
@@ -138,41 +97,41 @@ class Undoer:
         others = {other for other, (place, _) in self._running.items() if place == top and other != session}
         self._running[session] = top, others
 
-    def ended(self, session: str, number: int) -> None:
-        """A turn has ended, perhaps once more after a correction: take the files again."""
-        _, others = self._running.pop(session, (Path(), set()))
-        records = self._read(session)
+    def ended(self, session: str, number: int, project: str = "", at: float | None = None) -> None:
+        """A turn has ended, perhaps once more after a correction: take the files again. `at` is when."""
+        at = time.time() if at is None else at
+        running = self._running.pop(session, None)
+        records = self._records.read(session)
         if not records or records[-1].number != number or records[-1].is_undone:
+            if project and number not in {each.number for each in records}:
+                self.missed(session, number, project, "nobody saw its beginning")
             return
-        with _unless_impossible(), self._store(records[-1].project) as store:
-            beside = {*records[-1].others, *others}
-            record = self._with_end(records[-1], store, tuple(sorted(beside)))
-            self._write(session, [*records[:-1], record])
+        if (record := records[-1]).fault:
+            return
+        others = running[1] if running is not None else set[str]()
+        try:
+            with self._store(record.project) as store:
+                if not store.has(record.before):
+                    raise GitFault(REMOVED)
+                beside = tuple(sorted({*record.others, *others}))
+                closed = _with_end(record, store, at=at, is_end_known=running is not None, others=beside)
+        except _FAULTS as fault:
+            closed = msgspec.structs.replace(record, after=None, fault=str(fault))
+        self._records.write(session, [*records[:-1], closed])
 
     def forget(self, session: str) -> None:
         """What was known of an earlier session with this id does not apply to it."""
         self._running.pop(session, None)
-        with contextlib.suppress(OSError):
-            os.unlink(self._path(session))
-
-    def _with_end(self, record: TurnRecord, store: SnapshotStore, others: tuple[str, ...] = ()) -> TurnRecord:
-        after = store.take()
-        store.keep(record.before, after)
-        changed = store.changed(record.before, after)
-        return msgspec.structs.replace(
-            record,
-            before=record.before.only(changed),
-            after=after.only(changed),
-            changed=len(changed),
-            ended=time.time(),
-            others=others,
-        )
+        self._records.forget(session)
 
     def _closed(self, session: str, store: SnapshotStore) -> list[TurnRecord]:
         """The records, of which the last has an end: if nobody saw it, that is now."""
-        records = self._read(session)
-        if records and records[-1].after is None and store.has(records[-1].before):
-            records[-1] = self._with_end(records[-1], store)
+        records = self._records.read(session)
+        if records and records[-1].after is None and not records[-1].fault:
+            if store.has(records[-1].before):
+                records[-1] = _with_end(records[-1], store, is_end_known=False)
+            else:
+                records[-1] = msgspec.structs.replace(records[-1], fault=REMOVED)
         return records
 
     # --- undoing ------------------------------------------------------------------------------------------
@@ -186,59 +145,68 @@ class Undoer:
         is_dry: bool = False,
         force: bool = False,
         name_of: Callable[[str], str] = str,
+        working: Mapping[str, str] | None = None,
     ) -> Undone:
         """Put files back as they were before the last turns that changed any, or before the last undo. A dry
-        run only says what would be done. Raises UndoFault, which calls sessions as `name_of` says."""
-        with self._faults():
-            records = self._read(session)
+        run only says what would be done. Raises UndoFault, which calls sessions as `name_of` says. `working`
+        has the projects of sessions that work now, by name."""
+        with _faults():
+            self.finish()
+            records = self._records.read(session)
             if not records:
                 raise UndoFault(
-                    "nothing is known of its turns: they began before this daemon, or not in a git repository"
+                    "nothing is known of its turns: none has begun since it was created or undo is on"
                 )
-            with self._store(records[-1].project) as store:
+            try:
+                store = self._store(records[-1].project)
+            except (NoRepository, GitFault, TreeTooLarge) as fault:
+                chosen_of(records, turns, redo=redo)  # says why the turns were not recorded
+                raise UndoFault(str(fault)) from None
+            with store:
+                self._check_whole(store.top)
+                at_work = {name_of(id) for id, (top, _) in self._running.items() if top == store.top}
+                at_work |= {
+                    name for name, at in (working or {}).items() if Path(at).is_relative_to(store.top)
+                }
                 records = self._closed(session, store)
-                chosen = _chosen(records, turns, redo=redo)
-                if not all(
-                    store.has(each.before) and each.after and store.has(each.after) for each in chosen
-                ):
-                    raise UndoFault("what was kept of that turn has been removed, to save space")
-                working = [name_of(id) for id, (top, _) in self._running.items() if top == store.top]
-                id = secrets.token_hex(8)
-                work = self._plans / id
+                chosen = chosen_of(records, turns, redo=redo)
+                for each in chosen:
+                    if not (store.has(each.before) and each.after and store.has(each.after)):
+                        raise UndoFault(f"turn {each.number} can't be undone: {REMOVED}")
+                work = self._plans / secrets.token_hex(8)
                 work.mkdir(parents=True, mode=0o700)
                 try:
-                    undone = self._undo(
-                        session, store, records, chosen, work, is_dry=is_dry, force=force, working=working
-                    )
-                    others = tuple(map(name_of, undone.others))
-                    return msgspec.structs.replace(undone, others=others)
+                    undo = PlannedUndo(store, records, chosen, work, name_of)
+                    refusal = undo.refusal(sorted(at_work))
+                    if is_dry:
+                        return msgspec.structs.replace(undo.told, refusal=refusal)
+                    if force:
+                        undo.check_forced()
+                    elif refusal:
+                        raise UndoFault(refusal)
+                    self._carry_out(session, undo, force=force)
+                    return undo.told
+                except HalfDone:
+                    raise  # the plan stays, for when it can be finished
+                except BaseException:
+                    drop_plan(work)
+                    raise
                 finally:
-                    shutil.rmtree(work, ignore_errors=True)
+                    if is_dry:
+                        drop_plan(work)
 
-    def _undo(
-        self,
-        session: str,
-        store: SnapshotStore,
-        records: list[TurnRecord],
-        chosen: list[TurnRecord],
-        work: Path,
-        *,
-        is_dry: bool,
-        force: bool,
-        working: Sequence[str],
-    ) -> Undone:
-        changes, left, between = self._changes(store, chosen, work)
-        plan = ChangePlan(id=work.name, top=str(store.top), changes=changes, is_forced=force)
-        differing = sorted({*others_of(plan), *between})
-        undone = _told(plan, chosen, differing, left)
-        if is_dry:
-            return undone
-        if not force:
-            _check(undone, differing, working)
-        now = store.take()  # with what is overwritten
+    def _carry_out(self, session: str, undo: PlannedUndo, *, force: bool) -> None:
+        plan = undo.plan_by_force() if force else undo.plan
+        paths = _paths(plan)
+        try:
+            now = undo.store.take(paths)  # with what is overwritten
+        except CannotKeep as fault:
+            why = f"{named(fault.names)} can't be kept for --redo: too large, or not to be read"
+            raise UndoFault(f"{why}; move it away first. Nothing was undone") from None
+        chosen = undo.chosen
         marked = [
             msgspec.structs.replace(each, is_undone=bool(each.number)) if each in chosen else each
-            for each in records
+            for each in undo.records
         ]
         done = TurnRecord(
             number=0,
@@ -247,126 +215,107 @@ class Undoer:
             before=now,
             undid=tuple(each.number for each in chosen if each.number),
         )
-        is_kept = bool(done.undid or differing)
-        after_words = [*_unmarked(marked, chosen), *([done] if is_kept else [])]
-        then = {"session": session, "records": msgspec.json.encode(after_words).decode()}
-        carry_out(msgspec.structs.replace(plan, then=then), work)
-        self._write(session, after_words)
-        if is_kept:
-            self._write(session, [*after_words[:-1], self._with_end(done, store)])
-        return undone
+        is_kept = bool(done.undid or undo.differing or undo.doubts)
+        records = [*_unmarked(marked, chosen), *([done] if is_kept else [])]
+        then = {"session": session, "records": msgspec.json.encode(records).decode()}
+        carry_out(msgspec.structs.replace(plan, then=then), undo.work)
+        self._write_done(session, records, undo.store, plan)
+        drop_plan(undo.work)
 
-    def _changes(
-        self, store: SnapshotStore, chosen: list[TurnRecord], work: Path
-    ) -> tuple[list[FileChange], list[str], list[str]]:
-        """What is to be done with each file; the files that git ignored before; and those that changed
-        between two of the turns."""
-        first: dict[bytes, TurnRecord] = {}
-        last: dict[bytes, TurnRecord] = {}
-        for record in chosen:
-            assert record.after is not None
-            for path in store.changed(record.before, record.after):
-                first.setdefault(path, record)
-                last[path] = record
-        old: dict[bytes, tuple[FileState, Path]] = {}
-        new: dict[bytes, tuple[FileState, Path]] = {}
-        between: set[bytes] = set()
-        ignored: set[bytes] = set()
-        for at, record in enumerate(chosen):
-            assert record.after is not None
-            paths = [path for path in first if first[path] is record]
-            mine = store.changed(record.before, record.after)
-            was = store.put_out(record.before, mine, work / f"before-{at}")
-            came = store.put_out(record.after, mine, work / f"after-{at}")
-            between |= {
-                path for path in mine if path not in paths and _state(new.get(path)) != _state(was.get(path))
-            }
-            old |= {path: was[path] for path in paths if path in was}
-            new = {path: it for path, it in new.items() if path not in mine} | came
-            if any(os.path.basename(path) == b".gitignore" for path in mine):
-                added = [path for path in paths if path not in was]
-                ignored |= store.ignored(record.before, added, work / f"rules-{at}")
-        changes = []
-        for number, path in enumerate(sorted(first.keys() - ignored)):
-            state, source = old.get(path, (ABSENT, None))
-            content = ""
-            if source is not None:
-                content = str(number)
-                if state.kind == "link":
-                    (work / content).write_bytes(os.readlink(os.fsencode(source)))
-                else:
-                    os.rename(source, work / content)
-            changes.append(FileChange(quoted(path), _state(new.get(path)), state, content))
-        for each in [*work.glob("before-*"), *work.glob("after-*"), *work.glob("rules-*")]:
-            shutil.rmtree(each, ignore_errors=True)
-        names = (sorted(os.fsdecode(each) for each in group) for group in (ignored, between - ignored))
-        left, differing = names
-        return changes, left, differing
+    def _write_done(
+        self,
+        session: str,
+        records: list[TurnRecord],
+        store: SnapshotStore,
+        plan: ChangePlan,
+        left: Sequence[str] = (),
+    ) -> None:
+        """Write down that a plan was carried out, but for what was left, and how the files are then."""
+        self._records.write(session, records)
+        if not records or records[-1].number or records[-1].after is not None:
+            return
+        with contextlib.suppress(*_FAULTS, CannotKeep):
+            closed = _with_end(records[-1], store, also=_paths(plan))
+            late = tuple(quoted(os.fsencode(name)) for name in left)
+            self._records.write(session, [*records[:-1], msgspec.structs.replace(closed, late=late)])
 
     # --- daemons that died --------------------------------------------------------------------------------
 
     def finish(self) -> list[str]:
-        """Finish what the last daemon began to undo. Returns what there is to say of it."""
+        """Finish what a daemon that died began to undo, or take it back. Returns what there is to say of it,
+        which the next undo in that session says, too."""
         said = []
+        self._half_done.clear()
         for home in plans_in(self._plans):
             if (plan := read_plan(home)) is not None:
-                left = finish(plan, home)
-                session = plan.then["session"]
-                records = msgspec.json.decode(plan.then["records"], type=list[TurnRecord])
-                self._write(session, records)
-                if left:
-                    said.append(f"an undo of {session} was finished, but not for {', '.join(left)}")
-            shutil.rmtree(home, ignore_errors=True)
+                try:
+                    if not os.path.isdir(plan.top):
+                        raise HalfDone("the directory is gone")
+                    said.append(self._finished(plan, resume(plan, home)))
+                except HalfDone as fault:
+                    self._half_done[plan.top] = str(fault)
+                    said.append(f"an undo in {plan.top} is half done, and can't be finished now: {fault}")
+                    continue
+            drop_plan(home)
         return said
 
-    # --- records ------------------------------------------------------------------------------------------
-
-    def _read(self, session: str) -> list[TurnRecord]:
+    def _finished(self, plan: ChangePlan, came: CarriedOut) -> str:
+        session = plan.then["session"]
+        done = msgspec.json.decode(plan.then["records"], type=list[TurnRecord])
+        how = "taken back" if came.is_back else "finished"
+        said = f"the daemon was killed during an undo, which was {how} by the next one"
+        if came.left:
+            said += f", but not for {named(came.left)}: changed meanwhile"
+        records = self._records.read(session)
+        if not came.is_back:
+            began = done[-1].began if done else 0.0
+            records = [*done, *(each for each in records if each.began > began)]
+        if records:
+            records[-1] = msgspec.structs.replace(records[-1], note=said)
         try:
-            return msgspec.json.decode(read_file(self._path(session), MAX_READ), type=list[TurnRecord])
-        except (OSError, msgspec.MsgspecError):
-            return []
+            with self._store(plan.top) as store:
+                self._write_done(session, records, store, plan, came.left)
+        except _FAULTS:
+            self._records.write(session, records)
+        return f"{session}: {said}"
 
-    def _write(self, session: str, records: Sequence[TurnRecord]) -> None:
-        self._records.mkdir(parents=True, exist_ok=True, mode=0o700)
-        replace_file(str(self._path(session)), msgspec.json.encode(list(records)[-MAX_RECORDS:]))
-
-    def _path(self, session: str) -> Path:
-        return self._records / f"{quote(session, safe='')}.json"
-
-    @contextlib.contextmanager
-    def _faults(self) -> Iterator[None]:
-        try:
-            yield
-        except ChangedMeanwhile as changed:
-            raise UndoFault(f"{_named(changed.names)} changed just now; nothing was undone") from None
-        except (NoRepository, GitFault, TreeTooLarge, OSError) as fault:
-            raise UndoFault(str(fault)) from None
+    def _check_whole(self, top: Path) -> None:
+        """Raises HalfDone if an undo in a directory was not finished."""
+        if why := self._half_done.get(str(top)):
+            raise HalfDone(why)
 
 
-@contextlib.contextmanager
-def _unless_impossible() -> Iterator[None]:
-    """Without a repository, or with one that is too large, a turn goes on all the same."""
-    try:
-        yield
-    except (NoRepository, GitFault, TreeTooLarge, OSError) as fault:
-        log.debug("a turn can't be undone: %s", fault)
+def _with_end(
+    record: TurnRecord,
+    store: SnapshotStore,
+    *,
+    at: float | None = None,
+    is_end_known: bool = True,
+    others: tuple[str, ...] = (),
+    also: Collection[bytes] = (),
+) -> TurnRecord:
+    """A record with the files as they are now. Raises GitFault, TreeTooLarge or CannotKeep."""
+    after = store.take(also)
+    before = record.before
+    store.keep(before, after)
+    changed, around = store.changed(before, after), store.directories(before, after)
+    late = set() if at is None else {quoted(path) for path in store.late(changed, at)}
+    return msgspec.structs.replace(
+        record,
+        before=before.only(changed, around.needed(changed)),
+        after=after.only(changed, around.needed(changed)),
+        changed=len(changed) + len(around.empty) + len(around.modes),
+        chmods={quoted(path): pair for path, pair in around.modes.items()},
+        ended=time.time() if at is None else at,
+        others=others,
+        unrecorded=tuple(shown(os.fsdecode(path)) for path in store.unrecorded(before, after)),
+        late=tuple(sorted(late | set(record.late))),
+        is_end_known=is_end_known and record.is_end_known,
+    )
 
 
-def _chosen(records: list[TurnRecord], turns: int, *, redo: bool) -> list[TurnRecord]:
-    """The turns that are to be undone, or the undo; the oldest first. Raises UndoFault."""
-    if redo:
-        last = next((each for each in reversed(records) if not each.number and not each.is_undone), None)
-        if last is None:
-            raise UndoFault("nothing was undone that could be done again")
-        return [last]
-    changing = [each for each in records if each.number and each.has_changed and not each.is_undone]
-    if not changing:
-        count = counted(sum(1 for each in records if each.number), "turn")
-        raise UndoFault(
-            f"there is nothing to undo: no file was changed in the last {count}, or that is undone"
-        )
-    return changing[-turns:]
+def _paths(plan: ChangePlan) -> list[bytes]:
+    return [os.fsencode(each.name) for each in plan.changes]
 
 
 def _unmarked(records: list[TurnRecord], chosen: list[TurnRecord]) -> list[TurnRecord]:
@@ -380,40 +329,16 @@ def _unmarked(records: list[TurnRecord], chosen: list[TurnRecord]) -> list[TurnR
     ]
 
 
-def _check(undone: Undone, differing: list[str], working: Sequence[str]) -> None:
-    """Raises UndoFault if only force undoes it."""
-    how = "--force overwrites that, and --redo brings it back"
-    if working:
-        raise UndoFault(f"{', '.join(working)} works there now: stop it first, or wait")
-    if differing:
-        raise UndoFault(f"changed since: {_named(differing)}; {how}")
-    if undone.others:
-        who = ", ".join(undone.others)
-        raise UndoFault(f"{who} worked in the same directory meanwhile, and would be undone, too; {how}")
-
-
-def _told(plan: ChangePlan, chosen: list[TurnRecord], differing: list[str], left: list[str]) -> Undone:
-    top = Path(plan.top)
-    files = []
-    for each in plan.changes:
-        is_there = state_of(top, each.name).kind != "absent"
-        action: Literal["restore", "remove", "create"] = "restore" if is_there else "create"
-        if each.after.kind == "absent":
-            action = "remove"
-        files.append(UndoneFile(_text(each.name), action, each.name in differing))
-    others = dict.fromkeys(name for each in chosen for name in each.others)
-    turns = [number for each in chosen for number in ([each.number] if each.number else each.undid)]
-    return Undone(turns, _text(plan.top), files, tuple(others), tuple(map(_text, left)))
-
-
-def _state(found: tuple[FileState, Path] | None) -> FileState:
-    return found[0] if found is not None else ABSENT
-
-
-def _text(name: str) -> str:
-    return os.fsencode(name).decode("utf-8", "replace")
-
-
-def _named(names: Sequence[str]) -> str:
-    more = f", {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
-    return ", ".join(printable(_text(each)) for each in names[:MAX_NAMED]) + more
+@contextlib.contextmanager
+def _faults() -> Iterator[None]:
+    try:
+        yield
+    except ChangedMeanwhile as changed:
+        raise UndoFault(f"{named(changed.names)} changed just now; nothing was undone") from None
+    except HalfDone as fault:
+        raise UndoFault(
+            f"an undo is half done, and can be neither finished nor taken back now: {fault}; mend that, and "
+            "undo again"
+        ) from None
+    except (NoRepository, GitFault, TreeTooLarge, OSError) as fault:
+        raise UndoFault(str(fault)) from None

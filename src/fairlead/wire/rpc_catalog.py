@@ -293,7 +293,8 @@ total insertions deletions patch cut left-out
     what changed in a session's directory since it began there: commits, what is not committed and new \
 files together, or how the files of another session differ from its own; `brief` leaves out the patch \
 [beside repeatable reads]
-session_undo: / name session-id turns dry-run force redo -> session turns top files others left
+session_undo: / name session-id turns dry-run force redo -> session turns top files others left \
+unrecorded notes refusal
     put files back as they were before the last turns that changed any, or with `redo` before the last \
 undo; a dry run only says what would be done. What somebody changed since is overwritten only with `force` \
 [beside own]

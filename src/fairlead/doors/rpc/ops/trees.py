@@ -12,10 +12,10 @@ from ....sessions.directory import Directory, NoSession
 from ....sessions.inbox import calling_agent
 from ....trees.diff import NoDiff, TreeDiff
 from ....trees.making import WorktreeFault
+from ....trees.planning import UndoFault
 from ....trees.records import WorktreeRecord
 from ....trees.room import TreeRoom, told
 from ....trees.turns import TurnSnapshots
-from ....trees.undoing import UndoFault
 from ....wire.rpc import ErrorCode, fields
 from ..frames import plain
 from ..handlers import FAULTS, Call, Data, OpError, op, outside_sandbox
@@ -25,7 +25,9 @@ FAULTS |= {NoDiff: ErrorCode.FAILED, WorktreeFault: ErrorCode.FAILED, UndoFault:
 MAX_CHANGED = 1000
 """How many files are named that would be lost."""
 AT_WORK = ("running", "working", "asks")
-"""The states of sessions that do something in their directory."""
+"""The states of sessions that do something in their directory,"""
+IN_TURN = ("working", "asks")
+"""and of those that do it in a turn."""
 
 
 class TreeOps:
@@ -68,6 +70,8 @@ class TreeOps:
         if force:
             _check_person("undo what others changed")
         _, found = (await meant(self._directory, call, name))[0]
+        rows = await self._directory.list(brief=True)
+        working = {each.name: each.project for each in rows if each.is_open and each.state in IN_TURN}
         undone = await self._snapshots.undo(
             found.id,
             turns=turns,
@@ -75,6 +79,7 @@ class TreeOps:
             is_dry=dry_run,
             force=force,
             name_of=lambda id: self._directory.name_of(id) or id,
+            working=working,
         )
         return fields(
             session=row_of(found),
@@ -83,6 +88,9 @@ class TreeOps:
             files=[_known(msgspec.structs.asdict(each)) for each in undone.files],
             others=list(undone.others),
             left=list(undone.left),
+            unrecorded=list(undone.unrecorded),
+            notes=list(undone.notes),
+            refusal=undone.refusal or None,
         )
 
     @op
