@@ -158,7 +158,8 @@ def test_approvals_are_listed_and_answered(hosting: Hosting) -> None:
 def test_what_a_program_asks_in_its_terminal_only_is_listed_below_and_answered_there(
     hosting: Hosting, tmp_path: Path
 ) -> None:
-    hosting.run("start", "gate", "-d", "--cwd", str(tmp_path), "--", "bash", "-c", "read -p 'Mend it? ' it")
+    asking = "echo It is broken.; read -p 'Mend it? ' it"
+    hosting.run("start", "gate", "-d", "--cwd", str(tmp_path), "--", "bash", "-c", asking)
     hosting.until(lambda: "waits" in hosting.run("ls", "gate").stdout)
     hosting.run("talk", "/run rm nothing")
     first, second = json.loads(hosting.run("approvals", "--json").stdout)
@@ -167,14 +168,15 @@ def test_what_a_program_asks_in_its_terminal_only_is_listed_below_and_answered_t
     listed = hosting.run("approvals").stdout
     assert "\ngate  in its terminal: Mend it?\n" in listed
     assert "do     answer in the terminal: `fairlead attach gate`\n" in listed
-    assert f"who    session gate (gate) in {tmp_path}\n" in listed
-    for verb in ("allow", "show"):
-        done = hosting.run("approvals", verb, "gate", check=False)
-        assert done.returncode == 1
-        assert (
-            "gate asks in its terminal: Mend it?; answer in the terminal: `fairlead attach gate`"
-            in done.stderr
-        )
+    assert f"who    session gate in {tmp_path}\n" in listed
+    shown = hosting.run("approvals", "show", "gate").stdout
+    assert shown.startswith("gate  in its terminal: Mend it?\n")
+    assert "    what\n      It is broken.\n      Mend it?\n" in shown
+    (row,) = json.loads(hosting.run("approvals", "show", "gate", "--json").stdout)
+    assert (row["summary"], row["preview"].rstrip()) == ("Mend it?", "It is broken.\nMend it?")
+    done = hosting.run("approvals", "allow", "gate", check=False)
+    why = "gate asks in its terminal: Mend it?; answer in the terminal: `fairlead attach gate`"
+    assert (done.returncode, why in done.stderr) == (1, True)
     hosting.run("send", "gate", "yes", "-k", "Enter")
     hosting.run("approvals", "deny", first["token"])
     hosting.until(lambda: "no approvals pending" in hosting.run("approvals").stderr)

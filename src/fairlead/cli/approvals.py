@@ -63,8 +63,10 @@ def main(arguments: Sequence[str]) -> int:
     from .kinds import note_seen
 
     with DaemonConnection() as control:
-        if options.token is not None:
-            _check_answerable(options.token, control)
+        in_terminal = _asks_in_terminal(options.token, control) if options.token is not None else None
+        if in_terminal is not None and options.answer != "show":
+            why = f"{options.token} asks in its terminal: {in_terminal['summary']}; {_attach(in_terminal)}"
+            raise Failure(why)
         if options.answer not in (None, "show"):
             _check_verb(options.answer, control)
             token, given = options.token, options.answer
@@ -82,10 +84,14 @@ def main(arguments: Sequence[str]) -> int:
                 text=options.text,
             )
             return _print_answer(options.answer, answer, as_json=options.json)
-        rows = control.ask("approvals", token=options.token)["approvals"]
-        if options.token is None:
-            rows += _in_terminals(control, rows)
-        note_seen(control, "approval_seen", token=options.token)
+        if in_terminal is not None:
+            rows = [in_terminal | {"preview": _screen(control, in_terminal)}]
+            note_seen(control, session_id=in_terminal["session_id"])
+        else:
+            rows = control.ask("approvals", token=options.token)["approvals"]
+            if options.token is None:
+                rows += _in_terminals(control, rows)
+            note_seen(control, "approval_seen", token=options.token)
     if options.json:
         import json
 
@@ -125,20 +131,22 @@ def _in_terminals(control: DaemonConnection, asked: list[dict[str, Any]]) -> lis
     ]
 
 
-def _check_answerable(token: str, control: DaemonConnection) -> None:
-    """Raise Failure for the name of a session that asks in its terminal only."""
+def _asks_in_terminal(token: str, control: DaemonConnection) -> dict[str, Any] | None:
+    """The question of a session that asks in its terminal only, by the session's name."""
     from ..client.connection import RequestError
 
     try:
         control.ask("approvals", token=token)
     except RequestError:
-        found = [
-            row for row in _in_terminals(control, []) if token in (row["session_id"], row["session_name"])
-        ]
-        if found:
-            raise Failure(
-                f"{token} asks in its terminal: {found[0]['summary']}; {_attach(found[0])}"
-            ) from None
+        rows = _in_terminals(control, [])
+        return next((row for row in rows if token in (row["session_id"], row["session_name"])), None)
+    return None
+
+
+def _screen(control: DaemonConnection, row: dict[str, Any]) -> str:
+    """The end of what a session shows, with its question."""
+    lines = control.ask("session_lines", session_id=row["session_id"], limit=LISTED_LINES)["lines"]
+    return "\n".join(lines)
 
 
 def _attach(row: dict[str, Any]) -> str:

@@ -261,13 +261,17 @@ def asker(session_name: str, session_id: str | None, project: str) -> str:
 
     >>> asker("garden", "0c0b2e1a-88", "/home/me/garden"), asker("zed", None, "/home/me"), asker("", None, "")
     ('session garden (0c0b2e1a) in /home/me/garden', 'program "zed" in /home/me', 'the daemon itself')
+    >>> asker("work", "work", "")
+    'session work'
     """
     name = one_line(session_name, 80)
     if session_id is None and not name:
         return "the daemon itself"
     called = f"program {quoted(name)}"  # whatever it calls itself
     if session_id is not None:
-        called = f"session {name} ({session_id[:8]})" if name else f"session {session_id[:8]}"
+        called = f"session {name or session_id[:8]}"
+        if name and session_id != session_name:  # terminals have their names for ids
+            called += f" ({session_id[:8]})"
     return called + (f" in {one_line(project, 200)}" if project else "")
 
 
