@@ -16,7 +16,10 @@ ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 ROOMS = {"agent.md": "agent", "verify.md": "verify"}
 """The rooms that pages are about: their tables of modules name files from there."""
-OF_OTHERS = {"coverage.py", "pytest.py", "conftest.py", "setup.py"}
+OF_OTHERS = {
+    *("coverage.py", "pytest.py", "conftest.py", "setup.py"),
+    *("noxfile.py", "sitecustomize.py", "usercustomize.py"),
+}
 """Files that pages name and that are not ours."""
 
 
