@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.formats import shown
-from fairlead.formats.shown import asked_about, asker, middle, one_line, several_lines, visible
+from fairlead.formats.shown import asked_about, asker, middle, name_fault, one_line, several_lines, visible
 
 ODD = st.text(st.sampled_from("ab \n\t\r\x00\x1b\u202e\u200b\u3164\ufe0f\u00a0é日\u2028"), max_size=300)
 LONG = st.builds(lambda text, count: text * count, ODD, st.sampled_from([1, 3, 500]))
@@ -64,3 +64,12 @@ def test_a_question_has_all_its_parts_once() -> None:
     assert asked_about(what="$ make", whole="make", **parts) == f"$ make\nit runs\n{who}"  # type: ignore[arg-type]
     long = asked_about(what="$ a ⏎ b", whole="a\nb", **parts)  # type: ignore[arg-type]
     assert long == f"$ a ⏎ b\nit runs\n{who}\na\nb"
+
+
+def test_combining_characters_do_not_draw_over_their_neighbours() -> None:
+    words = "e\u0301te\u0301 ว่าอย่างนี้ हिन्दी שָׁלוֹם"
+    assert visible(words) == words
+    assert visible("no\u0338" + "\u0335" * 40).count("<U+0335>") == 36
+    assert visible("\u0338x \u0338y\n\u0338z").count("<U+0338>") == 3
+    assert name_fault("a" + "\u0301" * 20)
+    assert not name_fault("caf\u00e9 e\u0301")

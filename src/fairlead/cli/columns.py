@@ -73,7 +73,9 @@ def table_lines(
     has `least` columns; that is cut, and then the first. `paint` colours a cell; it also gets it with the
     spaces after it. What a cell must not do to a terminal is shown by its name.
     """
-    rows = [[cell if cell.isprintable() else _harmless(cell) for cell in row] for row in rows]
+    rows = [
+        [cell if cell.isascii() and cell.isprintable() else _harmless(cell) for cell in row] for row in rows
+    ]
     width = terminal_width()
     heads = list(rows[0])
     widths = {head: max(width_of(row[at]) for row in rows) for at, head in enumerate(heads)}
@@ -96,9 +98,9 @@ def table_lines(
 
 
 def _harmless(cell: str) -> str:
-    from ..formats.shown import one_line
+    from ..formats.shown import one_line, visible
 
-    return one_line(cell, MAX_CELL)
+    return visible(cell) if cell.isprintable() else one_line(cell, MAX_CELL)
 
 
 def _fitted(

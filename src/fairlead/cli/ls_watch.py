@@ -15,6 +15,7 @@ from ..client.reconnect import ABSENCE, LOST, RECONNECTED, Reconnect
 from ..client.streams import Events
 from ..events import Event, SessionState
 from ..formats.columns import printable
+from ..formats.shown import visible
 from ..system.settings import Settings
 from ..ui.needs import activity_of, question_of, shown_name, state_word
 from ..wire.rpc_catalog import TOPICS
@@ -190,7 +191,7 @@ class _Lines(_View):
         self._line(session, f"{change}  {question}" if question else change)
 
     def _line(self, session: dict[str, Any], what: str) -> None:
-        print(f"{time.strftime('%H:%M:%S')}  {shown_name(session)}  {what}", flush=True)
+        print(visible(f"{time.strftime('%H:%M:%S')}  {shown_name(session)}  {what}"), flush=True)
 
 
 def _said(session: dict[str, Any]) -> tuple[str, str]:

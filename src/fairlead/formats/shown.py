@@ -15,6 +15,8 @@ from unicodedata import category
 from .columns import cut
 
 TAB = 4
+MAX_MARKS = 5
+"""How many combining characters one character may have: more than any language needs."""
 FEWEST_EMPTY = 3
 """So many empty lines in a row, or more, are shown as their number."""
 FEWEST_SPACES = 40
@@ -61,16 +63,34 @@ ASIDE = "A command that I ran meanwhile:"
 
 def visible(text: str) -> str:
     """A text with a name in place of each character that would not be seen, or would change how others are:
-    controls, writing directions, zero-width and odd spaces. Line feeds stay, tabs become spaces.
+    controls, writing directions, zero-width and odd spaces, and combining ones that lie on nothing or are
+    many. Line feeds stay, tabs become spaces.
 
-    >>> visible("rm \\u202ex\\x1b[1m")
-    'rm <U+202E>x<U+001B>[1m'
+    >>> visible("rm \\u202ex\\x1b[1m"), visible("a \\u0338b")
+    ('rm <U+202E>x<U+001B>[1m', 'a <U+0338>b')
     """
     text = text.expandtabs(TAB)
     if _PLAIN.match(text):
         return text
+    if any(category(char)[0] == "M" for char in set(text)):
+        text = _with_few_marks(text)
     names = {ord(char): f"<U+{ord(char):04X}>" for char in set(text) if _is_unseen(char)}
     return text.translate(names) if names else text
+
+
+def _with_few_marks(text: str) -> str:
+    """A text with a name in place of each combining character that has nothing below it, or too many beside
+    it: these are drawn over their neighbours."""
+    found, room = [], 0
+    for char in text:
+        if category(char)[0] != "M":
+            room = 0 if char in " \n" else MAX_MARKS
+        elif room:
+            room -= 1
+        else:
+            char = f"<U+{ord(char):04X}>"
+        found.append(char)
+    return "".join(found)
 
 
 def uncoloured(text: str) -> str:

@@ -2,13 +2,40 @@
 
 from __future__ import annotations
 
-from fairlead.ui.dashboard.gate import MOMENT, QUIET, SETTLED, AnswerGate
+from fairlead.ui.dashboard.gate import MOMENT, QUIET, SETTLED, TYPED, AnswerGate
 
 LATER = max(MOMENT, QUIET) + 0.01
 
 
+class Watched(AnswerGate):
+    """A gate that is looked at all the time, as the dashboard does."""
+
+    def __init__(self) -> None:
+        super().__init__(0.0)
+        self._now = 0.0
+        self._at = (0, 0, 0)
+
+    def look(self, now: float) -> None:
+        while self._now < now:
+            self._now = min(now, self._now + 0.1)
+            super().shown(self._now, *self._at)
+
+    def shown(self, now: float, first: int, end: int, total: int) -> None:
+        self.look(now)
+        self._at = first, end, total
+        super().shown(now, first, end, total)
+
+    def key(self, now: float, answer: str | None) -> str:
+        self.look(now)
+        return super().key(now, answer)
+
+    def settled(self, now: float) -> str | None:
+        self.look(now)
+        return super().settled(now)
+
+
 def shown(first: int = 0, end: int = 5, total: int = 5) -> AnswerGate:
-    gate = AnswerGate(0.0)
+    gate = Watched()
     gate.shown(0.0, first, end, total)
     return gate
 
@@ -71,6 +98,7 @@ def test_lines_that_were_scrolled_past_were_not_shown() -> None:
     assert gate.next_line(5.0) == 10
     for number, first in enumerate(range(10, 100, 10)):
         gate.shown(6.0 + number, first, first + 10, 100)
+    gate.shown(20.0, 90, 100, 100)
     assert gate.is_whole(20.0)
 
 
@@ -78,3 +106,36 @@ def test_lines_of_another_width_are_other_lines() -> None:
     gate = shown(0, 10, 10)
     gate.shown(1.0, 0, 10, 30)
     assert not gate.is_whole(5.0)
+
+
+def test_what_was_typed_while_we_were_stopped_answers_nothing() -> None:
+    gate = AnswerGate(0.0)
+    gate.shown(0.0, 0, 5, 5)
+    assert gate.key(60.0, "allow") == "read it first"  # nobody knows when it was typed
+    assert not gate.is_whole(60.0)
+
+
+def test_a_key_that_came_while_we_were_stopped_is_waited_for() -> None:
+    gate = shown()
+    assert gate.key(LATER, "allow") == ""
+    assert AnswerGate.settled(gate, LATER + 60.0) is None  # stopped: the next key is not read yet
+    gate.key(LATER + 60.0, "allow")
+    assert gate.settled(LATER + 70.0) is None
+
+
+def test_a_question_that_can_not_be_shown_is_not_answered() -> None:
+    gate = shown()
+    gate.hidden()
+    assert gate.key(LATER, "allow") == "read it first"
+
+
+def test_a_text_is_sent_by_an_enter_that_no_paste_brought() -> None:
+    for pause, is_sent in ((TYPED / 10, False), (TYPED * 2, True)):
+        gate = AnswerGate(0.0, TYPED)
+        for number in range(10):
+            gate.shown(number / 10, 0, 1, 1)
+        gate.key(1.0, None)
+        assert (gate.key(1.0 + pause, "blue") == "") == is_sent
+        for number in range(10):
+            gate.shown(1.1 + number / 10, 0, 1, 1)
+        assert gate.settled(2.1) == ("blue" if is_sent else None)

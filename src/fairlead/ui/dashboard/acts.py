@@ -50,6 +50,11 @@ def see(control: DaemonConnection, token: str) -> Row:
     return found
 
 
+def is_same(question: Row, listed: Row) -> bool:
+    """Whether a list has a question as it was shown; of what is long it may have less."""
+    return {**question, "preview": ""} == {**listed, "preview": ""}
+
+
 def settle(control: DaemonConnection, question: Row, answer: str, text: str) -> str:
     """Answer a question if it is still open, with every word as it was shown. Returns what to say of that."""
     try:
@@ -117,6 +122,10 @@ def doubt(entry: ListEntry) -> tuple[Lines, str]:
 
 
 def stop(control: DaemonConnection, entry: ListEntry) -> str:
+    """Stop what was shown, and not what has been started under its name since."""
+    now = control.ask("session_find", session_id=entry.id)["session"]
+    if any(now.get(name) != entry.row.get(name) for name in ("kind", "name", "started_at", "argv")):
+        raise NotDone("it is another session by now; x shows which")
     answer = control.ask("session_stop", session_id=entry.id)
     if "exit_code" in answer:
         return f"{entry.name} ended with {answer['exit_code']}"

@@ -42,6 +42,10 @@ NOTE_SECONDS = 10.0
 """For how long something is said in the foot."""
 SILENCE = 2.0
 """Seconds without an answer until it is said that the daemon does not answer."""
+NOTICED = 2.0
+"""Seconds in which a key may be meant for a session that has just gone away, and not for the next one."""
+OF_A_SESSION = frozenset("yapxdtr")
+"""The keys that do something with the session that is selected, besides Enter."""
 MAX_NOTE = 500
 STDERR_TAIL = 2000
 """How many bytes of what a command said in the end are read."""
@@ -71,8 +75,9 @@ class Dashboard(App[int]):
         self._draw_timer: asyncio.TimerHandle | None = None
         self._preview_timer: asyncio.TimerHandle | None = None
         self._note_until = 0.0
-        self._open: tuple[QuestionView, str] | None = None  # a question that is shown, and its token
+        self._open: tuple[QuestionView, dict[str, Any]] | None = None  # a question that is shown
         self._log_view: TextView | None = None
+        self._drafts: dict[str, str] = {}  # prompts that were left unsent or could not be sent, by session
         self._awaited = ""  # the session to be selected when it is listed
         self._prompts: dict[str, str] = {}  # prompts of ours without an end, and to whom they went
         self._aio: asyncio.AbstractEventLoop | None = None
@@ -136,8 +141,15 @@ class Dashboard(App[int]):
     def _changed(self) -> None:
         self.board.changed()
         self._want_preview()
-        if self._open is not None and self.model.question(self._open[1]) is None:
-            self._open[0].close("it is not open any more: it was answered elsewhere, or withdrawn")
+        if self._open is not None:
+            view, asked = self._open
+            now = self.model.question(asked["token"])
+            if now is None:
+                view.close("it is not open any more: it was answered elsewhere, or withdrawn")
+            elif not acts.is_same(asked, now):
+                view.close("it has changed: Esc, then y shows what it is now")
+            else:
+                return
             self._open = None
 
     def _happened(self, news: EventNews) -> None:
@@ -215,7 +227,7 @@ class Dashboard(App[int]):
         if isinstance(event, events.Key | events.Paste) and is_ours:
             if isinstance(event, events.Paste):
                 self._paste(event.text)
-            elif event.key in ("ctrl+c", "ctrl+q"):
+            elif event.key in ("ctrl+c", "ctrl+q") and not self.board.typing:
                 self.exit(0)
             else:
                 self._press(event)
@@ -225,6 +237,8 @@ class Dashboard(App[int]):
     def _press(self, event: events.Key) -> None:
         if self.board.typing:
             self._type(event)
+        elif self._is_for_what_is_gone(event):
+            pass
         elif not self._move(event.key) and (does := self._keys.get(event.character or event.key)):
             self.board.note = ""
             does(self)
@@ -234,6 +248,17 @@ class Dashboard(App[int]):
             self.board.note = ""
             self._filter("")
         self._draw()
+
+    def _is_for_what_is_gone(self, event: events.Key) -> bool:
+        """Whether a key may have been meant for a session that has just gone away; says so once."""
+        gone, entry = self.board.gone, self.board.entry
+        if not gone or (event.key != "enter" and event.character not in OF_A_SESSION):
+            return False
+        self.board.gone = ""
+        if entry is None or event.time - self.board.gone_at > NOTICED:
+            return False
+        self.say(f"{gone} is gone: {entry.name} is selected now")
+        return True
 
     def _move(self, key: str) -> bool:
         room = self.board.list_rows
@@ -261,11 +286,13 @@ class Dashboard(App[int]):
 
     def _type(self, event: events.Key) -> None:
         text = self.model.filter
-        if event.key == "escape":
+        if event.key in ("escape", "ctrl+c"):
             self.board.typing = False
             self._filter("")
         elif event.key in ("enter", "tab", "up", "down"):
             self.board.typing = False
+            if event.key in ("up", "down"):
+                self._move(event.key)
         elif event.key == "backspace":
             self._filter(text[:-1])
         elif event.key == "ctrl+u":
@@ -288,7 +315,7 @@ class Dashboard(App[int]):
             return
         at = self.board.row_at(event.screen_x, event.screen_y)
         if at is not None:
-            was = self.board.selected
+            was, self.board.typing = self.board.selected, False
             self.board.select(at)
             self._want_preview()
             self._draw()
@@ -322,7 +349,14 @@ class Dashboard(App[int]):
             return None
         return entry
 
-    def _act(self, do: Callable[[DaemonConnection], Any], then: Callable[[Any], None], *, what: str) -> None:
+    def _act(
+        self,
+        do: Callable[[DaemonConnection], Any],
+        then: Callable[[Any], None],
+        *,
+        what: str,
+        failed: Callable[[], object] = lambda: None,
+    ) -> None:
         """Ask the daemon for something that a person wants; say why if it can't be done."""
 
         def done(result: Any, error: Exception | None) -> None:
@@ -330,6 +364,7 @@ class Dashboard(App[int]):
                 if error is None:
                     then(result)
                 elif isinstance(error, RequestError | OSError | acts.NotDone):
+                    failed()
                     self.say(f"{what}: {error}")
                 else:
                     raise error
@@ -337,6 +372,7 @@ class Dashboard(App[int]):
             self._soon(show)
 
         if not self._link.act(do, done):
+            failed()
             self.say(f"{what}: too much waits for the daemon already")
 
     def attach(self) -> None:
@@ -376,12 +412,25 @@ class Dashboard(App[int]):
             self.say(f"{entry.name}: {why}")
             return
         token = questions[0]["token"]
-        self._act(lambda control: acts.see(control, token), self._ask, what=entry.name)
+
+        def seen(question: dict[str, Any]) -> None:
+            if self._may_show(entry, "y shows what it asks"):
+                self._ask(question)
+
+        self._act(lambda control: acts.see(control, token), seen, what=entry.name)
+
+    def _may_show(self, entry: ListEntry, how: str) -> bool:
+        """Whether what was asked for is still what the person waits for: no other view is open, nothing is
+        typed, and the same session is selected."""
+        if len(self.screen_stack) > 1:
+            return False
+        now = self.board.entry
+        if self.board.typing or now is None or now.key != entry.key:
+            self.say(f"{entry.name}: {how}")
+            return False
+        return True
 
     def _ask(self, question: dict[str, Any]) -> None:
-        if len(self.screen_stack) > 1:
-            return
-
         def lines(width: int, look: Look) -> list[str]:
             return question_lines(question, width, look)
 
@@ -393,7 +442,7 @@ class Dashboard(App[int]):
                 self._settle(question, answer, "")
 
         view = QuestionView(lines, answers_of(question), self.look)
-        self._open = view, question["token"]
+        self._open = view, question
         self._push(view, decided)
 
     def _write_answer(self, question: dict[str, Any]) -> None:
@@ -406,7 +455,7 @@ class Dashboard(App[int]):
             if text is not None:
                 self._settle(question, "answer", text)
 
-        self._push(PromptView("Your answer", lines, self.look), written)
+        self._push(PromptView("Your answer", lines, self.look, is_answer=True), written)
 
     def _settle(self, question: dict[str, Any], answer: str, text: str) -> None:
         self._act(
@@ -421,29 +470,32 @@ class Dashboard(App[int]):
             return
         from .writing import PromptView
 
-        preview = self.board.preview
+        preview, text = self.board.preview, text or self._drafts.pop(entry.key, "")
 
         def above(width: int, look: Look) -> list[str]:
             return list(preview.lines) if preview is not None and preview.key == entry.key else []
 
         def written(text: str | None) -> None:
             if text is None:
+                self._drafts[entry.key] = view.left
                 return
             id = acts.new_prompt_id()
             self._prompts[id] = entry.name
             self.say(f"{entry.name}: the prompt is on its way")
 
             def told(said: str) -> None:
-                if id in self._prompts or said:
+                if id in self._prompts:  # else it has ended by now, and that was said
                     self.say(said)
 
             self._act(
                 lambda control: acts.prompt(control, entry, id, text),
                 told,
                 what=f"{entry.name}: not prompted",
+                failed=lambda: self._drafts.setdefault(entry.key, text),
             )
 
-        self._push(PromptView(f"Prompt to {entry.name}", above, self.look, text), written)
+        view = PromptView(f"Prompt to {entry.name}", above, self.look, text)
+        self._push(view, written)
 
     def stop(self) -> None:
         """Stop what the session runs, after a last doubt."""
@@ -465,7 +517,7 @@ class Dashboard(App[int]):
         self._act(acts.kinds, lambda kinds: self._form(kinds, given), what="not started")
 
     def _form(self, kinds: list[str], given: dict[str, str] | None) -> None:
-        if len(self.screen_stack) > 1:
+        if len(self.screen_stack) > 1 or self.board.typing:
             return
         from .writing import StartView
 
@@ -509,21 +561,24 @@ class Dashboard(App[int]):
     def timeline(self) -> None:
         """Show the session's turns."""
         if (entry := self._session()) is not None:
-            self._act(lambda control: acts.timeline(control, entry), self._shown, what=entry.name)
+            self._view(lambda control: acts.timeline(control, entry), entry, "t shows its timeline")
 
     def reports(self) -> None:
         """Show its verifiers' reports."""
         if (entry := self._session()) is not None:
-            self._act(lambda control: acts.reports(control, entry), self._shown, what=entry.name)
+            self._view(lambda control: acts.reports(control, entry), entry, "r shows its reports")
 
     def diff(self) -> None:
         """Show what has changed in its project since it began there."""
         if (entry := self._session()) is not None:
-            self._act(lambda control: acts.changes(control, entry), self._shown, what=entry.name)
+            self._view(lambda control: acts.changes(control, entry), entry, "d shows its diff")
 
-    def _shown(self, lines: Lines) -> None:
-        if len(self.screen_stack) == 1:
-            self._show(lines)
+    def _view(self, do: Callable[[DaemonConnection], Lines], entry: ListEntry, how: str) -> None:
+        def shown(lines: Lines) -> None:
+            if self._may_show(entry, how):
+                self._show(lines)
+
+        self._act(do, shown, what=entry.name)
 
     def log_view(self) -> None:
         """Show what happened."""

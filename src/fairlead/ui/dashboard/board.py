@@ -4,6 +4,7 @@ preview, and a foot. No I/O and no Textual; what is shown is that of `DashboardM
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -65,7 +66,10 @@ class Board:
         """What is said in the foot for a while."""
         self.typing = False
         """Whether what is typed goes into the filter."""
-        self._key = ""
+        self._key = self._name = ""
+        self.gone = ""
+        """The name of a session that was selected until it went away; another one is selected instead."""
+        self.gone_at = 0.0
         self._widths: tuple[object, Widths] | None = None
 
     # --- the selection --------------------------------------------------------------------------------------
@@ -106,7 +110,8 @@ class Board:
     def select(self, at: int) -> None:
         self.selected = max(0, min(at, len(self.model.shown) - 1))
         entry = self.entry
-        self._key = entry.key if entry is not None else ""
+        self._key, self._name = (entry.key, entry.name) if entry is not None else ("", "")
+        self.gone = ""
         self._scroll()
 
     def row_at(self, x: int, y: int) -> int | None:
@@ -121,8 +126,11 @@ class Board:
         if at is not None:
             self.selected = at
             self._scroll()
-        else:
-            self.select(self.selected)
+            return
+        key, name = self._key, self._name
+        self.select(self.selected)
+        if key and self.entry is not None and all(each.key != key for each in self.model.entries):
+            self.gone, self.gone_at = name, time.monotonic()
 
     def resize(self, columns: int, rows: int) -> None:
         self.size = (max(1, columns), max(1, rows))

@@ -139,7 +139,7 @@ class Link:
     def close(self) -> None:
         """Let the threads end when they can."""
         self._is_closed.set()
-        self._previewer.wish(None)
+        self._previewer.close()
 
     def want_preview(self, wish: PreviewWish | None) -> None:
         """Show this session from now on, or none."""
@@ -306,6 +306,12 @@ class _Previewer:
             if wish != self._wish:
                 self._wish, self._look = wish, True
                 self._changed.notify()
+
+    def close(self) -> None:
+        """Let it see that it is over."""
+        with self._changed:
+            self._wish = None
+            self._changed.notify()
 
     def look(self) -> None:
         with self._changed:

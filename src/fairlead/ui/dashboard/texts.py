@@ -16,7 +16,9 @@ from .model import Happening, Row
 
 MAX_TITLE = 200
 LABEL = 7
-"""How many columns the names of a question's facts take."""
+"""How many columns the names of a question's facts take,"""
+LEAST_FOR_LABELS = 24
+"""if the terminal has so many; else they stand before the facts."""
 _USUAL = {"allow": "y", "always": "a", "deny": "n"}
 _DOES = {"allow": "allow it", "always": "allow it, and the same from now on", "deny": "deny it"}
 
@@ -85,7 +87,10 @@ def question_lines(question: dict[str, Any], width: int, look: Look) -> list[str
         "asked": asked_at and time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(asked_at)),
     }
     for name, value in facts.items():
-        for number, line in enumerate(folded(_one(value), max(1, width - LABEL)) if value else ()):
+        if value and width < LEAST_FOR_LABELS:
+            lines += folded(f"{name}: {_one(value)}", width)
+            continue
+        for number, line in enumerate(folded(_one(value), width - LABEL) if value else ()):
             head = "" if number else name
             lines.append(look.paint("dim", f"{head:<{LABEL}}") + line)
     if whole and whole != summary.removeprefix("$ "):
@@ -103,7 +108,7 @@ def answers_of(question: dict[str, Any]) -> list[tuple[str, str, str]]:
     found = []
     for number, (value, label) in enumerate(zip(question["options"], labels), 1):
         key = _USUAL.get(value, str(number) if number <= 9 else "")
-        does = f'"{one_line(label, 80)}"' if label and value not in _DOES else _DOES.get(value, value)
+        does = f'"{_one(label)}"' if label and value not in _DOES else _DOES.get(value, value)
         if question["lost"] or question["kind"] == "escalation":
             does = "dismiss it"
         if key:

@@ -14,9 +14,12 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
+from ...formats.columns import width_of
+from ...formats.shown import clean
 from ..plot import Look
 from .gate import AnswerGate
 from .painted import PaintedLines
+from .texts import folded
 
 Lines = Callable[[int, Look], Sequence[str]]
 """Makes the lines of a text for a width."""
@@ -102,33 +105,56 @@ class QuestionView(TextView):
     Dismissed with the answer."""
 
     def __init__(self, lines: Lines, answers: Sequence[tuple[str, str, str]], look: Look) -> None:
-        super().__init__(lines, look)
+        super().__init__(self._whole, look)
+        self._question = lines
         self._gate = AnswerGate(time.monotonic())
         self._note = ""
         self._answers = {key: (value, does) for key, value, does in answers}
         self._is_over = False
+        self._is_too_narrow = False
 
     def on_mount(self) -> None:
         self.set_interval(LOOK_AGAIN, self._look_again)
+
+    def on_resize(self, event: events.Resize) -> None:
+        before = self._lines
+        self._lines = self._make(max(1, event.size.width), self._look)
+        if self._lines != before:
+            self._gate.hidden()
+        self.draw()
 
     @property
     def room(self) -> int:
         return max(1, self.app.size.height - 1 - len(self._answer_rows()))
 
-    def _answer_rows(self) -> list[str]:
+    def _whole(self, width: int, look: Look) -> list[str]:
+        """All of the question, and of its answers if what is below it can't show these."""
+        lines = list(self._question(width, look))
+        if any(width_of(row) > width for row in self._answers_in_rows()):
+            lines.append("")
+            for key, (_, does) in self._answers.items():
+                lines += folded(f"{key}  {does}", width)
+        self._is_too_narrow = any(width_of(clean(line)) > width for line in lines)
+        return lines
+
+    def _answers_in_rows(self) -> list[str]:
         """How it is answered, in as many rows as there are answers; in a low terminal, in one."""
-        look, can = self._look, self._gate.is_whole(time.monotonic())
         rows = [f"{key}  {does}" for key, (_, does) in self._answers.items()]
-        if self.app.size.height < len(rows) + 6:
-            rows = ["  ".join(rows)]
-        colour = "bold" if can else "dim"
-        return [look.paint(colour, look.fit(row, self.app.size.width)) for row in rows]
+        return ["  ".join(rows)] if self.app.size.height < len(rows) + 6 else rows
+
+    def _answer_rows(self) -> list[str]:
+        look, width = self._look, self.app.size.width
+        colour = "bold" if self._gate.is_whole(time.monotonic()) else "dim"
+        return [look.paint(colour, look.fit(row, width)) for row in self._answers_in_rows()]
 
     def draw(self) -> None:
         self._top = max(0, min(self._top, len(self._lines) - self.room))
         shown = list(self._lines[self._top : self.end])
         shown += [""] * (self.room - len(shown))
-        self._gate.shown(time.monotonic(), self._top, self.end, len(self._lines))
+        if self._is_too_narrow:
+            self._gate.hidden()
+        else:
+            self._gate.shown(time.monotonic(), self._top, self.end, len(self._lines))
         self.painted.show([*shown, *self._answer_rows(), self._foot()])
 
     def _foot(self) -> str:
@@ -142,7 +168,9 @@ class QuestionView(TextView):
 
     def on_key(self, event: events.Key) -> None:
         value = self._answers.get(event.character or "", (None, ""))[0] if not self._is_over else None
-        self._note = self._gate.key(time.monotonic(), value)
+        self._note = self._gate.key(event.time, value)
+        if self._note and self._is_too_narrow:
+            self._note = "the terminal is too narrow to read it"
         if value is not None:
             event.stop()
             unseen = self._gate.next_line(time.monotonic())
@@ -155,7 +183,7 @@ class QuestionView(TextView):
 
     def on_paste(self, event: events.Paste) -> None:
         event.stop()
-        self._note = self._gate.pasted(time.monotonic())
+        self._note = self._gate.pasted(event.time)
         self.draw()
 
     def _look_again(self) -> None:

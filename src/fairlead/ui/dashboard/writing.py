@@ -4,6 +4,7 @@ widgets of Textual that take text need a while.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -16,15 +17,17 @@ from textual.widgets import Input, TextArea
 
 from ...formats.shown import dotted
 from ..plot import Look
+from .gate import TYPED, AnswerGate
 from .painted import PaintedLines
-from .views import Lines
+from .views import LOOK_AGAIN, Lines
 
 MAX_PROMPT = 1_000_000
 """How many characters can be pasted at a time."""
 
 
 class PromptView(Screen[str]):
-    """A text of one or more lines. Dismissed with it; Esc leaves it unsent."""
+    """A text of one or more lines. Dismissed with it; Esc leaves it unsent. One that is an answer is sent by
+    an Enter that no paste brought."""
 
     AUTO_FOCUS = "TextArea"
     CSS = """
@@ -34,8 +37,14 @@ class PromptView(Screen[str]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", show=False)]
 
-    def __init__(self, title: str, above: Lines, look: Look, text: str = "") -> None:
+    def __init__(
+        self, title: str, above: Lines, look: Look, text: str = "", *, is_answer: bool = False
+    ) -> None:
         super().__init__()
+        self.gate = AnswerGate(time.monotonic(), TYPED) if is_answer else None
+        self._note = ""
+        self.left = text
+        """What is written so far."""
         self._title = title
         self._make = above
         self._look = look
@@ -50,26 +59,51 @@ class PromptView(Screen[str]):
 
     def on_mount(self) -> None:
         self.query_one(Draft).cursor_location = self.query_one(Draft).document.end
+        if self.gate is not None:
+            self.set_interval(LOOK_AGAIN, self._look_again)
+
+    def _look_again(self) -> None:
+        assert self.gate is not None
+        now = time.monotonic()
+        self.gate.shown(now, 0, 1, 1)
+        if (text := self.gate.settled(now)) is not None:
+            _ = self.dismiss(text)
+
+    def say(self, note: str) -> None:
+        """Say why the text is not sent."""
+        if note != self._note:
+            self._note = note
+            self._draw()
 
     def on_resize(self, event: events.Resize) -> None:
-        width, look = event.size.width, self._look
-        room = max(1, event.size.height - 9)
+        self._draw()
+
+    def _draw(self) -> None:
+        size, look = self.app.size, self._look
+        width, room = size.width, max(1, size.height - 9)
         lines = list(self._make(width, look))[-max(0, room - 1) :] if room > 1 else []
         lines += [""] * (room - 1 - len(lines))
         title = look.paint("bold", look.fit(self._title, width))
         self.query_one("#above", PaintedLines).show([*lines, title])
-        foot = look.fit("Enter sends  ctrl+j breaks the line  Esc leaves it unsent", width)
-        self.query_one("#foot", PaintedLines).show([look.paint("dim", foot)])
+        foot = look.fit(self._note or "Enter sends  ctrl+j breaks the line  Esc leaves it unsent", width)
+        self.query_one("#foot", PaintedLines).show([look.paint("yellow" if self._note else "dim", foot)])
 
     def on_key(self, event: events.Key) -> None:
         """A key that came before the text had the focus."""
         if event.is_printable and event.character and self.focused is None:
             self.query_one(Draft).insert(event.character)
 
+    def on_text_area_changed(self, event: TextArea.Changed) -> None:
+        self.left = event.text_area.text
+
     def on_draft_submit(self, event: Draft.Submit) -> None:
         event.stop()
-        if event.text.strip():
+        if not event.text.strip():
+            return
+        if self.gate is None:
             _ = self.dismiss(event.text)
+        else:
+            self.say(self.gate.key(event.pressed_at, event.text) and "not sent: several keys at once")
 
 
 class StartView(Screen[dict[str, str]]):
@@ -181,15 +215,19 @@ class Draft(TextArea):
     class Submit(Message):
         """The text is to be sent."""
 
-        def __init__(self, text: str) -> None:
+        def __init__(self, text: str, pressed_at: float) -> None:
             super().__init__()
             self.text = text
+            self.pressed_at = pressed_at
 
     async def _on_key(self, event: events.Key) -> None:
+        view = self.screen
+        if event.key != "enter" and isinstance(view, PromptView) and view.gate is not None:
+            view.say(view.gate.key(event.time, None) and "not sent: several keys at once")
         if event.key == "enter":
             event.stop()
             event.prevent_default()
-            self.post_message(self.Submit(self.text))
+            self.post_message(self.Submit(self.text, event.time))
         elif event.key in ("ctrl+j", "shift+enter", "alt+enter"):
             event.stop()
             event.prevent_default()
