@@ -78,6 +78,24 @@ async def test_two_prompts_of_the_same_text_have_their_own_answers(tmp_path: Pat
 
 
 @playing
+async def test_of_many_long_prompts_that_are_dropped_the_ends_are_given_back(tmp_path: Path) -> None:
+    room = Room(tmp_path, replay(tmp_path, calls(("c1", "endless", {}))))
+    id = await room.kind.make("garden", str(tmp_path))
+    for number in range(50):
+        await room.kind.prompt(id, Prompt(f"p{number}", "first" + "x" * 100_000 + "last"))
+    session = room.store.find(id)
+    async with asyncio.timeout(WAIT):
+        while not session.jobs:
+            await asyncio.sleep(0.005)
+    dropped = (await room.kind.stop(id))["dropped"]
+    async with asyncio.timeout(WAIT):
+        await room.kind.settled(id)
+    assert len(dropped) == 49
+    assert all(each.startswith("first") and each.endswith("last") and len(each) < 5000 for each in dropped)
+    await room.close()
+
+
+@playing
 async def test_an_interrupt_ends_what_runs_or_one_prompt_and_stop_ends_all(tmp_path: Path) -> None:
     endless = calls(("c1", "endless", {}))
     room = Room(tmp_path, replay(tmp_path, endless, endless, endless))

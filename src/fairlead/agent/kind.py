@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
-from ..formats.shown import visible
+from ..formats.shown import middle, visible
 from ..sessions.directory import NoSession, NotSupported, Summary
 from ..sessions.feed import Changed, Feed, FeedEvent, PromptEnded, PromptStarted, TurnEnded
 from ..sessions.session import PastPrompt, Prompt, PromptStage, Receipt
@@ -31,6 +31,8 @@ SCAN_SECONDS = 0.05
 """How long journals are looked through for a list; the rest comes the next time."""
 LISTED_SECONDS = 86_400.0
 """How long after it was used last a session that is not open is listed."""
+MAX_DROPPED = 4000
+"""How many characters are given back of each prompt that was not said."""
 MAX_WHAT = 80
 """How many characters of what was said last are shown."""
 
@@ -124,7 +126,7 @@ class AgentKind:
         """End its turn and what waits to be said. The session stays: it can be talked with again."""
         session = await self._conversation(id)
         was_working = not session.is_idle
-        dropped = session.prompts.queued
+        dropped = [middle(text, MAX_DROPPED, "see the journal") for text in session.prompts.queued]
         session.prompts.drop("stopped before it was said")
         session.abort()
         agent_ended = await session.end_agent()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
+from ..formats.shown import middle
 from ..sessions.session import RESTARTED, PromptOutcome
 from . import events
 from .context import DROPPED, QUEUED
@@ -23,6 +24,8 @@ from .ports import Refused
 
 MAX_QUEUED = 100
 """How many messages may wait to be said."""
+MAX_RETURNED = 1024 * 1024
+"""How many characters are given back of what was not said."""
 
 
 class Prompts:
@@ -72,7 +75,7 @@ class Prompts:
         self.steering.clear()
         for said in dropped:
             self._dropped(said, reason)
-        return "\n".join(map(text_of, dropped))
+        return middle("\n".join(map(text_of, dropped)), MAX_RETURNED, "see the journal")
 
     def drop_corrections(self) -> None:
         """Forget the corrections of a turn that is not done."""

@@ -21,8 +21,8 @@ COMMAND = Command(
     codes={1: "a session does not exist or did not stop; the others were stopped"},
 )
 
-SHOWN = 60
-"""How many characters are shown of a prompt that was dropped."""
+SHOWN, MAX_LISTED = 60, 10
+"""How many characters are shown of a prompt that was dropped, and of how many."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -69,4 +69,7 @@ def _dropped(texts: list[str]) -> str:
     from ..formats.shown import one_line
 
     what = "1 queued prompt was" if len(texts) == 1 else f"{len(texts)} queued prompts were"
-    return f"; {what} dropped: {'; '.join(one_line(text, SHOWN) for text in texts)}"
+    shown = [one_line(text, SHOWN) for text in texts[:MAX_LISTED]]
+    if len(texts) > MAX_LISTED:
+        shown.append(f"and {len(texts) - MAX_LISTED} more")
+    return f"; {what} dropped: {'; '.join(shown)}"
