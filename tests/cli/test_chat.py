@@ -145,6 +145,46 @@ def test_what_an_agent_has_cost_and_its_context_are_known_to_the_next_daemon_and
     assert small.found("paying")["cost"] == 0.75
 
 
+def test_a_session_whose_directory_was_removed_says_so_and_can_be_left(small: SmallHosting) -> None:
+    small.open("here")
+    with talk(small, "here", rows=100) as person:
+        for name, agent, model in (("theirs", "small", "small/default"), ("ours", None, "offline/guide")):
+            gone = small.directory / name
+            gone.mkdir()
+            small.ask("open_session", name=name, cwd=str(gone), agent=agent)
+            gone.rmdir()
+            person.type(f"/resume {name}\r".encode())
+            person.until_all([f"{name} · {model}", f"session's directory {gone} is gone"])
+            person.type(b"!ls\r")
+            person.until(f"can't run it: No such file or directory: {gone}")
+        person.type(b"run: ls\r")
+        person.until(KEYS)
+        person.type(b"y\r")
+        person.until(f"no such directory: {gone}")
+        small.wait_idle("ours")
+        person.type(b"/resume theirs\r")
+        person.until("Switched to theirs")
+        person.type(b"hello\r")
+        person.until("small: no such directory: ")
+        assert "Traceback" not in person.text
+
+
+def test_what_is_entered_after_a_switch_is_for_the_other_session_or_for_none(small: SmallHosting) -> None:
+    for name in ("one", "other"):
+        small.open(name)
+    with talk(small, "one", rows=100) as person:
+        person.type(b"/resume other\rto the other\r")
+        person.until_all(["Switched to other", "> to the other"])
+        small.wait_idle("other")
+        person.type(b"/resume nosuch\rto nobody\r")
+        person.until_all(["there is no session 'nosuch'", "not sent, as this is still the same session"])
+        person.until("\n> to nobody\n●")  # it is in the line again
+        person.type(b"\x15/new\rto a new one\r")
+        person.until_all(["a new session", "\n> to a new one\n\nto a new one"])
+    said = [[line for line in small.told(name) if line.startswith(">")] for name in ("one", "other")]
+    assert said == [[], ["> to the other"]]
+
+
 @contextlib.contextmanager
 def held_back(small: SmallHosting) -> Iterator[None]:
     """Kill the daemon, and let no other one begin meanwhile."""

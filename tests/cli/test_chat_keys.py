@@ -252,7 +252,7 @@ def test_another_session_is_turned_to_by_its_name(hosting: Hosting, place: Path)
         person.until_again(b"second \xc2\xb7 offline/guide")
         person.until("● connected")
         person.type(b"/tree nobody\r")
-        person.until("Session not found in context: nobody")
+        person.until("there is no session 'nobody'; /tree alone lists them")
 
 
 def test_shift_tab_switches_modes_and_they_hold(hosting: Hosting, place: Path) -> None:
@@ -266,7 +266,7 @@ def test_shift_tab_switches_modes_and_they_hold(hosting: Hosting, place: Path) -
         until_gone(person, BUSY)
         assert (place / "src" / "lilies.py").read_text() == "white"
         person.type(b"write conftest.py: white\r")
-        person.until_all([KEYS, "tools run or obey what is in conftest.py"])
+        person.until_all([KEYS, "conftest.py: Python, tests or editors run it without being told"])
         person.press(b"\x1b")
         person.until("✗ denied")
         until_gone(person, BUSY)

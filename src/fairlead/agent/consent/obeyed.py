@@ -62,7 +62,7 @@ GROUPS = (
         ),
     ),
     ObeyedGroup(
-        "Python runs it when it starts, or tests and editors do",
+        "Python, tests or editors run it without being told",
         _words(
             "conftest.py jupyter_config.json jupyter_config.py jupyter_lab_config.py",
             "jupyter_notebook_config.py jupyter_server_config.py mypy.ini pylintrc pylintrc.toml pytest.ini",

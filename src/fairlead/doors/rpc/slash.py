@@ -171,7 +171,7 @@ class AgentCommands:
             more = {"prompt_id": id} if doing.caller.receipts else {}
         else:
             names = (word.split()[0].removeprefix("/") for word in commands_of(session))
-            near = meant(name, names).replace("mean ", "mean /")  # all begin with a slash
+            near = meant(name, names).replace("mean ", "mean /") if first.startswith("/") else ""
             ours = f"{one_line(first, SHOWN_CHARS)} is not a command here{near or '; /help lists them'}"
             self._say(doing, _for(doing, f"[not a command] {text}", ours))
         self._show_focus(call, session)

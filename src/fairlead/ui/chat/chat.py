@@ -68,8 +68,6 @@ SAYING = ("say", "command")
 """Requests by which what was entered is sent."""
 _ANSWERED_ELSEWHERE = (ErrorCode.NO_ACTIVE_DIALOG.value, ErrorCode.DIALOG_ID_MISMATCH.value)
 """Errors of an answer to a question if another client was first."""
-TURNING = ("/new", "/resume", "/tree")
-"""Commands after which the chat turns to another session."""
 LEAVING = ("/quit", "/exit", "quit", "exit")
 """What is entered to leave."""
 MAX_ASIDE = 5
@@ -87,6 +85,7 @@ Readable = int | socket.socket | SignalBell | ProjectPaths | LocalCommand
 """What may have something to be read."""
 
 _OFFLINE = "no language model is connected; choose one with /model or --model"
+_GONE = "the session's directory {} is gone: nothing can be read, changed or run there until it is back"
 _KEYS = "/help lists commands, ? shows the keys, ^D leaves"
 
 
@@ -234,6 +233,7 @@ class _Chat:
         self._mode_asked = ""
         for text in self._prompts.lose():
             self._talk.note(f"the daemon went away before it answered: {one_line(clean(text), MAX_WHAT)}")
+        self._give_back()
         if self._panel.is_picking:
             self._panel.close()
         if self._line.is_secret:  # who had asked for it is no more
@@ -256,6 +256,15 @@ class _Chat:
             self._catch_up()
         for answer in answers:
             self._answered(answer)
+        self._give_back()
+
+    def _give_back(self) -> None:
+        """What was meant for another session is not said to this one."""
+        for each in self._prompts.stay():
+            self._talk.note(
+                f"not sent, as this is still the same session: {one_line(clean(each.typed), MAX_WHAT)}"
+            )
+            self._line.set(self._line.text or each.typed)
 
     def _catch_up(self) -> None:
         events, self._missed = self._missed, []
@@ -372,14 +381,15 @@ class _Chat:
         """Follow another session."""
         self._link.follow(opened)
         self._end_turn()
-        for outgoing in self._prompts.waiting.values():
-            what = one_line(clean(outgoing.typed), MAX_WHAT)
-            if outgoing.typed.split()[0] not in TURNING:
-                self._talk.note(f"entered before the chat turned to another session, not sent: {what}")
+        left = self._prompts.turn()
         self._created, self._name = opened.created, ""
         self._missed.clear()
         self._answering.forget()
-        self._prompts.clear()
+        for each in left:
+            is_shown = each.op == "command"
+            self._prompts.enter(
+                each.op, each.text, shown_as=each.typed, images=each.images, is_shown=is_shown
+            )
         self._known.forget()
         self._told = {}
 
@@ -406,6 +416,8 @@ class _Chat:
         if data.get("model_provider") == "offline":
             self._talk.show([(_OFFLINE, "dim")], "head")
         self._talk.show([(_KEYS, "dim")], "head")
+        if self._place and not os.path.isdir(self._place):
+            self._talk.show([(_GONE.format(one_line(clean(self._place), MAX_WHAT)), "yellow")], "note")
         if reason := (data.get("verdict") or {}).get("escalated"):
             self._talk.show([(f"◆ a person is needed: {clean(reason)}", "red")], "note")
         is_idle = state is None or state.is_idle
@@ -708,7 +720,8 @@ class _Chat:
         try:
             self._local = LocalCommand(command, self._place, for_agent=for_agent)
         except OSError as error:
-            self._talk.show([(f"can't run it: {error}", "red")], "note")
+            where = f": {clean(str(error.filename))}" if error.filename else ""
+            self._talk.show([(f"can't run it: {error.strerror}{where}", "red")], "note")
 
     def _run_on(self, local: LocalCommand, *, is_readable: bool) -> None:
         if is_readable:

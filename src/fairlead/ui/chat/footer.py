@@ -41,6 +41,8 @@ def _context(told: dict[str, Any]) -> str:
 
 def _cost(told: dict[str, Any]) -> str:
     cost = told.get("cost") or 0
+    if 0 < cost < 0.0005:
+        return "<$0.001"
     return f"${cost:.2f}" if cost >= 0.1 else f"${cost:.3f}" if cost else ""
 
 

@@ -15,6 +15,11 @@ MAX_WAITING = 100
 """How much may wait to be sent; then no more is taken."""
 
 
+TURNING = ("/new", "/resume", "/tree")
+"""Commands after which the chat is in another session, if they name one. What is entered after them is meant
+for that one, and waits for it."""
+
+
 class Outgoing:
     """Something for the session that the daemon has not confirmed: `op` is `say` or `command`. It `is_shown`
     if it stands in the conversation already."""
@@ -30,6 +35,13 @@ class Outgoing:
         self.is_shown = is_shown
         self.is_sent = False
 
+    @property
+    def turns(self) -> bool:
+        """True if another session is to come of it."""
+        words = self.text.split()
+        names_one = words[0] == "/new" or (len(words) > 1 and words[:2] != ["/tree", "name"])
+        return self.op == "command" and words[0] in TURNING and names_one
+
 
 class OwnPrompts:
     """The prompts and commands of this chat."""
@@ -41,6 +53,7 @@ class OwnPrompts:
         """Prompts that are on the screen before they are said."""
         self.queued: dict[str, str] = {}
         """What waits for its turn, by its id."""
+        self._has_stayed = False
 
     def clear(self) -> None:
         self.waiting.clear()
@@ -63,12 +76,38 @@ class OwnPrompts:
             self.queued[entered.id] = shown_as or text
 
     def unsent(self) -> Iterator[Outgoing]:
-        """What is to be sent now."""
-        return iter([each for each in self.waiting.values() if not each.is_sent])
+        """What is to be sent now: nothing after a command that turns to another session."""
+        found = []
+        for each in self.waiting.values():
+            if not each.is_sent:
+                found.append(each)
+            if each.turns:
+                break
+        return iter(found)
+
+    def turn(self) -> list[Outgoing]:
+        """The chat is in another session: returns what is left for it."""
+        left = [each for each in self.waiting.values() if not each.is_sent]
+        self.clear()
+        self._has_stayed = False
+        return left
+
+    def stay(self) -> list[Outgoing]:
+        """After a command that turns to another session and did not: returns what was meant for that one, and
+        is not sent."""
+        if not self._has_stayed:
+            return []
+        self._has_stayed = False
+        left = [each for each in self.waiting.values() if not each.is_sent]
+        for each in left:
+            self.refuse(each.id)
+        self._has_stayed = False
+        return left
 
     def confirm(self, id: str, data: dict[str, Any]) -> None:
         """The daemon has taken it. A prompt's id may be another one there."""
         entered = self.waiting.pop(id, None)
+        self._has_stayed = self._has_stayed or (entered is not None and entered.turns)
         known = data.get("prompt_id") or id
         if entered is not None and entered.op == "command":
             if "prompt_id" in data and "fallback" not in data:
@@ -82,6 +121,7 @@ class OwnPrompts:
     def refuse(self, id: str) -> str:
         """The daemon refused it. Returns what was typed, if it was a prompt."""
         outgoing = self.waiting.pop(id, None)
+        self._has_stayed = self._has_stayed or (outgoing is not None and outgoing.turns)
         self.queued.pop(id, None)
         self.shown.discard(id)
         return outgoing.typed if outgoing is not None and outgoing.op == "say" else ""
@@ -102,6 +142,7 @@ class OwnPrompts:
         lost = [each for each in self.waiting.values() if each.is_sent and each.op == "command"]
         for each in lost:
             del self.waiting[each.id]
+            self._has_stayed = self._has_stayed or each.turns
         for each in self.waiting.values():
             each.is_sent = False
         return [each.text for each in lost]

@@ -24,7 +24,9 @@ from ...events import (
     ToolUpdate,
     TurnBegan,
 )
+from ...formats.columns import width_of
 from ...formats.shown import call_title, clean, one_line
+from ..flow import Flow
 from ..markdown import UNICODE, Markdown
 from ..styled import Line, Marks, Row, broken, plain
 from .screen import ChatScreen
@@ -41,6 +43,8 @@ MAX_TITLE = 100
 PROMPT_LINES = 12
 """How many lines are shown of what somebody said."""
 INTERRUPTED = "interrupting after this step; ^C again aborts it immediately"
+_WRAPPED = ("note", "command")
+"""Kinds of rows that are sentences."""
 TICK = 0.125
 """Seconds between two pictures of the spinner."""
 
@@ -84,6 +88,8 @@ class ConversationView:
         """Lines that stay, apart from what is of another kind."""
         self.end_line()
         self._apart(kind)
+        if kind in _WRAPPED:
+            rows = [each for row in rows for each in _in_words(row, self._screen.columns)]
         self._screen.say(rows, indent)
 
     def note(self, text: str) -> None:
@@ -293,6 +299,19 @@ def without_shown(events: Sequence[AgentEvent], said: Sequence[dict[str, Any]]) 
     last = max((number for number, event in enumerate(events, 1) if is_shown(event)), default=0)
     parts = (Text, Thought, Message, Prompted, ToolStarted, ToolRunning, ToolUpdate, ToolResult)
     return [*(each for each in events[:last] if not isinstance(each, parts)), *events[last:]]
+
+
+def _in_words(row: Row | Line, columns: int) -> Sequence[Row | Line]:
+    """A row as rows of whole words. What has a word without room, such as a path, is left to the terminal, so
+    that it can be copied whole."""
+    text = plain(row)
+    if width_of(text) <= columns or any(width_of(word) > columns for word in text.split()):
+        return [row]
+    indent = text[: len(text) - len(text.lstrip())]
+    flow = Flow(columns, [], [(indent, "")])
+    for piece, style in _pieces(row):
+        flow.add(piece, style)
+    return flow.finish()
 
 
 def _pieces(row: Row | Line) -> Line:
