@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import stat
 import subprocess
 import tempfile
 import threading
@@ -35,6 +36,17 @@ MAX_SMALL_FILE = 64 * 1024 * 1024
 """The same for each other file that is copied."""
 MAX_LISTED = 256 * 1024 * 1024
 """How many bytes git may print."""
+
+MAX_ALTERNATES = 1024 * 1024
+"""How many bytes a list of further object directories may have,"""
+MAX_ALTERNATE_STEPS = 5
+"""and how many such lists git follows one after the other."""
+MAX_SEARCHED = 200_000
+"""How many files and directories are looked at to find out what git waits for,"""
+SEARCH_SECONDS = 5.0
+"""and for how long."""
+MAX_PIPES = 1000
+"""How many pipes are remembered that git waited for."""
 
 _KEPT_KEYS = frozenset(
     {"core.autocrlf", "core.eol", "core.filemode", "core.ignorecase", "core.precomposeunicode"}
@@ -72,12 +84,20 @@ class NoRepository(Exception):
     """The project is not in a git repository that can be read. Says why."""
 
 
+_pipes: dict[Path, Path] = {}
+"""What git waited for in a working tree: it is not begun again as long as that is there."""
+
+
 class GitFault(Exception):
     """A call of git that did not work. Says which, and what it said; `code` is how it ended, if it did."""
 
     def __init__(self, message: str, code: int = -1) -> None:
         super().__init__(message)
         self.code = code
+
+
+class GitTimeout(GitFault):
+    """A call of git that took too long."""
 
 
 def git_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -110,6 +130,9 @@ class Shadow:
         self.project = project
         self.root, real, common = repository_of(project)
         """The working tree's topmost directory."""
+        self._tops = (self.root, real, common)
+        if (pipe := _pipes.get(self.root)) and _is_pipe(pipe):
+            raise NoRepository(_waited_for(pipe))
         self.excludes = _users_excludes()
         """The file that says what the user ignores everywhere."""
         self._holder = tempfile.mkdtemp(prefix="fairlead-git-") if at is None else ""
@@ -154,28 +177,31 @@ class Shadow:
         cwd: Path | None = None,
         input: bytes | None = None,
         limit: int | None = None,
-        seconds: float = GIT_SECONDS,
+        seconds: float | None = None,
         codes: Collection[int] = (0,),
     ) -> bytes:
         """What git prints, or the first `limit` bytes of it. Raises GitFault, also when it takes too long."""
+        seconds = GIT_SECONDS if seconds is None else seconds
         seconds = seconds if deadline is None else min(seconds, deadline - time.monotonic())
         if seconds <= 0:
             raise GitFault(f"there was no time left for git {arguments[0]}")
-        return _call(
-            [*BASE, *arguments],
-            cwd or self.root,
-            {**self.environment, **(env or {})},
-            seconds,
-            input,
-            limit,
-            codes,
-        )
+        environment = {**self.environment, **(env or {})}
+        try:
+            return _call([*BASE, *arguments], cwd or self.root, environment, seconds, input, limit, codes)
+        except GitTimeout:
+            if (pipe := _pipe_in(self._tops)) is None:
+                raise
+            if len(_pipes) >= MAX_PIPES:
+                _pipes.clear()
+            _pipes[self.root] = pipe
+            raise GitFault(_waited_for(pipe)) from None
 
     def _make(self, real: Path, common: Path) -> None:
         self.directory.mkdir(mode=0o700)
         for name in ("objects/info", "fresh", "refs", "info"):
             (self.directory / name).mkdir(parents=True)
         objects = os.path.realpath(common / "objects")
+        _check_alternates(Path(objects))
         if "\n" in objects:
             raise NoRepository(f"a path with a line break can't be used: {objects!r}")
         places = (objects, str(self.directory / "fresh"))
@@ -211,6 +237,7 @@ class LiveRepository(Shadow):
         self.directory.mkdir(mode=0o700)
         (self.directory / "info").mkdir()
         self._configure(common)
+        _check_alternates(common / "objects")
         with contextlib.suppress(FileExistsError):
             (common / "logs").mkdir()  # git makes no directories through a link
         for name in ("objects", "refs", "packed-refs", "logs"):
@@ -308,9 +335,11 @@ def kept_config(path: Path) -> str:
     """
     if not path.is_file():
         return ""
-    arguments = ["git", "config", "--file", str(path), "--no-includes", "--null", "--list"]
-    try:
-        listed = _call(arguments, path.parent, git_environment(), GIT_SECONDS)
+    if path.stat().st_size > MAX_SMALL_FILE:
+        raise NoRepository(f"{path} has more than {MAX_SMALL_FILE} bytes")
+    arguments = ["git", "config", "--file", os.path.abspath(path), "--no-includes", "--null", "--list"]
+    try:  # not in there: git would look for a repository around it
+        listed = _call(arguments, Path("/"), git_environment(), GIT_SECONDS)
     except GitFault as fault:
         raise NoRepository(str(fault)) from None
     lines = []
@@ -350,6 +379,45 @@ def _copy_refs(source: Path, target: Path) -> None:
                 _copy(Path(directory, name), into / name)
 
 
+def _check_alternates(objects: Path, steps: int = MAX_ALTERNATE_STEPS) -> None:
+    """Raises OSError or NoRepository if what says where more objects are is no plain file: git would read a
+    device without end, and wait for a pipe."""
+    path = objects / "info/alternates"
+    if not os.path.lexists(path):
+        return
+    listed = read_file(path, MAX_ALTERNATES + 1)
+    if len(listed) > MAX_ALTERNATES:
+        raise NoRepository(f"{path} has more than {MAX_ALTERNATES} bytes")
+    for line in set(listed.split(b"\n")) if steps else ():
+        if line and not line.startswith(b"#"):
+            _check_alternates(objects / os.fsdecode(line.strip(b'"')), steps - 1)
+
+
+def _is_pipe(path: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return stat.S_ISFIFO(path.lstat().st_mode)
+    return False
+
+
+def _waited_for(pipe: Path) -> str:
+    return f"{pipe} is a named pipe, and git would wait for it: remove it"
+
+
+def _pipe_in(tops: Sequence[Path]) -> Path | None:
+    """A named pipe that git may have waited for."""
+    deadline, left = time.monotonic() + SEARCH_SECONDS, MAX_SEARCHED
+    for number, top in enumerate(tops):
+        for above, _, names in os.walk(top):
+            is_gits = number > 0 or ".git" in above.split(os.sep)
+            for name in names:
+                if (is_gits or name.startswith(".git")) and _is_pipe(Path(above, name)):
+                    return Path(above, name)
+            left -= len(names) + 1
+            if left < 0 or time.monotonic() > deadline:
+                break
+    return None
+
+
 def _quoted(path: str) -> str:
     """A path for `alternates`: one that begins with a quote or a hash must be quoted."""
     if not path.startswith(('"', "#")):
@@ -372,7 +440,7 @@ def _call(
     try:
         code, told, complained = _ended(arguments, cwd, env, seconds, input or b"", limit)
     except subprocess.TimeoutExpired:
-        raise GitFault(f"{named} took longer than {seconds:.1f} seconds") from None
+        raise GitTimeout(f"{named} took longer than {seconds:.1f} seconds") from None
     except OSError as error:
         raise GitFault(f"can't run git: {error.strerror}") from None
     if code not in codes:

@@ -23,6 +23,8 @@ MAX_FILES = 2000
 """How many files of a diff are listed."""
 MAX_COMMITS = 100
 """How many commits are listed, the last ones."""
+MAX_LOG = 4 * 1024 * 1024
+"""How many bytes git may print of them."""
 MAX_SUBJECT = 200
 """How many characters of a commit's subject are told."""
 _DIFF = (
@@ -175,11 +177,14 @@ def _files(told: Sequence[bytes]) -> Iterator[ChangedFile]:
 
 
 def resolved(shadow: Shadow, revision: str) -> str:
-    """The commit that a revision means; empty if there is none."""
-    with contextlib.suppress(GitFault):
-        options = ("--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    """The commit that a revision means; empty if there is none. Raises GitFault if git does not end."""
+    options = ("--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    try:
         return shadow.run("rev-parse", *options).decode().strip().removeprefix("--end-of-options\n")
-    return ""
+    except GitFault as fault:
+        if fault.code == -1:
+            raise
+        return ""
 
 
 def branch_of(shadow: Shadow) -> str:
@@ -193,7 +198,7 @@ def commits_between(shadow: Shadow, base: str, head: str) -> tuple[int, list[Com
     """How many commits one has and the other has not, and the last of them."""
     count = int(shadow.run("rev-list", "--count", f"{base}..{head}", "--"))
     form = ("--format=%H%x00%s", f"--max-count={MAX_COMMITS}", "--no-show-signature", "--no-color", "-z")
-    told = shadow.run("log", *form, f"{base}..{head}", "--").split(b"\0") if count else []
+    told = shadow.run("log", *form, f"{base}..{head}", "--", limit=MAX_LOG).split(b"\0") if count else []
     pairs = zip(told[::2], told[1::2])
     return count, [CommitLine(id.decode(), _text(subject)[:MAX_SUBJECT]) for id, subject in pairs]
 

@@ -37,7 +37,9 @@ MAX_COUNTED = 50
 COUNT_SECONDS = 3.0
 """and for how long the list waits for that."""
 COUNT_PAUSE = 5.0
-"""Seconds between two looks at how much changed in a worktree, for lists."""
+"""Seconds between two looks at how much changed in a worktree, for lists,"""
+FAILED_PAUSE = 60.0
+"""and after one that failed, which may have taken long."""
 
 T = TypeVar("T")
 
@@ -75,6 +77,7 @@ class TreeRoom:
         self._merges = Path(settings.state_dir, "merges")
         self._counts: dict[str, WorktreeCounts] = {}
         self._counting: set[str] = set()
+        self._failed: dict[str, float] = {}
         self._looking = ThreadPoolExecutor(THREADS, "trees")
         self._changing = ThreadPoolExecutor(1, "worktrees")
 
@@ -104,7 +107,10 @@ class TreeRoom:
             counts is None or counts.at < time.monotonic() - COUNT_PAUSE
         ):
             self._counting.add(record.path)
-            self._looking.submit(self._count, record)
+            try:
+                self._looking.submit(self._count, record)
+            except RuntimeError:  # the daemon ends
+                self._counting.discard(record.path)
         known = {"changed": counts.changed, "ahead": counts.ahead} if counts is not None else {}
         return {name: getattr(record, name) for name in ("path", "branch", "base", "into")} | known
 
@@ -116,10 +122,14 @@ class TreeRoom:
 
     def _count(self, record: WorktreeRecord) -> None:
         try:
+            if self._failed.get(record.path, -FAILED_PAUSE) > time.monotonic() - FAILED_PAUSE:
+                return
+            self._failed.pop(record.path, None)
             changed, ahead = making.counted(record)
             self._counts[record.path] = WorktreeCounts(changed, ahead, time.monotonic())
         except WorktreeFault:
             self._counts.pop(record.path, None)
+            self._failed[record.path] = time.monotonic()
         finally:
             self._counting.discard(record.path)
 

@@ -149,7 +149,7 @@ def _listed(directory: str, deadline: float, stop: threading.Event) -> Iterator[
     git = subprocess.Popen(
         _GIT,
         cwd=directory,
-        env={**environment, "GIT_OPTIONAL_LOCKS": "0"},
+        env={**environment, "GIT_OPTIONAL_LOCKS": "0", "GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
