@@ -33,6 +33,8 @@ COMMANDS = {
     "approvals": "list pending approvals, and answer them",
     "notify": "send yourself a notification",
     "doctor": "check the daemon and its environment, and say what to fix",
+    "web": "show all sessions in a browser, on this machine or a phone",
+    "token": "make a token for the console's HTTP API, or list and remove them",
     "rpc": "speak rpc-edn on standard input and output, for editors",
     "acp": "speak the Agent Client Protocol on standard input and output, for editors",
     "mcp": "speak MCP on standard input and output, for agents",
@@ -50,13 +52,13 @@ COMMANDS = {
 }
 
 GROUPS = {
-    "Sessions": ("top", "start", "attach", "ls", "next", "state", "stop", "rm"),
+    "Sessions": ("top", "web", "start", "attach", "ls", "next", "state", "stop", "rm"),
     "Output and input": ("screen", "logs", "timeline", "search", "prompt", "send", "wait"),
     "Changes": ("diff", "undo", "worktree"),
     "Recordings": ("record", "play"),
     "Agents": ("agent", "agents", "sessions", "rpc", "acp", "mcp"),
     "Verification": ("verify", "run", "reports", "hook"),
-    "Control": ("talk", "approvals", "notify", "doctor"),
+    "Control": ("talk", "approvals", "notify", "doctor", "token"),
 }
 """Which commands `--help` shows together; the others come last."""
 

@@ -326,6 +326,10 @@ class Daemon:
         )
 
     @op
+    async def agent_programs(self) -> Data:
+        return fields(programs=[[pid, agent] for pid, agent in self._agent_programs().items()])
+
+    @op
     async def config(self) -> Data:
         """The settings that hold here; those that are read at the start as they were then."""
         now = {row["name"]: row for row in rows(self._settings)}

@@ -189,6 +189,7 @@ PARAMS: Mapping[str, ParamType] = MappingProxyType(
         "record": RECORD,
         "redo": BOOLEAN,
         "regex": STRING,
+        "report": LINE,
         "request-id": NON_BLANK._replace(read=encodable),
         "result": ANYTHING,
         "revision": NON_BLANK,
@@ -313,6 +314,8 @@ verify_target: / name session-id -> session-id kind socket project file model li
     where a session's verifiers connect [beside reads]
 verify_reports: / session-id limit -> reports
     verifiers' reports [reads]
+verify_report: report -> report
+    a whole report with its sections, commands and evidence, by its number [reads]
 terminal_turn: name event / agent prompt path session-id owner request-id timeout call-id subagent \
 -> accepted reason turn correction
     report an agent's turns and what it does in them (called by its hooks) [beside]
@@ -339,6 +342,8 @@ approval_settle: token allowed / always option text -> accepted approval
 ask_person: token text project / title options -> answered option text by
     ask a person, and wait for the answer; asked again with the same token, keep waiting \
 [beside cancellable repeatable]
+agent_programs: -> programs
+    the processes that count as agents', each with its agent [repeatable reads]
 caller: -> agent session reach
     whether the daemon takes the client for an agent's, and what agents may reach [repeatable]
 notify: text / title -> accepted

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from ....sessions.directory import Directory
 from ....verify.store import ReportStore
 from ....wire.rpc import ErrorCode, fields
@@ -47,3 +49,10 @@ class VerifyOps:
     async def verify_reports(self, session_id: str | None = None, limit: int = LISTED) -> Data:
         found = await self._store.thread.run(lambda: self._store.list(session_id=session_id, limit=limit))
         return fields(reports=[plain(each._asdict()) for each in found])
+
+    @op
+    async def verify_report(self, report: int) -> Data:
+        found = await self._store.thread.run(lambda: self._store.get(report))
+        if found is None:
+            raise OpError(ErrorCode.NOT_FOUND, f"no report {report}")
+        return fields(report=plain(msgspec.to_builtins(found)) | fields(id=report))

@@ -1,0 +1,78 @@
+"""Every limit of the web console, each with its reason: what comes from a browser is bounded by one."""
+
+from __future__ import annotations
+
+MAX_CONNECTIONS = 256
+"""Connections of browsers at a time. A page has one for events, one for each terminal, and a few more."""
+MAX_CONNECTIONS_UNCHECKED = 64
+"""Connections of which it is not known yet whose they are; finding out looks at processes."""
+MAX_HEADER = 16 * 1024
+"""Bytes of a request's line and headers."""
+MAX_BODY = 8 * 1024 * 1024
+"""Bytes of a request's body: a prompt with a long text in it."""
+MAX_TICKET_BODY = 4096
+"""Bytes of what comes before anybody is let in."""
+HEADER_SECONDS = 10.0
+"""Seconds in which a request's headers must be there."""
+BODY_SECONDS = 20.0
+"""Seconds in which its body must be there."""
+IDLE_SECONDS = 60
+"""Seconds that a connection without a request is kept."""
+PEER_SECONDS = 5.0
+"""Seconds in which it must be found out who connects."""
+TLS_SECONDS = 10.0
+"""Seconds for the handshake of TLS."""
+
+OP_SECONDS = 120.0
+"""Seconds that an op may take: waits for a turn or a text are asked for again."""
+MAX_OPS = 32
+"""Ops of one visitor at a time."""
+MAX_ALL_OPS = 128
+"""Ops of all visitors at a time."""
+
+MAX_STREAMS = 24
+"""Event streams of one visitor: one for each open page, and one for each agent that a page shows."""
+MAX_EVENTS_KEPT = 2000
+"""Events that a page can ask for again after its connection was lost."""
+MAX_EVENTS_WAITING = 1000
+"""Events that may wait for a page; one that is further behind is told to fetch everything again."""
+HEARTBEAT_SECONDS = 15.0
+"""Seconds after which something is sent on an event stream: proxies keep it, a dead page is noticed."""
+
+MAX_TERMINALS = 48
+"""Terminals of one visitor."""
+MAX_KEYS = 64 * 1024
+"""Bytes of a message on a terminal's connection."""
+WINDOW = 512 * 1024
+"""Bytes of output that a page may owe an acknowledgement for. Beyond that nothing more is read for it, and
+the daemon sends a redraw instead of what was left out."""
+READ_SIZE = 128 * 1024
+"""Bytes of output that are read at a time."""
+
+TICKET_SECONDS = 60.0
+"""Seconds that a link is good for."""
+MAX_TICKETS = 100
+"""Links that may be unused."""
+CONFIRM_SECONDS = 120.0
+"""Seconds in which a browser of another machine must be let in by a person."""
+MAX_WAITING = 10
+"""Browsers that may wait for that."""
+WRONG_TRIES = 10
+"""Wrong tickets from one address in a minute until no more are looked at;"""
+ALL_WRONG_TRIES = 200
+"""and from all addresses."""
+VISIT_SECONDS = 30 * 86_400.0
+"""Seconds that a browser stays let in."""
+MAX_GRANTS = 500
+"""Browsers, shares and tokens that are kept, of each."""
+MAX_SHARE_SECONDS = 30 * 86_400.0
+"""Seconds that a share or a token is good for at the most."""
+SAVE_SECONDS = 60.0
+"""Seconds after which it is written down when somebody was here last."""
+MAX_STORED = 4 * 1024 * 1024
+"""Bytes of the file with those who may come in."""
+MAX_LABEL = 120
+"""Characters that are kept of what a browser calls itself."""
+
+MAX_RECORDING = 2 * 1024 * 1024 * 1024
+"""Bytes of a recording that is sent."""

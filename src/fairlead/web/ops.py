@@ -1,0 +1,123 @@
+"""Ops over HTTP: `POST /api/ops/OP` asks the daemon the same as rpc-edn does, with the same table of ops."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+from ..client.calls import RequestError
+from . import limits, roles
+from .access import AccessRefused, Visitor
+from .hub import Hub
+from .wired import BadRequest, Gone, Receive, Scope, Send, fault, json_of, sent_json
+
+_STATUS = {
+    "request/not-found": 404,
+    "request/session-not-idle": 409,
+    "request/no-active-dialog": 409,
+    "request/dialog-id-mismatch": 409,
+    "request/no-pending-login": 409,
+    "transport/max-pending-exceeded": 429,
+}
+
+
+def status_of(code: str) -> int:
+    """The status of an error of the daemon."""
+    return _STATUS.get(code) or (400 if code.startswith(("request/", "protocol/")) else 409)
+
+
+class Ops:
+    """Asks the daemon for visitors."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self.running = 0
+        self.counts: dict[tuple[str, int], int] = {}
+        """How often each op was asked, by the answer's status."""
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send, visitor: Visitor, op: str) -> None:
+        """Answer a request for an op."""
+        try:
+            status, value = await self._answer(scope, receive, visitor, op)
+        except Gone:
+            return
+        known = op if op in roles.OPS_OF["owner"] else "unknown"
+        self.counts[known, status] = self.counts.get((known, status), 0) + 1
+        await sent_json(scope, send, status, value)
+
+    async def _answer(
+        self, scope: Scope, receive: Receive, visitor: Visitor, op: str
+    ) -> tuple[int, dict[str, Any]]:
+        try:
+            params = roles.given_to(visitor, op, await json_of(scope, receive))
+        except (AccessRefused, BadRequest) as error:
+            return error.status, fault(error.code, str(error))
+        if visitor.ops >= limits.MAX_OPS or self.running >= limits.MAX_ALL_OPS:
+            return 429, fault("web/too-many", "too many requests at a time")
+        visitor.ops += 1
+        self.running += 1
+        try:
+            return await self._with_patience(receive, visitor, op, params)
+        finally:
+            visitor.ops -= 1
+            self.running -= 1
+
+    async def _with_patience(
+        self, receive: Receive, visitor: Visitor, op: str, params: dict[str, Any]
+    ) -> tuple[int, dict[str, Any]]:
+        """Ask, unless that takes too long, or who asks goes away or may not be here any more."""
+        asking = asyncio.ensure_future(self._asked(visitor, op, params))
+        leaving = asyncio.ensure_future(_left(receive))
+        ending = asyncio.ensure_future(visitor.ended.wait())
+        try:
+            await asyncio.wait(
+                (asking, leaving, ending),
+                timeout=limits.OP_SECONDS,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            if asking.done():
+                return asking.result()
+            if leaving.done():
+                raise Gone
+            if ending.done():
+                return 401, fault("web/no-session", "the right to be here has ended")
+            return 504, fault("web/too-slow", f"{op} takes longer than {limits.OP_SECONDS:g} s")
+        finally:
+            for each in (asking, leaving, ending):
+                each.cancel()
+            await asyncio.gather(asking, leaving, ending, return_exceptions=True)
+
+    async def _asked(self, visitor: Visitor, op: str, params: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        try:
+            await self._hub.here()
+            if op == "approval_settle" and visitor.share is not None:
+                await self._check_question(visitor, params)
+            if op == "terminal_start":
+                params.setdefault("cwd", os.path.expanduser("~"))
+                params.setdefault("env", dict(os.environ))
+            answer = roles.seen_by(visitor, op, await self._hub.ask(op, **params))
+        except AccessRefused as error:
+            return error.status, fault(error.code, str(error))
+        except RequestError as error:
+            return status_of(error.code), fault(error.code, str(error))
+        except (ConnectionError, TimeoutError, OSError) as error:
+            return 503, fault("web/away", str(error) or "the daemon is away")
+        except (TypeError, ValueError, RecursionError) as error:  # what EDN has no word for
+            return 400, fault("request/invalid-params", str(error)[:200])
+        if op == "approval_settle":
+            await self._hub.look_at_questions()
+        return 200, {"ok": True, "data": answer}
+
+    async def _check_question(self, visitor: Visitor, params: dict[str, Any]) -> None:
+        """Raise AccessRefused unless a question is one of the session that is shared."""
+        found = await self._hub.ask("approvals", token=params.get("token"))
+        share = visitor.share
+        if share is None or not all(roles.is_about(share, each) for each in found["approvals"]):
+            raise AccessRefused("this question is of another session", "web/share")
+
+
+async def _left(receive: Receive) -> None:
+    """Wait until who asked has gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,130 @@
+"""What each role may ask of the daemon. It is the one place where that is decided; parameters that name
+another session than a share's are refused here, too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..wire.rpc_catalog import OPS
+from .access import AccessRefused, Share, Visitor
+
+NOT_OVER_HTTP = frozenset(
+    (
+        # of a connection, which pages don't have
+        *("handshake", "cancel", "subscribe", "unsubscribe", "switch_session", "new_session"),
+        # of the daemon: a console that ends what it shows, or says what it runs, is none
+        *("daemon_stop", "daemon_restart"),
+        # keys of models, which no page needs to see
+        *("lend_key", "login_begin", "login_complete"),
+        # of agents and their hooks
+        *("terminal_turn", "terminal_permission", "ask_person", "caller", "agent_programs"),
+        # answers to what only a connection is asked
+        *("frontend_action_result",),
+    )
+)
+
+_WATCHES = frozenset(
+    (
+        *(
+            "ping",
+            "session_list",
+            "session_find",
+            "session_state",
+            "session_lines",
+            "session_diff",
+            "timeline",
+        ),
+        *("terminal_screen", "terminal_lines", "terminal_search", "approvals"),
+        *("verify_reports", "verify_report"),
+        *("prompt_receipt", "prompt_receipts", "get_view", "get_state", "get_messages", "get_session_stats"),
+        "get_last_assistant_text",
+    )
+)
+_WRITES = _WATCHES | frozenset(
+    (
+        *("terminal_send", "terminal_resize", "session_prompt", "session_seen", "prompt_withdraw"),
+        *("prompt", "prompt_while_streaming", "steer", "follow_up", "say", "interrupt", "abort"),
+        "approval_settle",
+    )
+)
+_ALL = frozenset(OPS) - NOT_OVER_HTTP
+_READS = frozenset(name for name in _ALL if OPS[name].reads)
+_ANSWERS = _READS | {"approval_settle", "approval_seen", "session_seen"}
+
+OPS_OF: dict[str, frozenset[str]] = {
+    "owner": _ALL,
+    "writer": _WRITES,
+    "watcher": _WATCHES,
+    "reader": _READS,
+    "answerer": _ANSWERS,
+}
+"""The ops of each role."""
+
+_OTHERS = ("other", "into", "path", "follower", "owner", "env", "cwd", "project")
+"""Parameters that lead out of the one session of a share."""
+
+
+def may_write(visitor: Visitor) -> bool:
+    """True if this visitor may take the pen of a terminal."""
+    return visitor.role in ("owner", "writer")
+
+
+def given_to(visitor: Visitor, op: str, params: dict[str, Any]) -> dict[str, Any]:
+    """The parameters with which an op may be asked. Names have underscores afterwards.
+    Raises AccessRefused."""
+    if op not in OPS or op in NOT_OVER_HTTP:
+        raise AccessRefused(f"no op {op!r:.60} over HTTP", "request/not-found", 404)
+    if op not in OPS_OF[visitor.role]:
+        raise AccessRefused(f"a {visitor.role} may not {op}", "web/role")
+    entry = OPS[op]
+    known = (*entry.required, *entry.optional)
+    given = {name.replace("_", "-"): value for name, value in params.items() if value is not None}
+    if "ui-action" in given:
+        given["ui/action"] = given.pop("ui-action")
+    if unknown := sorted(given.keys() - set(known)):
+        raise AccessRefused(f"{op} takes no parameter {unknown[0]!r:.60}", "request/invalid-params", 400)
+    if visitor.share is not None:
+        _bind(visitor.share, op, given, known)
+    return {name.replace("-", "_"): value for name, value in given.items()}
+
+
+def _bind(share: Share, op: str, given: dict[str, Any], known: tuple[str, ...]) -> None:
+    """Make the op one about the session that is shared."""
+    for name in ("name", "session-id"):
+        if name in given and given[name] not in (share.session, share.name):
+            raise AccessRefused("this link is for another session", "web/share")
+    for name in _OTHERS:
+        if name in given:
+            raise AccessRefused(f"a share may not give {name!r} to {op}", "web/share")
+    for name in ("name", "session-id"):
+        given.pop(name, None)
+    if "session-id" in known:
+        given["session-id"] = share.session
+    elif "name" in known:
+        given["name"] = share.session
+
+
+def is_about(share: Share, data: dict[str, Any]) -> bool:
+    """True if an event, a row or a question is about the session of a share."""
+    about = data.get("session_id") or data.get("name")
+    return about == share.session
+
+
+def seen_by(visitor: Visitor, op: str, answer: dict[str, Any]) -> dict[str, Any]:
+    """The part of an answer that a visitor may see. Raises AccessRefused if there is none."""
+    share = visitor.share
+    if share is None:
+        return answer
+    match op:
+        case "session_list":
+            rows = [each for each in answer.get("sessions") or () if each.get("id") == share.session]
+            return {"sessions": rows, "questions": 0}
+        case "approvals":
+            rows = [each for each in answer.get("approvals") or () if is_about(share, each)]
+            return {"approvals": rows}
+        case "verify_report":
+            if not is_about(share, answer.get("report") or {}):
+                raise AccessRefused("this link is for another session", "web/share")
+        case "session_find":
+            return {"session": answer.get("session"), "others": []}
+    return answer

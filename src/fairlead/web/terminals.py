@@ -1,0 +1,337 @@
+"""A terminal session in a browser: a WebSocket on one side, a client of keepty on the other.
+
+A page watches until it takes the pen. keepty's clients are writers or watchers for as long as they are
+connected, so the pen means another connection to the session, which begins with a redraw.
+
+The page acknowledges output when its terminal has drawn it. While it owes more than the window, nothing is
+read from the session: then the daemon leaves this client out, and shows it the screen afresh when it reads
+again. So a page that lags costs neither memory nor the time of others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from typing import Any
+
+from ..client.launch import session_socket
+from ..client.links import close_writer
+from ..client.reconnect import ABSENCE, Reconnect
+from ..wire import keepty
+from ..wire.faults import Broken
+from . import limits
+from .access import Visitor
+from .hub import Hub
+from .roles import may_write
+from .wired import Receive, Scope, Send, sent_fault
+
+WISHES = keepty.Wish.REASONS | keepty.Wish.REDRAWS | keepty.Wish.TAKEOVER | keepty.Wish.NOTICES
+HELLO_SECONDS = 5.0
+MAX_NAME = 200
+
+PROTOCOL, NO_SESSION, NO_RIGHT, NOT_FOUND = 4400, 4401, 4403, 4404
+"""Codes with which the connection is closed."""
+
+
+class PageClosed(Exception):
+    """The page's connection is over."""
+
+    def __init__(self, code: int = 1000, fault: str = "", message: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.fault = fault
+
+
+class Away(Exception):
+    """The session's connection is over."""
+
+
+class TerminalDoor:
+    """Answers `WS /api/terminals/ID`."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self.open = 0
+        self.bytes_out = self.bytes_in = 0
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send, visitor: Visitor, name: str) -> None:
+        share = visitor.share
+        if share is not None and name not in (share.session, share.name):
+            await sent_fault(scope, send, 403, "web/share", "this link is for another session")
+            return
+        if visitor.role == "answerer":
+            await sent_fault(scope, send, 403, "web/role", "this token may not see terminals")
+            return
+        if visitor.terminals >= limits.MAX_TERMINALS:
+            await sent_fault(scope, send, 429, "web/too-many", "too many terminals are open")
+            return
+        if not name or len(name) > MAX_NAME or "/" in name or "\0" in name:
+            await sent_fault(scope, send, 404, "request/not-found", "there is no such session")
+            return
+        await receive()
+        await send({"type": "websocket.accept"})
+        visitor.terminals += 1
+        self.open += 1
+        page = _Page(self, self._hub, send, visitor, name)
+        try:
+            await page.run(receive)
+        finally:
+            visitor.terminals -= 1
+            self.open -= 1
+
+
+class _Page:
+    """One page that shows one terminal."""
+
+    def __init__(self, door: TerminalDoor, hub: Hub, send: Send, visitor: Visitor, name: str) -> None:
+        self._door = door
+        self._hub = hub
+        self._send = send
+        self._visitor = visitor
+        self._name = name
+        self._wants_pen = False
+        self._has_pen = False
+        self._asked = (0, 0)  # the size with which the pen is taken
+        self._unacked = 0
+        self._room = asyncio.Event()
+        self._room.set()
+        self._wire = keepty.ClientConnection()
+        self._writer: asyncio.StreamWriter | None = None
+        self._anew = asyncio.Event()
+        """Set when the session is to be connected to in another role."""
+
+    # --- the whole ----------------------------------------------------------------------------------------
+
+    async def run(self, receive: Receive) -> None:
+        """Serve the page until one side ends it."""
+        tasks = [
+            asyncio.ensure_future(self._hear(receive)),
+            asyncio.ensure_future(self._show()),
+            asyncio.ensure_future(self._until_ended()),
+        ]
+        code, reason = 1000, ""
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for each in done:
+                error = each.exception()
+                if isinstance(error, PageClosed):
+                    code, reason = error.code, str(error)
+                    if error.fault:
+                        await self._tell(t="error", code=error.fault, message=reason)
+                elif error is not None:
+                    raise error
+        finally:
+            for each in tasks:
+                each.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._drop()
+            if code >= 0:
+                with contextlib.suppress(Exception):
+                    await self._send({"type": "websocket.close", "code": code, "reason": reason[:100]})
+
+    async def _until_ended(self) -> None:
+        await self._visitor.ended.wait()
+        raise PageClosed(NO_SESSION, "web/no-session", "the right to be here has ended")
+
+    async def _tell(self, **message: Any) -> None:
+        await self._send({"type": "websocket.send", "text": json.dumps(message)})
+
+    async def _drop(self) -> None:
+        if self._writer is not None:
+            writer, self._writer = self._writer, None
+            await close_writer(writer)
+
+    # --- from the session to the page ---------------------------------------------------------------------
+
+    async def _show(self) -> None:
+        """Show the session until it has ended; a daemon that dies is waited for."""
+        reconnect: Reconnect | None = None
+        while True:
+            self._anew.clear()
+            try:
+                reader = await self._connect(start=reconnect is None or reconnect.may_start)
+                if reconnect is not None:
+                    reconnect = None
+                    await self._tell(t="back")
+                await self._pass_on(reader)
+            except (Away, ConnectionError, TimeoutError, OSError) as error:
+                await self._drop()
+                if reconnect is None:
+                    reconnect = Reconnect(ABSENCE)
+                    await self._tell(t="away", why=str(error))
+                try:
+                    pause = reconnect.pause(
+                        error if isinstance(error, OSError) else ConnectionError(str(error))
+                    )
+                except OSError:
+                    pause = 1.0
+                await asyncio.sleep(pause)
+
+    async def _connect(self, *, start: bool) -> asyncio.StreamReader:
+        """Become a client of the session, in the role that is wanted."""
+        await self._drop()
+        if not start:
+            await self._hub.here()
+        role = keepty.Role.WRITER if self._wants_pen else keepty.Role.WATCHER
+        wire = self._wire = keepty.ClientConnection()
+        found = await asyncio.to_thread(session_socket, self._name, self._hub.settings)
+        if found is None:
+            raise PageClosed(NOT_FOUND, "request/not-found", f"no terminal session {self._name!r}")
+        reader, writer = await asyncio.open_unix_connection(sock=found, limit=limits.READ_SIZE)
+        self._writer = writer
+        size = self._asked if self._wants_pen else (0, 0)
+        writer.write(wire.send(keepty.Hello(role, *size, WISHES)))
+        return reader
+
+    async def _pass_on(self, reader: asyncio.StreamReader) -> None:
+        """Pass on what the session says. Returns when it is to be connected to anew."""
+        anew = asyncio.ensure_future(self._anew.wait())
+        reading: asyncio.Future[bytes] | None = None
+        try:
+            while True:
+                if not self._room.is_set():
+                    room = asyncio.ensure_future(self._room.wait())
+                    await asyncio.wait((room, anew), return_when=asyncio.FIRST_COMPLETED)
+                    room.cancel()
+                reading = reading or asyncio.ensure_future(reader.read(limits.READ_SIZE))
+                if not anew.done():
+                    await asyncio.wait((reading, anew), return_when=asyncio.FIRST_COMPLETED)
+                if anew.done():
+                    return
+                data, reading = reading.result(), None
+                if not data:
+                    raise Away("the daemon closed the connection")
+                if (output := self._wire.only_output(data)) is not None:
+                    await self._output(output)
+                else:
+                    await self._take(self._wire.receive(data))
+        finally:
+            anew.cancel()
+            if reading is not None:
+                reading.cancel()
+                with contextlib.suppress(BaseException):
+                    await reading
+
+    async def _take(self, messages: list[keepty.Message | Broken]) -> None:
+        output: list[bytes] = []
+        for message in messages:
+            if isinstance(message, keepty.Output):
+                output.append(message.data)
+                continue
+            if output:
+                await self._output(b"".join(output))
+                output = []
+            await self._said(message)
+        if output:
+            await self._output(b"".join(output))
+
+    async def _output(self, data: bytes) -> None:
+        self._unacked += len(data)
+        self._door.bytes_out += len(data)
+        if self._unacked >= limits.WINDOW:
+            self._room.clear()
+        await self._send({"type": "websocket.send", "bytes": data})
+
+    async def _said(self, message: keepty.Message | Broken) -> None:
+        match message:
+            case keepty.HelloAck(cols=cols, rows=rows):
+                await self._tell(t="size", cols=cols, rows=rows)
+                self._has_pen = self._wants_pen
+                await self._tell_pen()
+                await self._tell(t="redraw")
+            case keepty.ResizeAck(cols=cols, rows=rows, writer=writer):
+                if writer is None:
+                    await self._tell(t="size", cols=cols, rows=rows)
+                else:  # somebody else writes now, or has left; who wants the pen again takes it
+                    self._has_pen = self._wants_pen = False
+                    await self._tell_pen(writer)
+            case keepty.Exit(code=code):
+                await self._tell(t="ended", code=code)
+                raise PageClosed
+            case keepty.Error(text=text):
+                if self._wire.state is keepty.State.GREETED:
+                    raise PageClosed(NO_RIGHT, "runtime/failed", text)
+                await self._tell(t="said", text=text)
+            case Broken(reason=reason):
+                raise Away(reason)
+
+    async def _tell_pen(self, by: str | None = None) -> None:
+        await self._tell(t="pen", mine=self._has_pen, by=by, may=may_write(self._visitor))
+
+    # --- from the page to the session ---------------------------------------------------------------------
+
+    async def _hear(self, receive: Receive) -> None:
+        """Do what the page says."""
+        while True:
+            message = await receive()
+            if message["type"] == "websocket.disconnect":
+                raise PageClosed(-1)
+            data = message.get("bytes")
+            if data is not None:
+                await self._typed(bytes(data))
+            else:
+                await self._told(message.get("text") or "")
+
+    async def _typed(self, data: bytes) -> None:
+        if not self._has_pen or not may_write(self._visitor):
+            await self._tell(t="error", code="web/no-pen", message="only who has the pen can type")
+            return
+        self._door.bytes_in += len(data)
+        await self._write([*keepty.Input.split(data)])
+
+    async def _write(self, messages: list[keepty.Message]) -> None:
+        writer = self._writer
+        if writer is None or self._wire.state is not keepty.State.OPEN:
+            return
+        for each in messages:
+            writer.write(self._wire.send(each))
+        with contextlib.suppress(ConnectionError):  # who reads sees it
+            await writer.drain()
+
+    async def _told(self, text: str) -> None:
+        try:
+            message = json.loads(text)
+            kind = message["t"]
+        except (ValueError, TypeError, KeyError, RecursionError):
+            raise PageClosed(PROTOCOL, "web/protocol", "a text must be a JSON object with a `t`") from None
+        match kind:
+            case "ack":
+                self._acked(message.get("bytes"))
+            case "take-pen":
+                if not may_write(self._visitor):
+                    await self._tell(t="error", code="web/role", message="this link may only watch")
+                    return
+                self._asked = _size(message) or (0, 0)
+                self._wants_pen = True
+                self._anew.set()
+            case "drop-pen":
+                if self._wants_pen:
+                    self._wants_pen = self._has_pen = False
+                    self._anew.set()
+            case "resize":
+                size = _size(message)
+                if size is None:
+                    raise PageClosed(PROTOCOL, "web/protocol", "a size has cols and rows from 1 to 10000")
+                if self._has_pen:
+                    self._asked = size
+                    await self._write([keepty.Resize(*size)])
+            case "redraw":
+                await self._write([keepty.Resize(keepty.REDRAW_COLS, 0)])
+            case _:
+                raise PageClosed(PROTOCOL, "web/protocol", "there is no such message")
+
+    def _acked(self, count: Any) -> None:
+        if type(count) is not int or not 0 <= count <= self._unacked:
+            raise PageClosed(PROTOCOL, "web/protocol", "more was acknowledged than was sent")
+        self._unacked -= count
+        if self._unacked < limits.WINDOW:
+            self._room.set()
+
+
+def _size(message: dict[str, Any]) -> tuple[int, int] | None:
+    cols, rows = message.get("cols"), message.get("rows")
+    if type(cols) is not int or type(rows) is not int:
+        return None
+    in_range = 1 <= cols <= keepty.MAX_SIZE and 1 <= rows <= keepty.MAX_SIZE
+    return (cols, rows) if in_range else None
