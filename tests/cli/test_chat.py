@@ -217,7 +217,7 @@ def test_an_answer_while_the_daemon_is_away_is_for_its_question_alone(small: Sma
         with held_back(small):
             person.until("lost the daemon")
             person.type(b"y\r")
-            person.until("the answer is sent when the daemon is back")
+            person.until("the answer will be sent when the daemon is back")
         person.until_all(["reconnected", "yes-once", "? Write two.txt", KEYS])
         assert "more pending" not in person.screen.text()
         person.type(b"n\r")

@@ -151,6 +151,18 @@ def test_while_a_model_is_asked_again_the_chat_says_why(hosting: Hosting, place:
             person.until("aborted")
 
 
+def test_sentences_of_the_chat_are_wrapped_at_words(hosting: Hosting, place: Path) -> None:
+    with talk(hosting, place, "narrow", cols=40) as person:
+        person.type(b"/mode\r")
+        person.until("choose")
+        person.type(b"\x1b")
+        person.until("Nothing was chosen.")
+        person.type(b"/nonsense-that-nobody-knows\r")
+        person.until("is not a\ncommand here; /help lists them\n")
+        person.type(b"/cost\r")
+        person.until_all(["  Tokens  : none known\n", "  Cost    : nothing yet\n"])
+
+
 def test_a_long_answer_of_a_model_comes_out_whole(hosting: Hosting, place: Path) -> None:
     text = "".join(f"- item {number} of **many**\n" for number in range(400)) + "\nThe end."
     with OpenAiServer([answer(text, pieces=200)]) as server:

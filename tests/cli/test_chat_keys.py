@@ -169,7 +169,9 @@ def test_a_command_runs_here_and_the_agent_is_told(hosting: Hosting, place: Path
             person.until_all(["  only me", "  exit code 3"])
             person.type(b"!trap 'echo stopped; exit 7' INT; echo begun; while :; do sleep 0.05; done\r")
             person.until_all(["  begun", "^C ends it"])
-            person.type(b"typed meanwhile")
+            person.type(b"!second\r")
+            person.until_all(["a command is running", "> !second\n"])  # it is in the line again
+            person.type(b"\x15typed meanwhile")
             person.until("> typed meanwhile")
             person.press(b"\x03")
             person.until_all(["  stopped", "  exit code 7"])
@@ -219,7 +221,7 @@ def test_a_choice_is_made_with_arrows_a_number_or_a_part_of_it(hosting: Hosting,
         person.type(b"/model\r")
         person.until_again(b"choose: ")
         person.press(b"\x03")
-        person.until("Cancelled select-model")
+        person.until("Nothing was chosen.")
         assert person.leave(b"\x04") == 0
 
 

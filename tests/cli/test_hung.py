@@ -114,6 +114,7 @@ def test_the_chat_can_always_be_left(host_with: Callable[[Mapping[str, str]], Ho
         pid = stopped(hosting)
         person.type(b"/new\r")
         person.until(f"process {pid}, is hung")
+        assert "`fairlead daemon restart` replaces it, ^D leaves" in " ".join(person.screen.text().split())
         person.type(b"half a thought")
         person.until("half a thought")
         assert person.leave(leave) == 0

@@ -70,7 +70,7 @@ def test_answer_in_the_chat_answers_chooses_and_declines(lent: Hosting, agent: A
     with Person(lent, "agent", "-C", str(tmp_path), agent.name, rows=60) as person:
         person.until("^D leaves")
         person.type(b"/answer blue\r")
-        person.until("no agent asks anything")
+        person.until("no agent is asking anything")
         agent.ask()
         person.until_all(["asks:", SHOWN, "/answer TEXT answers it; /answer alone declines"])
         person.type(b"/answer the blue one\r")

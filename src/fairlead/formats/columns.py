@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+_DRAWN = frozenset(
+    "\u00ad\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
+)
+"""Format characters that terminals draw: the soft hyphen, and signs that go around numbers."""
 CUT = "…"
 """What stands for the end of a text that has no room."""
 
@@ -9,15 +13,19 @@ CUT = "…"
 def width_of(text: str) -> int:
     """How many columns a text takes.
 
-    >>> width_of("日本"), width_of("ab")
-    (4, 2)
+    >>> width_of("日本"), width_of("ab"), width_of("e\u0301\u200b"), width_of("soft\u00adhyphen")
+    (4, 2, 1, 11)
     """
     if text.isascii():
         return len(text)
     from unicodedata import category, east_asian_width
 
     return sum(
-        0 if category(char) in ("Mn", "Me", "Cf") else 2 if east_asian_width(char) in "WF" else 1
+        0
+        if category(char) in ("Mn", "Me", "Cf") and char not in _DRAWN
+        else 2
+        if east_asian_width(char) in "WF"
+        else 1
         for char in text
     )
 

@@ -41,8 +41,8 @@ def drawn(text: str, width: int, *, is_whole: bool = False) -> list[Line]:
     >>> for row in drawn("@@ -9 +9 @@\\n-a cat\\n+a dog", 40):
     ...     print("".join(text for text, _ in row))
     @@ line 9
-    9 - a cat
-    9 + a dog
+     9 - a cat
+     9 + a dog
     """
     return list(_Drawing(width, is_whole=is_whole).rows(visible(text).rstrip("\n").split("\n")))
 

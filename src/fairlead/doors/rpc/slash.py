@@ -200,7 +200,7 @@ class AgentCommands:
         session = self._sessions.session(call)
         doing = Doing(call, session, [], "")
         if status == "cancelled":
-            self._say(doing, f"Cancelled {name}.")
+            self._say(doing, _for(doing, f"Cancelled {name}.", "Nothing was chosen."))
             return fields(accepted=True)
         if status == "failed":
             self._say(doing, error_message or f"Frontend action failed: {name}", "error")

@@ -123,7 +123,7 @@ class Answering:
         """Answer a question; None denies. While the daemon is away, the answer waits for it."""
         self.questions.answer(id, answer)
         if not self._link.is_ready:
-            self._talk.note("the answer is sent when the daemon is back")
+            self._talk.note("the answer will be sent when the daemon is back")
         elif answer is None:
             self._ask("cancel_dialog", id, dialog_id=id)
         else:

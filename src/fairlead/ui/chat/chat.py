@@ -54,7 +54,7 @@ from .prompts import OwnPrompts
 from .questions import MAX_WHAT, pending_elsewhere
 from .screen import ChatScreen
 from .shell import LocalCommand
-from .talk import TICK, ConversationView, turn_start, without_shown
+from .talk import TICK, ConversationView, in_words, turn_start, without_shown
 from .terminal import ChatTerminal
 
 ESCAPE_WAIT = 0.05
@@ -352,7 +352,7 @@ class _Chat:
         if op in ("interrupt", "abort") and answer.data.get("dropped_steering_text"):
             self._line.set(self._line.text or answer.data["dropped_steering_text"])
         if op == "login_complete" and error is None:
-            self._talk.note("the key is kept")
+            self._talk.note("the key is stored")
         if error is None or error.code in _ANSWERED_ELSEWHERE:
             return
         self._talk.show([(clean(str(error)), "red")], "note")
@@ -414,8 +414,8 @@ class _Chat:
         model += f", thinking {thinking}" if thinking != "off" else ""
         self._talk.show([(f"{name} · {clean(model)} · {clean(self._place)}", "bold")], "head")
         if data.get("model_provider") == "offline":
-            self._talk.show([(_OFFLINE, "dim")], "head")
-        self._talk.show([(_KEYS, "dim")], "head")
+            self._talk.show(in_words((_OFFLINE, "dim"), self._screen.columns), "head")
+        self._talk.show(in_words((_KEYS, "dim"), self._screen.columns), "head")
         if self._place and not os.path.isdir(self._place):
             self._talk.show([(_GONE.format(one_line(clean(self._place), MAX_WHAT)), "yellow")], "note")
         if reason := (data.get("verdict") or {}).get("escalated"):
@@ -440,9 +440,8 @@ class _Chat:
         if self._link.is_hung:
             pid = lock_holder(self._settings)
             who = f"the daemon, process {pid}, is hung: it" if pid else "the daemon"
-            rows.append(
-                (f"{who} does not answer; `fairlead daemon restart` replaces it, ^D leaves", "yellow")
-            )
+            what = f"{who} does not answer; `fairlead daemon restart` replaces it, ^D leaves"
+            rows += in_words((what, "yellow"), columns)
         elif self._link.connection is None and self._link.was_lost:
             rows.append((LOST, "dim"))
         elif self._is_busy and not self._answering:
@@ -633,7 +632,7 @@ class _Chat:
         current = self._mode_asked or self._told.get("mode")
         usual = [each for each in modes if each == current or not is_reckless(each)]
         if len(usual) < 2:
-            self._talk.note("this session has no modes to switch")
+            self._talk.note("this session has no modes to switch between")
             return
         at = usual.index(current) if current in usual else -1
         self._mode_asked = usual[(at + 1) % len(usual)]
@@ -670,7 +669,7 @@ class _Chat:
             path = text.strip().removeprefix(word).strip()
             self._line.set(f"{mention(path)} " if path else "")
             if not path:
-                self._talk.note("/image PATH names an image for the next prompt, as @PATH does")
+                self._talk.note("/image PATH attaches an image to the next prompt, as @PATH does")
         elif word == "/answer":
             self._talk.prompt(text, ">")
             self._answering.reply(text.strip().removeprefix(word).strip())
@@ -714,7 +713,10 @@ class _Chat:
     def _run(self, command: str, *, for_agent: bool) -> None:
         """Run a command beside the conversation."""
         if not command or self._local is not None:
-            self._talk.note("a command runs; ^C ends it" if command else "!COMMAND runs a command here")
+            is_busy = self._local is not None
+            self._talk.note("a command is running; ^C ends it" if is_busy else "!COMMAND runs a command here")
+            if is_busy and command:
+                self._line.set(self._line.text or f"{'!' if for_agent else '!!'}{command}")
             return
         self._talk.prompt(command, "!")
         try:

@@ -103,7 +103,7 @@ class Menu:
             is_marked = place == self._at
             rows.append((cut(f"{'▸' if is_marked else ' '} {label}", columns), "cyan" if is_marked else ""))
         if not count:
-            rows.append(("  nothing matches", "dim"))
+            rows.append(("  no matches", "dim"))
         elif count > room:
             rows.append((f"  {self._at + 1} of {count}", "dim"))
         return rows

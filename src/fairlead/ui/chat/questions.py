@@ -141,8 +141,8 @@ def pending_elsewhere(rows: Sequence[dict[str, Any]], project: str) -> list[Row]
         row for row in rows if row["kind"] == "dialog" and not row["lost"] and row["project"] == project
     ]
     if not dialogs:
-        return [("no agent asks anything", "dim")]
-    shown = [("no agent asks anything in this session; in this project, these questions wait:", "dim")]
+        return [("no agent is asking anything", "dim")]
+    shown = [("no agent is asking anything in this session; in this project, these questions wait:", "dim")]
     for row in dialogs:
         who = one_line(row["session_name"] or "an agent", MAX_WHAT)
         shown.append((f"  {row['token']}  {who}: {one_line(row['summary'], MAX_WHAT)}", ""))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from ...formats.columns import cut, width_of
 from ..styled import Line, Paint, Row, broken, line_width, plain
 
-_UNCERTAIN = re.compile("[\u200d\ufe0f\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff]")
+_UNCERTAIN = re.compile("[\u00ad\u200d\ufe0f\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff]")
 """Of what these are part of, terminals disagree how wide it is."""
 MAX_MOVED = 3
 """By how many rows others are moved down; for more, all are written again."""

@@ -111,7 +111,7 @@ class LocalCommand:
         """How it ended; empty if well."""
         code = self._program.poll()
         if code is None:
-            return "goes on without the chat"
+            return "still running in the background"
         return f"exit code {code}" if code > 0 else f"ended by {_name_of(-code)}" if code else ""
 
     def for_prompt(self) -> str:

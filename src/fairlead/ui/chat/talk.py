@@ -89,7 +89,7 @@ class ConversationView:
         self.end_line()
         self._apart(kind)
         if kind in _WRAPPED:
-            rows = [each for row in rows for each in _in_words(row, self._screen.columns)]
+            rows = [each for row in rows for each in in_words(row, self._screen.columns)]
         self._screen.say(rows, indent)
 
     def note(self, text: str) -> None:
@@ -301,7 +301,7 @@ def without_shown(events: Sequence[AgentEvent], said: Sequence[dict[str, Any]]) 
     return [*(each for each in events[:last] if not isinstance(each, parts)), *events[last:]]
 
 
-def _in_words(row: Row | Line, columns: int) -> Sequence[Row | Line]:
+def in_words(row: Row | Line, columns: int) -> Sequence[Row | Line]:
     """A row as rows of whole words. What has a word without room, such as a path, is left to the terminal, so
     that it can be copied whole."""
     text = plain(row)
