@@ -90,7 +90,7 @@ def rules_from(value: object, where: str = "[agent] rules") -> tuple[ConsentRule
     """The rules of a configuration: a list of tables. Raises ValueError that says which one is wrong.
 
     >>> rules_from([{"tool": "bash", "match": "git *", "then": "allow"}])
-    (Rule(tool='bash', then='allow', match='git *', path=None),)
+    (ConsentRule(tool='bash', then='allow', match='git *', path=None),)
     """
     return tables_from(value, ConsentRule, where, MAX_RULES)
 
