@@ -28,7 +28,10 @@ class RealTerminal:
 
     def __init__(self, agent: RecordedAgent, home: Path) -> None:
         self.agent = agent
-        peers.npm(agent.command[0])
+        if agent.has_tools:
+            peers.npm(agent.command[0])
+        elif not agent.program.exists():
+            peers.missing(f"{agent.name} is not installed: run `python -m tools.pip_peers`")
         script = {"plain": [Says("Well.")], "usetool": [Says("Now.", Shell("touch ran.txt")), Says("Done.")]}
         self.model = PacedModel(script)
         self.model.pause = 0.01
@@ -40,8 +43,13 @@ class RealTerminal:
         pairs = [f"{name}={value}" for name, value in environment.items()]
         size = ("--cols", "100", "--rows", "40")
         place = ("--cwd", str(self.project))
+        argv = ["sh", "-c", 'exec "$@"', "sh", *argv]  # whose path may have a =, which means something to env
         self.hosting.run("start", "work", "-d", *size, *place, "--", "env", *pairs, *argv)
-        self.until("idle")
+        try:
+            self.until("idle")
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         self.model.gate.set()
@@ -75,7 +83,8 @@ class RealTerminal:
 
     def heard(self, token: str) -> int:
         """How often the model got a prompt, by the longest conversation."""
-        asked = max((each for each in self.model.asked if each.tools), key=lambda each: len(each.messages))
+        turns = [each for each in self.model.asked if each.tools or not self.agent.has_tools]
+        asked = max(turns, key=lambda each: len(each.messages))
         texts = [each.text for each in asked.messages if each.role == "user"]
         return sum(text.count(f"first line of {token},") for text in texts)
 
@@ -90,7 +99,7 @@ class RealTerminal:
         return False
 
 
-@pytest.fixture(params=["claude", "codex", "gemini", "opencode"])
+@pytest.fixture(params=["claude", "codex", "gemini", "opencode", "pi"])
 def real(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RealTerminal]:
     real = RealTerminal(AGENTS[request.param], tmp_path / "home")
     yield real
@@ -156,3 +165,29 @@ def test_twenty_prompts_each_once_or_refused_with_the_reason(real: RealTerminal)
     assert {token: real.heard(token) for token in refused} == dict.fromkeys(refused, 0)
     assert all(map(real.is_whole, delivered))
     assert (real.project / "ran.txt").exists()
+
+
+def test_aider_takes_prompts_each_once_and_a_draft_gets_none(tmp_path: Path) -> None:
+    real = RealTerminal(AGENTS["aider"], tmp_path / "home")
+    try:
+        for number in range(2):
+            assert real.prompt(f"idle-{number}", "--wait", "--timeout", str(PATIENCE))["outcome"] == "done"
+        real.model.gate.clear()  # it works
+        assert "accepted" in real.prompt("busy-0")
+        queued = real.prompt("busy-1")
+        assert queued["place"] == 1
+        real.model.gate.set()
+        assert real.ended(queued["prompt_id"])["outcome"] == "done"
+        real.until("idle")
+        real.type("half a thought")
+        real.shows("half a thought")
+        assert "there is a draft in the input of aider" in real.prompt("draft-0", code=BLOCKED)["refused"]
+        for _ in "half a thought":
+            real.type("-k", "BSpace")
+        assert real.prompt("last-0", "--wait", "--timeout", str(PATIENCE))["outcome"] == "done"
+        delivered = ["idle-0", "idle-1", "busy-0", "busy-1", "last-0"]
+        assert {token: real.heard(token) for token in delivered} == dict.fromkeys(delivered, 1)
+        assert all(map(real.is_whole, delivered))
+        assert real.heard("draft-0") == 0
+    finally:
+        real.close()
