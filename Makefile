@@ -25,7 +25,7 @@ MEASURED := $(filter-out %_limits.py %_against_clojure.py %_sbcl.py,$(wildcard t
 # mypy refuses a directory that has no Python in it.
 CHECKED := $(foreach dir,src tests bench fuzz demo tools,$(if $(wildcard $(dir)/*.py $(dir)/*/*.py),$(dir)))
 
-.PHONY: help setup peers install uninstall test test-peers slow soak coverage lint types imports pytest format sdk pages lock demo bench-formats bench-terminal bench-agent bench-chat bench-verify bench-control bench-hosted bench-state bench-dashboard fuzz clean
+.PHONY: help setup peers install uninstall test test-peers slow soak coverage lint types imports pytest format sdk pages lock demo bench-formats bench-terminal bench-agent bench-chat bench-verify bench-control bench-hosted bench-state bench-dashboard bench-web fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -120,6 +120,7 @@ demo: setup ## show both ends of each protocol talking, frame by frame
 	$(BIN)/python demo/control.py
 	$(BIN)/python demo/dashboard.py
 	$(BIN)/python demo/worktrees.py
+	$(BIN)/python demo/web.py
 
 bench-formats: $(READY)bench ## compare the speed of the formats and decoders with their peers
 	$(BIN)/python bench/formats.py
@@ -150,6 +151,9 @@ bench-state: $(READY)bench ## how often screen rules are right about recordings 
 
 bench-dashboard: $(READY)bench ## measure the dashboard: its start, a key beside floods, what it takes when idle
 	$(BIN)/python bench/dashboard.py
+
+bench-web: $(READY)bench ## measure the web console: a key, throughput beside a bare relay, memory
+	$(BIN)/python bench/web.py
 
 fuzz: $(READY)fuzz ## fuzz each decoder for FUZZ_SECONDS
 	$(BIN)/python fuzz/run.py

@@ -203,16 +203,21 @@ def _events(response: http.client.HTTPResponse) -> Iterator[dict[str, Any]]:
 class ConsoleHosting:
     """A daemon with a console. Its own places, both ended by `close`."""
 
-    def __init__(self, *words: str) -> None:
+    def __init__(self, *words: str, wait: bool = True) -> None:
         self.hosting = Hosting()
         self.hosting.run("web", "--no-open", *words)
         self.base = self.status()["base"]
-        anybody = Browser(self.base)
-        self.hosting.until(lambda: anybody.ask("GET", "/healthz").json == {"status": "ok"})
+        if wait:  # until it has found the daemon
+            anybody = Browser(self.base)
+            self.hosting.until(lambda: anybody.ask("GET", "/healthz").json == {"status": "ok"})
 
     def status(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.hosting.run("web", "--no-open", "--json").stdout)
         return found
+
+    @property
+    def port(self) -> int:
+        return int((self.hosting.directory / "home/.local/state/fairlead/web.port").read_text())
 
     def link(self) -> str:
         return str(self.status()["link"])

@@ -278,6 +278,16 @@ def test_what_is_open_ends_when_it_is_revoked(console: ConsoleHosting) -> None:
     assert refused_upgrade(guest, name) == 401
 
 
+def test_a_share_ends_with_its_session(console: ConsoleHosting) -> None:
+    name = started(console, "former")
+    guest, _ = console.share(name, "watcher")
+    assert guest.op("terminal_screen").status == 200
+    console.hosting.run("stop", name)
+    console.hosting.start(name, "echo secret; cat")
+    console.hosting.until(lambda: guest.ask("GET", "/api/me").status == 401)
+    assert refused_upgrade(guest, name) == 401
+
+
 def test_paths_lead_nowhere_else(browser: Browser) -> None:
     for path in (
         "/static/../../access.py",

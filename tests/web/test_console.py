@@ -6,8 +6,11 @@ import gzip
 import json
 import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
-from tests.hosting import Hosting
+from tests.hosting import WAIT, Hosting
 from tests.web.browser import Browser, ConsoleHosting
 
 
@@ -166,3 +169,17 @@ def test_an_unusable_address_is_refused_in_one_sentence() -> None:
             assert len(done.stderr.splitlines()) == 1, done
     finally:
         hosting.close()
+
+
+def test_the_demo_shows_a_link_a_terminal_and_a_share() -> None:
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, root / "demo" / "web.py"],
+        capture_output=True,
+        text=True,
+        timeout=WAIT * 2,
+        check=False,
+    )
+    assert done.returncode == 0, done
+    assert "a watcher may not terminal_send" in done.stdout
+    assert "nobody is logged in here" in done.stdout

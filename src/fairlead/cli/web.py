@@ -136,7 +136,7 @@ def _show(settings: Settings, listen: Listening, options: Options) -> int:
         made = asked(settings, "share", name=options.share, role=role, seconds=seconds)
     else:
         made = asked(settings, "link")
-    is_far = not status["base"].startswith(("http://127.", "https://127."))
+    is_far = status["far"]
     if options.json:
         import json
 

@@ -27,6 +27,9 @@ from .wired import BadRequest, Gone, Receive, Scope, Send, header, json_of, sent
 MAX_COOKIES = 8
 """How many cookies of our name are looked at: another server of this host may have set some, too."""
 
+_FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip", b"via")
+"""Headers by which a proxy says that it is one."""
+
 Handler = Callable[[Scope, Receive, Send, Visitor], Awaitable[None]]
 
 
@@ -70,8 +73,10 @@ class App:
         origins: frozenset[str],
         *,
         has_tls: bool,
+        proxied: str = "",
         pages: dict[str, static.Page] | None = None,
     ) -> None:
+        """`proxied` is the address under which a proxy serves us."""
         self.hub = hub
         self.access = access
         self.started_at = time.time()
@@ -81,7 +86,8 @@ class App:
         self.terminals = TerminalDoor(hub)
         self.console = Console(hub, access)
         self.errors = 0
-        self._has_tls = has_tls
+        self._has_tls = has_tls or proxied.startswith("https")
+        self._proxied = proxied.partition("://")[2]
         self._pages = static.read_pages() if pages is None else pages
         self._openapi = openapi()
         router = Router(routes=self._routes(), redirect_slashes=False, default=_Open(self._nothing))
@@ -145,9 +151,8 @@ class App:
             if type(ticket) is not str or not ticket:
                 raise BadRequest(400, "request/invalid-params", "the ticket is missing")
             address = scope["client"][0]
-            near = is_near(address, scope["server"][0])
             label = header(scope, b"user-agent") or ""
-            found = self.access.redeem(ticket, address, label, is_near=near)
+            found = self.access.redeem(ticket, address, label, is_near=self._is_near(scope))
         except (BadRequest, AccessRefused) as error:
             await sent_fault(scope, send, error.status, error.code, str(error))
             return
@@ -163,6 +168,12 @@ class App:
         to = f"/#/s/{share.session}" if share is not None else "/"
         cookie = self._set_cookie(secret, max(1, int(visitor.until - time.time())))
         await sent_json(scope, send, 200, {"ok": True, "data": {"to": to}}, (cookie,))
+
+    def _is_near(self, scope: Scope) -> bool:
+        """True if a browser of this machine asks, and nobody else through a proxy."""
+        is_proxied = bool(self._proxied) and header(scope, b"host") == self._proxied
+        is_forwarded = any(header(scope, each) is not None for each in _FORWARDED)
+        return is_near(scope["client"][0], scope["server"][0]) and not is_proxied and not is_forwarded
 
     def _set_cookie(self, value: str, seconds: int) -> tuple[bytes, bytes]:
         secure = "; Secure" if self._has_tls else ""

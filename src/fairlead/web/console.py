@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Literal, cast
 
 from ..client.calls import RequestError
 from . import limits
 from .access import Access, AccessRefused, Grant, Share, Visitor
-from .hub import Hub
+from .hub import Hub, NumberedEvent
 from .wired import BadRequest, Gone, Receive, Scope, Send, json_of, sent_fault, sent_json
 
+SAME_SECONDS = 2.0
+"""How exactly it is known when a session began."""
 SHARED_ROLES = ("watcher", "writer")
 
 
@@ -79,10 +82,41 @@ class Console:
         except RequestError as error:
             raise AccessRefused(str(error), error.code, 404) from None
         kind = cast(Literal["writer", "watcher"], role)
-        share, ticket = self._access.share(
-            row["id"], row.get("name") or row["id"], row["kind"], kind, seconds
-        )
+        began = row.get("started_at") or 0.0
+        name = row.get("name") or row["id"]
+        share, ticket = self._access.share(row["id"], name, row["kind"], kind, seconds, began)
         return {"id": share.id, "link": self.link(ticket), "until": share.until}
+
+    async def run(self) -> None:
+        """End shares whose session is another one by now: a name can be used again."""
+        stale = asyncio.Event()
+        stale.set()
+
+        def happened(event: NumberedEvent) -> None:
+            if event.topic == "sessions/created":
+                self._access.end_shares_of(event.data["session_id"])
+            elif event.topic == "web/back":
+                stale.set()
+
+        self._hub.listen(happened)
+        while True:
+            await stale.wait()
+            stale.clear()
+            await self._compare()
+
+    async def _compare(self) -> None:
+        """Compare when sessions began: some may have ended and begun while nobody looked."""
+        if not any(each.began for each in self._access.shares()):
+            return
+        try:
+            rows = (await self._hub.ask("session_list"))["sessions"]
+        except (RequestError, ConnectionError, TimeoutError, OSError):
+            return
+        began = {row["id"]: row.get("started_at") or 0.0 for row in rows}
+        for share in self._access.shares():
+            now = began.get(share.session)
+            if share.began and now and abs(now - share.began) > SAME_SECONDS:
+                self._access.revoke(share.id)
 
     # --- over HTTP ----------------------------------------------------------------------------------------
 

@@ -111,7 +111,14 @@ class _Process:
         self._access = Access(places.book)
         port = bound.getsockname()[1]
         self._origins = listen.origins(port)
-        self._app = App(self._hub, self._access, port, self._origins, has_tls=bool(listen.certificate))
+        self._app = App(
+            self._hub,
+            self._access,
+            port,
+            self._origins,
+            has_tls=bool(listen.certificate),
+            proxied=listen.origin,
+        )
         self._app.console.base = listen.base(port)
         self._server = uvicorn.Server(
             uvicorn.Config(
@@ -141,21 +148,23 @@ class _Process:
         )
         following = asyncio.ensure_future(self._hub.run())
         tidying = asyncio.ensure_future(self._tidy())
+        comparing = asyncio.ensure_future(self._app.console.run())
         log.info("serving browsers at %s", self._app.console.base)
         try:
             serving = asyncio.ensure_future(self._server.serve(sockets=[self._bound]))
             while not self._server.started and not serving.done():
                 await asyncio.sleep(0.005)
             ready()
-            await asyncio.wait((serving, following, tidying), return_when=asyncio.FIRST_COMPLETED)
-            for each in (serving, following, tidying):
+            running = (serving, following, tidying, comparing)
+            await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            for each in running:
                 if each.done():
                     each.result()
         finally:
             control.close()
-            for task in (following, tidying, serving):
+            for task in (following, tidying, comparing, serving):
                 task.cancel()
-            await asyncio.gather(following, tidying, serving, return_exceptions=True)
+            await asyncio.gather(following, tidying, comparing, serving, return_exceptions=True)
             await self._hub.close()
             with contextlib.suppress(OSError):
                 os.unlink(self._places.socket)
@@ -199,7 +208,9 @@ class _Process:
         console = self._app.console
         match asked["ask"]:
             case "status":
-                return {"pid": os.getpid(), "base": console.base, "warnings": self._listen.warnings()}
+                far = not self._listen.is_near or bool(self._listen.origin)
+                about = {"far": far, "warnings": self._listen.warnings()}
+                return {"pid": os.getpid(), "base": console.base} | about
             case "link":
                 return {"link": console.link(self._access.ticket()), "warnings": self._listen.warnings()}
             case "share":
