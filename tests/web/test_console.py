@@ -183,3 +183,8 @@ def test_the_demo_shows_a_link_a_terminal_and_a_share() -> None:
     assert done.returncode == 0, done
     assert "a watcher may not terminal_send" in done.stdout
     assert "nobody is logged in here" in done.stdout
+
+
+def test_the_commands_socket_comes_back_when_somebody_deleted_it(console: ConsoleHosting) -> None:
+    os.unlink(console.hosting.directory / "run/fairlead/web.sock")
+    console.hosting.until(lambda: console.hosting.run("web", "--sessions", check=False).returncode == 0)

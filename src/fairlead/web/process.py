@@ -18,9 +18,9 @@ from typing import Any
 import msgspec
 import uvicorn
 
+from ..doors.listening import UnixServer
 from ..doors.peer_proof import agent_behind
 from ..keeper.credentials import is_our_user
-from ..keeper.sockets import listening
 from ..system.logfile import LogFile
 from ..system.processes import agent_of
 from ..system.settings import SettingError, Settings, safe_dir
@@ -92,6 +92,29 @@ def _bound(listen: Listening, places: Places) -> socket.socket:
     raise AssertionError
 
 
+class _Server(uvicorn.Server):
+    """uvicorn's server with a limit on the handshake of TLS: connections in it are not counted yet."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        config = self.config
+        loop = asyncio.get_running_loop()
+
+        def connected() -> asyncio.Protocol:
+            made: asyncio.Protocol = config.http_protocol_class(  # type: ignore[call-arg]
+                config=config, server_state=self.server_state, app_state=self.lifespan.state, _loop=loop
+            )
+            return made
+
+        seconds = limits.TLS_SECONDS if config.ssl is not None else None
+        self.servers = [
+            await loop.create_server(
+                connected, sock=each, ssl=config.ssl, backlog=config.backlog, ssl_handshake_timeout=seconds
+            )
+            for each in sockets or ()
+        ]
+        self.started = True
+
+
 class _Process:
     """Everything that runs in it."""
 
@@ -120,7 +143,7 @@ class _Process:
             proxied=listen.origin,
         )
         self._app.console.base = listen.base(port)
-        self._server = uvicorn.Server(
+        self._server = _Server(
             uvicorn.Config(
                 self._app.guard,
                 http=protocol_for(self._hub.agent_programs, any_user=bool(listen.origin)),
@@ -143,11 +166,10 @@ class _Process:
         )
 
     async def serve(self, ready: Callable[[], None]) -> None:
-        control = await asyncio.start_unix_server(
-            self._controlled, sock=listening(self._places.socket, 16, replace=True)
-        )
+        control = UnixServer(self._places.socket, self._controlling)
+        await control.open()
         following = asyncio.ensure_future(self._hub.run())
-        tidying = asyncio.ensure_future(self._tidy())
+        tidying = asyncio.ensure_future(self._tidy(control))
         comparing = asyncio.ensure_future(self._app.console.run())
         log.info("serving browsers at %s", self._app.console.base)
         try:
@@ -166,16 +188,19 @@ class _Process:
                 task.cancel()
             await asyncio.gather(following, tidying, comparing, serving, return_exceptions=True)
             await self._hub.close()
-            with contextlib.suppress(OSError):
-                os.unlink(self._places.socket)
 
-    async def _tidy(self) -> None:
+    async def _tidy(self, control: UnixServer) -> None:
         while True:
             await asyncio.sleep(TIDY_EVERY)
+            await control.mend()
             self._access.tidy()
             self._logfile.rotate_if_due()
 
     # --- the command's requests ---------------------------------------------------------------------------
+
+    def _controlling(self) -> asyncio.BaseProtocol:
+        reader = asyncio.StreamReader(limit=MAX_REQUEST)
+        return asyncio.StreamReaderProtocol(reader, self._controlled)
 
     async def _controlled(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One request of a person's command: a line of JSON, and one back."""
