@@ -49,3 +49,34 @@ def test_the_hook_of_an_agent_in_a_terminal_returns_when_its_files_are_known(
     assert lent.run("undo", "roses", "--dry-run").stdout == "~ a.py\n"
     lent.run("undo", "roses", "-y")
     assert (project / "a.py").read_text() == "one = 1\ntwo = 2\n"
+
+
+def test_what_was_not_recorded_or_compared_is_never_called_no_change(tmp_path: Path) -> None:
+    project = repository(tmp_path / "project")
+    hosting = Hosting()
+    try:
+        hosting.start("two words", "exec cat", "--cwd", str(project))
+        turn = {"name": "two words", "agent": "claude", "prompt": "do it"}
+        hosting.ask("terminal_turn", event="start", **turn)
+        with open(project / "large.bin", "wb") as file:
+            file.truncate(33 * 1024 * 1024)
+        hosting.ask("terminal_turn", event="stop", **turn)
+        undo = hosting.run("undo", "two words", "-y", check=False)
+        assert "what changed in large.bin was not recorded" in undo.stderr
+        diff = hosting.run("diff", "two words").stderr.splitlines()
+        assert diff == [
+            "not compared, too large or repositories of their own: large.bin",
+            "two words has changed nothing besides",
+        ]
+        hosting.ask("terminal_turn", event="start", **turn)
+        write(project, "a.py", "agent\n")
+        hosting.kill_daemon()
+        hosting.ask("terminal_turn", event="stop", **turn)
+        dry = hosting.run("undo", "two words", "--dry-run")
+        assert "~ a.py\n" in dry.stdout
+        assert "it would be refused: nobody saw the end of turn 2" in dry.stderr
+        done = hosting.run("undo", "two words", "-y", "-f")
+        assert "`fairlead undo 'two words' --redo` takes it back" in done.stdout
+        assert (project / "a.py").read_text() == "one = 1\ntwo = 2\n"
+    finally:
+        hosting.close()

@@ -463,3 +463,13 @@ def test_a_repository_without_reflogs_or_packed_refs_can_be_merged_and_cleaned_u
     assert not (project / ".git/packed-refs").is_symlink()
     room._remove(record, force=True)
     assert git(project, "branch", "--list", "hedge") == ""
+
+
+def test_a_conflict_of_a_worktree_that_is_gone_says_how_to_go_on(
+    project: Path, room: TreeRoom, record: WorktreeRecord
+) -> None:
+    committed(Path(record.path), a_py="theirs\n")
+    committed(project, a_py="ours\n")
+    shutil.rmtree(record.path)
+    with pytest.raises(WorktreeFault, match=r"roses is gone: merge main into roses with git"):
+        merged(room, record)

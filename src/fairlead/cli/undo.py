@@ -67,7 +67,9 @@ def main(arguments: Sequence[str]) -> int:
 
         print(json.dumps(told))
     elif not options.dry_run:
-        back = f"; `fairlead undo {options.name} --redo` takes it back" if not options.redo else ""
+        from shlex import quote
+
+        back = f"; `fairlead undo {quote(options.name)} --redo` takes it back" if not options.redo else ""
         print(f"done{back}")
     return 0
 
