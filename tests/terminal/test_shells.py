@@ -184,7 +184,7 @@ def test_a_command_that_is_not_whole_has_failed_and_what_follows_is_refused(
     assert asking.fails("echo 'half") == f"{words[0]} waits for the rest of the command"
     asking.refuses(f"{words[0]} waits for the rest of a command: ")
     asking.type("", "C-c")
-    asking.does("touch one", "one")
+    asking.does("touch on\x03e; echo \x1b[201~\t漢字  👍", "one")
 
 
 @pytest.mark.parametrize("prompt", ["$ ", "me@host:\\w$ "])
