@@ -182,6 +182,8 @@ def test_a_session_whose_directory_was_removed_says_so_and_can_be_left(small: Sm
         person.until("Switched to theirs")
         person.type(b"hello\r")
         person.until("small: no such directory: ")
+        person.type(b"/new\r")
+        person.until("no new session can begin here: the directory")
         assert "Traceback" not in person.text
 
 
