@@ -80,3 +80,18 @@ def test_what_was_not_recorded_or_compared_is_never_called_no_change(tmp_path: P
         assert (project / "a.py").read_text() == "one = 1\ntwo = 2\n"
     finally:
         hosting.close()
+
+
+def test_a_session_that_ended_in_its_turn_is_not_in_the_way_of_others(lent: Hosting, tmp_path: Path) -> None:
+    project = repository(tmp_path / "project")
+    for name in ("hedge", "roses"):
+        lent.start(name, "exec cat", "--cwd", str(project))
+    lent.ask("terminal_turn", name="hedge", event="start", agent="claude", prompt="do it")
+    write(project, "a.py", "agent\n")
+    lent.ask("terminal_turn", name="hedge", event="stop", agent="claude", prompt="do it")
+    lent.ask("terminal_turn", name="roses", event="start", agent="claude", prompt="do it")
+    busy = lent.run("undo", "hedge", "-y", check=False)
+    assert "roses works there now: stop it first, or wait" in busy.stderr
+    lent.run("stop", "roses")
+    lent.run("undo", "hedge", "-y")
+    assert (project / "a.py").read_text() == "one = 1\ntwo = 2\n"
