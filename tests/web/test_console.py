@@ -91,13 +91,22 @@ def test_a_stopped_daemon_is_said_and_not_started() -> None:
     console = ConsoleHosting()
     try:
         browser = console.browser()
-        console.hosting.run("daemon", "stop")
-        console.hosting.until(lambda: browser.ask("GET", "/api/me").data["daemon"] == "away")
-        answer = browser.op("session_list")
-        assert (answer.status, answer.code) == (503, "web/away")
-        assert console.hosting.run("daemon", "status", check=False).returncode == 1
-        console.hosting.run("ls")
-        console.hosting.until(lambda: browser.ask("GET", "/api/me").data["daemon"] == "here")
+        console.hosting.start("left", "echo still-here; cat")
+        with browser.terminal("left") as shown, browser.events() as events:
+            shown.until_shown("still-here")
+            console.hosting.run("daemon", "stop")
+            console.hosting.until(lambda: browser.ask("GET", "/api/me").data["daemon"] == "away")
+            shown.until("away")
+            answer = browser.op("session_list")
+            assert (answer.status, answer.code) == (503, "web/away")
+            assert console.hosting.run("daemon", "status", check=False).returncode == 1
+            assert console.hosting.log().count("serving") == 1
+            assert any(each["data"].get("topic") == "web/away" for each in events)
+            console.hosting.run("ls")
+            console.hosting.until(lambda: browser.ask("GET", "/api/me").data["daemon"] == "here")
+            shown.output = b""
+            shown.until("back")
+            shown.until_shown("still-here")
     finally:
         console.close()
 

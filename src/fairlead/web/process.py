@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 import uvicorn
 
+from .. import __version__
 from ..doors.listening import UnixServer
 from ..doors.peer_proof import agent_behind
 from ..keeper.credentials import is_our_user
@@ -35,6 +36,8 @@ log = logging.getLogger("fairlead.web")
 
 MAX_REQUEST = 16 * 1024
 REQUEST_SECONDS = 10.0
+STOP_LOOK = 0.25
+"""Seconds between two looks whether it is to stop."""
 TIDY_EVERY = 5.0
 """Seconds between two looks at what has expired."""
 
@@ -93,7 +96,12 @@ def _bound(listen: Listening, places: Places) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server with a limit on the handshake of TLS: connections in it are not counted yet."""
+    """uvicorn's server with a limit on the handshake of TLS, as connections in it are not counted yet, and
+    without the work that uvicorn does ten times a second for headers that we don't send."""
+
+    async def main_loop(self) -> None:
+        while not self.should_exit:
+            await asyncio.sleep(STOP_LOOK)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         config = self.config
@@ -235,7 +243,7 @@ class _Process:
             case "status":
                 far = not self._listen.is_near or bool(self._listen.origin)
                 about = {"far": far, "warnings": self._listen.warnings()}
-                return {"pid": os.getpid(), "base": console.base} | about
+                return {"pid": os.getpid(), "version": __version__, "base": console.base} | about
             case "link":
                 return {"link": console.link(self._access.ticket()), "warnings": self._listen.warnings()}
             case "share":
