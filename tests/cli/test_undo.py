@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 from tests.hosting import Hosting
@@ -95,3 +99,31 @@ def test_a_session_that_ended_in_its_turn_is_not_in_the_way_of_others(lent: Host
     lent.run("stop", "roses")
     lent.run("undo", "hedge", "-y")
     assert (project / "a.py").read_text() == "one = 1\ntwo = 2\n"
+
+
+def test_an_undo_whose_daemon_is_killed_is_finished_and_both_are_said(tmp_path: Path) -> None:
+    project = repository(tmp_path / "project")
+    hosting = Hosting()
+    try:
+        hosting.start("roses", "exec cat", "--cwd", str(project))
+        hosting.ask("terminal_turn", name="roses", event="start", agent="claude", prompt="do it")
+        for number in range(1000):
+            write(project, f"new/{number}", "x\n")
+        hosting.ask("terminal_turn", name="roses", event="stop", agent="claude", prompt="do it")
+        words = [sys.executable, "-m", "fairlead", "undo", "roses", "-y"]
+        pid = hosting.daemon_pid()
+        with subprocess.Popen(
+            words, env=hosting.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        ) as undo:
+            hosting.until(lambda: len(list(project.glob("new/*"))) < 990)
+            os.kill(pid, signal.SIGKILL)
+            said = undo.communicate()[1]
+        assert len(os.listdir(project / "new")) > 0, "it was half done"
+        assert "the next daemon finishes it, or takes it back; `fairlead undo roses --redo" in said
+        told = hosting.run("undo", "roses", "--redo", "--dry-run").stdout
+        assert "note: the daemon was killed during an undo, which was finished by the next one" in told
+        assert not (project / "new").exists()
+        hosting.run("undo", "roses", "--redo", "-y")
+        assert len(os.listdir(project / "new")) == 1000
+    finally:
+        hosting.close()
